@@ -1,0 +1,61 @@
+# Two commands for a machine that has Python 3.10 or newer, pip and make, and nothing else:
+#
+#     make demo    install, then show classes, masks and speed on a real vocabulary
+#     make test    install, then run every check
+#
+# PYTHON=python3.12 chooses the interpreter of a new environment; `make clean` removes the old one.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types unit kernels format clean
+
+help:
+	@sed -n 's/^#     \(make .*\)/\1/p' Makefile
+
+# Each stamp says "installed as these two files ask"; the project itself is installed editable, so that a
+# change of the code needs no new installation.
+$(VENV)/.project: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed, this is %d.%d; say make PYTHON=..." % sys.version_info[:2])'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV), once; torch is large, so this can take some minutes"
+	$(PIP) install --quiet $(TORCH)
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.project
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+demo: $(VENV)/.project
+	$(BIN)/python -m hybrid demo
+
+test: lint types unit kernels
+
+lint: $(VENV)/.test
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/python -m mypy
+
+unit: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+# The kernels' own tests again, as plain Python and with bounds checks (`unit` ran them compiled). Numba's
+# cache does not know the difference between checked and unchecked code: checked code gets its own folder.
+kernels: $(VENV)/.test
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m kernels
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/numba-boundscheck $(BIN)/python -m pytest -m kernels
+
+format: $(VENV)/.test
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
