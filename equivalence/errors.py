@@ -1,0 +1,38 @@
+"""The errors of the project.
+
+One small hierarchy: everything that the project raises on purpose derives from `HybridError`, so one
+``except`` clause serves a caller. A message says what was given, what is allowed and the way out.
+"""
+
+from __future__ import annotations
+
+
+class HybridError(Exception):
+    """Base class of every error that this project raises on purpose."""
+
+
+class VocabularyError(HybridError, ValueError):
+    """A vocabulary, or an id of one, is malformed or does not fit."""
+
+
+class GrammarError(HybridError, RuntimeError):
+    """A grammar or schema that XGrammar refuses (it raises `RuntimeError` itself), or cannot survive."""
+
+
+class UnsupportedGrammar(HybridError):
+    """A well-formed grammar whose token classes cannot be kept exact; the message names the construct.
+
+    Strategies ``"auto"`` and ``"representatives"`` answer it by running plain XGrammar.
+    """
+
+
+class BudgetExceeded(HybridError):
+    """A computation would outgrow its budget of states; nothing partial is returned."""
+
+
+class BitmaskError(HybridError, RuntimeError):
+    """A bitmask of the wrong dtype, shape, device or row (XGrammar raises `RuntimeError` for these)."""
+
+
+class StrategyError(HybridError, ValueError):
+    """An unknown strategy name, or one that this grammar cannot be compiled with."""

@@ -1,0 +1,241 @@
+"""The vocabulary: token id -> bytes, and which ids are no text at all.
+
+What: the one description of a tokenizer that classes, masks and engines are computed from.
+When: build it once per model and keep it; its trie is built on first use and shared.
+Limits: ids are dense (0 .. size-1); a token's text is its raw bytes, never a decoded string.
+
+An id is *text* if it has bytes and is not special. Special ids, empty tokens and ids past the
+tokenizer (padding of the logits) are never allowed by a byte-level grammar: that is XGrammar's
+meaning, and their stored bytes are empty here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.errors import VocabularyError
+from equivalence.trie import Trie, build_trie
+
+if TYPE_CHECKING:
+    import xgrammar
+
+MAX_TOKEN_BYTES = 4096
+"""Longest token accepted: real ones stay below 400 bytes, and the trie is as deep as its longest token."""
+
+
+class Vocabulary:
+    """Token id -> bytes, with special ids, stop ids and the padding of the logits.
+
+    Build one with `from_bytes`, `from_huggingface` or `load`; instances are immutable.
+
+    Attributes:
+        tokens: the bytes of each id, ``b""`` for ids that are no text; length ``size``.
+        size: number of logits (ids), padding included.
+        stop_token_ids: ids that end generation, in the order given.
+        special_token_ids: every id that is no text, ascending (empty tokens and padding included).
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[bytes],
+        stop_token_ids: Sequence[int],
+        special_token_ids: Iterable[int],
+        vocab_size: int | None = None,
+    ) -> None:
+        size = len(tokens) if vocab_size is None else _integer(vocab_size, "vocab_size")
+        if size < 1:
+            raise VocabularyError(f"a vocabulary needs at least one id, given {size}")
+        given = list(tokens[:size])
+        for token_id, token in enumerate(given):
+            if not isinstance(token, bytes):
+                raise VocabularyError(
+                    f"token {token_id} is {type(token).__name__}, allowed is bytes; "
+                    "encode text, or use Vocabulary.from_huggingface"
+                )
+            if len(token) > MAX_TOKEN_BYTES:
+                raise VocabularyError(
+                    f"token {token_id} has {len(token)} bytes, allowed are {MAX_TOKEN_BYTES}; "
+                    "list such ids in special_token_ids with empty bytes"
+                )
+        given.extend([b""] * (size - len(given)))
+        for token_id in _ids(special_token_ids, size, "special_token_ids"):
+            given[token_id] = b""
+        self.tokens: tuple[bytes, ...] = tuple(given)
+        self.size: int = size
+        self.stop_token_ids: tuple[int, ...] = _ids(stop_token_ids, size, "stop_token_ids")
+        self.special_token_ids: tuple[int, ...] = tuple(i for i, token in enumerate(given) if not token)
+
+    @classmethod
+    def from_bytes(
+        cls,
+        tokens: Sequence[bytes],
+        *,
+        stop_token_ids: Sequence[int] | int = (),
+        special_token_ids: Iterable[int] = (),
+        vocab_size: int | None = None,
+    ) -> Vocabulary:
+        """A vocabulary from raw bytes per id.
+
+        Args:
+            tokens: bytes of each id; ``b""`` stands for an id without text.
+            stop_token_ids: ids that end generation; they may also be text.
+            special_token_ids: ids that are never text, whatever bytes they were given with.
+            vocab_size: number of logits when it differs from ``len(tokens)``: larger pads with ids
+                that are never allowed, smaller cuts.
+
+        Raises:
+            VocabularyError: a token that is not bytes, an id out of range, an empty vocabulary.
+        """
+        stops = (stop_token_ids,) if isinstance(stop_token_ids, (int, np.integer)) else stop_token_ids
+        return cls(tokens, tuple(stops), special_token_ids, vocab_size)
+
+    @classmethod
+    def from_tokenizer_info(cls, info: xgrammar.TokenizerInfo) -> Vocabulary:
+        """The vocabulary that an `xgrammar.TokenizerInfo` describes, id for id."""
+        return cls(
+            list(info.decoded_vocab), tuple(info.stop_token_ids), info.special_token_ids, info.vocab_size
+        )
+
+    @classmethod
+    def from_huggingface(
+        cls,
+        tokenizer: Any,
+        *,
+        vocab_size: int | None = None,
+        stop_token_ids: Sequence[int] | int | None = None,
+    ) -> Vocabulary:
+        """The vocabulary of a Hugging Face tokenizer, decoded by XGrammar's own `TokenizerInfo`.
+
+        Added tokens such as ``<|im_start|>`` are text here, because they are text to XGrammar.
+
+        Args:
+            tokenizer: a `transformers` tokenizer (fast, tiktoken or sentencepiece backed).
+            vocab_size: width of the model's logits when it differs from the tokenizer's.
+            stop_token_ids: ids that end generation; by default the tokenizer's ``eos_token_id``.
+
+        Raises:
+            VocabularyError: XGrammar cannot tell what kind of tokenizer it is.
+        """
+        import xgrammar
+
+        stops = [int(stop_token_ids)] if isinstance(stop_token_ids, (int, np.integer)) else stop_token_ids
+        try:
+            info = xgrammar.TokenizerInfo.from_huggingface(
+                tokenizer, vocab_size=vocab_size, stop_token_ids=None if stops is None else list(stops)
+            )
+        except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+            raise VocabularyError(
+                f"XGrammar cannot read a tokenizer of type {type(tokenizer).__name__} ({error}); "
+                "pass the bytes of each id to Vocabulary.from_bytes instead"
+            ) from error
+        return cls.from_tokenizer_info(info)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
+        """Read a ``.npz`` with arrays ``data`` (uint8: all bytes in id order), ``lens`` (bytes per id),
+        ``stop_ids`` and ``special_ids``; nothing is unpickled.
+
+        Raises:
+            VocabularyError: no such file, not this layout, or lengths that do not fit the data.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                data = np.asarray(archive["data"], np.uint8).tobytes()
+                lengths = np.asarray(archive["lens"]).astype(np.int64)
+                stops = [int(i) for i in archive["stop_ids"]]
+                special = [int(i) for i in archive["special_ids"]]
+        except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+            raise VocabularyError(
+                f"{os.fspath(path)!r} is not a vocabulary file ({error}); expected is an .npz with the "
+                "arrays data, lens, stop_ids and special_ids"
+            ) from error
+        ends = np.cumsum(lengths)
+        if lengths.ndim != 1 or (lengths < 0).any() or (ends[-1] if len(ends) else 0) != len(data):
+            raise VocabularyError(
+                f"{os.fspath(path)!r}: the lengths in `lens` do not add up to the {len(data)} bytes of `data`"
+            )
+        starts = ends - lengths
+        tokens = [data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return cls(tokens, stops, special)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the layout that `load` reads; the file appears whole or not at all."""
+        target = os.fspath(path)
+        partial = f"{target}.{os.getpid()}.partial"
+        longest = max(map(len, self.tokens))
+        try:
+            with open(partial, "wb") as stream:
+                np.savez_compressed(
+                    stream,
+                    data=np.frombuffer(b"".join(self.tokens), np.uint8),
+                    lens=np.array([len(t) for t in self.tokens], np.uint16 if longest < 65536 else np.uint32),
+                    stop_ids=np.array(self.stop_token_ids, np.int32),
+                    special_ids=np.array(self.special_token_ids, np.int32),
+                )
+            os.replace(partial, target)
+        finally:
+            if os.path.exists(partial):
+                os.unlink(partial)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hexadecimal digest (BLAKE2b, 128 bits) of everything that masks depend on."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in (self.token_lengths, np.array(self.stop_token_ids, np.int64)):
+            digest.update(np.int64(part.size).tobytes())
+            digest.update(part.tobytes())
+        digest.update(b"".join(self.tokens))
+        return digest.hexdigest()
+
+    @cached_property
+    def token_lengths(self) -> NDArray[np.int64]:
+        """int64[size]: bytes of each token, 0 for ids that are no text."""
+        return np.array([len(token) for token in self.tokens], np.int64)
+
+    @cached_property
+    def trie(self) -> Trie:
+        """The flat depth-first trie of all ids that are text."""
+        return build_trie(self.tokens)
+
+    @cached_property
+    def tokenizer_info(self) -> xgrammar.TokenizerInfo:
+        """This vocabulary as plain XGrammar sees it (used by the engine strategy and by comparisons)."""
+        import xgrammar
+
+        return xgrammar.TokenizerInfo(
+            list(self.tokens),
+            xgrammar.VocabType.RAW,
+            vocab_size=self.size,
+            stop_token_ids=list(self.stop_token_ids),
+        )
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return (
+            f"Vocabulary({self.size} ids, {self.size - len(self.special_token_ids)} text, "
+            f"stop {list(self.stop_token_ids)}, {self.fingerprint[:8]})"
+        )
+
+
+def _integer(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise VocabularyError(f"{name} is {value!r}, allowed is an integer")
+    return int(value)
+
+
+def _ids(values: Iterable[int], size: int, name: str) -> tuple[int, ...]:
+    """Distinct ids in the order given, each checked against the size."""
+    ids = dict.fromkeys(_integer(value, f"an id of {name}") for value in values)
+    for token_id in ids:
+        if not 0 <= token_id < size:
+            raise VocabularyError(f"{name} holds {token_id}, allowed are ids from 0 to {size - 1}")
+    return tuple(ids)
