@@ -1,0 +1,143 @@
+"""Automata that XGrammar itself makes: regex, substring and tag-dispatch rules.
+
+What: XGrammar carries these rules unparsed until its optimiser turns them into automata. To keep its
+meaning, such a rule is compiled by XGrammar alone (over one token) and its automaton is read back.
+When: only for grammars that hold such rules; results for regexes are kept, as they depend on nothing else.
+Limits: XGrammar's serialised form repeats all automata once per rule, so a pattern whose repeats XGrammar
+unrolls into very many rules is refused (`UnsupportedGrammar`) rather than read for seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.errors import UnsupportedGrammar
+
+MAX_SERIALIZED_BYTES = 32_000_000
+"""Refused above: reading 8 MB takes about 0.25 s (the repeat {3,500} in one pattern)."""
+
+
+class ForeignRule(NamedTuple):
+    """Automata of one rule: the rule's own first, then helper rules that XGrammar's optimiser added.
+
+    Attributes:
+        automata: per rule (edge rows, number of states); state 0 begins, state 1 ends. Rows are
+            (source, kind, a, b, target) with kind 0 empty, 1 bytes a..b, 2 call. A call's ``a`` >= 0 is a
+            rule of the grammar, -1 - i is entry i of these automata, then of `repeats`.
+        repeats: (rule, least, most) of calls that are bounded repeats, numbered after `automata`.
+    """
+
+    automata: tuple[tuple[NDArray[np.int64], int], ...]
+    repeats: tuple[tuple[int, int, int], ...]
+
+
+def foreign_rule(serialized: dict[str, Any], rule: int) -> ForeignRule:
+    """The automata of rule number ``rule`` of a serialised grammar, as XGrammar makes them."""
+    data, starts = serialized["grammar_expr_data"], serialized["grammar_expr_indptr"]
+    at = starts[serialized["rules"][rule][1]]
+    kind, length = data[at], data[at + 1]
+    body = data[at + 2 : at + 2 + length]
+    if kind != 7:  # regex and substring rules call no other rule
+        return _context_free(kind, tuple(body))
+    # a tag dispatch [tag, rule, ..., loop, excludes]: rules are kept by name, with a stand-in for a body
+    names = {serialized["rules"][callee][0]: callee for callee in body[1:-2:2]}
+    sub = dict(serialized)
+    stand_in = len(starts)
+    sub["grammar_expr_data"] = [*data, 0, 1, 120, 5, 1, stand_in, 6, 1, stand_in + 1]
+    sub["grammar_expr_indptr"] = [*starts, len(data), len(data) + 3, len(data) + 6]
+    sub["rules"] = [
+        [entry[0], stand_in + 2 if number != rule else entry[1], -1, False, -1, -1, "", False, None]
+        for number, entry in enumerate(serialized["rules"])
+    ]
+    sub["root_rule_id"] = rule
+    sub["suffix_stop_infos"] = []
+    return _read_back(sub, names)
+
+
+@lru_cache(maxsize=256)
+def _context_free(kind: int, body: tuple[int, ...]) -> ForeignRule:
+    sub = {
+        "rules": [["root", 0, -1, False, -1, -1, "", False, None]],
+        "suffix_stop_infos": [],
+        "grammar_expr_data": [kind, len(body), *body],
+        "grammar_expr_indptr": [0],
+        "root_rule_id": 0,
+        "complete_fsm": None,
+        "per_rule_fsms": [],
+        "allow_empty_rule_ids": [],
+        "optimized": False,
+        "__VERSION__": "v16",
+    }
+    return _read_back(sub, {})
+
+
+@lru_cache(maxsize=1)
+def _tiny_compiler() -> Any:
+    import xgrammar
+
+    info = xgrammar.TokenizerInfo([b"x", b"</s>"], vocab_size=2, stop_token_ids=[1])
+    return xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+
+
+def _read_back(sub: dict[str, Any], names: dict[str, int]) -> ForeignRule:
+    import xgrammar
+    from xgrammar.testing import _print_grammar_fsms
+
+    grammar = xgrammar.Grammar.deserialize_json(json.dumps(sub))
+    grammar = _tiny_compiler().compile_grammar(grammar).grammar
+    printed = _print_grammar_fsms(grammar)
+    if len(printed) * printed.count("\nRule ") > 2 * MAX_SERIALIZED_BYTES:
+        raise UnsupportedGrammar(
+            "a pattern whose repeats XGrammar unrolls into too many rules to read back; "
+            "write the repeat in the grammar, or lower its bounds"
+        )
+    text = grammar.serialize_json()
+    # every rule's entry repeats the whole automaton: drop the copies before parsing
+    begin = text.index('"complete_fsm":') + len('"complete_fsm":')
+    complete, end = json.JSONDecoder().raw_decode(text, begin)
+    optimised = json.loads(text.replace(text[begin:end], "0"))
+    rows, pointers = complete["edges"]["data_"], complete["edges"]["indptr_"]
+    auxiliary = complete["edge_aux_data"]
+    rules = [entry[0] for entry in optimised["rules"]]
+    own = [optimised["root_rule_id"]] + [
+        number
+        for number, name in enumerate(rules)
+        if number != optimised["root_rule_id"] and name not in names
+    ]
+    code = {number: -1 - index for index, number in enumerate(own)}
+    code.update({number: names[name] for number, name in enumerate(rules) if name in names})
+    repeats: dict[tuple[int, int, int], int] = {}
+    automata = []
+    for number in own:
+        entry = optimised["per_rule_fsms"][number][0]
+        _, begin_state, ends = entry[0], entry[1], entry[2]
+        state_of = {begin_state: 0}
+        queue = [begin_state]
+        found: list[list[int]] = []
+        for state in queue:
+            for low, high, target in rows[pointers[state] : pointers[state + 1]]:
+                if target not in state_of:
+                    state_of[target] = len(state_of) + 1  # 1 is the end
+                    queue.append(target)
+                source, destination = state_of[state], state_of[target]
+                if low >= 0:
+                    found.append([source, 1, low, high, destination])
+                elif low == -1:
+                    found.append([source, 0, 0, 0, destination])
+                elif low == -2:
+                    found.append([source, 2, code[high], 0, destination])
+                elif low == -4:
+                    unit, least, most = auxiliary[high : high + 3]
+                    key = (code[unit], least, most)
+                    index = repeats.setdefault(key, len(own) + len(repeats))
+                    found.append([source, 2, -1 - index, 0, destination])
+                else:
+                    raise UnsupportedGrammar(f"an automaton of XGrammar has an edge of kind {low}")
+        found += [[state_of[state], 0, 0, 0, 1] for state in ends if state in state_of]
+        automata.append((np.array(found, np.int64).reshape(-1, 5), len(state_of) + 1))
+    return ForeignRule(tuple(automata), tuple(repeats))
