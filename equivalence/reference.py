@@ -1,0 +1,561 @@
+"""The slow, readable meaning of a grammar and of its token classes: the oracle of the tests.
+
+What: reads a serialised XGrammar grammar, says which bytes may follow a prefix, which stacks a prefix
+leaves behind, and which tokens of a small vocabulary are *certainly* not interchangeable.
+When: in tests, to check the fast code, of which nothing is used here; for an explanation of what the
+fast code means.
+Limits: small grammars and vocabularies (pure Python, an Earley chart per prefix). Supports byte strings,
+character classes and their stars, rule references, sequences, choices and repeats; anything else raises
+`UnsupportedGrammar`. Lookahead assertions are ignored, as ``accept_token`` ignores them.
+
+The meaning is XGrammar's: a byte is accepted iff some parse can scan it. Whether that parse can ever be
+finished is not asked, so a rule that derives no text at all still lends its first bytes.
+
+**Chart.** A position of a rule is the sequence of elements that is left to read: a tuple of *frames*.
+Column ``n`` of the chart holds what can be read after ``n`` bytes and, for each rule that starts there, its
+*waiters*: the positions at which other rules go on once that rule is read. Left recursion needs no care in
+this form.
+
+**Stacks.** A *stack* is written from its top: the position that reads the next byte, then the positions to
+return to; the empty stack means that the whole text was read. A return position with nothing left to read is
+not written. The stacks of a prefix are a regular language, infinite if the grammar is left recursive, and
+`ReferenceGrammar.displacement_key` describes them by the minimal automaton of that language. Equal keys mean
+equal sets of stacks. Unequal keys do *not* prove unequal futures: two positions may differ in form only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from equivalence.errors import UnsupportedGrammar
+
+Interval = tuple[int, int]
+"""Code points, or offsets of code points, from the first to the second, both included."""
+
+LAST_CODE_POINT = 0x10FFFF
+
+
+class SerializableGrammar(Protocol):
+    """What is asked of a grammar object; `xgrammar.Grammar` is one."""
+
+    def serialize_json(self) -> str:
+        """The grammar as XGrammar's JSON text."""
+        ...
+
+
+# --- Frames: what is left to read inside one rule -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The bytes ``data``, not empty."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """One character, encoded in UTF-8, whose code point lies in ``intervals``."""
+
+    intervals: tuple[Interval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """The last ``count`` bytes of a character; their 6 * count bits, as a number, lie in ``intervals``."""
+
+    count: int
+    intervals: tuple[Interval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """Any number of characters, none included."""
+
+    character: Character
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One text of rule number ``rule``."""
+
+    rule: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Between ``least`` and ``most`` *further* texts of a rule, at least ``least`` if ``most`` is None."""
+
+    rule: int
+    least: int
+    most: int | None
+
+    def after_one(self) -> Repeat:
+        """What is left once one text of the rule was read: the counter is the frame itself."""
+        return Repeat(self.rule, max(self.least - 1, 0), None if self.most is None else self.most - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """One of the alternatives."""
+
+    alternatives: tuple[tuple[Frame, ...], ...]
+
+
+Frame = Text | Character | Continuation | Star | Call | Repeat | Choices
+Rest = tuple[Frame, ...]
+"""A position inside a rule: the frames left to read, in order."""
+
+
+def clip(intervals: Iterable[Interval], first: int, last: int) -> tuple[Interval, ...]:
+    """The parts of the intervals inside ``first .. last``, counted from ``first``."""
+    return tuple(
+        (max(low, first) - first, min(high, last) - first)
+        for low, high in intervals
+        if low <= last and high >= first
+    )
+
+
+def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    """The same code points in ascending intervals that neither overlap nor touch."""
+    result: list[Interval] = []
+    for low, high in sorted(interval for interval in intervals if interval[0] <= interval[1]):
+        if result and low <= result[-1][1] + 1:
+            result[-1] = (result[-1][0], max(result[-1][1], high))
+        else:
+            result.append((low, high))
+    return tuple(result)
+
+
+def after_byte(frame: Frame, byte: int) -> Rest | None:
+    """What is left of a frame that reads bytes once ``byte`` was read; None if it does not take it."""
+    if isinstance(frame, Text):
+        if frame.data[0] != byte:
+            return None
+        return (Text(frame.data[1:]),) if len(frame.data) > 1 else ()
+    if isinstance(frame, Character):
+        return _after_first_byte(frame.intervals, byte)
+    if isinstance(frame, Continuation) and byte & 0xC0 == 0x80:
+        size = 64 ** (frame.count - 1)
+        first = (byte & 0x3F) * size
+        return _continuation(frame.count - 1, clip(frame.intervals, first, first + size - 1))
+    return None
+
+
+def _after_first_byte(intervals: tuple[Interval, ...], byte: int) -> Rest | None:
+    """`after_byte` of a whole character: the form of UTF-8, without overlong forms, surrogates allowed."""
+    if byte < 0x80:
+        return _continuation(0, clip(intervals, byte, byte))
+    # Lead bytes: smallest lead, bytes that follow, smallest code point that needs this length.
+    for lead, count, least in ((0xF0, 3, 0x10000), (0xE0, 2, 0x800), (0xC0, 1, 0x80)):
+        if lead <= byte <= 0xF7:
+            first = (byte - lead) * 64**count
+            valid = clip(intervals, least, LAST_CODE_POINT)
+            # `clip` counts from its lower bound; shift back to code points before the second clip.
+            shifted = tuple((low + least, high + least) for low, high in valid)
+            return _continuation(count, clip(shifted, first, first + 64**count - 1))
+    return None
+
+
+def _continuation(count: int, intervals: tuple[Interval, ...]) -> Rest | None:
+    if not intervals:
+        return None
+    return (Continuation(count, intervals),) if count else ()
+
+
+# --- Reading the serialised grammar --------------------------------------------------------------------
+
+_UNREAD_TYPES = {
+    7: "tag dispatch",
+    9: "token edge",
+    10: "excluded token edge",
+    11: "token tag dispatch",
+    12: "regular expression",
+    13: "substring",
+}
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Turns the numbered expressions of the JSON text into frames."""
+
+    data: Sequence[int]
+    starts: Sequence[int]
+
+    def rest(self, expression: int) -> Rest:
+        """The frames of one expression."""
+        start = self.starts[expression]
+        kind, length = self.data[start], self.data[start + 1]
+        values = list(self.data[start + 2 : start + 2 + length])
+        if kind == 0:
+            return (Text(bytes(values)),) if values else ()
+        if kind == 1:
+            return (self._character(values),)
+        if kind == 2:
+            return (Star(self._character(values)),)
+        if kind == 3:
+            return ()
+        if kind == 4:
+            return (Call(values[0]),)
+        if kind == 5:
+            return tuple(frame for element in values for frame in self.rest(element))
+        if kind == 6:
+            return (Choices(tuple(self.rest(element) for element in values)),)
+        if kind == 8:
+            return (Repeat(values[0], values[1], None if values[2] < 0 else values[2]),)
+        name = _UNREAD_TYPES.get(kind, f"construct of type {kind}")
+        raise UnsupportedGrammar(
+            f"the reference cannot read this {name}; it reads byte strings, character classes, rule "
+            "references, sequences, choices and repeats; ask XGrammar itself about this grammar"
+        )
+
+    def _character(self, values: list[int]) -> Character:
+        intervals = list(zip(values[1::2], values[2::2], strict=True))
+        if not values[0]:
+            return Character(merged(intervals))
+        # The complement is taken over all code points, also those beyond ASCII.
+        bounds = [-1, *(end for interval in merged(intervals) for end in interval), LAST_CODE_POINT + 1]
+        gaps = zip(bounds[0::2], bounds[1::2], strict=True)
+        return Character(merged((low + 1, high - 1) for low, high in gaps))
+
+
+# --- The chart -------------------------------------------------------------------------------------------
+
+Item = tuple[int, int, int]
+"""Rule, column at which it started, number of the position inside it."""
+
+
+@dataclass
+class Column:
+    """What one more byte, or the end of a rule, can do after a prefix."""
+
+    scannable: list[Item] = field(default_factory=list)
+    waiters: dict[int, dict[Item, None]] = field(default_factory=dict)
+    complete: bool = False
+
+
+Chart = tuple[Column, ...]
+
+
+class ReferenceGrammar:
+    """The meaning of one grammar.
+
+    Attributes:
+        rule_names: the name of each rule, by number.
+        root: the number of the root rule.
+
+    Args:
+        grammar: an `xgrammar.Grammar`, or the text of its ``serialize_json()``.
+
+    Raises:
+        UnsupportedGrammar: the grammar uses a construct that this module does not define.
+    """
+
+    def __init__(self, grammar: SerializableGrammar | str) -> None:
+        text = grammar if isinstance(grammar, str) else grammar.serialize_json()
+        content: dict[str, Any] = json.loads(text)
+        reader = _Reader(content["grammar_expr_data"], content["grammar_expr_indptr"])
+        self.rule_names: list[str] = [rule[0] for rule in content["rules"]]
+        self.root: int = content["root_rule_id"]
+        self._rests: list[Rest] = []
+        self._numbers: dict[Rest, int] = {}
+        self._scans: dict[tuple[int, int], int | None] = {}
+        self._bodies = [self._number(reader.rest(rule[1])) for rule in content["rules"]]
+        self._start: Chart = (self._close((), [(self.root, 0, self._bodies[self.root])]),)
+
+    # Questions about prefixes.
+
+    def viable(self, prefix: bytes) -> bool:
+        """Whether all bytes of the prefix can be read from the start."""
+        return self._read(self._start, prefix) is not None
+
+    def complete(self, prefix: bytes) -> bool:
+        """Whether the prefix is a sentence of the grammar (the stop token is then allowed)."""
+        chart = self._read(self._start, prefix)
+        return chart is not None and chart[-1].complete
+
+    def next_bytes(self, prefix: bytes) -> list[int]:
+        """The bytes that can be read after a prefix, ascending; none after a prefix that is not viable."""
+        chart = self._read(self._start, prefix)
+        positions = set() if chart is None else {position for _, _, position in chart[-1].scannable}
+        return [b for b in range(256) if any(self._scan(position, b) is not None for position in positions)]
+
+    def masks(self, prefixes: Iterable[bytes], vocabulary: Sequence[bytes]) -> list[tuple[bool, ...]]:
+        """For each prefix, whether each token can be read after it; an empty token, no text, never is."""
+        result = []
+        for prefix in prefixes:
+            accepted = dict(self._follow(self._read(self._start, prefix), vocabulary))
+            result.append(tuple(token in accepted for token in vocabulary))
+        return result
+
+    def displacement_key(self, prefix: bytes, token: bytes = b"") -> Hashable | None:
+        """A canonical description of the set of stacks after ``prefix + token``; None if it is not viable.
+
+        Keys of one `ReferenceGrammar` compare equal iff the sets of stacks are equal; see the module's text.
+        """
+        chart = self._read(self._start, prefix + token)
+        return None if chart is None else self._key(chart)
+
+    # Exploration.
+
+    def reachable_prefixes(
+        self, vocabulary: Sequence[bytes], limit: int, alphabet: Iterable[int] | None = None
+    ) -> list[bytes]:
+        """Prefixes that reach different sets of stacks, breadth first from the empty prefix.
+
+        Args:
+            vocabulary: the tokens; each is a step.
+            limit: most prefixes returned. Fewer mean that the exploration is exhaustive.
+            alphabet: single bytes that are steps too: by default those of the vocabulary, ``b""`` for none.
+        """
+        steps = sorted({bytes([byte]) for byte in _alphabet(vocabulary, alphabet)} | set(vocabulary))
+        steps.sort(key=len)
+        found = [(b"", self._start)]
+        keys = {self._key(self._start)}
+        for prefix, chart in found:
+            reached = dict(self._follow(chart, steps))
+            for step in steps:
+                if len(found) >= limit:
+                    return [text for text, _ in found[:limit]]
+                if step in reached and (key := self._key(reached[step])) not in keys:
+                    keys.add(key)
+                    found.append((prefix + step, reached[step]))
+        return [text for text, _ in found]
+
+    def observed_acceptance_classes(
+        self, vocabulary: Sequence[bytes], limit: int, alphabet: Iterable[int] | None = None
+    ) -> list[int]:
+        """A class number per token: equal iff the tokens are accepted after the same explored prefixes.
+
+        Tokens of different numbers are certainly inequivalent; tokens of equal numbers may still be. -1 marks
+        tokens that no explored prefix accepts. Numbers follow the first token of each class.
+        """
+        masks = self.masks(self.reachable_prefixes(vocabulary, limit, alphabet), vocabulary)
+        return _labels([key if any(key) else None for key in zip(*masks, strict=True)])
+
+    def observed_displacement_classes(
+        self, vocabulary: Sequence[bytes], limit: int, depth: int = 2, alphabet: Iterable[int] | None = None
+    ) -> list[int]:
+        """Like `observed_acceptance_classes`, for displacement: also what may follow each token is compared.
+
+        Two tokens get different numbers iff, after some explored prefix, one is rejected and the other is
+        not, or some text of at most ``depth`` bytes of the alphabet can follow one and not the other, or
+        makes a sentence of one and not of the other. Futures are compared, not stacks: a representation
+        that gives one name to two stacks of equal future is right to do so. For the same limit and alphabet
+        this refines `observed_acceptance_classes`.
+        """
+        explored = list(_alphabet(vocabulary, alphabet))
+        names: dict[Hashable, int] = {}
+        columns = []
+        for prefix in self.reachable_prefixes(vocabulary, limit, explored):
+            reached = dict(self._follow(self._read(self._start, prefix), vocabulary))
+            futures = {token: self._future(chart, explored, depth, names) for token, chart in reached.items()}
+            columns.append([futures.get(token) for token in vocabulary])
+        keys = zip(*columns, strict=True)
+        return _labels([key if any(future is not None for future in key) else None for key in keys])
+
+    def _future(self, chart: Chart, alphabet: Sequence[int], depth: int, names: dict[Hashable, int]) -> int:
+        """A name for the next ``depth`` bytes: equal iff nothing tells two charts apart by then."""
+        if depth == 0:
+            return int(chart[-1].complete)
+        place = (self._key(chart), depth)
+        if place not in names:
+            following = [self._step(chart, byte) for byte in alphabet]
+            children = tuple(
+                None if after is None else self._future(after, alphabet, depth - 1, names)
+                for after in following
+            )
+            content = ("future", chart[-1].complete, children)
+            names[place] = names.setdefault(content, len(names))
+        return names[place]
+
+    # Reading.
+
+    def _read(self, chart: Chart | None, text: bytes) -> Chart | None:
+        for byte in text:
+            if chart is None:
+                return None
+            chart = self._step(chart, byte)
+        return chart
+
+    def _follow(self, chart: Chart | None, tokens: Iterable[bytes]) -> Iterator[tuple[bytes, Chart]]:
+        """The chart after each different token that can be read; shared beginnings are read once."""
+        path: list[Chart | None] = [chart]
+        last = b""
+        for token in sorted(set(tokens) - {b""}):
+            shared = 0
+            while shared < min(len(last), len(token)) and last[shared] == token[shared]:
+                shared += 1
+            del path[shared + 1 :]
+            for byte in token[shared:]:
+                here = path[-1]
+                path.append(None if here is None else self._step(here, byte))
+            last = token
+            end = path[-1]
+            if end is not None:
+                yield token, end
+
+    def _step(self, chart: Chart, byte: int) -> Chart | None:
+        """The chart after one more byte, or None if no item scans it."""
+        seeds = []
+        for rule, origin, position in chart[-1].scannable:
+            following = self._scan(position, byte)
+            if following is not None:
+                seeds.append((rule, origin, following))
+        return (*chart, self._close(chart, seeds)) if seeds else None
+
+    def _scan(self, position: int, byte: int) -> int | None:
+        """The position after ``byte``, which only the first frame reads."""
+        if (position, byte) not in self._scans:
+            rest = self._rests[position]
+            first = after_byte(rest[0], byte)
+            self._scans[position, byte] = None if first is None else self._number(first + rest[1:])
+        return self._scans[position, byte]
+
+    def _close(self, chart: Chart, seeds: Iterable[Item]) -> Column:
+        """The column that follows ``chart``: its items, and all they predict and complete."""
+        here = len(chart)
+        column = Column()
+        # The rules that start here and already ended here: who comes to wait for them goes on at once.
+        empty: set[int] = set()
+        items = dict.fromkeys(seeds)
+        pending = list(items)
+
+        def add(rule: int, origin: int, position: int) -> None:
+            if (rule, origin, position) not in items:
+                items[rule, origin, position] = None
+                pending.append((rule, origin, position))
+
+        def call(called: int, waiter: Item) -> None:
+            column.waiters.setdefault(called, {})[waiter] = None
+            add(called, here, self._bodies[called])
+            if called in empty:
+                add(*waiter)
+
+        while pending:
+            rule, origin, position = pending.pop()
+            rest = self._rests[position]
+            if not rest:
+                if origin == here:
+                    empty.add(rule)
+                if rule == self.root and origin == 0:
+                    column.complete = True
+                waiters = column.waiters if origin == here else chart[origin].waiters
+                for waiter in list(waiters.get(rule, ())):
+                    add(*waiter)
+                continue
+            frame, tail = rest[0], rest[1:]
+            if isinstance(frame, Choices):
+                for alternative in frame.alternatives:
+                    add(rule, origin, self._number(alternative + tail))
+            elif isinstance(frame, Star):
+                add(rule, origin, self._number(tail))
+                add(rule, origin, self._number((frame.character, *rest)))
+            elif isinstance(frame, Call):
+                call(frame.rule, (rule, origin, self._number(tail)))
+            elif isinstance(frame, Repeat):
+                if frame.least == 0:
+                    add(rule, origin, self._number(tail))
+                if frame.most != 0:
+                    call(frame.rule, (rule, origin, self._number((frame.after_one(), *tail))))
+            else:
+                column.scannable.append((rule, origin, position))
+        return column
+
+    def _number(self, rest: Rest) -> int:
+        """The number of a position; equal frames have equal numbers."""
+        if rest not in self._numbers:
+            self._numbers[rest] = len(self._rests)
+            self._rests.append(rest)
+        return self._numbers[rest]
+
+    # The set of stacks of a chart, as a canonical automaton.
+
+    def _key(self, chart: Chart) -> Hashable:
+        """The minimal deterministic automaton of the stacks, read from the top, states in a fixed order."""
+        top = [(position, (rule, origin)) for rule, origin, position in chart[-1].scannable]
+        edges: list[dict[int, int]] = [{}]
+        final: list[bool] = [chart[-1].complete]
+        numbers: dict[frozenset[tuple[int, int]], int] = {}
+        pending: list[frozenset[tuple[int, int]]] = []
+
+        def number(nodes: set[tuple[int, int]]) -> int:
+            closed = self._without_empty_returns(chart, nodes)
+            if closed not in numbers:
+                numbers[closed] = len(edges)
+                edges.append({})
+                final.append((self.root, 0) in closed)
+                pending.append(closed)
+            return numbers[closed]
+
+        def connect(state: int, symbols: Iterable[tuple[int, tuple[int, int]]]) -> None:
+            targets: dict[int, set[tuple[int, int]]] = {}
+            for symbol, node in symbols:
+                targets.setdefault(symbol, set()).add(node)
+            for symbol, nodes in targets.items():
+                edges[state][symbol] = number(nodes)
+
+        connect(0, top)
+        while pending:
+            nodes = pending.pop()
+            connect(
+                numbers[nodes],
+                (
+                    (position, (rule, origin))
+                    for called, column in nodes
+                    for rule, origin, position in chart[column].waiters.get(called, ())
+                    if self._rests[position]
+                ),
+            )
+        return _canonical(edges, final)
+
+    def _without_empty_returns(self, chart: Chart, nodes: set[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+        """All (rule, column) that are read once one of ``nodes`` is: nothing is left to read in between."""
+        closed = set(nodes)
+        pending = list(nodes)
+        while pending:
+            called, column = pending.pop()
+            for rule, origin, position in chart[column].waiters.get(called, ()):
+                if not self._rests[position] and (rule, origin) not in closed:
+                    closed.add((rule, origin))
+                    pending.append((rule, origin))
+        return frozenset(closed)
+
+
+def _canonical(edges: Sequence[dict[int, int]], final: Sequence[bool]) -> Hashable:
+    """Merge equivalent states, then number the classes in the order of a walk from state 0."""
+    colours: list[int] = [int(value) for value in final]
+    count = 0
+    while len(set(colours)) != count:
+        count = len(set(colours))
+        names: dict[Hashable, int] = {}
+        signatures = [
+            (colours[state], tuple(sorted((symbol, colours[target]) for symbol, target in arcs.items())))
+            for state, arcs in enumerate(edges)
+        ]
+        colours = [names.setdefault(signature, len(names)) for signature in signatures]
+    order = {colours[0]: 0}
+    states = [0]
+    rows = []
+    for state in states:
+        row = []
+        for symbol, target in sorted(edges[state].items()):
+            if colours[target] not in order:
+                order[colours[target]] = len(states)
+                states.append(target)
+            row.append((symbol, order[colours[target]]))
+        rows.append((final[state], tuple(row)))
+    return tuple(rows)
+
+
+def _alphabet(vocabulary: Iterable[bytes], alphabet: Iterable[int] | None) -> list[int]:
+    return sorted(set(b"".join(vocabulary) if alphabet is None else alphabet))
+
+
+def _labels(keys: Sequence[Hashable | None]) -> list[int]:
+    """Numbers for equal keys in the order of their first appearance; -1 for None."""
+    numbers: dict[Hashable, int] = {}
+    return [-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys]

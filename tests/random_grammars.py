@@ -1,0 +1,207 @@
+"""Random small grammars, with a small vocabulary each, as hypothesis strategies.
+
+What: `grammar_cases` draws an EBNF text that XGrammar compiles and a list of tokens that may fit it.
+When: in tests that hold for every grammar, such as the comparison of the fast code with its reference.
+Limits: at most five rules, context-free text only (no lookahead, token edges, tag dispatch or regular
+expressions), and negative character classes that exclude ASCII only.
+
+Rules refer to each other freely, so left recursion (direct, indirect, hidden behind a rule that may be
+empty), right recursion, ambiguity, rules that may be empty and rules that derive no text at all are frequent.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import xgrammar
+from hypothesis import assume
+from hypothesis import strategies as st
+
+MAX_RULES = 5
+MAX_TOKEN_BYTES = 6
+
+LITERALS = [
+    "a",
+    "b",
+    "ab",
+    "ba",
+    "aab",
+    "c",
+    ",",
+    "(",
+    ")",
+    "é",
+    "aé",
+    "я",
+    "яб",
+    "€",
+    "😀",
+    "x y",
+    '"',
+    "\\",
+]
+"""Few letters, so that texts of different rules collide; characters of one to four bytes."""
+
+CLASSES: list[tuple[str, str]] = [
+    ("[ab]", "ab"),
+    ("[a-z]", "az"),
+    ("[0-9]", "09"),
+    ("[a]", "a"),
+    ("[^a]", "b,é€"),
+    ("[^a-c]", "d,я"),
+    ('[^"\\\\\\x00-\\x1f]', "a,é😀"),
+    ("[à-ö]", "àéö"),
+    ("[а-я]", "абя"),
+    ("[a-я]", "aé߿я"),
+    ("[߀-ࠀ]", "߀ࠀ"),
+    ("[€-😀]", "€￿😀"),
+    ("[aé€😀]", "aé€😀"),
+]
+"""The text of a class, and some of the characters at its edges."""
+
+SUFFIXES = [
+    "",
+    "",
+    "",
+    "",
+    "?",
+    "*",
+    "+",
+    "{0}",
+    "{1}",
+    "{2}",
+    "{0,1}",
+    "{0,2}",
+    "{1,3}",
+    "{2,3}",
+    "{0,}",
+    "{1,}",
+    "{2,}",
+]
+
+
+class GrammarCase(NamedTuple):
+    """A grammar and tokens for it; a token may be empty, repeated, or end in the middle of a character."""
+
+    ebnf: str
+    vocabulary: list[bytes]
+
+
+@dataclass
+class _Pieces:
+    """What the rules written so far are made of: the texts that tokens are cut from."""
+
+    texts: list[str] = field(default_factory=list)
+
+
+def quoted(text: str) -> str:
+    """A literal of XGrammar's EBNF."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@st.composite
+def grammar_texts(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """An EBNF text, not yet parsed, and the short texts that it is built from."""
+    names = ["root", "p", "q", "r", "s"][: draw(st.integers(1, MAX_RULES))]
+    pieces = _Pieces()
+    rules = [f"{name} ::= {draw(_alternatives(names, pieces, depth=0))}" for name in names]
+    return "\n".join(rules) + "\n", pieces.texts
+
+
+@st.composite
+def _alternatives(draw: st.DrawFn, names: list[str], pieces: _Pieces, depth: int) -> str:
+    count = draw(st.integers(1, 3 if depth == 0 else 2))
+    return " | ".join(draw(_sequence(names, pieces, depth)) for _ in range(count))
+
+
+@st.composite
+def _sequence(draw: st.DrawFn, names: list[str], pieces: _Pieces, depth: int) -> str:
+    length = draw(st.sampled_from([0, 1, 1, 2, 2, 3]))
+    if length == 0:
+        return '""'
+    return " ".join(draw(_element(names, pieces, depth)) for _ in range(length))
+
+
+@st.composite
+def _element(draw: st.DrawFn, names: list[str], pieces: _Pieces, depth: int) -> str:
+    kind = draw(st.sampled_from(["text", "text", "text", "class", "rule", "rule", "group"]))
+    if kind == "group" and depth < 2:
+        body = f"({draw(_alternatives(names, pieces, depth + 1))})"
+    elif kind == "rule":
+        body = draw(st.sampled_from(names))
+    elif kind == "class":
+        body, members = draw(st.sampled_from(CLASSES))
+        pieces.texts.extend(members)
+    else:
+        text = draw(st.sampled_from(LITERALS))
+        pieces.texts.append(text)
+        body = quoted(text)
+    return body + draw(st.sampled_from(SUFFIXES))
+
+
+@st.composite
+def vocabularies(draw: st.DrawFn, texts: list[str], max_tokens: int = 24) -> list[bytes]:
+    """Every byte of the texts as a token, then pieces of concatenated texts, in a drawn order.
+
+    Pieces are cut at bytes, so that some begin or end inside a character. Some tokens occur twice, one may be
+    empty, and some bytes come from outside the texts.
+    """
+    known = [text.encode() for text in texts] or [b"a"]
+    tokens = [bytes([byte]) for byte in sorted(set(b"".join(known)))]
+    foreign = [b"z", b" ", b"\x80", b"\xc3", b"\xbf", b"\xff", b""]
+    for _ in range(draw(st.integers(0, max_tokens))):
+        joined = b"".join(draw(st.lists(st.sampled_from([*known, *foreign[:1]]), min_size=1, max_size=4)))
+        start = draw(st.sampled_from([0, 0, 0, 1, 2]))
+        tokens.append(joined[start : start + MAX_TOKEN_BYTES])
+    tokens.extend(draw(st.lists(st.sampled_from(foreign), max_size=2)))
+    tokens.extend(draw(st.lists(st.sampled_from(tokens), max_size=2)))
+    return list(draw(st.permutations(tokens)))
+
+
+@st.composite
+def grammar_cases(draw: st.DrawFn, max_tokens: int = 24) -> GrammarCase:
+    """A grammar that XGrammar compiles, and a vocabulary of some of its texts."""
+    ebnf, texts = draw(grammar_texts())
+    assume(compiles(ebnf))
+    return GrammarCase(ebnf, draw(vocabularies(texts, max_tokens)))
+
+
+def compiles(ebnf: str) -> bool:
+    """Whether XGrammar takes the text as a grammar and survives compiling it."""
+    try:
+        grammar = xgrammar.Grammar.from_ebnf(ebnf)
+    except RuntimeError:
+        return False
+    return not _is_only_itself(grammar.serialize_json())
+
+
+def _is_only_itself(serialised: str) -> bool:
+    """Whether some rule is nothing but repeats of itself, maybe by way of other rules: ``p ::= p{2}``.
+
+    XGrammar 0.2.8 ends the process with a segmentation fault when it compiles such a grammar, even where the
+    rule is unreachable. ``p ::= p`` and ``p ::= p{2} | "a"`` are fine.
+    """
+    content = json.loads(serialised)
+    data, starts = content["grammar_expr_data"], content["grammar_expr_indptr"]
+
+    def only_call(expression: int) -> tuple[int, bool] | None:
+        """The rule that is all of an expression, and whether it is repeated."""
+        kind, length, first = data[starts[expression] : starts[expression] + 3]
+        if kind in (5, 6) and length == 1:
+            return only_call(first)
+        return (first, kind == 8) if kind in (4, 8) else None
+
+    data = [*data, 0]  # an expression without content may be the last one
+    calls = [only_call(rule[1]) for rule in content["rules"]]
+    for start in range(len(calls)):
+        rule, repeated = start, False
+        for _ in calls:
+            call = calls[rule]
+            if call is None:
+                break
+            rule, repeated = call[0], repeated or call[1]
+            if rule == start and repeated:
+                return True
+    return False
