@@ -1,0 +1,56 @@
+"""Grammar-constrained decoding over classes of interchangeable tokens: XGrammar's interface, exact masks.
+
+`GrammarCompiler`, `CompiledGrammar`, `GrammarMatcher` and `BatchGrammarMatcher` have the methods and
+meanings of XGrammar's classes of the same names; bitmasks are XGrammar's too.
+"""
+
+from xgrammar import (
+    allocate_token_bitmask,
+    apply_token_bitmask_inplace,
+    bitmask_dtype,
+    get_bitmask_shape,
+    reset_token_bitmask,
+)
+
+from equivalence import (
+    BitmaskError,
+    BudgetExceeded,
+    GrammarError,
+    HybridError,
+    StrategyError,
+    TokenClasses,
+    UnsupportedGrammar,
+    Vocabulary,
+    VocabularyError,
+    compute_classes,
+)
+from hybrid.batch import BatchGrammarMatcher
+from hybrid.compiled import CompiledGrammar
+from hybrid.compiler import GrammarCompiler
+from hybrid.matcher import GrammarMatcher
+from hybrid.strategy import Budget
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BatchGrammarMatcher",
+    "BitmaskError",
+    "Budget",
+    "BudgetExceeded",
+    "CompiledGrammar",
+    "GrammarCompiler",
+    "GrammarError",
+    "GrammarMatcher",
+    "HybridError",
+    "StrategyError",
+    "TokenClasses",
+    "UnsupportedGrammar",
+    "Vocabulary",
+    "VocabularyError",
+    "allocate_token_bitmask",
+    "apply_token_bitmask_inplace",
+    "bitmask_dtype",
+    "compute_classes",
+    "get_bitmask_shape",
+    "reset_token_bitmask",
+]

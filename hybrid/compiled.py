@@ -1,0 +1,60 @@
+"""A compiled grammar: what was decided for it, and everything that its matchers share.
+
+What: immutable; one serves any number of matchers, in any number of threads.
+When: made by `GrammarCompiler`.
+Limits: not written to disk in this version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import xgrammar
+
+from equivalence import TokenClasses, Vocabulary
+from hybrid.gather import Gather
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledGrammar:
+    """A grammar ready for matchers.
+
+    Attributes:
+        strategy: what was chosen: "representatives" or "engine".
+        reason: one sentence: why.
+        vocabulary: the vocabulary that masks are over.
+        grammar: the grammar, as XGrammar parsed it.
+        classes: its token classes; None on strategy "engine".
+        engine: XGrammar's compiled grammar, over one representative per class ("representatives", plus
+            one stop token at the end) or over the whole vocabulary ("engine").
+        gather: expands class masks; None on strategy "engine".
+        timings: seconds by phase: "network", "explore", "partition" (these three are the classes),
+            "gather", "compile" (XGrammar's), "total".
+    """
+
+    strategy: str
+    reason: str
+    vocabulary: Vocabulary
+    grammar: xgrammar.Grammar
+    engine: xgrammar.CompiledGrammar
+    classes: TokenClasses | None = None
+    gather: Gather | None = None
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def tokenizer_info(self) -> xgrammar.TokenizerInfo:
+        """The whole vocabulary as XGrammar describes it."""
+        return self.vocabulary.tokenizer_info
+
+    @property
+    def memory_size_bytes(self) -> int:
+        """Bytes held by this compiled grammar, the shared vocabulary left out."""
+        size = int(self.engine.memory_size_bytes)
+        if self.classes is not None and self.gather is not None:
+            size += self.classes.class_of_token.nbytes + self.classes.representatives.nbytes
+            size += self.gather.memory_size_bytes
+        return size
+
+    def __repr__(self) -> str:
+        classes = "" if self.classes is None else f", {self.classes.n_classes} classes"
+        return f"CompiledGrammar({self.strategy}{classes}, {self.vocabulary!r})"

@@ -1,0 +1,238 @@
+"""The compiler: a grammar in, a `CompiledGrammar` on the best strategy out.
+
+What: XGrammar's `GrammarCompiler`, with its methods and options; the grammar is parsed by XGrammar, its token
+classes are computed, and XGrammar compiles it over one representative per class.
+When: one per vocabulary; thread-safe.
+Limits: equal calls are served from a bounded memory cache; nothing is written to disk in this version.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import xgrammar
+
+from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
+from equivalence.classes import TokenClasses, compute_classes
+from hybrid.compiled import CompiledGrammar
+from hybrid.gather import Gather
+from hybrid.sanitize import refuse_endless_rules, without_lookahead
+from hybrid.strategy import Budget, check_strategy
+
+DEFAULT_CACHE_BYTES = 512 * 2**20
+
+
+class GrammarCompiler:
+    """Compiles grammars for one vocabulary.
+
+    Args:
+        vocabulary: a `Vocabulary`, or an `xgrammar.TokenizerInfo`.
+        strategy: "auto" (representatives, or the engine where classes cannot be had), "representatives"
+            (an error where they cannot be had) or "engine" (plain XGrammar).
+        cache_dir: reserved for compiled grammars on disk; must be None in this version.
+        budget: bounds of one compilation.
+        n_jobs: threads of XGrammar's own compilation.
+        max_threads: XGrammar's name for `n_jobs`.
+        cache_enabled: keep compiled grammars in memory and return the same object for an equal call.
+        cache_limit_bytes: bound of that memory (least recently used out first); -1 is 512 MiB.
+
+    Raises:
+        StrategyError, HybridError: an argument that is not allowed; the message says what is.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary | xgrammar.TokenizerInfo,
+        *,
+        strategy: str = "auto",
+        cache_dir: None = None,
+        budget: Budget = Budget(),
+        n_jobs: int = 1,
+        max_threads: int | None = None,
+        cache_enabled: bool = True,
+        cache_limit_bytes: int = -1,
+    ) -> None:
+        if isinstance(vocabulary, xgrammar.TokenizerInfo):
+            vocabulary = Vocabulary.from_tokenizer_info(vocabulary)
+        if not isinstance(vocabulary, Vocabulary):
+            raise HybridError(
+                f"vocabulary is {type(vocabulary).__name__}, allowed are hybrid.Vocabulary and "
+                "xgrammar.TokenizerInfo; see Vocabulary.from_huggingface"
+            )
+        if cache_dir is not None:
+            raise HybridError("cache_dir is not part of this version; leave it at None")
+        threads = n_jobs if max_threads is None else max_threads
+        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+            raise HybridError(f"n_jobs is {threads!r}, allowed is an integer of at least 1")
+        self.vocabulary = vocabulary
+        self.strategy = check_strategy(strategy)
+        self.budget = budget
+        self.n_jobs = threads
+        self._cache_enabled = cache_enabled
+        self._cache_limit = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
+        self._cache: OrderedDict[Any, CompiledGrammar] = OrderedDict()
+        self._cache_bytes = 0
+        self._lock = threading.Lock()
+        self._plain: xgrammar.GrammarCompiler | None = None
+
+    @property
+    def tokenizer_info(self) -> xgrammar.TokenizerInfo:
+        """The whole vocabulary as XGrammar describes it."""
+        return self.vocabulary.tokenizer_info
+
+    def compile_grammar(
+        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root"
+    ) -> CompiledGrammar:
+        """Compile an EBNF (GBNF) text, or a grammar that XGrammar has parsed."""
+        if isinstance(grammar, xgrammar.Grammar):
+            return self._compile(("grammar", grammar.serialize_json()), lambda: grammar)
+        return self._compile(
+            ("ebnf", grammar, root_rule_name),
+            lambda: xgrammar.Grammar.from_ebnf(grammar, root_rule_name=root_rule_name),
+        )
+
+    def compile_json_schema(self, schema: Any, **options: Any) -> CompiledGrammar:
+        """Compile a JSON schema (text, dict or pydantic model class).
+
+        Args:
+            schema: the schema.
+            **options: those of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
+                separators, strict_mode, max_whitespace_cnt, any_order.
+        """
+        if isinstance(schema, dict):
+            schema = json.dumps(schema)
+        key = ("json_schema", schema, tuple(sorted((k, repr(v)) for k, v in options.items())))
+        return self._compile(key, lambda: xgrammar.Grammar.from_json_schema(schema, **options))
+
+    def compile_builtin_json_grammar(self) -> CompiledGrammar:
+        """Compile XGrammar's grammar of all JSON."""
+        return self._compile(("builtin_json",), xgrammar.Grammar.builtin_json_grammar)
+
+    def compile_regex(self, regex: str) -> CompiledGrammar:
+        """Compile a regular expression in XGrammar's dialect."""
+        return self._compile(("regex", regex), lambda: xgrammar.Grammar.from_regex(regex))
+
+    def compile_structural_tag(self, structural_tag: Any, *arguments: Any) -> CompiledGrammar:
+        """Compile a structural tag (object, dict or JSON text; or the older pair of tags and triggers)."""
+        return self._compile(
+            ("structural_tag", repr(structural_tag), repr(arguments)),
+            lambda: xgrammar.Grammar.from_structural_tag(structural_tag, *arguments),
+        )
+
+    def clear_cache(self) -> None:
+        """Forget all compiled grammars; those in use stay usable."""
+        with self._lock:
+            self._cache.clear()
+            self._cache_bytes = 0
+
+    def get_cache_size_bytes(self) -> int:
+        """Bytes of the compiled grammars kept."""
+        return self._cache_bytes
+
+    @property
+    def cache_limit_bytes(self) -> int:
+        """Bound of the memory cache."""
+        return self._cache_limit
+
+    def _compile(self, key: Any, parse: Callable[[], xgrammar.Grammar]) -> CompiledGrammar:
+        if self._cache_enabled:
+            with self._lock:
+                known = self._cache.get(key)
+                if known is not None:
+                    self._cache.move_to_end(key)
+                    return known
+        began = time.perf_counter()
+        try:
+            grammar = parse()
+        except HybridError:
+            raise
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise GrammarError(f"XGrammar refuses the {key[0].replace('_', ' ')}: {error}") from error
+        compiled = self._decide(grammar, time.perf_counter() - began)
+        compiled.timings["total"] = time.perf_counter() - began
+        if self._cache_enabled:
+            self._keep(key, compiled)
+        return compiled
+
+    def _keep(self, key: Any, compiled: CompiledGrammar) -> None:
+        size = compiled.memory_size_bytes
+        with self._lock:
+            if size > self._cache_limit or key in self._cache:
+                return
+            self._cache[key] = compiled
+            self._cache_bytes += size
+            while self._cache_bytes > self._cache_limit:
+                _, dropped = self._cache.popitem(last=False)
+                self._cache_bytes -= dropped.memory_size_bytes
+
+    def _decide(self, grammar: xgrammar.Grammar, parsing: float) -> CompiledGrammar:
+        """Representatives where classes can be had, else the engine, by name."""
+        timings = {"parse": parsing}
+        began = time.perf_counter()
+        serialized = json.loads(grammar.serialize_json())
+        refuse_endless_rules(serialized)
+        timings["serialize"] = time.perf_counter() - began
+        if self.strategy == "engine":
+            return self._on_engine(grammar, "asked for by strategy='engine'", timings)
+        try:
+            classes = compute_classes(
+                serialized, self.vocabulary, capacity=self.budget.capacity, max_states=self.budget.states
+            )
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            if self.strategy == "representatives":
+                raise
+            return self._on_engine(grammar, f"no token classes: {error}", timings)
+        timings.update(classes.seconds)
+        return self._on_representatives(grammar, serialized, classes, timings)
+
+    def _on_engine(
+        self, grammar: xgrammar.Grammar, reason: str, timings: dict[str, float]
+    ) -> CompiledGrammar:
+        with self._lock:
+            if self._plain is None:
+                self._plain = xgrammar.GrammarCompiler(
+                    self.vocabulary.tokenizer_info, max_threads=self.n_jobs, cache_enabled=False
+                )
+        began = time.perf_counter()
+        engine = _run(self._plain, grammar)
+        timings["compile"] = time.perf_counter() - began
+        return CompiledGrammar("engine", reason, self.vocabulary, grammar, engine, timings=timings)
+
+    def _on_representatives(
+        self,
+        grammar: xgrammar.Grammar,
+        serialized: dict[str, Any],
+        classes: TokenClasses,
+        timings: dict[str, float],
+    ) -> CompiledGrammar:
+        began = time.perf_counter()
+        gather = Gather(classes, self.vocabulary.size)
+        gathered = time.perf_counter()
+        stripped = grammar
+        if without_lookahead(serialized):
+            stripped = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
+        tokens = [self.vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
+        stop = len(tokens)
+        info = xgrammar.TokenizerInfo(
+            [*tokens, b""], xgrammar.VocabType.RAW, vocab_size=stop + 1, stop_token_ids=[stop]
+        )
+        compiler = xgrammar.GrammarCompiler(info, max_threads=self.n_jobs, cache_enabled=False)
+        engine = _run(compiler, stripped)
+        timings["gather"] = gathered - began
+        timings["compile"] = time.perf_counter() - gathered
+        reason = f"{classes.n_classes} token classes stand for {self.vocabulary.size} ids"
+        return CompiledGrammar(
+            "representatives", reason, self.vocabulary, grammar, engine, classes, gather, timings
+        )
+
+
+def _run(compiler: xgrammar.GrammarCompiler, grammar: xgrammar.Grammar) -> xgrammar.CompiledGrammar:
+    try:
+        return compiler.compile_grammar(grammar)
+    except RuntimeError as error:
+        raise GrammarError(f"XGrammar cannot compile the grammar: {error}") from error

@@ -1,0 +1,55 @@
+"""The gather: a class mask expanded to the vocabulary's bitmask, in XGrammar's layout.
+
+What: bit i of int32 word i // 32; a token's bit is its class's bit, class -1 stays 0.
+When: after every class mask; 2 to 7 us for 128k ids, against 105 us for one look-up per token.
+Limits: CPU; one thread a row (rows may be filled from several threads, the GIL is released).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import TokenClasses
+from hybrid import _kernels
+
+LARGE_CLASS = 256
+"""Classes of at least this many tokens are kept as whole rows: an OR of 16 KiB costs as much as 500 bits."""
+
+
+class Gather:
+    """Expands class masks of one `TokenClasses`.
+
+    Args:
+        classes: the classes; masks have one bit per class.
+        vocab_size: number of ids of the vocabulary.
+    """
+
+    def __init__(self, classes: TokenClasses, vocab_size: int) -> None:
+        self.n_classes = classes.n_classes
+        self.vocab_size = vocab_size
+        self.n_words = (vocab_size + 31) // 32
+        self._starts, self._tokens = _kernels.members_by_class(classes.class_of_token, classes.n_classes)
+        large = np.flatnonzero(np.diff(self._starts) >= LARGE_CLASS)
+        self._row_of_class: NDArray[np.int32] = np.full(classes.n_classes, -1, np.int32)
+        self._row_of_class[large] = np.arange(len(large), dtype=np.int32)
+        self._rows: NDArray[np.uint32] = _kernels.dense_rows(
+            self._starts, self._tokens, large.astype(np.int64), self.n_words
+        )
+
+    @property
+    def memory_size_bytes(self) -> int:
+        """Bytes held by the tables."""
+        arrays = (self._starts, self._tokens, self._row_of_class, self._rows)
+        return sum(int(array.nbytes) for array in arrays)
+
+    def expand(self, class_mask: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
+        """Overwrite `out` (uint32[n_words]) with the mask of all tokens whose class bit is set.
+
+        Args:
+            class_mask: uint32[ceil(n_classes / 32)] or longer; further bits are ignored.
+            out: the row of the bitmask, viewed as uint32.
+        """
+        _kernels.gather(
+            class_mask, self.n_classes, self._starts, self._tokens, self._row_of_class, self._rows, out
+        )

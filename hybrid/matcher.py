@@ -1,0 +1,241 @@
+"""The matcher: XGrammar's `GrammarMatcher` on every strategy, mask by mask the same.
+
+What: on "representatives" a mask is decided per class by XGrammar and expanded by the gather; a token is
+accepted by feeding XGrammar its own bytes, because classes are equal for masks, not for what they leave
+behind (docs/theory.md). Stop tokens are this matcher's own set, outside of all classes.
+When: one per sequence; not for concurrent use, while different matchers may run in different threads.
+Limits: bitmasks are int32, on the CPU, one row of ceil(V / 32) words.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+import xgrammar
+from numpy.typing import NDArray
+
+from equivalence import BitmaskError, HybridError, VocabularyError
+from hybrid.compiled import CompiledGrammar
+
+
+class GrammarMatcher:
+    """Follows one sequence through a grammar: masks out, tokens in.
+
+    Args:
+        compiled_grammar: what `hybrid.GrammarCompiler` made.
+        override_stop_tokens: ids that end this sequence, in place of the vocabulary's stop ids. An id that
+            no longer ends the sequence is ordinary text, or nothing if it has no text.
+        terminate_without_stop_token: terminate as soon as the grammar can end.
+        max_rollback_tokens: deprecated in XGrammar, ignored: rollback is unlimited.
+        default_temperature: as in XGrammar, for grammars that set temperatures.
+
+    Raises:
+        HybridError: not a compiled grammar of ours. VocabularyError: stop ids out of range, or none.
+    """
+
+    def __init__(
+        self,
+        compiled_grammar: CompiledGrammar,
+        *,
+        override_stop_tokens: int | Iterable[int] | None = None,
+        terminate_without_stop_token: bool = False,
+        max_rollback_tokens: int = -1,
+        default_temperature: float | None = None,
+    ) -> None:
+        if not isinstance(compiled_grammar, CompiledGrammar):
+            raise HybridError(
+                f"compiled_grammar is {type(compiled_grammar).__name__}, allowed is what "
+                "hybrid.GrammarCompiler returns"
+            )
+        if max_rollback_tokens != -1:
+            warnings.warn(
+                "max_rollback_tokens is ignored: rollback is unlimited", DeprecationWarning, stacklevel=2
+            )
+        vocabulary = compiled_grammar.vocabulary
+        stops = _stop_ids(override_stop_tokens, vocabulary.size)
+        options: dict[str, Any] = {"terminate_without_stop_token": terminate_without_stop_token}
+        if default_temperature is not None:
+            options["default_temperature"] = default_temperature
+        gather = compiled_grammar.gather
+        if gather is None and stops is not None:
+            options["override_stop_tokens"] = list(stops)
+        self._compiled = compiled_grammar
+        self._inner = xgrammar.GrammarMatcher(compiled_grammar.engine, **options)
+        self._stops: tuple[int, ...] = vocabulary.stop_token_ids if stops is None else stops
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What follows from the compiled grammar and the stop set alone."""
+        vocabulary = self._compiled.vocabulary
+        self._tokens = vocabulary.tokens
+        self._width = (vocabulary.size + 31) // 32
+        self._size = vocabulary.size
+        self._stop_set = frozenset(self._stops)
+        self._gather = self._compiled.gather
+        classes = self._compiled.classes
+        if self._gather is None or classes is None:
+            return
+        self._stop_class = classes.n_classes
+        self._class_of_token = classes.class_of_token
+        # the inner stop token is the last bit of the class mask
+        self._class_mask = torch.empty((1, (classes.n_classes + 32) // 32), dtype=torch.int32)
+        self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
+        self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
+        dead = np.flatnonzero(classes.class_of_token < 0)
+        # a bit that is 0 in every mask means that masks always need applying
+        self._always_applied = not set(dead.tolist()) <= self._stop_set
+
+    @property
+    def compiled_grammar(self) -> CompiledGrammar:
+        """What this matcher follows."""
+        return self._compiled
+
+    @property
+    def stop_token_ids(self) -> list[int]:
+        """The ids that end this sequence."""
+        return list(self._stops)
+
+    @property
+    def max_rollback_tokens(self) -> int:
+        """Always -1: rollback is unlimited."""
+        return -1
+
+    @property
+    def temperature(self) -> float | None:
+        """The sampling temperature that the grammar asks for here, as in XGrammar."""
+        return self._inner.temperature
+
+    def fill_next_token_bitmask(
+        self, bitmask: torch.Tensor | NDArray[np.int32], index: int = 0, *, debug_print: bool = False
+    ) -> bool:
+        """Overwrite row `index` with the mask of the next token: bit 1 iff `accept_token` would take it.
+
+        Args:
+            bitmask: int32, on the CPU, shape (rows, ceil(V / 32)), or one such row.
+            index: the row.
+            debug_print: let XGrammar print its state.
+
+        Returns:
+            Whether the mask forbids anything, that is, needs to be applied.
+
+        Raises:
+            BitmaskError: wrong dtype, shape, device or row; nothing was written.
+            RuntimeError: the matcher has terminated (as XGrammar raises it).
+        """
+        row = self._row(bitmask, index)
+        if self._gather is None:
+            if isinstance(bitmask, np.ndarray):
+                bitmask = torch.from_numpy(bitmask)
+            if bitmask.dim() == 1:
+                bitmask = bitmask.unsqueeze(0)
+            return bool(self._inner.fill_next_token_bitmask(bitmask, index, debug_print=debug_print))
+        needed = self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print)
+        words = self._class_words
+        self._gather.expand(words, row)
+        can_stop = int(words[self._stop_class >> 5]) >> (self._stop_class & 31) & 1
+        for word, bit in self._stop_words:
+            if can_stop:
+                row[word] |= bit
+            else:
+                row[word] &= ~bit
+        return bool(needed) or self._always_applied
+
+    def _row(self, bitmask: torch.Tensor | NDArray[np.int32], index: int) -> NDArray[np.uint32]:
+        if isinstance(bitmask, torch.Tensor):
+            if bitmask.dtype != torch.int32 or bitmask.device.type != "cpu":
+                raise BitmaskError(
+                    f"the bitmask is {bitmask.dtype} on {bitmask.device}, allowed is torch.int32 on the CPU; "
+                    "hybrid.allocate_token_bitmask makes one"
+                )
+            array = bitmask.numpy()
+        elif isinstance(bitmask, np.ndarray) and bitmask.dtype == np.int32:
+            array = bitmask
+        else:
+            kind = getattr(bitmask, "dtype", type(bitmask).__name__)
+            raise BitmaskError(f"the bitmask is {kind}, allowed is an int32 tensor or array on the CPU")
+        if array.ndim == 1:
+            array = array[None, :]
+        if array.ndim != 2 or array.shape[1] != self._width:
+            raise BitmaskError(
+                f"the bitmask has shape {tuple(bitmask.shape)}, allowed is (rows, {self._width}) for "
+                f"{self._size} ids; hybrid.allocate_token_bitmask(rows, {self._size}) makes one"
+            )
+        if not 0 <= index < array.shape[0]:
+            raise BitmaskError(f"index is {index}, allowed are rows 0 to {array.shape[0] - 1}")
+        row = array[index]
+        if not row.flags.c_contiguous or not row.flags.writeable:
+            raise BitmaskError("the bitmask's row is not contiguous and writable; pass a contiguous copy")
+        return row.view(np.uint32)
+
+    def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
+        """Advance by a token; False, with nothing changed, if the grammar does not take it here."""
+        if self._gather is None:
+            return bool(self._inner.accept_token(token_id, debug_print=debug_print))
+        if token_id in self._stop_set:
+            return bool(self._inner.accept_token(self._stop_class, debug_print=debug_print))
+        if not 0 <= token_id < self._size or self._class_of_token[token_id] < 0:
+            return False
+        if self._inner.is_terminated():
+            return False
+        return bool(self._inner.accept_string(self._tokens[token_id], debug_print=debug_print))
+
+    def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
+        """Advance by text; all of it or nothing. Counts as one step for `rollback`."""
+        return bool(self._inner.accept_string(input_str, debug_print=debug_print))
+
+    def rollback(self, num_tokens: int = 1) -> None:
+        """Take back the last steps, the stop token included.
+
+        Raises:
+            RuntimeError: fewer steps were made (as XGrammar raises it); nothing changed.
+        """
+        self._inner.rollback(num_tokens)
+
+    def reset(self) -> None:
+        """Back to the start."""
+        self._inner.reset()
+
+    def fork(self) -> GrammarMatcher:
+        """An independent matcher in the same state."""
+        twin = object.__new__(GrammarMatcher)
+        twin._compiled = self._compiled
+        twin._inner = self._inner.fork()
+        twin._stops = self._stops
+        twin._prepare()
+        return twin
+
+    def is_terminated(self) -> bool:
+        """Whether the sequence has ended: a stop token was accepted, or the grammar's end where asked."""
+        return bool(self._inner.is_terminated())
+
+    def is_completed(self) -> bool:
+        """Whether what was read is a whole sentence of the grammar."""
+        return bool(self._inner.is_completed())
+
+    def find_jump_forward_string(self) -> str:
+        """The longest text that the grammar forces next; the state does not change."""
+        return str(self._inner.find_jump_forward_string())
+
+    def get_captures(self, *, deduplicate: bool = True) -> Any:
+        """Spans captured so far, as in XGrammar."""
+        return self._inner.get_captures(deduplicate=deduplicate)
+
+
+def _stop_ids(values: int | Iterable[int] | None, size: int) -> tuple[int, ...] | None:
+    if values is None:
+        return None
+    ids = (values,) if isinstance(values, (int, np.integer)) else tuple(values)
+    if not ids:
+        raise VocabularyError("override_stop_tokens is empty, allowed are ids, or None for the vocabulary's")
+    for token_id in ids:
+        if isinstance(token_id, bool) or not isinstance(token_id, (int, np.integer)):
+            raise VocabularyError(f"override_stop_tokens holds {token_id!r}, allowed are integers")
+        if not 0 <= token_id < size:
+            raise VocabularyError(
+                f"override_stop_tokens holds {token_id}, allowed are ids from 0 to {size - 1}"
+            )
+    return tuple(dict.fromkeys(int(token_id) for token_id in ids))
