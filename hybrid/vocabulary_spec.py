@@ -1,0 +1,130 @@
+"""A vocabulary from one word on the command line: ``tekken``, an ``.npz`` file or a Hugging Face tokenizer.
+
+What: `load_vocabulary` turns such a SPEC into a `Vocabulary`.
+When: in the command line, the benchmarks and the tests; a program that holds a tokenizer already calls
+`Vocabulary.from_huggingface` itself.
+Limits: reads tokenizers, never models. Only a Hugging Face id may need a network; code that a repository
+ships is never run.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib.resources
+import json
+import os
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from equivalence.errors import VocabularyError
+from equivalence.vocabulary import Vocabulary
+
+__all__ = ["ALLOWED", "load_vocabulary"]
+
+ALLOWED = (
+    "'tekken' (131,072 ids, shipped by the package mistral-common), the path of an .npz file written by "
+    "Vocabulary.save, or a Hugging Face tokenizer: a folder or an id such as 'Qwen/Qwen2.5-7B-Instruct'"
+)
+"""What a SPEC may be, in the words that errors and the command line's help use."""
+
+TEKKEN_FILE = "tekken_240911.json"
+
+TEKKEN_STOP_TOKEN_ID = 2
+"""``</s>``. The file has no list of special tokens; their order is fixed for this version of it."""
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+def load_vocabulary(spec: str) -> Vocabulary:
+    """The vocabulary that `spec` names.
+
+    Args:
+        spec: ``tekken``; a path that ends in ``.npz``; a folder with a tokenizer; or a Hugging Face id.
+            A folder that is itself called ``tekken`` is written ``./tekken``.
+
+    Raises:
+        VocabularyError: nothing of that name, or what it names is not a vocabulary.
+    """
+    if not spec.strip():
+        raise VocabularyError(f"no vocabulary is named by {spec!r}; allowed is {ALLOWED}")
+    if spec == "tekken":
+        return _load_tekken()
+    path = Path(spec).expanduser()
+    if path.suffix == ".npz":
+        return Vocabulary.load(path)
+    if path.is_dir():
+        return _load_huggingface(os.fspath(path))
+    if path.exists():
+        raise VocabularyError(f"{spec!r} is a file, but not an .npz; allowed is {ALLOWED}")
+    if not _HUB_ID.fullmatch(spec):
+        raise VocabularyError(f"there is no file or folder {spec!r}; allowed is {ALLOWED}")
+    return _load_huggingface(spec)
+
+
+def _load_tekken() -> Vocabulary:
+    """The vocabulary of Mistral's Tekken tokenizer: special ids first, then tokens in the order of ranks."""
+    try:
+        file = importlib.resources.files("mistral_common") / "data" / TEKKEN_FILE
+        content = json.loads(file.read_bytes())
+    except (ImportError, OSError, ValueError) as error:
+        raise VocabularyError(
+            f"'tekken' needs the file {TEKKEN_FILE} of the package mistral-common, which cannot be read "
+            f"({error}); install it with: pip install 'mistral-common>=1.5'"
+        ) from error
+    try:
+        size = int(content["config"]["default_vocab_size"])
+        special = int(content["config"]["default_num_special_tokens"])
+        # The file holds more ranks than the models use: the vocabulary size cuts the list.
+        entries = content["vocab"][: size - special]
+        ranks = [int(entry["rank"]) for entry in entries]
+        tokens = [base64.b64decode(entry["token_bytes"], validate=True) for entry in entries]
+    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+        raise VocabularyError(_not_tekken(repr(error))) from error
+    if ranks != list(range(size - special)):
+        raise VocabularyError(_not_tekken("ranks are missing or out of order"))
+    return Vocabulary.from_bytes([b""] * special + tokens, stop_token_ids=TEKKEN_STOP_TOKEN_ID)
+
+
+def _not_tekken(problem: str) -> str:
+    return (
+        f"{TEKKEN_FILE} of the installed mistral-common is not laid out as expected ({problem}); "
+        "install the version that constraints.txt pins, or name another vocabulary"
+    )
+
+
+def _load_huggingface(name: str) -> Vocabulary:
+    """The vocabulary of a tokenizer that `transformers` loads, as wide as its model's logits if known."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise VocabularyError(
+            f"{name!r} is a Hugging Face tokenizer, which needs transformers ({error}); "
+            "install it with: pip install transformers"
+        ) from error
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    # The loader's errors are of many types (missing files, network, formats); each means the same here.
+    except Exception as error:
+        problem = textwrap.shorten(str(error), 200) or type(error).__name__
+        raise VocabularyError(
+            f"transformers cannot load a tokenizer from {name!r} ({problem}); allowed is {ALLOWED}"
+        ) from error
+    return Vocabulary.from_huggingface(tokenizer, vocab_size=_logits_width(name, len(tokenizer)))
+
+
+def _logits_width(name: str, tokenizer_size: int) -> int | None:
+    """The model's own vocabulary size, None where the model's configuration is missing or smaller.
+
+    Models pad their logits beyond the tokenizer; a mask must be as wide as the logits.
+    """
+    import transformers
+
+    try:
+        config: Any = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+        size = config.get_text_config().vocab_size
+    except Exception:  # noqa: BLE001 - the configuration is optional, whatever keeps it from being read
+        return None
+    return size if isinstance(size, int) and size >= tokenizer_size else None
