@@ -1,0 +1,220 @@
+"""What every benchmark reports: the machine, percentiles, tables, a JSON record.
+
+What: `environment` describes where numbers come from, `Spread` sums up a list of numbers, `spread_table`
+prints such sums side by side, `write_json` puts a record on disk.
+When: in every benchmark, so that records can be laid side by side.
+Limits: percentiles are interpolated linearly; the commit is that of the working directory, and
+``dirty`` says that files differ from it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+PACKAGES = ("equimask", "xgrammar", "numpy", "numba", "torch", "lark", "llguidance", "transformers")
+"""Packages whose versions matter to the numbers; those not installed are left out."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Count, mean, median, tail and maximum of some numbers (all zero for none)."""
+
+    count: int
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        numbers = np.fromiter(values, np.float64)
+        if not numbers.size:
+            return cls(0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        p50, p90, p99 = (float(value) for value in np.percentile(numbers, (50, 90, 99)))
+        return cls(int(numbers.size), float(numbers.mean()), p50, p90, p99, float(numbers.max()))
+
+
+def environment(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The machine, the versions, the commit and the arguments of this run."""
+    return {
+        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "machine": {
+            "cpu": _cpu_model(),
+            "cores": os.cpu_count(),
+            "usable_cores": usable_cores(),
+            "memory_bytes": _memory_bytes(),
+            "system": platform.platform(),
+        },
+        "python": platform.python_version(),
+        "packages": _versions(),
+        "commit": _commit(),
+        "load_average": os.getloadavg() if hasattr(os, "getloadavg") else None,
+        "arguments": {name: _plain(value) for name, value in arguments.items()},
+    }
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def write_json(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
+    """Writes a record; the file appears whole or not at all."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    try:
+        text = json.dumps(_finite(record), indent=1, ensure_ascii=False, allow_nan=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def spread_table(title: str, rows: Sequence[tuple[str, str, Spread]]) -> Table:
+    """A table of spreads; each row is a name, a unit (``"s"`` picks a readable one) and a spread."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("", no_wrap=True)
+    for name in ("n", "mean", "p50", "p90", "p99", "max"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, unit, spread in rows:
+        if spread.count:
+            values = (spread.mean, spread.p50, spread.p90, spread.p99, spread.max)
+            table.add_row(name, f"{spread.count:,}", *(readable(value, unit) for value in values))
+    return table
+
+
+def make_console() -> Console:
+    """The screen; wide enough for the tables where the output is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=120)
+
+
+def say(console: Console, text: str) -> None:
+    """A line of plain text, however long."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def readable(value: float, unit: str = "s") -> str:
+    """A number with three significant digits and its unit; seconds become us, ms or s."""
+    if unit != "s":
+        digits = f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+        return f"{digits}{unit}"
+    for scale, name in ((1e-6, "us"), (1e-3, "ms"), (1.0, "s")):
+        if abs(value) < 1000 * scale or name == "s":
+            scaled = value / scale
+            return f"{scaled:,.0f} {name}" if scaled >= 100 else f"{scaled:.3g} {name}"
+    raise AssertionError
+
+
+def summed(spread: Spread) -> dict[str, float]:
+    """A spread as it is written to a record."""
+    return asdict(spread)
+
+
+def flat(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A summary with every spread as it is written to a record."""
+    written: dict[str, Any] = {}
+    for name, value in summary.items():
+        if isinstance(value, Spread):
+            written[name] = summed(value)
+        else:
+            written[name] = flat(value) if isinstance(value, Mapping) else value
+    return written
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _commit() -> dict[str, Any] | None:
+    def git(*arguments: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
+        )
+        return done.stdout.strip()
+
+    try:
+        return {"id": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """An argument as JSON can hold it; of paths only the last part, which says nothing of the machine."""
+    if isinstance(value, Path):
+        return value.name
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, str) and os.sep in value:
+        return Path(value).name
+    return value
+
+
+def _finite(value: Any) -> Any:
+    """Floats that JSON has no name for become null."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    return value
+
+
+def peak_memory_bytes() -> int | None:
+    """The largest resident size of this process so far."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)

@@ -1,0 +1,330 @@
+"""JSON schemas that are used once: time to the first mask, and the cost of each mask after it.
+
+What: for each schema of a folder, compiles it with plain XGrammar and with ours, compares every mask
+along its instances (and random walks), and reports times, classes and strategies of both sides.
+When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``.
+Limits: one process, caches off, every compile a fresh one; compilers, vocabularies and kernels are made
+before (a server makes them once), and what that takes is reported apart. Mask times are taken while masks
+are compared, in turns of who goes first: the first time that this grammar sees them ("repeated" is
+ours along the same tokens once more). Times of a schema with a difference are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import xgrammar
+from rich.console import Console
+from rich.progress import track
+
+from bench import report, workloads
+from bench.report import Spread
+from hybrid.comparison import Comparison, Times
+
+if TYPE_CHECKING:
+    from equivalence.vocabulary import Vocabulary
+
+NOT_ALIKE = ("ours crashes", "only ours refuses", "only XGrammar refuses")
+"""Outcomes that are errors of ours, before any mask."""
+
+
+@dataclass
+class Row:
+    """What was measured on one schema; seconds throughout.
+
+    ``outcome`` is ``"compared"``, ``"both refuse"``, ``"plain too slow"`` or one of `NOT_ALIKE`.
+    """
+
+    name: str
+    outcome: str = "compared"
+    strategy: str = ""
+    reason: str = ""
+    classes: int | None = None
+    first_mask: float | None = None
+    plain_first_mask: float | None = None
+    first_mask_cpu: float | None = None
+    plain_first_mask_cpu: float | None = None
+    compile_seconds: float | None = None
+    plain_compile_seconds: float | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+    refusals: list[str] = field(default_factory=list)
+    instances: int = 0
+    instances_accepted: int = 0
+    comparison: Comparison = field(default_factory=Comparison)
+    repeated: list[float] = field(default_factory=list)
+
+    @property
+    def alike(self) -> bool:
+        return self.comparison.exact and self.outcome not in NOT_ALIKE
+
+    @property
+    def timed(self) -> bool:
+        """Both sides have a time to the first mask, of masks known to be equal."""
+        return self.alike and self.first_mask is not None and self.plain_first_mask is not None
+
+    def record(self) -> dict[str, Any]:
+        """This row as it is written to the record."""
+        times = self.comparison.times
+        return {
+            "name": self.name,
+            "outcome": self.outcome,
+            "strategy": self.strategy,
+            "reason": self.reason,
+            "classes": self.classes,
+            "first_mask": self.first_mask,
+            "plain_first_mask": self.plain_first_mask,
+            "first_mask_cpu": self.first_mask_cpu,
+            "plain_first_mask_cpu": self.plain_first_mask_cpu,
+            "compile": self.compile_seconds,
+            "plain_compile": self.plain_compile_seconds,
+            "phases": self.phases,
+            "refusals": self.refusals,
+            "instances": self.instances,
+            "instances_accepted": self.instances_accepted,
+            "masks": self.comparison.masks,
+            "equal": self.comparison.equal,
+            "contradictions": self.comparison.contradiction_count,
+            "differences": [str(item) for item in self.comparison.differences],
+            "mask": report.summed(Spread.of(times.fill)),
+            "plain_mask": report.summed(Spread.of(times.plain_fill)),
+            "repeated_mask": report.summed(Spread.of(self.repeated)),
+            "accept": report.summed(Spread.of(times.accept)),
+            "plain_accept": report.summed(Spread.of(times.plain_accept)),
+        }
+
+
+@dataclass
+class SchemaBench:
+    """Both compilers, their settings, and the measurement of one schema."""
+
+    vocabulary: Vocabulary
+    strategy: str = "auto"
+    threads: int = 1
+    strict: bool = False
+    seed: int = 0
+    walks: int = 0
+    walk_steps: int = 200
+    max_plain_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        self.options: dict[str, Any] = {"strict_mode": self.strict}
+        self.ours = workloads.hybrid_compiler(self.vocabulary, self.strategy, self.threads)
+        self.plain = workloads.plain_compiler(self.vocabulary, self.threads)
+        self.bitmask = xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
+
+    def measure(self, file: workloads.SchemaFile, plain_first: bool) -> Row:
+        """Compiles and compares one schema; the sides take turns at being first."""
+        row = Row(file.name)
+        too_slow = self.max_plain_seconds is not None and not _ends_within(
+            lambda: self._compile_plain(file.schema), self.max_plain_seconds
+        )
+        plain = workloads.Start(None, 0.0, 0.0, 0.0)
+        if plain_first and not too_slow:
+            plain = workloads.plain_start(lambda: self._compile_plain(file.schema), self.bitmask)
+        ours = workloads.hybrid_start(
+            lambda: self.ours.compile_json_schema(file.schema, **self.options), self.bitmask
+        )
+        if not plain_first and not too_slow:
+            plain = workloads.plain_start(lambda: self._compile_plain(file.schema), self.bitmask)
+        if ours.compiled is not None:
+            row.first_mask, row.compile_seconds = ours.seconds, ours.compile_seconds
+            row.first_mask_cpu = ours.cpu_seconds
+            row.strategy, row.reason = ours.compiled.strategy, ours.compiled.reason
+            row.classes = workloads.class_count(ours.compiled)
+            row.phases = dict(ours.compiled.timings)
+        if too_slow:
+            row.outcome = "plain too slow"
+            return row
+        row.refusals = [start.error for start in (ours, plain) if start.error]
+        if ours.compiled is None or plain.compiled is None:
+            row.outcome = _refusal(ours, plain)
+            return row
+        row.plain_first_mask, row.plain_compile_seconds = plain.seconds, plain.compile_seconds
+        row.plain_first_mask_cpu = plain.cpu_seconds
+        self._compare(row, file, ours.compiled, plain.compiled)
+        return row
+
+    def _compile_plain(self, schema: Any) -> Any:
+        return self.plain.compile_grammar(xgrammar.Grammar.from_json_schema(schema, **self.options))
+
+    def _compare(self, row: Row, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
+        from hybrid.verify import compare_along, compare_walk
+
+        for _, sequence in self._sequences(file.name, file.valid):
+            found = compare_along(ours, plain, sequence)
+            row.instances += 1
+            row.instances_accepted += found.complete
+            row.comparison.add(found)
+            if found.exact:
+                accepted = sequence[: found.accepted]
+                row.repeated.extend(workloads.run_along(ours, accepted, self.bitmask))
+        # What no model is meant to write is compared as well, but its times are nobody's business.
+        untimed = [compare_along(ours, plain, ids) for _, ids in self._sequences(file.name, file.invalid)]
+        for walk in range(self.walks):
+            untimed.append(compare_walk(ours, plain, self.seed * 1000 + walk, self.walk_steps))
+        for found in untimed:
+            found.times = Times()
+            row.comparison.add(found)
+
+    def _sequences(self, name: str, instances: tuple[Any, ...]) -> Iterator[tuple[bytes, list[int]]]:
+        for number, data in enumerate(instances):
+            text = workloads.render_instance(data)
+            for ids in workloads.token_sequences(self.vocabulary, text, f"{self.seed} {name} {number}"):
+                yield text, ids
+
+
+def _refusal(ours: workloads.Start, plain: workloads.Start) -> str:
+    """The outcome where at least one side has not made a mask."""
+    if ours.compiled is not None:
+        return "only XGrammar refuses"
+    # What plain XGrammar raises in the same words may pass through us, whatever its type.
+    if ours.crashed and ours.error != plain.error:
+        return "ours crashes"
+    return "both refuse" if plain.compiled is None else "only ours refuses"
+
+
+def _ends_within(work: Any, seconds: float) -> bool:
+    """Whether some work ends in time, tried in a forked process that is ended if it does not.
+
+    A compile inside XGrammar cannot be stopped from Python, and the slowest schemas take minutes.
+    """
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)  # an error shows when the work is done in earnest
+    deadline = time.monotonic() + seconds
+    pause = 0.001
+    while time.monotonic() < deadline:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return True
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+def summarise(rows: list[Row]) -> dict[str, Any]:
+    """The figures over all schemas; keys of spreads hold a `Spread` each."""
+    timed = [row for row in rows if row.timed]
+    good = [row for row in rows if row.alike]
+    first = [row.first_mask or 0.0 for row in timed]
+    plain_first = [row.plain_first_mask or 0.0 for row in timed]
+    ratios = [plain / ours for ours, plain in zip(first, plain_first, strict=True)]
+    ours, plain = Spread.of(first), Spread.of(plain_first)
+    phases = dict.fromkeys(phase for row in good for phase in row.phases)
+    times = [row.comparison.times for row in good]
+    return {
+        "spreads": {
+            "first mask, ours": ours,
+            "first mask, XGrammar": plain,
+            "first mask, ours, CPU": Spread.of(row.first_mask_cpu or 0.0 for row in timed),
+            "first mask, XGrammar, CPU": Spread.of(row.plain_first_mask_cpu or 0.0 for row in timed),
+            **{f"phase {p}": Spread.of(row.phases[p] for row in good if p in row.phases) for p in phases},
+            "mask, ours": Spread.of(value for part in times for value in part.fill),
+            "mask, ours repeated": Spread.of(value for row in good for value in row.repeated),
+            "mask, XGrammar": Spread.of(value for part in times for value in part.plain_fill),
+            "accept, ours": Spread.of(value for part in times for value in part.accept),
+            "accept, XGrammar": Spread.of(value for part in times for value in part.plain_accept),
+        },
+        "classes": Spread.of(row.classes for row in good if row.classes is not None),
+        "ratio": Spread.of(ratios),
+        "ratio_of_medians": plain.p50 / ours.p50 if ours.p50 else None,
+        "median_of_ratios": Spread.of(ratios).p50 if ratios else None,
+        "ratio_of_means": plain.mean / ours.mean if ours.mean else None,
+        "outcomes": dict(Counter(row.outcome for row in rows)),
+        "strategies": dict(Counter(row.strategy for row in rows if row.strategy).most_common()),
+        "engine_reasons": dict(Counter(r.reason for r in rows if r.strategy == "engine").most_common()),
+        "masks": sum(row.comparison.masks for row in rows),
+        "equal": sum(row.comparison.equal for row in rows),
+        "contradictions": sum(row.comparison.contradiction_count for row in rows),
+        "differences": sum(row.comparison.difference_count for row in rows),
+        "not_alike": [row.name for row in rows if not row.alike],
+        "sequences": sum(row.instances for row in rows),
+        "sequences_accepted": sum(row.instances_accepted for row in rows),
+    }
+
+
+def print_summary(console: Console, summary: dict[str, Any]) -> None:
+    """The tables on the screen."""
+    console.print(report.spread_table("seconds", [(n, "s", s) for n, s in summary["spreads"].items()]))
+    counted = [("classes", "", summary["classes"]), ("XGrammar / ours, first mask", "x", summary["ratio"])]
+    console.print(report.spread_table("counts and ratios", counted))
+    if summary["ratio_of_medians"] is not None:
+        report.say(
+            console,
+            f"time to first mask, XGrammar / ours: {summary['ratio_of_medians']:.3g}x of medians, "
+            f"{summary['median_of_ratios']:.3g}x median of ratios, {summary['ratio_of_means']:.3g}x of means",
+        )
+    for title in ("outcomes", "strategies", "engine_reasons"):
+        for name, count in summary[title].items():
+            report.say(console, f"{title.replace('_', ' ')}: {count:,} {name}")
+    report.say(
+        console,
+        f"{summary['sequences_accepted']:,} of {summary['sequences']:,} token sequences of valid instances "
+        f"accepted to the end; {summary['masks']:,} masks compared, {summary['equal']:,} equal, "
+        f"{summary['contradictions']:,} contradictions of XGrammar, {summary['differences']:,} differences",
+    )
+
+
+def command(
+    vocabulary: Annotated[str, typer.Option(help="tekken, an .npz file, or a Hugging Face folder.")],
+    schemas: Annotated[Path, typer.Option(help="Folder of schema files.", exists=True, file_okay=False)],
+    json: Annotated[Path, typer.Option(help="Where the record is written.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="A random sample of so many schemas.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the sample, of random tokens and of walks.")] = 0,
+    walks: Annotated[int, typer.Option(min=0, help="Random walks per schema.")] = 0,
+    walk_steps: Annotated[int, typer.Option(min=1, help="Masks per walk.")] = 200,
+    max_plain_seconds: Annotated[
+        float | None,
+        typer.Option(help="Leave out the comparison where XGrammar takes longer; costs a compile more."),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=0, help="Of both sides; 0 stands for all cores.")] = 0,
+    strategy: Annotated[str, typer.Option(help="Ours: auto, classifier, representatives, engine.")] = "auto",
+    strict: Annotated[bool, typer.Option(help="Compile with strict_mode=True.")] = False,
+    warm: Annotated[bool, typer.Option(help="Compile a throw-away schema first.")] = True,
+) -> None:
+    """JSON schemas used once: time to first mask, classes, masks; ours next to plain XGrammar."""
+    arguments = dict(locals())
+    console = report.make_console()
+    threads = threads or report.usable_cores()
+    setup = workloads.Setup()
+    with workloads.usage_errors():
+        files = workloads.load_schema_files(schemas, limit, seed)
+        with setup.timed("vocabulary"):
+            tokens = workloads.load_vocabulary(vocabulary)
+    with setup.timed("compilers"):
+        bench = SchemaBench(tokens, strategy, threads, strict, seed, walks, walk_steps, max_plain_seconds)
+    if warm:
+        setup.warm(bench.ours, bench.plain, tokens, bench.bitmask)
+    rows = []
+    for number, file in enumerate(track(files, "schemas", console=console, transient=True)):
+        row = bench.measure(file, plain_first=bool(number & 1))
+        rows.append(row)
+        if not row.alike:
+            for line in row.refusals if row.outcome in NOT_ALIKE else row.comparison.differences[:5]:
+                report.say(console, f"DIFFERENCE {file.name}: {row.outcome}: {line}")
+    summary = summarise(rows)
+    setup.print(console)
+    print_summary(console, summary)
+    record = {
+        "benchmark": "schemas",
+        **report.environment({**arguments, "threads": threads}),
+        "setup_seconds": setup.seconds,
+        "peak_memory_bytes": report.peak_memory_bytes(),
+        "summary": report.flat(summary),
+        "rows": [row.record() for row in rows],
+    }
+    report.write_json(json, record)
+    if not all(row.alike for row in rows):
+        raise typer.Exit(1)

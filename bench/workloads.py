@@ -1,0 +1,256 @@
+"""What the benchmarks run on: schema files, instances, token sequences, compilers of both sides.
+
+What: reads folders of schema files, renders instances as JSON text, cuts texts into tokens, and makes
+the two compilers with the same settings and without caches.
+When: in every benchmark.
+Limits: a schema file is JSON with the keys ``schema`` and ``tests`` (each ``{valid, data}``), the layout
+of MaskBench; anything else of it is ignored.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING, Any
+
+import typer
+import xgrammar
+from rich.console import Console
+
+from bench.report import readable, say
+from hybrid.segmentation import tokenize_greedy, tokenize_random
+
+if TYPE_CHECKING:
+    from equivalence.vocabulary import Vocabulary
+
+THROW_AWAY_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "warm": {"type": "string", "minLength": 1, "maxLength": 5},
+        "up": {"type": "array", "items": {"type": "integer"}, "maxItems": 3},
+        "now": {"enum": ["yes", "no", 1, None]},
+        "kind": {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^[a-c]+$"}]},
+    },
+    "required": ["warm"],
+    "additionalProperties": {"type": "boolean"},
+}
+"""Compiled before anything is measured, so that kernels are ready; it has a bit of everything."""
+
+THROW_AWAY_TEXT = b'{"warm": "abc", "up": [1, 23], "now": "yes", "kind": 1.5e3, "other": true}'
+
+
+@dataclass(frozen=True)
+class SchemaFile:
+    """One file of a folder of schemas: a schema and instances of it."""
+
+    name: str
+    schema: Any
+    valid: tuple[Any, ...]
+    invalid: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Start:
+    """The way from a grammar to its first mask: what was made and the seconds it took.
+
+    ``cpu_seconds`` are those of all threads: they tell what was done on a machine that others use too.
+    ``error`` is the message of an exception; ``compiled`` is None then. ``crashed`` tells an exception
+    that no user should meet from a refusal.
+    """
+
+    compiled: Any
+    seconds: float
+    compile_seconds: float
+    cpu_seconds: float
+    error: str = ""
+    crashed: bool = False
+
+
+def load_schema_files(folder: Path, limit: int | None = None, seed: int = 0) -> list[SchemaFile]:
+    """The schema files of a folder by name, or a random sample of ``limit`` of them.
+
+    Raises:
+        ValueError: there is no schema file, or a file is not of the layout.
+    """
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise ValueError(
+            f"{str(folder)!r} holds no *.json file; expected is a folder of files with the keys "
+            "schema and tests"
+        )
+    if limit is not None and limit < len(paths):
+        paths = sorted(random.Random(seed).sample(paths, limit))
+    return [_read_schema_file(path) for path in paths]
+
+
+def _read_schema_file(path: Path) -> SchemaFile:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        tests = content.get("tests", [])
+        return SchemaFile(
+            path.stem,
+            content["schema"],
+            tuple(test["data"] for test in tests if test["valid"]),
+            tuple(test["data"] for test in tests if not test["valid"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path.name} is not a schema file ({error!r}); expected is JSON with the keys schema and tests"
+        ) from error
+
+
+def render_instance(data: Any) -> bytes:
+    """An instance as models usually write it: one line, a space after commas and colons, UTF-8."""
+    text = json.dumps(data, separators=(", ", ": "), ensure_ascii=False)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate: only its escape can be written
+        return json.dumps(data, separators=(", ", ": ")).encode()
+
+
+def token_sequences(vocabulary: Vocabulary, text: bytes, seed: str) -> list[list[int]]:
+    """The text in tokens, cut twice: by the longest match, and at random."""
+    return [tokenize_greedy(vocabulary, text), tokenize_random(vocabulary, text, seed)]
+
+
+def load_vocabulary(spec: str) -> Vocabulary:
+    """The vocabulary of a command line, with what is derived from it once per model already derived."""
+    from hybrid.vocabulary_spec import load_vocabulary as load
+
+    return load(spec)
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turns what is wrong with the arguments into a message of the command line, without a traceback."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def read_text(path: Path) -> str:
+    """A grammar file.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"cannot read the grammar {str(path)!r} ({error}); expected is an EBNF file"
+        ) from error
+
+
+def class_count(compiled: Any) -> int | None:
+    """The number of token classes, None where a grammar runs without classes."""
+    classes = compiled.classes
+    return None if classes is None else int(classes.n_classes)
+
+
+class Setup:
+    """What is made once, before anything is measured, and the seconds each part took."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        started = perf_counter()
+        yield
+        self.seconds[name] = perf_counter() - started
+
+    def warm(self, ours: Any, plain: Any, vocabulary: Vocabulary, bitmask: Any) -> None:
+        """Compiles the throw-away schema twice on both sides; the first time compiles kernels as well."""
+        ids = tokenize_greedy(vocabulary, THROW_AWAY_TEXT)
+        for name in ("cold", "warm"):
+            start, plain_begun = (
+                begin(partial(compiler.compile_json_schema, THROW_AWAY_SCHEMA, strict_mode=False), bitmask)
+                for begin, compiler in ((hybrid_start, ours), (plain_start, plain))
+            )
+            for begun in (start, plain_begun):
+                if begun.compiled is None:
+                    raise RuntimeError(f"the throw-away schema was refused: {begun.error}")
+            with self.timed(f"{name} run of the throw-away instance, ours"):
+                run_along(start.compiled, ids, bitmask)
+            self.seconds[f"{name} first mask, ours"] = start.seconds
+            self.seconds[f"{name} first mask, XGrammar"] = plain_begun.seconds
+
+    def print(self, console: Console) -> None:
+        for name, seconds in self.seconds.items():
+            say(console, f"before: {name} {readable(seconds)}")
+
+
+def hybrid_compiler(vocabulary: Vocabulary, strategy: str, threads: int) -> Any:
+    """Our compiler without caches."""
+    from hybrid import GrammarCompiler
+
+    return GrammarCompiler(vocabulary, strategy=strategy, n_jobs=threads, cache_enabled=False)
+
+
+def plain_compiler(vocabulary: Vocabulary, threads: int) -> xgrammar.GrammarCompiler:
+    """Plain XGrammar's compiler without caches, over the same vocabulary."""
+    return xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=threads, cache_enabled=False)
+
+
+def hybrid_start(compile_it: Callable[[], Any], bitmask: Any) -> Start:
+    """Seconds from the grammar to the first mask on our side.
+
+    A refusal is an error that the project raises on purpose, or XGrammar's own; any other is a crash.
+    """
+    from equivalence.errors import HybridError
+    from hybrid import GrammarMatcher
+
+    return _start(compile_it, GrammarMatcher, bitmask, (HybridError, RuntimeError))
+
+
+def plain_start(compile_it: Callable[[], Any], bitmask: Any) -> Start:
+    """Seconds from the grammar to the first mask in plain XGrammar, all of whose errors are refusals."""
+    return _start(compile_it, xgrammar.GrammarMatcher, bitmask, (Exception,))
+
+
+def _start(
+    compile_it: Callable[[], Any],
+    matcher_of: Callable[[Any], Any],
+    bitmask: Any,
+    refusals: tuple[type[Exception], ...],
+) -> Start:
+    # Garbage of the work before is not to be collected inside the measured time. The collector stays on,
+    # as it is in a server: a side that makes much garbage pays for it.
+    gc.collect()
+    cpu_started = process_time()
+    started = perf_counter()
+    try:
+        compiled = compile_it()
+        compile_seconds = perf_counter() - started
+        matcher_of(compiled).fill_next_token_bitmask(bitmask)
+    except Exception as error:  # noqa: BLE001 - a benchmark of many grammars goes on and reports it
+        seconds = perf_counter() - started
+        text = f"{type(error).__name__}: {error}"
+        return Start(
+            None, seconds, seconds, process_time() - cpu_started, text, not isinstance(error, refusals)
+        )
+    seconds = perf_counter() - started
+    return Start(compiled, seconds, compile_seconds, process_time() - cpu_started)
+
+
+def run_along(compiled: Any, token_ids: list[int], bitmask: Any) -> list[float]:
+    """Seconds of each mask of ours along a sequence that is known to be accepted, nothing else between."""
+    from hybrid import GrammarMatcher
+
+    matcher = GrammarMatcher(compiled)
+    times = []
+    for token_id in token_ids:
+        started = perf_counter()
+        matcher.fill_next_token_bitmask(bitmask)
+        times.append(perf_counter() - started)
+        matcher.accept_token(token_id)
+    return times

@@ -1,0 +1,113 @@
+"""Text to token ids by bytes alone: longest match, or at random.
+
+What: `tokenize_greedy` and `tokenize_random` cut bytes into tokens of a vocabulary.
+When: to drive matchers along a given text in comparisons, benchmarks and tests.
+Limits: they know bytes only and do not reproduce the merges of a real tokenizer. Tokens that end
+generation are left out, even where they are text.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+
+class HasTokens(Protocol):
+    """What the tokenisers need of a vocabulary."""
+
+    @property
+    def tokens(self) -> Sequence[bytes]: ...
+
+    @property
+    def stop_token_ids(self) -> Sequence[int]: ...
+
+
+def tokenize_greedy(vocabulary: HasTokens, data: bytes) -> list[int]:
+    """Token ids for the bytes, the longest token first.
+
+    Where the longest token leaves a rest that no tokens spell (a vocabulary without all single bytes),
+    the longest one that leaves a spellable rest is taken.
+
+    Raises:
+        ValueError: no sequence of tokens spells the bytes.
+    """
+    return _segmenter(vocabulary).segment(data, lambda candidates: candidates[-1][0])
+
+
+def tokenize_random(vocabulary: HasTokens, data: bytes, seed: int | str) -> list[int]:
+    """Token ids for the bytes, each drawn from all tokens that fit there; equal seeds give equal ids.
+
+    Ids with the same bytes are drawn alike.
+
+    Raises:
+        ValueError: no sequence of tokens spells the bytes.
+    """
+    rng = random.Random(seed)
+    return _segmenter(vocabulary).segment(data, lambda candidates: rng.choice(rng.choice(candidates)))
+
+
+class _Segmenter:
+    """The dictionary of a vocabulary from bytes to ids: text tokens that do not end generation."""
+
+    def __init__(self, tokens: Sequence[bytes], stops: Iterable[int]) -> None:
+        ends = frozenset(stops)
+        self.tokens = tokens
+        self.ids: dict[bytes, list[int]] = {}
+        self.longest: dict[bytes, int] = {}
+        for token_id, token in enumerate(tokens):
+            if token and token_id not in ends:
+                self.ids.setdefault(token, []).append(token_id)
+                # Two leading bytes tell quite well how long a token can get: far fewer lengths to try
+                # than with one maximum, which a run of 128 spaces would set for everything.
+                head = token[:2]
+                self.longest[head] = max(self.longest.get(head, 1), len(token))
+        self.every_byte = all(bytes([value]) in self.ids for value in range(256))
+
+    def candidates(self, data: bytes, start: int, spelled: Sequence[bool] | None) -> list[list[int]]:
+        """Ids of the tokens that fit at a place, shortest token first."""
+        longest = self.longest.get(data[start : start + 2], 1)
+        found = []
+        for end in range(start + 1, min(start + longest, len(data)) + 1):
+            ids = self.ids.get(data[start:end])
+            if ids is not None and (spelled is None or spelled[end]):
+                found.append(ids)
+        return found
+
+    def segment(self, data: bytes, choose: Callable[[list[list[int]]], int]) -> list[int]:
+        spelled = None if self.every_byte else self._spelled(data)
+        result = []
+        place = 0
+        while place < len(data):
+            token_id = choose(self.candidates(data, place, spelled))
+            result.append(token_id)
+            place += len(self.tokens[token_id])
+        return result
+
+    def _spelled(self, data: bytes) -> list[bool]:
+        """For each place whether tokens spell the rest from there on."""
+        spelled = [False] * len(data) + [True]
+        last = len(data)
+        for start in range(len(data) - 1, -1, -1):
+            spelled[start] = bool(self.candidates(data, start, spelled))
+            if spelled[start]:
+                last = start
+        if not spelled[0]:
+            raise ValueError(
+                f"no sequence of tokens spells {data[:80]!r} ({len(data)} bytes): there is none for what "
+                f"leads up to place {last}; allowed is text whose bytes the vocabulary has tokens for, and "
+                f"the token {data[last - 1 : last]!r} would help here"
+            )
+        return spelled
+
+
+_segmenters: WeakKeyDictionary[HasTokens, _Segmenter] = WeakKeyDictionary()
+
+
+def _segmenter(vocabulary: HasTokens) -> _Segmenter:
+    """The dictionary of a vocabulary, made once (a tenth of a second for a real one)."""
+    known = _segmenters.get(vocabulary)
+    if known is None:
+        known = _segmenters[vocabulary] = _Segmenter(vocabulary.tokens, vocabulary.stop_token_ids)
+    return known

@@ -1,0 +1,267 @@
+"""The benchmarks run, compare, count and write what they say; how fast anything is is not asserted."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bench import report, schemas, workloads
+from bench.__main__ import app
+from equivalence.vocabulary import Vocabulary
+from hybrid.comparison import Comparison, Disagreement
+
+WORDS = [
+    b'"a"',
+    b'": ',
+    b'{"',
+    b'"}',
+    b", ",
+    b'", "',
+    b"true",
+    b"12",
+    b"hello",
+    b" world",
+    b"]}",
+    b"}]",
+    b"end",
+]
+STOP = 256
+
+OBJECT_SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+REFUSED_SCHEMA = {"type": "no such type"}
+
+GRAMMAR = """root ::= "begin" (ws stmt)* ws "end"
+stmt ::= [a-z]+ ws "=" ws [0-9]+ ";"
+ws ::= [ \\n]*
+"""
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    tokens = [bytes([value]) for value in range(256)] + [b"", *WORDS]
+    return Vocabulary.from_bytes(tokens, stop_token_ids=[STOP])
+
+
+@pytest.fixture
+def vocabulary_file(vocabulary: Vocabulary, tmp_path: Path) -> str:
+    path = tmp_path / "made.npz"
+    vocabulary.save(path)
+    return str(path)
+
+
+@pytest.fixture
+def schema_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "schemas"
+    folder.mkdir()
+    contents: dict[str, Any] = {
+        "object": (OBJECT_SCHEMA, [(True, {"a": "hello world", "b": [1, 22]}), (False, {"a": 3})]),
+        "order": (OBJECT_SCHEMA, [(True, {"b": [], "a": "é\ud800"})]),
+        "choice": ({"enum": ["x", "yy", 3, None]}, [(True, "yy"), (True, None)]),
+        "refused": (REFUSED_SCHEMA, [(True, 1)]),
+    }
+    for name, (schema, tests) in contents.items():
+        cases = [{"description": "", "valid": valid, "data": data} for valid, data in tests]
+        text = json.dumps({"description": name, "meta": {}, "schema": schema, "tests": cases})
+        (folder / f"{name}.json").write_text(text)
+    return folder
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_schemas(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "records" / "schemas.json"
+    done = run(
+        *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--json", target),
+        *("--walks", 2, "--walk-steps", 30, "--threads", 1),
+    )
+    assert done.exit_code == 0, done.output
+    record = json.loads(target.read_text())
+    assert record["benchmark"] == "schemas"
+    assert record["arguments"]["threads"] == 1
+    assert record["machine"]["cores"] >= 1
+    assert record["packages"]["xgrammar"] == metadata.version("xgrammar")
+    assert os.sep not in record["arguments"]["schemas"]
+    rows = {row["name"]: row for row in record["rows"]}
+    assert {name: row["outcome"] for name, row in rows.items()} == {
+        "choice": "compared",
+        "object": "compared",
+        "order": "compared",
+        "refused": "both refuse",
+    }
+    assert len(rows["refused"]["refusals"]) == 2
+    assert rows["object"]["instances"] == rows["object"]["instances_accepted"] == 2
+    assert rows["order"]["instances_accepted"] == 0
+    assert rows["choice"]["instances_accepted"] == 4
+    for name in ("object", "order", "choice"):
+        row = rows[name]
+        assert row["differences"] == []
+        assert row["masks"] >= row["equal"] > 60
+        assert row["mask"]["count"] == row["plain_mask"]["count"] > 0
+        assert row["first_mask"] >= row["compile"] > 0
+        assert row["plain_first_mask"] >= row["plain_compile"] > 0
+        assert row["strategy"] in ("classifier", "representatives", "engine")
+    summary = record["summary"]
+    assert summary["outcomes"] == {"compared": 3, "both refuse": 1}
+    assert summary["spreads"]["first mask, ours"]["count"] == 3
+    assert summary["masks"] == sum(row["masks"] for row in rows.values())
+    assert summary["differences"] == 0
+    assert "0 differences" in done.output
+    assert "first mask, XGrammar" in done.output
+
+
+def test_a_difference_is_printed_and_ends_with_status_1(
+    vocabulary_file: str, schema_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def differ(*_: object, **__: object) -> Comparison:
+        item = Disagreement("mask", 3, 104, b"h", (1, 2, 3), b"\x01\x02\x03", True, False, False)
+        return Comparison(masks=4, accepted=3, differences=[item], difference_count=1, different_masks=1)
+
+    monkeypatch.setattr("hybrid.verify.compare_along", differ)
+    target = tmp_path / "out.json"
+    done = run(
+        *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--json", target),
+        *("--limit", 4, "--no-warm"),
+    )
+    assert done.exit_code == 1
+    assert "DIFFERENCE object: compared: mask at step 3" in done.output
+    summary = json.loads(target.read_text())["summary"]
+    assert summary["not_alike"] == ["choice", "object", "order"]
+    assert summary["spreads"]["first mask, ours"]["count"] == 0
+
+
+def test_only_one_side_refusing_is_a_difference(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = schemas.SchemaBench(vocabulary)
+    file = workloads.SchemaFile("x", {"type": "string"}, ("a",), ())
+    monkeypatch.setattr(bench, "_compile_plain", lambda schema: (_ for _ in ()).throw(RuntimeError("no")))
+    row = bench.measure(file, plain_first=False)
+    assert row.outcome == "only XGrammar refuses"
+    assert not row.alike
+    monkeypatch.undo()
+
+    class Crashing:
+        def compile_json_schema(self, *_: object, **__: object) -> None:
+            raise IndexError("on purpose")
+
+    monkeypatch.setattr(bench, "ours", Crashing())
+    row = bench.measure(file, plain_first=False)
+    assert (row.outcome, row.refusals) == ("ours crashes", ["IndexError: on purpose"])
+    assert not row.alike
+    monkeypatch.undo()
+    row = bench.measure(workloads.SchemaFile("y", REFUSED_SCHEMA, (), ()), plain_first=True)
+    assert row.outcome == "both refuse"
+    assert row.alike
+    assert not row.timed
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="slow compiles are stopped in a forked process")
+def test_slow_compiles_are_left_out(vocabulary: Vocabulary) -> None:
+    bench = schemas.SchemaBench(vocabulary, max_plain_seconds=0.0)
+    row = bench.measure(workloads.SchemaFile("x", {"type": "string"}, ("a",), ()), plain_first=True)
+    assert row.outcome == "plain too slow"
+    assert row.alike
+    assert not row.timed
+    assert row.first_mask is not None
+    bench.max_plain_seconds = 60.0
+    row = bench.measure(workloads.SchemaFile("x", {"type": "string"}, ("a",), ()), plain_first=True)
+    assert row.outcome == "compared"
+
+
+@pytest.mark.parametrize("grammar", ["file", "builtin:json"])
+def test_grammar(grammar: str, vocabulary_file: str, tmp_path: Path) -> None:
+    target, ebnf, sample = tmp_path / "out.json", tmp_path / "made.ebnf", tmp_path / "sample.txt"
+    ebnf.write_text(GRAMMAR)
+    other = tmp_path / "other.txt"
+    text = "begin foo = 12; bar=3;\nend" if grammar == "file" else '{"a": [true, 12], "hello": " world"}'
+    sample.write_text(text)
+    other.write_text(text + "?")
+    done = run(
+        *("grammar", "--grammar", ebnf if grammar == "file" else grammar, "--vocabulary", vocabulary_file),
+        *("--sample", sample, "--sample", other, "--json", target, "--walks", 2, "--walk-steps", 40),
+    )
+    assert done.exit_code == 0, done.output
+    record = json.loads(target.read_text())
+    assert [row["complete"] for row in record["rows"]] == [True, True, False, False]
+    for row in record["rows"]:
+        assert row["accepted"] == row["tokens"] - (not row["complete"])
+        assert row["mask"]["count"] == row["plain_mask"]["count"] == row["masks"]
+    assert record["differences"] == []
+    assert record["summary"]["masks"] == sum(row["masks"] for row in record["rows"]) + 80
+    assert record["summary"]["compile"] > 0
+    assert "cold first mask, ours" in record["setup_seconds"]
+
+
+def test_what_is_wrong_with_arguments_is_said_without_a_traceback(
+    vocabulary_file: str, schema_folder: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "out.json"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (schema_folder / "list.json").write_text("[1]")
+    for arguments in (
+        ("schemas", "--vocabulary", "no/such.npz", "--schemas", schema_folder),
+        ("schemas", "--vocabulary", vocabulary_file, "--schemas", empty),
+        ("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder),
+        ("grammar", "--vocabulary", vocabulary_file, "--grammar", tmp_path / "none.ebnf"),
+    ):
+        done = run(*arguments, "--json", target)
+        assert done.exit_code == 2, done.output
+        assert "Traceback" not in done.output
+    assert not target.exists()
+
+
+def test_a_refused_grammar_is_reported(vocabulary_file: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.ebnf").write_text("root ::= nowhere")
+    target = tmp_path / "out.json"
+    done = run(
+        *("grammar", "--vocabulary", vocabulary_file, "--grammar", tmp_path / "bad.ebnf"),
+        *("--json", target, "--no-warm"),
+    )
+    assert done.exit_code == 1
+    assert len(json.loads(target.read_text())["refusals"]) == 2
+
+
+def test_spreads_and_units() -> None:
+    spread = report.Spread.of([1.0, 2.0, 3.0])
+    assert (spread.count, spread.mean, spread.p50, spread.max) == (3, 2.0, 2.0, 3.0)
+    assert report.Spread.of([]).count == 0
+    shown = [report.readable(value) for value in (0.0, 1.234e-6, 5.55e-4, 0.25, 3.0, 250.0)]
+    assert shown == ["0 us", "1.23 us", "555 us", "250 ms", "3 s", "250 s"]
+    assert report.readable(12345.0, "") == "12,345"
+
+
+def test_records_are_whole_or_absent(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "out.json"
+    report.write_json(target, {"a": float("nan"), "b": [1.5, float("inf")], "c": b"\xff"})
+    assert json.loads(target.read_text()) == {"a": None, "b": [1.5, None], "c": "\xff"}
+    with pytest.raises(TypeError):
+        report.write_json(target, {"a": object()})
+    assert json.loads(target.read_text())["b"] == [1.5, None]
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_samples_of_schema_files_are_repeatable(schema_folder: Path) -> None:
+    everything = [file.name for file in workloads.load_schema_files(schema_folder)]
+    assert everything == ["choice", "object", "order", "refused"]
+    some = [file.name for file in workloads.load_schema_files(schema_folder, 2, seed=5)]
+    assert some == [file.name for file in workloads.load_schema_files(schema_folder, 2, seed=5)]
+    assert len(some) == 2
+
+
+def test_instances_are_written_as_models_write_them() -> None:
+    assert workloads.render_instance({"a": [1, "é"]}) == '{"a": [1, "é"]}'.encode()
+    assert workloads.render_instance("\ud800") == b'"\\ud800"'
