@@ -1,0 +1,507 @@
+"""A `LogitsProcessor` that keeps `model.generate` of transformers inside a grammar.
+
+What: `GrammarLogitsProcessor` finds the matcher state of every row by comparing the row's tokens with the
+rows it has masked before, so it follows whatever a decoding loop does with its rows: greedy search and
+sampling, beam search (rows reordered and duplicated), assisted decoding and prompt lookup (lengths go
+back after a rejected draft, the assistant calls the same object), a second `generate`, another batch size.
+When: pass ``logits_processor=[GrammarLogitsProcessor(compiled)]`` to `generate`; reuse the object freely.
+Limits: one `generate` at a time; not with continuous batching; an assistant with a tokenizer of its own
+(other token ids) is refused as soon as its calls and the model's are seen to interleave.
+
+**Prompt or generated?** `generate` does not say where the prompt ends. With ``prompt_length=n`` it is the
+first n columns, padding included, and nothing is guessed. Without it the processor uses one fact: nobody can
+choose a token without having asked for the scores before it, so within one generation every row is *reached*:
+it is the prompt, or a row seen before, or such a row and one more token. A call is taken
+
+- as the *start* of a generation, everything it holds being prompt, if it equals the current prompt, if it
+  has other rows or other beginnings than the current prompt, or if some row is not reached and the rows are
+  longer than a step could make them or one of them is no text of the grammar; also if the rows are not longer
+  than in the call before and one ends with what had been masked out (no loop steps back onto such a token);
+- as a *step* if every row is reached. So a chat that goes on (prompt, answer, and two or more tokens) is a
+  new generation. But a new prompt that repeats, token for token, what has just been generated, or that and
+  one legal token more, goes on with the old generation: call `reset` before, or give ``prompt_length``;
+- as an *error* (`HistoryError`) where both readings remain possible: nothing is silently desynchronised.
+
+A step costs one comparison and one copy of the rows (two vector operations) and one matcher move a new token.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import transformers
+
+from equivalence.errors import HybridError, VocabularyError
+from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
+
+Ids = npt.NDArray[np.int64]
+
+SPARE_STATES = 16
+"""Matchers kept per prompt beyond one per row: abandoned drafts, beams of another group."""
+
+
+class NoAllowedToken(HybridError, RuntimeError):
+    """A row has no token left that both the grammar and the other logits processors allow."""
+
+
+class RejectedToken(HybridError, RuntimeError):
+    """A row was continued with a token that the grammar rejects."""
+
+
+class HistoryError(HybridError, RuntimeError):
+    """The rows given can be read both as a step of the generation and as a new prompt, or as neither."""
+
+
+class BatchError(HybridError, ValueError):
+    """The number of rows does not fit the number of grammars."""
+
+
+class _State:
+    """A row as it was last seen: its ids (prompt included) and a matcher that has read the generated ones.
+
+    ``fed`` counts the generated tokens in the matcher. It stays behind once the row has ``ended``: at a stop
+    token (the matcher has terminated; padding may follow) or at a token that the matcher rejected.
+    """
+
+    __slots__ = ("ended", "fed", "group", "ids", "length", "matcher", "prompt_length")
+
+    def __init__(self, matcher: GrammarMatcher, prompt: Ids, group: int) -> None:
+        self.matcher = matcher
+        self.ids: Ids = prompt.copy()
+        self.length = self.prompt_length = len(prompt)
+        self.group = group
+        self.fed = 0
+        self.ended: Literal["", "stop", "rejected"] = ""
+
+    @property
+    def generated(self) -> Ids:
+        return self.ids[self.prompt_length : self.length]
+
+    def append(self, token: int) -> bool:
+        """Add one token; False if it is the one at which the row leaves the grammar."""
+        if self.length == len(self.ids):  # doubled, so that a step costs O(1) however long the row is
+            self.ids = np.concatenate([self.ids, np.empty(max(64, self.length), np.int64)])
+        self.ids[self.length] = token
+        self.length += 1
+        if self.ended:
+            return True
+        if not self.matcher.accept_token(token):
+            self.ended = "rejected"
+            return False
+        self.fed += 1
+        if self.matcher.is_terminated():
+            self.ended = "stop"
+        return True
+
+    def rewind(self, length: int) -> None:
+        """Forget the tokens from column ``length`` on."""
+        generated = length - self.prompt_length
+        if generated < self.fed:
+            self.matcher.rollback(self.fed - generated)
+            self.fed = generated
+            self.ended = ""
+        elif self.ended == "rejected" and generated == self.fed:
+            self.ended = ""
+        self.length = length
+
+    def fork(self) -> _State:
+        twin = _State(self.matcher.fork(), self.ids[: self.length], self.group)
+        twin.prompt_length, twin.fed, twin.ended = self.prompt_length, self.fed, self.ended
+        return twin
+
+    def reaches(self, row: Ids) -> bool:
+        """Is ``row`` something this state has seen, or that and one more token?"""
+        parent = len(row) - 1
+        if self.length < parent or (parent and self.ids[parent - 1] != row[parent - 1]):
+            return False
+        return np.array_equal(self.ids[:parent], row[:parent])
+
+    def extends_to(self, row: Ids) -> bool:
+        """For a row that is reached: without taking anything back?"""
+        return self.length < len(row) or (self.length == len(row) and self.ids[len(row) - 1] == row[-1])
+
+
+class _Generation:
+    """One run of `generate`: its prompts and the states of the rows seen so far."""
+
+    def __init__(self, prompt: Ids, groups: list[int]) -> None:
+        self.prompt = prompt
+        self.groups = groups  # row -> number of its (prompt, grammar); rows of one group are interchangeable
+        self.rows: list[_State] = []  # the last call, row by row
+        self.spare: dict[int, list[_State]] = {}  # other states by group, the most recent first
+        self.longest = prompt.shape[1]
+
+    def states(self) -> Iterable[_State]:
+        return itertools.chain(self.rows, *self.spare.values())
+
+    def find(self, host: Ids) -> list[_State | None]:
+        """For each row a state that reaches it, one that need not be taken back where there is one."""
+        by_group: dict[int, list[_State]] = defaultdict(list)
+        for state in self.rows:
+            by_group[state.group].append(state)
+        for group, states in self.spare.items():
+            by_group[group].extend(states)
+        found: list[_State | None] = []
+        for index, row in enumerate(host):
+            best: _State | None = None
+            # The state of the same row first: outside beam search it is the right one.
+            for state in (self.rows[index], *by_group[self.groups[index]]):
+                if state.reaches(row):
+                    best = best or state
+                    if state.extends_to(row):
+                        best = state
+                        break
+            found.append(best)
+        return found
+
+    def keep(self, rows: list[_State], length: int) -> None:
+        """Make ``rows`` the last call; keep what another row of this length or the next may continue."""
+        taken = {id(state) for state in rows}
+        spare: dict[int, list[_State]] = {}
+        for state in self.states():
+            if id(state) not in taken and state.length >= length - 1:
+                spare.setdefault(state.group, []).append(state)
+        self.spare = {group: states[:SPARE_STATES] for group, states in spare.items()}
+        self.rows = rows
+        self.longest = max(self.longest, length)
+
+
+class GrammarLogitsProcessor(transformers.LogitsProcessor):
+    """Masks the scores of every row with the grammar's next tokens; never changes its arguments.
+
+    With several grammars, row r of n follows grammar ``r * len(compiled) // n``: `generate` repeats every
+    prompt ``num_beams`` or ``num_return_sequences`` times in a row, so give one grammar per prompt.
+
+    A row that has ended may only repeat a stop token. `generate` replaces what it picks for such a row by
+    padding, except where beam search runs out of live beams and continues finished ones: unmasked scores
+    would then put free text behind a finished sentence, and so would a stop token unknown to `generate`.
+
+    Args:
+        compiled: one grammar for all rows, or one per prompt; all over the same vocabulary.
+        prompt_length: columns of `input_ids` that are prompt (padding included); None finds out by itself,
+            see the module's page. May be assigned between two `generate` calls.
+        override_stop_tokens: ids that end a row, in place of the vocabulary's stop tokens. `generate` needs
+            them as ``eos_token_id`` too.
+        pad_token_id: what `generate` writes after a row that something else than the grammar has ended
+            (``stop_strings``, ``max_time``). Stop tokens and ids without text are recognised without it.
+        overruled: what to do with a row that was continued with a token masked out before: ``"error"``
+            raises `RejectedToken`; ``"finish"`` regards the row as ended, which is right for draft models
+            whose drafts are not masked (they are rejected afterwards). The impossible beams with which beam
+            search fills up under ``do_sample=True`` are recognised, and ended, either way.
+
+    Raises:
+        VocabularyError: the grammars' vocabularies differ, or the scores are narrower than theirs.
+        BatchError, NoAllowedToken, RejectedToken, HistoryError: from the call; the state is then reset.
+    """
+
+    supports_continuous_batching = False
+
+    def __init__(
+        self,
+        compiled: CompiledGrammar | Sequence[CompiledGrammar],
+        *,
+        prompt_length: int | None = None,
+        override_stop_tokens: int | Sequence[int] | None = None,
+        pad_token_id: int | None = None,
+        overruled: Literal["error", "finish"] = "error",
+    ) -> None:
+        self._grammars = [compiled] if isinstance(compiled, CompiledGrammar) else list(compiled)
+        if not self._grammars:
+            raise BatchError("no grammar was given, allowed is one, or a list of one per prompt")
+        vocabularies = {grammar.vocabulary.fingerprint: grammar.vocabulary for grammar in self._grammars}
+        if len(vocabularies) > 1:
+            raise VocabularyError(
+                f"the grammars are over {len(vocabularies)} different vocabularies, "
+                f"{list(vocabularies.values())}; compile all of them with one GrammarCompiler"
+            )
+        if overruled not in ("error", "finish"):
+            raise ValueError(f"overruled is {overruled!r}, allowed are 'error' and 'finish'")
+        if prompt_length is not None and prompt_length < 0:
+            raise ValueError(f"prompt_length is {prompt_length}, allowed are 0 and more, or None")
+        self.prompt_length = prompt_length
+        self._overruled = overruled
+        if isinstance(override_stop_tokens, int):
+            override_stop_tokens = [override_stop_tokens]
+        self._override = None if override_stop_tokens is None else list(override_stop_tokens)
+        self._vocabulary = self._grammars[0].vocabulary
+        stops = self._vocabulary.stop_token_ids if self._override is None else self._override
+        self._stop_row = _bitmask_row(stops, self._vocabulary.size)
+        # No mask allows these unless the grammar may end, so where one is rejected `generate` padded the row.
+        self._padding = {*stops, *self._vocabulary.special_token_ids}
+        if pad_token_id is not None:
+            self._padding.add(pad_token_id)
+        self._bitmask: torch.Tensor | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything seen: the next call starts a generation. Also frees the matchers."""
+        self._generation: _Generation | None = None
+        self._previous: _Generation | None = None  # kept without matchers, to notice interleaved calls
+        self._last_ids: torch.Tensor | None = None
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """The masked scores, a new tensor: prompt lookup passes the same one again and again."""
+        try:
+            if scores.shape[-1] < self._vocabulary.size:
+                raise VocabularyError(
+                    f"the scores have {scores.shape[-1]} columns, the grammar's vocabulary has "
+                    f"{self._vocabulary.size} ids; build the vocabulary for the model's logits "
+                    "(vocab_size=model.config.vocab_size)"
+                )
+            rows = self._locate(input_ids)
+            for row, masked_before in self._suspects.items():
+                self._judge(row, masked_before, rows, scores)
+            return self._mask(rows, scores)
+        except BaseException:
+            self.reset()  # half-moved states must not survive into the next generation
+            raise
+
+    # --- which state does each row have? ---
+
+    def _locate(self, input_ids: torch.Tensor) -> list[_State]:
+        self._suspects: dict[int, bool] = {}  # rows that leave the grammar here: was the token masked out?
+        last, generation, length = self._last_ids, self._generation, input_ids.shape[1]
+        if (
+            last is not None
+            and generation is not None
+            and last.device == input_ids.device
+            and length == last.shape[1] + 1
+            and self.prompt_length in (None, generation.prompt.shape[1])
+            and torch.equal(input_ids[:, :-1], last)
+        ):  # every row goes on where it was: one comparison on the device and one token a row
+            for index, token in enumerate(input_ids[:, -1].tolist()):
+                if not generation.rows[index].append(token):
+                    self._suspects[index] = True
+            generation.keep(generation.rows, length)
+        else:
+            host: Ids = input_ids.detach().to("cpu", torch.int64).numpy()
+            generation = self._seek(host) if self.prompt_length is None else self._seek_fixed(host)
+        self._generation = generation
+        self._last_ids = input_ids.detach().clone()  # beam search reuses its buffers
+        return generation.rows
+
+    def _seek(self, host: Ids) -> _Generation:
+        """The generation that the rows belong to by the rule of the module's page, moved to these rows."""
+        now, (count, length) = self._generation, host.shape
+        if now is None:
+            return self._begin(host)
+        start = now.prompt.shape[1]
+        if length <= start or count != len(now.prompt) or not np.array_equal(host[:, :start], now.prompt):
+            if count != len(now.prompt) and self._continues(host, now):
+                raise HistoryError(
+                    f"{count} rows continue a generation of {len(now.prompt)} rows; allowed is the same "
+                    "number in every call of one generation. For a new prompt call reset() first"
+                )
+            return self._begin(host)
+        found = now.find(host)
+        sources = [state for state in found if state is not None]
+        if len(sources) < count:
+            if length <= now.longest + 1 and self._all_legal(host, start):
+                raise HistoryError(
+                    f"the rows begin with the current prompt of {start} tokens, and the {length - start} "
+                    "after it fit the grammar, but they are not what was generated so far; call reset() "
+                    "before generate if this is a new prompt, or pass prompt_length"
+                )
+            return self._begin(host)
+        assert self._last_ids is not None
+        back = length <= self._last_ids.shape[1]
+        rows = self._move(sources, host)
+        # Going back leads onto a token that was chosen under a mask: anything else is a new prompt.
+        if back and any(self._is_foreign(state) for state in rows):
+            return self._begin(host)
+        for index, state in enumerate(rows):
+            if state.ended == "rejected" and state.fed == length - start - 1:
+                self._suspects[index] = True
+        now.keep(rows, length)
+        return now
+
+    def _seek_fixed(self, host: Ids) -> _Generation:
+        """With a known prompt length: states that reach the rows, or new ones that read all of them."""
+        now, length, start = self._generation, host.shape[1], self.prompt_length
+        assert start is not None
+        if length < start:
+            raise HistoryError(
+                f"the rows have {length} tokens, prompt_length is {start}; correct it or pass None"
+            )
+        if now is None or now.prompt.shape[1] != start or not np.array_equal(now.prompt, host[:, :start]):
+            now = self._begin(host[:, :start])
+        found = now.find(host) if length > start else [None] * len(host)
+        known = [index for index, state in enumerate(found) if state is not None]
+        moved = dict(zip(known, self._move([s for s in found if s is not None], host[known]), strict=True))
+        rows = []
+        for index, row in enumerate(host):
+            state = moved.get(index)
+            if state is None:
+                state = self._new_state(now, index)
+                for token in row[start:].tolist():
+                    if not state.append(token):
+                        self._suspects[index] = False
+            elif state.ended == "rejected" and state.fed == length - start - 1:
+                self._suspects[index] = True
+            rows.append(state)
+        now.keep(rows, length)
+        return now
+
+    def _begin(self, host: Ids) -> _Generation:
+        """A generation whose prompt is everything given."""
+        count, grammars = len(host), len(self._grammars)
+        if count % grammars:
+            raise BatchError(
+                f"{count} rows cannot be shared among {grammars} grammars; give one, or one per prompt"
+            )
+        old = self._generation
+        if old is not None and not np.array_equal(old.prompt, host):
+            before = self._previous
+            if self.prompt_length is None and before is not None and self._continues(host, before):
+                raise HistoryError(
+                    "the rows continue the generation before the current one: calls of two generations "
+                    "interleave. Use one processor each (an assistant with its own tokenizer cannot be "
+                    "masked), or call reset() first if this is a new prompt"
+                )
+            self._previous = old
+            old.spare = {}
+            for state in old.rows:
+                del state.matcher  # only its ids are needed from here on
+        numbers: dict[tuple[bytes, int], int] = {}
+        keys = [(row.tobytes(), index * grammars // count) for index, row in enumerate(host)]
+        generation = _Generation(host.copy(), [numbers.setdefault(key, len(numbers)) for key in keys])
+        generation.rows = [self._new_state(generation, index) for index in range(count)]
+        return generation
+
+    def _new_state(self, generation: _Generation, row: int) -> _State:
+        grammar = self._grammars[row * len(self._grammars) // len(generation.prompt)]
+        matcher = GrammarMatcher(grammar, override_stop_tokens=self._override)
+        return _State(matcher, generation.prompt[row], generation.groups[row])
+
+    def _move(self, sources: list[_State], host: Ids) -> list[_State]:
+        """States for the rows, made from the states that reach them."""
+        waiting = Counter(map(id, sources))
+        rows = []
+        for source, row in zip(sources, host, strict=True):
+            waiting[id(source)] -= 1
+            # The last user of a state takes it, others a copy. What would be taken back is always copied:
+            # another row may still need it (the groups of a diverse beam search take turns).
+            state = source if source.extends_to(row) and not waiting[id(source)] else source.fork()
+            if not state.extends_to(row):
+                state.rewind(len(row) - 1)
+            if state.length < len(row):
+                state.append(int(row[-1]))
+            rows.append(state)
+        return rows
+
+    def _is_foreign(self, state: _State) -> bool:
+        """Does the row hold what this processor would not have let through?"""
+        if state.ended != "stop":
+            return bool(state.ended)
+        return any(token not in self._padding for token in state.generated[state.fed :].tolist())
+
+    def _all_legal(self, host: Ids, start: int) -> bool:
+        """Could the grammar have generated what every row holds from column ``start`` on?"""
+        for index, row in enumerate(host):
+            grammar = self._grammars[index * len(self._grammars) // len(host)]
+            state = _State(GrammarMatcher(grammar, override_stop_tokens=self._override), row[:start], 0)
+            for token in row[start:].tolist():
+                state.append(token)
+                if self._is_foreign(state):
+                    return False
+        return True
+
+    def _continues(self, host: Ids, generation: _Generation) -> bool:
+        """Is every row a step of some row of that generation, whatever its number?"""
+        start = generation.prompt.shape[1]
+        if host.shape[1] <= start:
+            return False
+        reached = (any(state.reaches(row) for state in generation.states()) for row in host)
+        return all(reached) and self._all_legal(host, start)
+
+    def _judge(self, row: int, masked_before: bool, rows: list[_State], scores: torch.Tensor) -> None:
+        """Raise if the token at which a row has just left the grammar has no innocent explanation."""
+        state = rows[row]
+        position = state.fed
+        token = int(state.generated[position])
+        if token in self._padding or (masked_before and self._overruled == "finish"):
+            return
+        # Sampled beams: where the grammar leaves fewer tokens than beams are wanted, `torch.multinomial`
+        # fills up with tokens of probability zero. Such a beam scores -inf and never wins; another beam of
+        # the same prompt lives on. Only beam search gives log probabilities, of which none is positive.
+        alive = any(other.group == state.group and other.ended != "rejected" for other in rows)
+        if masked_before and alive and bool(scores.amax() <= 0):
+            return
+        raise RejectedToken(
+            f"row {row}: token {token} ({self._text([token])}) at position {position} after the prompt is "
+            f"not allowed by the grammar after {self._text(state.generated[:position])}. "
+            + (
+                "It was masked out, so something behind this processor chose it: a later logits processor; "
+                "padding of a row that another criterion ended (pass pad_token_id); drafts that nobody "
+                "masked (pass overruled='finish')"
+                if masked_before
+                else "Check prompt_length"
+            )
+        )
+
+    # --- masking ---
+
+    def _mask(self, rows: list[_State], scores: torch.FloatTensor) -> torch.FloatTensor:
+        size = self._vocabulary.size
+        bitmask = self._bitmask
+        if bitmask is None or len(bitmask) != len(rows) or bitmask.is_pinned() != scores.is_cuda:
+            bitmask = allocate_token_bitmask(len(rows), size)
+            self._bitmask = bitmask = bitmask.pin_memory() if scores.is_cuda else bitmask
+        for index, state in enumerate(rows):
+            if state.ended:
+                bitmask[index] = self._stop_row
+            else:
+                state.matcher.fill_next_token_bitmask(bitmask, index)
+        masked = scores.clone(memory_format=torch.contiguous_format)
+        if scores.device.type in ("cpu", "cuda"):
+            apply_token_bitmask_inplace(masked, bitmask.to(scores.device, non_blocking=True), vocab_size=size)
+        else:  # XGrammar has no kernel there
+            masked[:, :size].masked_fill_(~_unpack(bitmask, size).to(scores.device), -torch.inf)
+        masked[:, size:] = -torch.inf
+        # Waits for the device, so the pinned bitmask is free for the next call.
+        for index, empty in enumerate((masked.amax(dim=-1) == -torch.inf).tolist()):
+            if empty and rows[index].ended:
+                masked[index] = scores[index]  # whatever is chosen here does not count
+            elif empty:
+                raise self._no_token(index, rows[index], _unpack(bitmask[index], size))
+        return masked  # type: ignore[return-value]
+
+    def _no_token(self, row: int, state: _State, allowed: torch.Tensor) -> NoAllowedToken:
+        ids = torch.nonzero(allowed).flatten().tolist()
+        some = ", ".join([f"{token} ({self._text([token])})" for token in ids[:8]] + ["..."] * (len(ids) > 8))
+        return NoAllowedToken(
+            f"row {row}: no token is left after {len(state.generated)} generated tokens, "
+            f"{self._text(state.generated)}. "
+            + (
+                f"The grammar allows {len(ids)}: {some}; another logits processor gave all of them -inf. "
+                "Relax min_new_tokens, min_length, suppress_tokens, bad_words_ids or no_repeat_ngram_size"
+                if ids
+                else "The grammar can only go on with text that no token of the vocabulary begins"
+            )
+        )
+
+    def _text(self, tokens: Iterable[int]) -> str:
+        """The last bytes of some tokens, for messages."""
+        known = self._vocabulary.tokens
+        text = b"".join(known[token] for token in tokens if 0 <= token < len(known))
+        return repr(text) if len(text) <= 60 else f"...{text[-60:]!r}"
+
+
+def _bitmask_row(ids: Iterable[int], size: int) -> torch.Tensor:
+    """One row of a bitmask with the bits of ``ids``; all bits if there are none."""
+    chosen = [token for token in ids if 0 <= token < size]
+    bits = np.zeros(-(-size // 32) * 32, np.uint8) if chosen else np.ones(-(-size // 32) * 32, np.uint8)
+    bits[chosen] = 1
+    return torch.from_numpy(np.packbits(bits, bitorder="little").view(np.int32).copy())
+
+
+def _unpack(bitmask: torch.Tensor, size: int) -> torch.Tensor:
+    """The bits of a bitmask as booleans, one per id."""
+    bits = (bitmask.unsqueeze(-1) >> torch.arange(32, dtype=torch.int32)) & 1
+    return bits.flatten(-2)[..., :size].bool()

@@ -1,0 +1,647 @@
+"""`adapters.transformers` in `model.generate`, on a tiny random model, against matchers fed from the start.
+
+Every run of `generate` here goes through `Oracle`, which knows where the prompt ends and compares each mask
+with that of a fresh matcher that has read the whole row; so the texts are not the only thing checked.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    LogitsProcessor,
+    LogitsProcessorList,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from adapters import transformers as adapter
+from adapters.transformers import (
+    BatchError,
+    GrammarLogitsProcessor,
+    HistoryError,
+    NoAllowedToken,
+    RejectedToken,
+)
+from equivalence.errors import HybridError, VocabularyError
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+
+INF = float("inf")
+SCHEMA = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}, "n": {"enum": [1, 22, 333]}},
+    "required": ["ok", "n"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def _tokenizer() -> PreTrainedTokenizerFast:
+    """Byte level, all bytes and a few merges; `<eos>` and `<pad>` are added tokens."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [
+        ("t", "r"),
+        ("u", "e"),
+        ("tr", "ue"),
+        ("y", "e"),
+        ("ye", "s"),
+        ("n", "o"),
+        ("a", "b"),
+        ('"', ":"),
+    ]
+    vocabulary = {text: number for number, text in enumerate([*letters, *(a + b for a, b in merges)])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<pad>", padding_side="left"
+    )
+
+
+TOKENIZER = _tokenizer()
+EOS, PAD = TOKENIZER.eos_token_id, TOKENIZER.pad_token_id
+VOCABULARY = Vocabulary.from_huggingface(TOKENIZER)
+COMPILER = GrammarCompiler(VOCABULARY)
+JSON = COMPILER.compile_json_schema(json.dumps(SCHEMA), any_whitespace=False)
+WORDS = COMPILER.compile_regex("(yes|no|maybe)")
+LETTERS = COMPILER.compile_regex("[ab]{3,6}c")
+ANYTHING = COMPILER.compile_regex("[a-z ]*")
+
+
+def _model(seed: int, vocab_size: int = len(TOKENIZER)) -> LlamaForCausalLM:
+    torch.manual_seed(seed)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=vocab_size,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            max_position_embeddings=256,
+            initializer_range=0.5,
+            bos_token_id=None,
+            eos_token_id=EOS,
+            pad_token_id=PAD,
+        )
+    )
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def model() -> LlamaForCausalLM:
+    return _model(0)
+
+
+class Oracle(LogitsProcessor):
+    """Calls a processor and recomputes each of its masks without any memory."""
+
+    def __init__(
+        self,
+        processor: GrammarLogitsProcessor,
+        grammars: list[CompiledGrammar],
+        prompt_length: int,
+        stops=(EOS,),
+    ) -> None:
+        self.processor, self.grammars, self.prompt_length, self.stops = (
+            processor,
+            grammars,
+            prompt_length,
+            stops,
+        )
+        self.lengths: list[int] = []
+
+    def __call__(self, input_ids, scores):
+        before = scores.clone()
+        masked = self.processor(input_ids, scores)
+        assert torch.equal(scores, before), "the argument was changed"
+        assert masked.dtype == scores.dtype
+        self.lengths.append(input_ids.shape[1])
+        for index, row in enumerate(input_ids.tolist()):
+            grammar = self.grammars[index * len(self.grammars) // len(input_ids)]
+            allowed = expected_ids(grammar, row[self.prompt_length :], self.stops)
+            expected = torch.full_like(before[index], -INF)
+            expected[allowed] = before[index][allowed]
+            assert torch.equal(masked[index], expected), (index, row)
+        return masked
+
+
+def expected_ids(grammar: CompiledGrammar, tokens: list[int], stops=(EOS,)) -> list[int]:
+    matcher = GrammarMatcher(grammar, override_stop_tokens=list(stops))
+    for token in tokens:
+        if matcher.is_terminated() or not matcher.accept_token(token):
+            return list(stops)
+    if matcher.is_terminated():
+        return list(stops)
+    bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits[: grammar.vocabulary.size]).tolist()
+
+
+def run(model, processor, grammars, prompts, **options) -> list[str]:
+    """The texts generated after the prompts (or after a tensor of ids)."""
+    torch.manual_seed(options.pop("seed", 0))
+    inputs = TOKENIZER(prompts, return_tensors="pt", padding=True) if isinstance(prompts, list) else prompts
+    length = inputs["input_ids"].shape[1]
+    oracle = Oracle(processor, grammars, length, options.pop("stops", (EOS,)))
+    output = model.generate(
+        input_ids=inputs["input_ids"],
+        attention_mask=inputs["attention_mask"],
+        logits_processor=LogitsProcessorList([oracle]),
+        max_new_tokens=options.pop("max_new_tokens", 40),
+        **options,
+    )
+    assert oracle.lengths
+    return TOKENIZER.batch_decode(output[:, length:], skip_special_tokens=True)
+
+
+def ids(text: str) -> dict[str, torch.Tensor]:
+    tokens = torch.tensor([TOKENIZER(text)["input_ids"]])
+    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+
+
+def call(processor, *rows: list[int]) -> list[list[int]]:
+    """The ids that are left to each row, for hand-made rows."""
+    masked = processor(torch.tensor(rows), torch.ones(len(rows), VOCABULARY.size))
+    return [torch.nonzero(row > -INF).flatten().tolist() for row in masked]
+
+
+def check_json(text: str) -> None:
+    value = json.loads(text)
+    assert set(value) == {"ok", "n"}
+    assert value["ok"] in (True, False)
+    assert value["n"] in (1, 22, 333)
+
+
+# --- decoding methods ---
+
+
+def test_greedy(model):
+    [text] = run(model, GrammarLogitsProcessor(JSON), [JSON], ["Give me JSON: "], do_sample=False)
+    check_json(text)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sampling(model, seed):
+    options = {"do_sample": True, "num_return_sequences": 3, "seed": seed, "top_k": 20, "top_p": 0.9}
+    for text in run(
+        model, GrammarLogitsProcessor(JSON), [JSON], ["JSON: ", "again, with a longer prompt"], **options
+    ):
+        check_json(text)
+
+
+def test_batch_with_one_grammar_pads_on_the_left_and_finishes_at_different_times(model):
+    processor = GrammarLogitsProcessor(LETTERS)
+    prompts = ["a", "a much longer prompt", "ccc"]
+    texts = [
+        text
+        for seed in range(4)
+        for text in run(model, processor, [LETTERS], prompts, do_sample=True, seed=seed)
+    ]
+    assert len({len(text) for text in texts}) > 1, "no row finished before another: the test shows nothing"
+    assert all(re.fullmatch("[ab]{3,6}c", text) for text in texts)
+
+
+def test_batch_with_a_grammar_per_prompt(model):
+    grammars = [WORDS, LETTERS]
+    texts = run(model, GrammarLogitsProcessor(grammars), grammars, ["one", "two and more"], do_sample=True)
+    assert re.fullmatch("yes|no|maybe", texts[0])
+    assert re.fullmatch("[ab]{3,6}c", texts[1])
+
+
+def test_a_grammar_per_prompt_follows_the_repeated_rows(model):
+    grammars = [WORDS, LETTERS]
+    for options in ({"do_sample": True}, {"do_sample": False, "num_beams": 3}):
+        texts = run(
+            model,
+            GrammarLogitsProcessor(grammars),
+            grammars,
+            ["one", "two"],
+            num_return_sequences=2,
+            **options,
+        )
+        assert all(re.fullmatch("yes|no|maybe", text) for text in texts[:2])
+        assert all(re.fullmatch("[ab]{3,6}c", text) for text in texts[2:])
+
+
+def test_equal_prompts_keep_their_own_grammars():
+    a, b = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "ab")
+    grammars = [COMPILER.compile_regex("[ab]+c"), COMPILER.compile_regex("[ab]+d")]
+    processor = GrammarLogitsProcessor(grammars)
+    reordered = [[9, a, a], [9, b, a], [9, b, a], [9, a, a]]
+    for rows in ([[9]] * 4, [[9, a], [9, b], [9, a], [9, b]], reordered):
+        expected = [expected_ids(grammars[index // 2], row[1:]) for index, row in enumerate(rows)]
+        assert call(processor, *rows) == expected
+
+
+def test_rows_that_no_grammar_belongs_to():
+    with pytest.raises(BatchError, match="3 rows cannot be shared among 2 grammars"):
+        call(GrammarLogitsProcessor([WORDS, LETTERS]), [1], [2], [3])
+    with pytest.raises(BatchError, match="no grammar"):
+        GrammarLogitsProcessor([])
+
+
+@pytest.mark.parametrize("grammar", [JSON, LETTERS], ids=["json", "letters"])
+def test_beam_search(model, grammar):
+    processor = GrammarLogitsProcessor(grammar)
+    options = {"num_beams": 3, "num_return_sequences": 2, "do_sample": False}
+    texts = run(model, processor, [grammar], ["beams", "and more of them"], **options)
+    assert len(set(texts)) == 4 or grammar is JSON
+    for text in texts:
+        check_json(text) if grammar is JSON else re.fullmatch("[ab]{3,6}c", text)[0]
+
+
+def test_more_beams_than_sentences_add_nothing_behind_a_sentence(model):
+    """Beam search then goes on with finished rows; only a stop token is left to them."""
+    options = {"num_beams": 8, "num_return_sequences": 8, "do_sample": False, "max_new_tokens": 12}
+    texts = run(model, GrammarLogitsProcessor(WORDS), [WORDS], ["Really?"], **options)
+    assert set(texts) == {"yes", "no", "maybe"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sampled_beams(model, seed):
+    """`torch.multinomial` fills up with tokens of probability zero where the grammar leaves too few."""
+    options = {"num_beams": 4, "do_sample": True, "seed": seed}
+    for text in run(model, GrammarLogitsProcessor(JSON), [JSON], ["beams", "and more"], **options):
+        check_json(text)
+
+
+@pytest.mark.parametrize("do_sample", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_assisted_decoding(model, do_sample, seed):
+    processor = GrammarLogitsProcessor(JSON)
+    assistant = _model(7 + seed)
+    assistant.generation_config.num_assistant_tokens = 4
+    assistant.generation_config.assistant_confidence_threshold = 0.0
+    options = {"do_sample": do_sample, "seed": seed}
+    [text] = run(model, processor, [JSON], ["assist"], assistant_model=assistant, **options)
+    check_json(text)
+    if not do_sample:  # an assistant must not change what greedy search finds
+        assert [text] == run(model, GrammarLogitsProcessor(JSON), [JSON], ["assist"], **options)
+
+
+def test_assisted_decoding_goes_back_and_forth(model):
+    processor = GrammarLogitsProcessor(LETTERS)
+    inputs = ids("ab")
+    oracle = Oracle(processor, [LETTERS], inputs["input_ids"].shape[1])
+    model.generate(
+        **inputs, logits_processor=[oracle], assistant_model=_model(3), max_new_tokens=12, do_sample=False
+    )
+    steps = np.diff(oracle.lengths)
+    assert steps.min() < 0, "lengths never went back: the test shows nothing"
+
+
+def test_prompt_lookup(model):
+    """It asks with one and the same tensor of scores several times: a mask in place would pile up."""
+    processor = GrammarLogitsProcessor(LETTERS)
+    for prompt in ("abababac abba ab", "aaabbbcaaaaac a", "bababc"):
+        [text] = run(model, processor, [LETTERS], [prompt], prompt_lookup_num_tokens=4, do_sample=False)
+        assert re.fullmatch("[ab]{3,6}c", text)
+        assert [text] == run(model, processor, [LETTERS], [prompt], do_sample=False)
+
+
+def test_drafts_that_nobody_masked():
+    """Some draft models never see the processor: the model's own masks then reject what they propose."""
+    a, b, z = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "abz")
+    processor = GrammarLogitsProcessor(LETTERS, overruled="finish")
+    for row in ([9], [9, a], [9, a, z], [9, a, z, a], [9, a, b], [9, a, b, z], [9, a, b, b], [9, a, b, b, a]):
+        legal = row[1 : row.index(z)] if z in row else row[1:]
+        assert call(processor, row) == [[EOS] if z in row else expected_ids(LETTERS, legal)]
+
+
+def test_an_encoder_decoder_model():
+    torch.manual_seed(0)
+    config = {
+        "vocab_size": len(TOKENIZER),
+        "d_model": 32,
+        "d_kv": 16,
+        "d_ff": 64,
+        "num_layers": 2,
+        "num_heads": 2,
+    }
+    special = {"decoder_start_token_id": PAD, "pad_token_id": PAD, "eos_token_id": EOS}
+    t5 = T5ForConditionalGeneration(T5Config(**config, **special)).eval()
+    processor = GrammarLogitsProcessor(JSON)
+    for text, beams in (("translate this", 1), ("translate that", 1), ("and that", 3)):
+        oracle = Oracle(processor, [JSON], 1)
+        output = t5.generate(**ids(text), logits_processor=[oracle], num_beams=beams, max_new_tokens=40)
+        check_json(TOKENIZER.decode(output[0], skip_special_tokens=True))
+
+
+# --- one object, several generations ---
+
+
+def test_second_generate_with_other_prompts_and_batch_sizes(model):
+    processor = GrammarLogitsProcessor(LETTERS)
+    for prompts in (["first"], ["second"], ["second"], ["a", "b", "c"], ["a", "b"], ["sec"], ["second one"]):
+        for options in ({"do_sample": True}, {"num_beams": 2}, {"do_sample": False, "max_new_tokens": 2}):
+            for text in run(model, processor, [LETTERS], prompts, **options):
+                assert re.fullmatch("[ab]{3,6}c" if "max_new_tokens" not in options else "[ab]{2,4}", text)
+
+
+@pytest.mark.parametrize("user", ["\nUser: more\n", "!?"])
+def test_chat_continuation(model, user):
+    processor = GrammarLogitsProcessor(JSON)
+    prompt = "User: JSON\n"
+    for _ in range(3):
+        [text] = run(model, processor, [JSON], ids(prompt), do_sample=True)
+        check_json(text)
+        prompt += text + "<eos>" + user
+
+
+def test_a_prompt_that_is_longer_by_one_illegal_token(model):
+    processor = GrammarLogitsProcessor(JSON)
+    for prompt in ("Give JSON", "Give JSON!", "Give JSON! ", "Give JSON"):
+        [text] = run(model, processor, [JSON], ids(prompt), do_sample=False)
+        check_json(text)
+
+
+def test_an_edited_prompt_shorter_than_the_last_answer(model):
+    processor = GrammarLogitsProcessor(JSON)
+    for prompt in ("Give JSON", "Give JSON quickly", "Give JSON slowly"):
+        [text] = run(model, processor, [JSON], ids(prompt), do_sample=False)
+        check_json(text)
+
+
+def test_an_ambiguous_prompt_is_an_error_and_reset_or_prompt_length_decide(model):
+    prompt, edited = ids("tell"), ids("tell me now")
+    processor = GrammarLogitsProcessor(ANYTHING)
+    run(model, processor, [ANYTHING], prompt, do_sample=True, max_new_tokens=20, min_new_tokens=20)
+    with pytest.raises(HistoryError, match=r"call reset\(\)"):
+        run(model, processor, [ANYTHING], edited)
+    run(model, processor, [ANYTHING], prompt, do_sample=True, max_new_tokens=20, min_new_tokens=20)
+    processor.reset()
+    run(model, processor, [ANYTHING], edited)
+    run(model, processor, [ANYTHING], prompt, do_sample=True, max_new_tokens=20, min_new_tokens=20)
+    processor.prompt_length = edited["input_ids"].shape[1]
+    run(model, processor, [ANYTHING], edited)
+
+
+def test_a_prompt_too_long_for_a_step_is_new_however_well_it_fits(model):
+    processor = GrammarLogitsProcessor(ANYTHING)
+    for prompt in (ids("tell"), ids("tell me now all that you know about this")):
+        run(model, processor, [ANYTHING], prompt, max_new_tokens=4, do_sample=True)
+
+
+def test_generating_on_from_ones_own_output_needs_a_word(model):
+    """What was generated, given as a prompt, looks like the next step; `reset` says that it is not."""
+    processor = GrammarLogitsProcessor(LETTERS)
+    prompt = ids("x")
+    [text] = run(model, processor, [LETTERS], prompt, do_sample=False, max_new_tokens=2)
+    longer = ids("x" + text[:1])
+    allowed = call(processor, longer["input_ids"][0].tolist())
+    assert allowed == [expected_ids(LETTERS, TOKENIZER(text[:1])["input_ids"])]
+    processor.reset()
+    assert call(processor, longer["input_ids"][0].tolist()) == [expected_ids(LETTERS, [])]
+
+
+def test_interleaved_generations_are_noticed():
+    a, b = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "ab")
+    processor = GrammarLogitsProcessor(LETTERS)
+    call(processor, [5, 6])
+    call(processor, [5, 6, a])
+    call(processor, [9])
+    with pytest.raises(HistoryError, match="interleave"):
+        call(processor, [5, 6, a, b])
+    assert call(processor, [5, 6, a, b]) == [expected_ids(LETTERS, [])]  # after an error all is new
+    processor.reset()
+    for prompt in ([5, 6], [9], [5, 6, 7], [9], [5, 6, 7, 8]):  # prompts that only resemble each other
+        assert call(processor, prompt) == [expected_ids(LETTERS, [])]
+    processor.reset()
+
+
+def test_a_generation_keeps_its_number_of_rows():
+    a = TOKENIZER.convert_tokens_to_ids("a")
+    processor = GrammarLogitsProcessor(LETTERS)
+    call(processor, [5], [6])
+    call(processor, [5, a], [6, a])
+    assert call(processor, [6, a, 7]) == [expected_ids(LETTERS, [])]
+    processor.reset()
+    call(processor, [5], [6])
+    call(processor, [5, a], [6, a])
+    with pytest.raises(HistoryError, match="1 rows continue a generation of 2 rows"):
+        call(processor, [6, a, a])
+
+
+def test_prompt_length_takes_any_rows_at_any_time():
+    a, b, c = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "abc")
+    processor = GrammarLogitsProcessor(LETTERS, prompt_length=1)
+    for row in ([5, a, b], [5, a, b, b], [5, b, b, b, c], [5], [6, a], [6, a, a, a, c, EOS, PAD], [6, b, a]):
+        assert call(processor, row) == [expected_ids(LETTERS, row[1:])]
+    with pytest.raises(RejectedToken, match="Check prompt_length"):
+        call(processor, [6, a, c, a, c])
+    with pytest.raises(HistoryError, match="prompt_length is 1"):
+        call(processor, [])
+    call(processor, [6, a])
+    call(processor, [6, a, b])
+    processor.prompt_length = 3  # between two calls that would otherwise be steps of one generation
+    assert call(processor, [6, a, b, b]) == [expected_ids(LETTERS, [b])]
+
+
+def test_an_empty_prompt_begins_again(model):
+    """`inputs_embeds` without ids: every generation begins with no column at all."""
+    a = TOKENIZER.convert_tokens_to_ids("a")
+    processor = GrammarLogitsProcessor(LETTERS)
+    embeddings = model.get_input_embeddings()(ids("hello")["input_ids"])
+    for _ in range(2):
+        oracle = Oracle(processor, [LETTERS], 0)
+        output = model.generate(inputs_embeds=embeddings, logits_processor=[oracle], max_new_tokens=9)
+        assert re.fullmatch("[ab]{3,6}c", TOKENIZER.decode(output[0], skip_special_tokens=True))
+        assert call(processor, []) == [expected_ids(LETTERS, [])]
+        assert call(processor, [a]) == [expected_ids(LETTERS, [a])]
+        assert call(processor, [a, a]) == [expected_ids(LETTERS, [a, a])]
+
+
+def test_the_groups_of_a_diverse_beam_search_take_turns():
+    a, b = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "ab")
+    processor = GrammarLogitsProcessor(LETTERS)
+    rows: list[list[int]] = [[9], [9], [9]]
+    tokens = random.Random(1)
+    for _ in range(4):
+        for index, row in enumerate(rows):
+            assert call(processor, row) == [expected_ids(LETTERS, row[1:])]
+            rows[index] = [*row, tokens.choice([a, a, b])]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 3), st.sampled_from([JSON, LETTERS]))
+def test_any_loop_that_asks_before_it_chooses(seed, prompts, beams, grammar):
+    """Rows reordered, duplicated, taken back by several tokens, generations begun again."""
+    chance = random.Random(seed)
+    processor = GrammarLogitsProcessor(grammar)
+    for _ in range(2):
+        start = [[chance.randrange(40, 60) for _ in range(3)] for _ in range(prompts)]
+        length = len(start[0])
+        rows = [list(start[index // beams]) for index in range(prompts * beams)]
+        for _ in range(12):
+            got = call(processor, *rows)
+            assert got == [expected_ids(grammar, row[length:]) for row in rows]
+            back = chance.randrange(3) if prompts * beams == 1 else 0
+            parents = [index // beams * beams + chance.randrange(beams) for index in range(len(rows))]
+            rows = [[*rows[parent], chance.choice(got[parent])] for parent in parents]
+            if back and len(rows[0]) > length + back:
+                kept = rows[0][: len(rows[0]) - back]
+                rows = [[*kept[:-1], chance.choice(expected_ids(grammar, kept[length:-1]))]]
+
+
+# --- rows that end, rows that cannot go on ---
+
+
+def test_rows_ended_by_a_stop_string_are_left_alone(model):
+    grammar = COMPILER.compile_regex("[ab]{6}c")
+    options = {"stop_strings": ["ba"], "tokenizer": TOKENIZER, "do_sample": True, "max_new_tokens": 20}
+    processor = GrammarLogitsProcessor(grammar, pad_token_id=PAD)
+    lengths = set()
+    for seed in range(4):
+        for text in run(model, processor, [grammar], ["a", "bb", "c"], seed=seed, **options):
+            assert re.fullmatch("a*b+a|[ab]*ba?|[ab]{6}c", text)
+            lengths.add(len(text))
+    assert len(lengths) > 1
+
+
+def test_a_finished_row_may_only_stop_again():
+    a, c = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "ac")
+    processor = GrammarLogitsProcessor(LETTERS)
+    rows = [[9, a, a, a, c, EOS, PAD, PAD], [9, a, a, a, a, a, a, c]]
+    for length in range(1, 9):
+        left = call(processor, *(row[:length] for row in rows))
+    assert left[0] == [EOS]
+    scores = torch.zeros(2, VOCABULARY.size)
+    scores[:, EOS] = -INF  # nothing to choose from for a row that is over: not an error
+    rows[1].append(EOS)
+    rows[0].append(PAD)
+    assert torch.equal(processor(torch.tensor(rows), scores), scores)
+
+
+def test_another_stop_token(model):
+    stop = TOKENIZER.convert_tokens_to_ids("yes")
+    processor = GrammarLogitsProcessor(LETTERS, override_stop_tokens=stop)
+    texts = run(model, processor, [LETTERS], ["a", "bcd"], do_sample=True, eos_token_id=stop, stops=(stop,))
+    assert all(re.fullmatch("[ab]{3,6}c(yes)?", text) for text in texts)
+    assert any(text.endswith("yes") for text in texts)
+
+
+def test_min_new_tokens_against_the_grammar(model):
+    with pytest.raises(NoAllowedToken, match=r"row 0: .*grammar allows 1: 2\d\d .*min_new_tokens"):
+        run(model, GrammarLogitsProcessor(WORDS), [WORDS], ["a"], min_new_tokens=10)
+    with pytest.raises(HybridError):
+        run(model, GrammarLogitsProcessor(WORDS), [WORDS], ["a"], min_new_tokens=10)
+
+
+def test_a_grammar_that_no_token_can_go_on_with():
+    tokens = [b"a", b"b", b""]
+    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[2], special_token_ids=[2])
+    processor = GrammarLogitsProcessor(GrammarCompiler(vocabulary).compile_regex("ax"))
+    processor(torch.tensor([[1]]), torch.zeros(1, 3))
+    with pytest.raises(NoAllowedToken, match="no token of the vocabulary"):
+        processor(torch.tensor([[1, 0]]), torch.zeros(1, 3))
+
+
+def test_a_token_chosen_against_the_mask():
+    a, z = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "az")
+    for overruled in ("error", "finish"):
+        processor = GrammarLogitsProcessor(LETTERS, overruled=overruled)
+        call(processor, [9], [9])
+        call(processor, [9, a], [9, a])
+        if overruled == "error":
+            with pytest.raises(
+                RejectedToken, match=rf"row 1: token {z} \(b'z'\) at position 1 .* after b'a'"
+            ):
+                call(processor, [9, a, a], [9, a, z])
+        else:
+            assert call(processor, [9, a, a], [9, a, z]) == [expected_ids(LETTERS, [a, a]), [EOS]]
+            assert call(processor, [9, a, a, a], [9, a, a, z])[1] == [EOS]
+    with pytest.raises(ValueError, match="overruled"):
+        GrammarLogitsProcessor(LETTERS, overruled="ignore")  # type: ignore[arg-type]
+
+
+# --- scores ---
+
+
+def test_logits_wider_than_the_vocabulary(model):
+    wide = _model(1, len(TOKENIZER) + 37)
+    for text in run(wide, GrammarLogitsProcessor(JSON), [JSON], ["a", "bb"], do_sample=True, num_beams=1):
+        check_json(text)
+
+
+def test_logits_narrower_than_the_vocabulary():
+    narrow = torch.zeros(1, VOCABULARY.size - 1)
+    with pytest.raises(
+        VocabularyError, match=f"have {VOCABULARY.size - 1} columns.*has {VOCABULARY.size} ids"
+    ):
+        GrammarLogitsProcessor(JSON)(torch.tensor([[1]]), narrow)
+
+
+def test_grammars_over_different_vocabularies():
+    other = GrammarCompiler(Vocabulary.from_bytes([b"a", b""], stop_token_ids=[1])).compile_regex("a")
+    with pytest.raises(VocabularyError, match="2 different vocabularies"):
+        GrammarLogitsProcessor([WORDS, other])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_dtypes_and_strides(dtype):
+    scores = torch.randn(2, 3, VOCABULARY.size + 5).to(dtype)[:, 1, :]  # as assisted decoding passes them
+    masked = GrammarLogitsProcessor(WORDS)(torch.tensor([[1], [2]]), scores)
+    allowed = expected_ids(WORDS, [])
+    assert masked.dtype == dtype
+    assert torch.equal(masked[:, allowed], scores[:, allowed])
+    masked[:, allowed] = -INF
+    assert torch.isneginf(masked).all()
+
+
+def test_bits_of_a_row():
+    for chosen in ([], [0, 31, 32, 69]):
+        row = adapter._bitmask_row(chosen, 70)
+        assert row.shape == (3,)
+        assert torch.nonzero(adapter._unpack(row, 70)).flatten().tolist() == (chosen or list(range(70)))
+
+
+def test_not_for_continuous_batching():
+    assert GrammarLogitsProcessor.supports_continuous_batching is False
+
+
+def test_a_long_row_costs_the_same_per_token():
+    """No step reads the row again: the matcher takes each token once and is never copied."""
+    counts = {"accept": 0, "fork": 0}
+
+    class Counting:
+        def __init__(self, *args, **options) -> None:
+            self.inner = GrammarMatcher(*args, **options)
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+        def accept_token(self, token):
+            counts["accept"] += 1
+            return self.inner.accept_token(token)
+
+        def fork(self):
+            counts["fork"] += 1
+            return self.inner.fork()
+
+    a = TOKENIZER.convert_tokens_to_ids("a")
+    rows = torch.cat([torch.tensor([[9], [8]]), torch.full((2, 300), a)], dim=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adapter, "GrammarMatcher", Counting)
+        processor = GrammarLogitsProcessor(ANYTHING)
+        for length in range(1, 302):
+            processor(rows[:, :length], torch.zeros(2, VOCABULARY.size))
+    assert counts == {"accept": 600, "fork": 0}
