@@ -1790,6 +1790,180 @@ def walk_all(contexts, firsts, trie, net, displacement, node_capacity, config_ca
     return (0, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts, events)
 
 
+# ---------------------------------------------------------------- exploring: suffixes that read alike
+
+
+@kernel
+def suffix_classes(symbols, returns, trie, suffix_byte, space, net, displacement, outcomes, capacity):
+    """For each suffix that an outcome leaves to be read, one suffix that reads alike on every symbol.
+
+    Words after a blank are thousands of suffixes, and nearly all of them are one class of identifiers.
+    `symbols` int64[n, 2] are rows (symbol, -1), `returns` uint8[n, 256] the bytes that can follow once a
+    symbol has returned. Returns before the first byte are left out: the symbols below are symbols too.
+    Returns (status, twin of each suffix or -1); status 1: over capacity.
+    """
+    suffix_parent = trie[5]
+    twin = np.full(suffix_parent.size, -1, np.int32)
+    every = np.ones(256, np.int64)
+    status, block_starts, blocks, user_starts, users = find_blocks(symbols, every, space, net)
+    if status:
+        return 1, twin
+    starts, pool, steps = space[5], space[6], space[8]
+    first = np.zeros((blocks.size, 256), np.uint8)
+    for u in range(users.shape[0]):
+        for b in range(256):
+            first[users[u, 1], b] |= returns[users[u, 0], b]
+    size = 16
+    while size < 2 * capacity:
+        size *= 2
+    results = (
+        np.full(size, -1, np.int32),
+        np.zeros(capacity + 2, np.int64),
+        np.empty(16 * capacity, np.int64),
+        np.zeros(2, np.int64),
+    )
+    by_block = (
+        np.full(size, -1, np.int32),
+        np.zeros(capacity + 2, np.int64),
+        np.empty(64 * capacity, np.int64),
+        np.zeros(2, np.int64),
+    )
+    full = (
+        np.full(size, -1, np.int32),
+        np.zeros(capacity + 2, np.int64),
+        np.empty(64 * capacity, np.int64),
+        np.zeros(2, np.int64),
+    )
+    class_of_block_list = np.zeros(capacity + 2, np.int64)
+    example = np.zeros(capacity + 2, np.int32)
+    wide = 1
+    for b in range(256):
+        wide = max(wide, block_starts[b + 1] - block_starts[b], user_starts[b + 1] - user_starts[b])
+    result_of_block = np.zeros(wide + 2, np.int64)
+    key = np.zeros(2 * wide + 4, np.int64)
+    most_pops = 4 * trie[7] + 64
+    pairs = np.empty(most_pops, np.int64)
+    result_key = np.empty(2 * most_pops + 2, np.int64)
+    stack = np.empty(suffix_parent.size + 1, np.int64)
+    out_starts, out_pool, out_counts = outcomes[1], outcomes[2], outcomes[3]
+    for outcome in range(out_counts[0]):
+        for at in range(out_starts[outcome] + 2, out_starts[outcome + 1], 2):
+            stack[0] = out_pool[at]
+            depth = 1
+            while depth > 0:
+                suffix = stack[depth - 1]
+                if twin[suffix] >= 0:
+                    depth -= 1
+                    continue
+                b = np.int64(suffix_byte[suffix])
+                waiting = False
+                key[0] = b
+                n_blocks = block_starts[b + 1] - block_starts[b]
+                for i in range(n_blocks):
+                    block = block_starts[b] + i
+                    config = blocks[block]
+                    rest = np.int64(suffix_parent[suffix])
+                    n_pairs = 0
+                    while rest != 0:
+                        here = starts[config]
+                        following_byte = np.int64(suffix_byte[rest])
+                        if pool[here + 1] > 0 and first[block, following_byte]:
+                            if twin[rest] < 0:
+                                # its class is needed first; suffixes only get shorter
+                                if not waiting or stack[depth - 1] != rest:
+                                    stack[depth] = rest
+                                    depth += 1
+                                waiting = True
+                                break
+                            for j in range(pool[here + 1]):
+                                if n_pairs + 1 >= most_pops:
+                                    return 1, twin
+                                port = -1 - pool[here + 2 + j]
+                                pair = port * 1073741824 + np.int64(twin[rest])
+                                n_pairs = insert_sorted(pairs, n_pairs, pair)
+                        following = np.int64(steps[config, following_byte])
+                        if following < 0:
+                            following = step_config(config, following_byte, space, net)
+                            if following < 0:
+                                return 1, twin
+                        config = following
+                        if config == REJECT:
+                            break
+                        rest = np.int64(suffix_parent[rest])
+                    if waiting:
+                        break
+                    label = np.int64(-1)
+                    if config != REJECT:
+                        label = config if displacement else pool[starts[config]]
+                    result_key[0] = label
+                    length = 1
+                    if label != 0 or displacement:
+                        for k in range(n_pairs):
+                            result_key[length] = pairs[k]
+                            length += 1
+                    number = intern_list(result_key, length, results[0], results[1], results[2], results[3])
+                    if number < 0:
+                        return 1, twin
+                    result_of_block[i] = 0 if length == 1 and label < 0 else number + 1
+                    key[1 + i] = result_of_block[i]
+                if waiting:
+                    continue
+                known = by_block[3][0]
+                listed = intern_list(key, 1 + n_blocks, by_block[0], by_block[1], by_block[2], by_block[3])
+                if listed < 0:
+                    return 1, twin
+                if listed == known:
+                    length = 0
+                    for u in range(user_starts[b], user_starts[b + 1]):
+                        value = result_of_block[users[u, 1] - block_starts[b]]
+                        if value:
+                            key[length] = users[u, 0]
+                            key[length + 1] = value
+                            length += 2
+                    known = full[3][0]
+                    number = intern_list(key, length, full[0], full[1], full[2], full[3])
+                    if number < 0:
+                        return 1, twin
+                    if number == known:
+                        example[number] = suffix
+                    class_of_block_list[listed] = number
+                twin[suffix] = example[class_of_block_list[listed]]
+                depth -= 1
+    return 0, twin
+
+
+@kernel
+def rewrite_outcomes(outcomes, twin, event_starts, events):
+    """Outcomes with every suffix replaced by its twin, interned anew; events are renumbered in place."""
+    out_starts, out_pool, out_counts = outcomes[1], outcomes[2], outcomes[3]
+    n = np.int64(out_counts[0])
+    fresh = (
+        np.full(outcomes[0].size, -1, np.int32),
+        np.zeros(out_starts.size, np.int64),
+        np.empty(out_pool.size, np.int64),
+        np.zeros(2, np.int64),
+    )
+    number = np.zeros(n, np.int64)
+    widest = 2
+    for o in range(n):
+        widest = max(widest, out_starts[o + 1] - out_starts[o])
+    key = np.empty(widest + 2, np.int64)
+    pairs = np.empty(widest + 2, np.int64)
+    for o in range(n):
+        key[0] = out_pool[out_starts[o]]
+        n_pairs = 0
+        for at in range(out_starts[o] + 1, out_starts[o + 1], 2):
+            pair = out_pool[at] * 1073741824 + np.int64(twin[out_pool[at + 1]])
+            n_pairs = insert_sorted(pairs, n_pairs, pair)
+        for k in range(n_pairs):
+            key[1 + 2 * k] = pairs[k] >> 30
+            key[2 + 2 * k] = pairs[k] & 1073741823
+        number[o] = intern_list(key, 1 + 2 * n_pairs, fresh[0], fresh[1], fresh[2], fresh[3])
+    for e in range(event_starts[-1]):
+        events[e, 1] = number[events[e, 1]]
+    return fresh
+
+
 # ---------------------------------------------------------------- exploring: what lies below
 
 # An item is (set of suffixes, set of symbols that may lie below): the rest of a token, still to be read.

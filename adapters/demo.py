@@ -1,0 +1,291 @@
+"""The demonstration behind ``python -m hybrid demo``.
+
+What: a small randomly initialised model on the 131,072-id vocabulary that mistral-common ships generates under
+a JSON schema, a regular expression and a C-like grammar. Each output is judged by an independent parser, and
+every mask on the way is compared bit for bit with plain XGrammar's.
+When: to see the project work, after installing it.
+Limits: the weights are random, so the text is noise that obeys a grammar; the times are of this machine.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema
+import torch
+import transformers
+import xgrammar
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from adapters.transformers import GrammarLogitsProcessor
+from hybrid import CompiledGrammar, GrammarCompiler, Vocabulary
+from hybrid.verify import Comparison, compare_along
+from hybrid.vocabulary_spec import load_vocabulary
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "minLength": 3, "maxLength": 24},
+        "population": {"type": "integer", "minimum": 0, "maximum": 40000000},
+        "climate": {"enum": ["arid", "temperate", "tropical", "polar"]},
+        "founded": {"type": "string", "format": "date"},
+        "districts": {
+            "type": "array",
+            "items": {"type": "string", "pattern": "^[A-Z][a-z]{2,9}$"},
+            "minItems": 1,
+            "maxItems": 4,
+        },
+        "coastal": {"type": "boolean"},
+    },
+    "required": ["city", "population", "climate", "founded", "districts", "coastal"],
+    "additionalProperties": False,
+}
+REGEX = r"(GET|POST|PUT|DELETE) /[a-z]{2,12}(/[a-z0-9]{1,8}){0,3}(\?[a-z]{1,8}=[0-9]{1,6})? HTTP/1\.[01]"
+SLOW_MASK_TOKENS = 32
+"""Plain XGrammar needs about 0.2 s for a mask of the C-like grammar, and the demonstration asks for each."""
+
+
+@dataclass
+class Task:
+    """One grammar of the demonstration."""
+
+    name: str
+    source: str
+    compile: Callable[[GrammarCompiler], CompiledGrammar]
+    plain: Callable[[xgrammar.GrammarCompiler], xgrammar.CompiledGrammar]
+    judge: Callable[[bytes, bool], str]
+    tokens: int
+
+
+@dataclass
+class Outcome:
+    """What happened with one grammar."""
+
+    task: Task
+    compiled: CompiledGrammar
+    seconds: float
+    plain_seconds: float
+    comparison: Comparison
+    text: bytes
+    verdict: str
+
+
+def run(*, tokens: int, seed: int) -> int:
+    """Run the demonstration; the exit status is 1 if a mask differs or an output is refused."""
+    console = Console()
+    console.print(
+        "A model with [b]random weights[/b] writes under three grammars. Its text is noise; what is shown is "
+        "that the noise obeys the grammar, and that every mask equals plain XGrammar's."
+    )
+    transformers.utils.logging.set_verbosity_error()
+    torch.manual_seed(seed)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    began = time.perf_counter()
+    with Progress(*columns, console=console) as progress:
+        preparing = progress.add_task("reading the vocabulary", total=4)
+        vocabulary = load_vocabulary("tekken")
+        progress.update(preparing, advance=1, description="building the trie")
+        _ = vocabulary.trie
+        progress.update(preparing, advance=1, description="compiling kernels (once per machine)")
+        compiler = GrammarCompiler(vocabulary, cache_enabled=False)
+        cold = time.perf_counter()
+        # a throw-away schema, so that no compilation is measured below
+        compiler.compile_json_schema(
+            {"type": "object", "properties": {"x": {"type": "string", "maxLength": 9}}}
+        )
+        cold = time.perf_counter() - cold
+        progress.update(preparing, advance=1, description="making a random model")
+        model = random_model(vocabulary)
+        plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1, cache_enabled=False)
+        progress.update(preparing, advance=1, description="ready")
+        outcomes = [work(task, compiler, plain, model, vocabulary, progress) for task in tasks(tokens)]
+    for outcome in outcomes:
+        show(console, outcome)
+    console.print(summary(outcomes))
+    exact = all(outcome.comparison.exact for outcome in outcomes)
+    valid = all(outcome.verdict.startswith("valid") for outcome in outcomes)
+    compared = sum(outcome.comparison.masks for outcome in outcomes)
+    console.print(
+        f"{compared} masks of {vocabulary.size:,} bits compared: "
+        + ("[green]all equal[/green]" if exact else "[red]SOME DIFFER[/red]")
+        + f"; kernels took {cold:.0f} s before the first grammar; {time.perf_counter() - began:.0f} s in all"
+    )
+    return 0 if exact and valid else 1
+
+
+def tasks(tokens: int) -> list[Task]:
+    """The three grammars: a JSON schema, a regular expression, the project's own C-like grammar."""
+    c_like = (importlib.resources.files("hybrid") / "grammars" / "c_like.gbnf").read_text(encoding="utf-8")
+    options: dict[str, Any] = {"any_whitespace": False}
+    return [
+        Task(
+            "JSON schema",
+            json.dumps(SCHEMA),
+            lambda ours: ours.compile_json_schema(SCHEMA, **options),
+            lambda plain: plain.compile_json_schema(SCHEMA, **options),
+            judge_json,
+            tokens,
+        ),
+        Task(
+            "regular expression",
+            REGEX,
+            lambda ours: ours.compile_regex(REGEX),
+            lambda plain: plain.compile_regex(REGEX),
+            judge_regex,
+            tokens,
+        ),
+        Task(
+            "C-like grammar",
+            c_like,
+            lambda ours: ours.compile_grammar(c_like),
+            lambda plain: plain.compile_grammar(c_like),
+            lambda text, ended: judge_grammar(c_like, text, ended),
+            min(tokens, SLOW_MASK_TOKENS),
+        ),
+    ]
+
+
+def random_model(vocabulary: Vocabulary) -> Any:
+    """A Llama of two small layers, with random weights."""
+    config = transformers.LlamaConfig(
+        vocab_size=vocabulary.size,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=2048,
+        bos_token_id=1,
+        eos_token_id=vocabulary.stop_token_ids[0],
+        pad_token_id=vocabulary.stop_token_ids[0],
+    )
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+class _Ticker(transformers.StoppingCriteria):
+    """Moves a progress bar by one token a step; never stops anything."""
+
+    def __init__(self, tick: Callable[[], None]) -> None:
+        self._tick = tick
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        self._tick()
+        return torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
+
+
+def work(
+    task: Task,
+    compiler: GrammarCompiler,
+    plain: xgrammar.GrammarCompiler,
+    model: Any,
+    vocabulary: Vocabulary,
+    progress: Progress,
+) -> Outcome:
+    """Compile twice, generate, judge, and compare every mask on the way."""
+    bar = progress.add_task(f"{task.name}: compiling", total=None)
+    began = time.perf_counter()
+    compiled = task.compile(compiler)
+    seconds = time.perf_counter() - began
+    progress.update(bar, description=f"{task.name}: plain XGrammar compiling")
+    began = time.perf_counter()
+    plain_compiled = task.plain(plain)
+    plain_seconds = time.perf_counter() - began
+    progress.update(bar, description=f"{task.name}: generating", total=task.tokens)
+    output = model.generate(
+        torch.tensor([[1]]),
+        attention_mask=torch.ones((1, 1), dtype=torch.long),
+        max_new_tokens=task.tokens,
+        do_sample=True,
+        logits_processor=[GrammarLogitsProcessor(compiled)],
+        stopping_criteria=[_Ticker(lambda: progress.advance(bar))],
+    )
+    ids = output[0, 1:].tolist()
+    progress.update(bar, description=f"{task.name}: comparing masks", completed=len(ids), total=len(ids))
+    comparison = compare_along(compiled, plain_compiled, ids)
+    ended = bool(ids) and ids[-1] in vocabulary.stop_token_ids
+    text = b"".join(vocabulary.tokens[token_id] for token_id in ids)
+    verdict = task.judge(text, ended)
+    progress.update(bar, description=f"{task.name}: {verdict}")
+    return Outcome(task, compiled, seconds, plain_seconds, comparison, text, verdict)
+
+
+def judge_json(text: bytes, ended: bool) -> str:
+    """The verdict of `jsonschema`, on the whole text."""
+    if not ended:
+        return "REFUSED: not finished within the tokens allowed"
+    try:
+        jsonschema.validate(
+            json.loads(text), SCHEMA, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+        )
+    except (ValueError, jsonschema.ValidationError) as error:
+        return f"REFUSED by jsonschema: {error}"
+    return "valid (jsonschema)"
+
+
+def judge_regex(text: bytes, ended: bool) -> str:
+    """The verdict of Python's `re`."""
+    if not ended:
+        return "REFUSED: not finished within the tokens allowed"
+    return "valid (re)" if re.fullmatch(REGEX.encode(), text) else "REFUSED by re"
+
+
+def judge_grammar(grammar: str, text: bytes, ended: bool) -> str:
+    """The verdict of XGrammar's acceptor over single bytes: a sentence, or the beginning of one."""
+    info = xgrammar.TokenizerInfo(
+        [*(bytes([b]) for b in range(256)), b""], vocab_size=257, stop_token_ids=[256]
+    )
+    matcher = xgrammar.GrammarMatcher(xgrammar.GrammarCompiler(info).compile_grammar(grammar))
+    if not matcher.accept_string(text):
+        return "REFUSED by XGrammar's acceptor"
+    if ended:
+        return "valid, a whole sentence (XGrammar's acceptor)" if matcher.accept_token(256) else "REFUSED"
+    return "valid beginning (XGrammar's acceptor)"
+
+
+def show(console: Console, outcome: Outcome) -> None:
+    """The text that was generated, with its verdict."""
+    title = f"{outcome.task.name}: {outcome.verdict}"
+    console.print(Panel(Text(outcome.text.decode("utf-8", "replace")), title=title, title_align="left"))
+
+
+def summary(outcomes: list[Outcome]) -> Table:
+    """One row a grammar: classes, times beside plain XGrammar's, equality."""
+    table = Table(title="medians; the ratio is plain XGrammar / ours", title_justify="left")
+    for column in (
+        "grammar",
+        "classes",
+        "compile",
+        "plain",
+        "ratio",
+        "mask",
+        "plain",
+        "ratio",
+        "masks equal",
+    ):
+        table.add_column(column, justify="left" if column == "grammar" else "right")
+    for outcome in outcomes:
+        ours = sorted(outcome.comparison.times.fill)
+        plain = sorted(outcome.comparison.times.plain_fill)
+        mask, plain_mask = ours[len(ours) // 2], plain[len(plain) // 2]
+        classes = outcome.compiled.classes
+        table.add_row(
+            outcome.task.name,
+            "-" if classes is None else f"{classes.n_classes:,}",
+            f"{1e3 * outcome.seconds:.1f} ms",
+            f"{1e3 * outcome.plain_seconds:.0f} ms",
+            f"{outcome.plain_seconds / outcome.seconds:.1f}x",
+            f"{1e6 * mask:.1f} us",
+            f"{1e6 * plain_mask:.1f} us",
+            f"{plain_mask / mask:.1f}x",
+            f"{outcome.comparison.equal} of {outcome.comparison.masks}",
+        )
+    return table

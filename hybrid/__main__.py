@@ -1,0 +1,5 @@
+"""``python -m hybrid``: see `hybrid.cli`."""
+
+from hybrid.cli import app
+
+app(prog_name="python -m hybrid")

@@ -1,0 +1,156 @@
+"""The command line: ``python -m hybrid demo`` and ``python -m hybrid classes``.
+
+What: `demo` constrains a small model on a real vocabulary and compares every mask with plain XGrammar's;
+`classes` shows the token classes of a grammar or schema.
+When: to look at the project, or at a grammar; programs use `hybrid.GrammarCompiler`.
+Limits: the model of the demonstration has random weights, so its text is noise that obeys a grammar.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import xgrammar
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
+from hybrid.vocabulary_spec import ALLOWED, load_vocabulary
+
+app = typer.Typer(
+    help="Exact grammar-constrained decoding over token classes.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@app.callback()
+def main() -> None:
+    """Exact grammar-constrained decoding over token classes."""
+
+
+@app.command()
+def demo(
+    tokens: Annotated[int, typer.Option(min=8, help="Most tokens to generate per grammar.")] = 160,
+    seed: Annotated[int, typer.Option(help="Seed of the random weights and of the sampling.")] = 0,
+) -> None:
+    """Constrain a randomly initialised model by three grammars, and check everything."""
+    # looked up by name, because the adapters build on this package and not the other way round
+    module = importlib.import_module("adapters.demo")
+    raise typer.Exit(module.run(tokens=tokens, seed=seed))
+
+
+@app.command()
+def classes(
+    grammar: Annotated[
+        str,
+        typer.Argument(
+            help="A file with a grammar (EBNF/GBNF) or a JSON schema (.json), or the text of either."
+        ),
+    ],
+    vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
+    relation: Annotated[str, typer.Option(help="acceptance or displacement.")] = "acceptance",
+    top: Annotated[int, typer.Option(min=1, help="How many of the largest classes to show.")] = 10,
+    root: Annotated[str, typer.Option(help="Root rule of a grammar.")] = "root",
+    strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
+) -> None:
+    """Print the token classes of a grammar or schema: their number, the largest ones, the time."""
+    console = Console()
+    try:
+        parsed = read_grammar(grammar, root, strict)
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task("reading the vocabulary", total=None)
+            words = load_vocabulary(vocabulary)
+            progress.update(task, description="building the trie")
+            _ = words.trie
+            progress.update(task, description="computing classes (the first run compiles kernels)")
+            cold = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
+            progress.update(task, description="again, with compiled kernels")
+            found = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
+    except HybridError as error:
+        console.print(f"[red]{type(error).__name__}[/red]: {error}", highlight=False, markup=True)
+        raise typer.Exit(2) from error
+    _print_classes(console, words, found, sum(cold.seconds.values()), top)
+
+
+def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> xgrammar.Grammar:
+    """A grammar or schema from a file or from its text; JSON text is a schema.
+
+    Raises:
+        GrammarError: XGrammar refuses it.
+    """
+    from equivalence import GrammarError
+
+    text = text_or_file
+    # a text longer than a path can be is not looked for on disk
+    if len(text) < 4096 and "\n" not in text and os.path.isfile(text):
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise GrammarError(f"{text_or_file!r} cannot be read as UTF-8 text: {error}") from error
+    schema = _as_json(text)
+    try:
+        if schema is not None:
+            return xgrammar.Grammar.from_json_schema(json.dumps(schema), strict_mode=strict)
+        return xgrammar.Grammar.from_ebnf(text, root_rule_name=root)
+    except RuntimeError as error:
+        kind = "schema" if schema is not None else "grammar"
+        raise GrammarError(
+            f"XGrammar refuses the {kind} {_short(text_or_file)}: {error}; allowed are a file or the text of "
+            "an EBNF/GBNF grammar or a JSON schema"
+        ) from error
+
+
+def _as_json(text: str) -> Any:
+    """The schema if the text is one; a file of MaskBench's form holds it under "schema"."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    if isinstance(value, dict) and "schema" in value and "tests" in value:
+        return value["schema"]
+    return value if isinstance(value, (dict, bool)) else None
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _print_classes(
+    console: Console, vocabulary: Vocabulary, found: TokenClasses, cold: float, top: int
+) -> None:
+    sizes = [(len(found.members(k)), k) for k in range(found.n_classes)]
+    table = Table(title=f"the largest of {found.n_classes} classes ({found.relation})", title_justify="left")
+    table.add_column("tokens", justify="right")
+    table.add_column("representative")
+    table.add_column("sample")
+    for count, k in sorted(sizes, reverse=True)[:top]:
+        members = found.members(k)
+        step = max(1, count // 8)
+        sample = "  ".join(show(vocabulary.tokens[i]) for i in members[::step][:8].tolist())
+        table.add_row(f"{count:,}", show(vocabulary.tokens[int(found.representatives[k])]), sample)
+    console.print(table, markup=False)
+    never = int((found.class_of_token < 0).sum())
+    single = sum(count == 1 for count, _ in sizes)
+    console.print(
+        f"{found.n_classes:,} classes for {vocabulary.size:,} ids; {single:,} of one token; "
+        f"{never:,} ids are never allowed",
+        highlight=False,
+    )
+    phases = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in found.seconds.items())
+    total = sum(found.seconds.values())
+    console.print(f"{1e3 * total:.1f} ms ({phases}); first run {cold:.1f} s", highlight=False)
+    console.print(", ".join(f"{value:,} {name}" for name, value in found.sizes.items()), highlight=False)
+
+
+def show(token: bytes) -> str:
+    """A token as a short readable literal."""
+    text = token.decode("utf-8", "backslashreplace")
+    return repr(text if len(text) <= 24 else text[:21] + "...")

@@ -1,0 +1,288 @@
+"""The network: its normal form, what it refuses by name, and its bounds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import xgrammar
+
+from equivalence import foreign
+from equivalence.classes import compute_classes
+from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
+from equivalence.explore import Capacity, explore
+from equivalence.network import Network, build_network
+from equivalence.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.kernels
+
+SMALL = Capacity(configurations=2_000, nodes=8_000, outcomes=8_000, items=8_000)
+"""A grammar of a few lines that needs more has a loop that reads nothing."""
+
+
+def network(ebnf: str, **options: Any) -> Network:
+    return build_network(xgrammar.Grammar.from_ebnf(ebnf), **({"token_bytes": 8} | options))
+
+
+def assert_same_classes(
+    grammar: xgrammar.Grammar, other: xgrammar.Grammar, tokens: list[bytes], needless: int = 0
+) -> None:
+    """A grammar partitions tokens as another one of its language, that has no needless classes, does.
+
+    `needless` is how many classes more the first one has.
+    """
+    vocabulary = Vocabulary.from_bytes(tokens)
+    found = compute_classes(grammar, vocabulary, capacity=SMALL).class_of_token.tolist()
+    wanted = compute_classes(other, vocabulary, capacity=SMALL).class_of_token.tolist()
+    numbers = dict(zip(found, wanted, strict=True))
+    assert [numbers[number] for number in found] == wanted
+    assert len(numbers) - len(set(numbers.values())) == needless
+    assert numbers.get(-1, -1) == -1
+
+
+def strings(alphabet: str, longest: int) -> list[bytes]:
+    """All byte strings over ASCII letters, from one byte to the longest."""
+    found = [b""]
+    for text in found:
+        if len(text) < longest:
+            found += [text + letter.encode() for letter in alphabet]
+    return found[1:]
+
+
+# --- The normal form keeps the language ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ebnf", "plain"),
+    [
+        # rules that may be empty
+        ('root ::= p "a" p\np ::= "b" | ""', 'root ::= "b"? "a" "b"?'),
+        ('root ::= p q "c"\np ::= "a" | q\nq ::= "b"?', 'root ::= "a"? "b"? "c" | "b" "b" "c"'),
+        ('root ::= p p\np ::= ""', 'root ::= ""'),
+        # left recursion: direct, with several starts, indirect, through rules that may be empty
+        ('root ::= root "b" | "a"', 'root ::= "a" "b"*'),
+        ('root ::= root "b" | root "c" | "a" | "b"', "root ::= [ab] [bc]*"),
+        ('root ::= p "b" | "a"\np ::= root "c"', 'root ::= "a" ("cb")*'),
+        ('root ::= p | "a"\np ::= q "b"\nq ::= root "c" | "b"', 'root ::= ("a" | "bb") ("cb")*'),
+        ('root ::= e root "b" | "a"\ne ::= ""', 'root ::= "a" "b"*'),
+        ('root ::= root | "a"', 'root ::= "a"'),
+        # tail calls, of the rule itself and of others
+        ('root ::= "a" root | "b"', 'root ::= "a"* "b"'),
+        ('root ::= "a" p\np ::= "b" root | "c"', 'root ::= ("ab")* "ac"'),
+        ('root ::= "a" p | "c"\np ::= root', 'root ::= "a"* "c"'),
+        # repeats, counted or not
+        ('root ::= x{5,7}\nx ::= "a"', 'root ::= "aaaaa" ("a" "a"?)?'),
+        ('root ::= x{2,}\nx ::= "a" | "b"', "root ::= [ab] [ab]+"),
+        ('root ::= x{2}\nx ::= y{2}\ny ::= "a"', 'root ::= "aaaa"'),
+        ('root ::= x{0}', 'root ::= ""'),
+    ],
+)  # fmt: skip
+def test_the_normal_form_keeps_the_language(ebnf: str, plain: str) -> None:
+    if "x{0}" in ebnf:
+        ebnf += '\nx ::= "a"'
+    grammar, other = xgrammar.Grammar.from_ebnf(ebnf), xgrammar.Grammar.from_ebnf(plain)
+    assert_same_classes(grammar, other, strings("abc", 4))
+
+
+@pytest.mark.parametrize(
+    ("ebnf", "plain", "needless"),
+    [
+        # the stack says how often p was called, and that makes no difference
+        ('root ::= "c" p "a"\np ::= p p | "b" | ""', 'root ::= "c" "b"* "a"', 2),
+        # so does the counter, where the rest of the units may be empty
+        ('root ::= x{0,5} "b"\nx ::= "a"?', 'root ::= ("a" ("a" ("a" ("a" "a"?)?)?)?)? "b"', 3),
+    ],
+)
+def test_ambiguity_may_cost_classes(ebnf: str, plain: str, needless: int) -> None:
+    grammar, other = xgrammar.Grammar.from_ebnf(ebnf), xgrammar.Grammar.from_ebnf(plain)
+    assert_same_classes(grammar, other, strings("abc", 4), needless)
+
+
+@pytest.mark.parametrize(
+    "ebnf",
+    [
+        # before a left call come rules that may be empty and that may also read something
+        'root ::= maybe root "a" | "b"\nmaybe ::= "c" | ""',
+        # nothing is ever read
+        'root ::= p*\np ::= root q\nq ::= ""',
+        'root ::= root root | ""',
+        'root ::= "a" p "b"\np ::= r*\nr ::= p q\nq ::= "" | "c"',
+        'root ::= "a" p\np ::= p{0,2} q | "b"\nq ::= "c"?',
+    ],
+)
+def test_hidden_left_recursion_ends(ebnf: str) -> None:
+    """Stacks must not grow without reading a byte: the exploration stays within a small capacity."""
+    vocabulary = Vocabulary.from_bytes(strings("abc", 3))
+    assert len(explore(network(ebnf), vocabulary.trie, capacity=SMALL).colors) < 1000
+
+
+# --- Size ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bounds", ["{0,500}", "{3,100000}", "{3,1000000}", "{1000000}", "{40,}", "{100000,}", "{0,1000000}"]
+)
+@pytest.mark.parametrize("unit", ['"ab" | "c"', '"a" "b"*', '"a" | ""', 'x | "b"\nx ::= "a" y\ny ::= "c"?'])
+def test_states_do_not_grow_with_the_bounds_of_a_repeat(unit: str, bounds: str) -> None:
+    large = network(f'root ::= "[" u{bounds} "]"\nu ::= {unit}')
+    small = network(f'root ::= "[" u{{4,9}} "]"\nu ::= {unit}')
+    assert large.n_states == small.n_states < 20
+
+
+def test_nested_repeats_stay_small() -> None:
+    assert network('root ::= x{3,5000}\nx ::= y{7,90000} "b"\ny ::= z{2,400} "c"\nz ::= "a"').n_states < 20
+
+
+def test_unused_and_equal_rules_cost_nothing() -> None:
+    lean = network('root ::= "[" x* "]"\nx ::= "a" root "b"')
+    unused = network('root ::= "[" x* "]"\nx ::= "a" root "b"\nunused ::= "never" root')
+    assert unused.n_states == lean.n_states
+    assert unused.n_rules == lean.n_rules
+    twice = network('root ::= "[" x* "]" | "(" y* ")"\nx ::= "a" root "b"\ny ::= "a" root "b"')
+    once = network('root ::= "[" x* "]" | "(" x* ")"\nx ::= "a" root "b"')
+    assert twice.n_states == once.n_states
+
+
+def test_max_states() -> None:
+    ebnf = "root ::= " + json.dumps("ab" * 300)
+    with pytest.raises(BudgetExceeded, match=r"more than 100 states.*strategy='engine'"):
+        network(ebnf, max_states=100)
+    assert network(ebnf, max_states=2000).n_states == 601
+
+
+def test_max_states_bounds_determinisation() -> None:
+    # whether the 14th letter from the end is "a" needs 2**14 subsets
+    ebnf = 'root ::= [ab]* "a"' + " [ab]" * 14
+    with pytest.raises(BudgetExceeded):
+        network(ebnf, max_states=1000)
+
+
+def test_capacity_of_the_exploration() -> None:
+    vocabulary = Vocabulary.from_bytes(strings("abc", 3))
+    found = network('root ::= "a" root "b" | "c"')
+    with pytest.raises(BudgetExceeded, match="more than 2 configurations"):
+        explore(found, vocabulary.trie, capacity=Capacity(configurations=2))
+
+
+# --- Refused by name --------------------------------------------------------------------------------------
+
+
+def structural_tag(content: dict[str, Any]) -> xgrammar.Grammar:
+    return xgrammar.Grammar.from_structural_tag({"type": "structural_tag", "format": content})
+
+
+TOKEN_TAG = {
+    "begin": {"type": "token", "token": 3},
+    "content": {"type": "const_string", "value": "a"},
+    "end": ">",
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ({"type": "token", "token": 3}, "token edge"),
+        ({"type": "exclude_token", "exclude_tokens": [3]}, "excluded tokens"),
+        ({"type": "any_tokens", "exclude_tokens": [3]}, "excluded tokens"),
+        (
+            {"type": "token_triggered_tags", "trigger_tokens": [3], "tags": [TOKEN_TAG]},
+            "token tag dispatch",
+        ),
+        ({"type": "any_text", "max_tokens": 4}, "max_tokens"),
+        ({"type": "any_text", "max_chars": 4}, "max_chars"),
+        (
+            {"type": "tag", "begin": "<", "end": ">", "content": {"type": "any_text", "max_chars": 4}},
+            "max_chars",
+        ),
+    ],
+)
+def test_structural_tags_that_count_or_name_tokens(content: dict[str, Any], named: str) -> None:
+    with pytest.raises(UnsupportedGrammar, match=named):
+        build_network(structural_tag(content), token_bytes=8)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "named"),
+    [
+        ("lazy", "rule 'a' .* lazy"),
+        ("max_tokens=3", "rule 'a' .* max_tokens"),
+        ("max_chars=3", "rule 'a' .* max_chars"),
+        ('suffix="x"', "lazy"),
+        ('stop="x"', "lazy"),
+    ],
+)
+def test_attributes_of_lark_rules(attribute: str, named: str) -> None:
+    grammar = xgrammar.Grammar.from_lark(f'start: a "b"\na[{attribute}]: /[a-z]*/\n')
+    with pytest.raises(UnsupportedGrammar, match=named):
+        build_network(grammar, token_bytes=8)
+
+
+@pytest.mark.parametrize("attribute", ["capture", 'capture="name"', "temperature=0.5"])
+def test_attributes_that_masks_do_not_depend_on(attribute: str) -> None:
+    grammar = xgrammar.Grammar.from_lark(f'start: a "b"\na[{attribute}]: /[a-z]*/\n')
+    plain = xgrammar.Grammar.from_lark('start: a "b"\na: /[a-z]*/\n')
+    assert_same_classes(grammar, plain, strings("abZ", 3))
+
+
+def test_a_refused_construct_in_a_rule_that_is_not_used_does_not_matter() -> None:
+    assert network('root ::= "a"\nunused ::= Token(3)').n_states == 2
+
+
+def test_left_recursion_through_a_bounded_repeat() -> None:
+    with pytest.raises(UnsupportedGrammar, match="left recursive through a bounded repeat"):
+        network('root ::= x{0,9} "b"\nx ::= root "a"')
+
+
+def test_lookahead_assertions_are_ignored() -> None:
+    asserted = xgrammar.Grammar.from_ebnf('root ::= x "b"\nx ::= "a"* (= "b")')
+    assert_same_classes(asserted, xgrammar.Grammar.from_ebnf('root ::= "a"* "b"'), strings("ab", 3))
+
+
+@pytest.mark.parametrize("version", ["v15", "v17", None])
+def test_another_version_of_the_serialisation(version: str | None) -> None:
+    serialised = json.loads(xgrammar.Grammar.from_ebnf('root ::= "a"').serialize_json())
+    serialised["__VERSION__"] = version
+    with pytest.raises(GrammarError, match=r"v16.*strategy='engine'"):
+        build_network(serialised, token_bytes=8)
+
+
+# --- Automata that XGrammar makes ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ebnf", "plain"),
+    [
+        ('root ::= Regex("a+(b|c)?")', 'root ::= "a"+ [bc]?'),
+        ('root ::= "c" Regex("[ab]{2,3}") "c"', 'root ::= "c" [ab] [ab] [ab]? "c"'),
+        ('root ::= x{2,9} "c"\nx ::= Regex("ab?")', 'root ::= ("a" "b"?){2,9} "c"'),
+        # the strings of a substring rule are read whole
+        ('root ::= "c" Substring("ab") "c"', 'root ::= "c" "ab"? "c"'),
+    ],
+)
+def test_foreign_rules(ebnf: str, plain: str) -> None:
+    grammar, other = xgrammar.Grammar.from_ebnf(ebnf), xgrammar.Grammar.from_ebnf(plain)
+    assert_same_classes(grammar, other, strings("abc", 3))
+
+
+def test_substring_by_characters() -> None:
+    grammar = xgrammar.Grammar.from_lark('start: "c" %regex {"substring_chars":"ab"} "c"')
+    other = xgrammar.Grammar.from_ebnf('root ::= "c" ("a" "b"? | "b")? "c"')
+    assert_same_classes(grammar, other, strings("abc", 3))
+
+
+def test_tag_dispatch_calls_rules_of_the_grammar() -> None:
+    grammar = xgrammar.Grammar.from_ebnf(
+        'root ::= "[" TagDispatch(("<", x), loop_after_dispatch=false)\nx ::= "a" x ">" | "b"'
+    )
+    vocabulary = Vocabulary.from_bytes([b"[", b"<", b"a", b"b", b">", b"b>", b"b>>", b"q<", b"q"])
+    found = compute_classes(grammar, vocabulary, capacity=SMALL).class_of_token.tolist()
+    # ">" needs one open "a", "b>" too, "b>>" two; text may go on with anything but what a rule must read
+    assert len({found[1], found[2], found[4], found[6]}) == 4
+    assert -1 not in found
+
+
+def test_a_pattern_that_is_too_large_to_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "MAX_SERIALIZED_BYTES", -1)
+    with pytest.raises(UnsupportedGrammar, match="unrolls"):
+        network('root ::= Regex("(a{2,5}b){2,5}")')
