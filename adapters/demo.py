@@ -1,8 +1,8 @@
 """The demonstration behind ``python -m hybrid demo``.
 
-What: a small randomly initialised model on the 131,072-id vocabulary that mistral-common ships generates under
-a JSON schema, a regular expression and a C-like grammar. Each output is judged by an independent parser, and
-every mask on the way is compared bit for bit with plain XGrammar's.
+What: a small randomly initialised model on the 131,072-id vocabulary that mistral-common ships generates
+under a JSON schema, a regular expression and a C-like grammar. Each output is judged by an independent
+parser, and every mask on the way is compared bit for bit with plain XGrammar's.
 When: to see the project work, after installing it.
 Limits: the weights are random, so the text is noise that obeys a grammar; the times are of this machine.
 """

@@ -3,8 +3,8 @@
 What: for each schema, masks along every instance (cut into tokens by longest match and at random) and along
 random walks are compared bit for bit.
 When: before a release, over all schemas and several vocabularies; `--shard` splits the work.
-Limits: plain XGrammar keeps its cache of rules here, which makes it faster and its masks no different; that is
-why this command reports no times. Contradictions of XGrammar with itself are counted and listed.
+Limits: plain XGrammar keeps its cache of rules here, which makes it faster and its masks no different;
+that is why this command reports no times. Contradictions of XGrammar with itself are counted and listed.
 """
 
 from __future__ import annotations
@@ -109,7 +109,6 @@ def command(
     write_json(json_file, record)
     engine = sum(row.get("strategy") == "engine" for row in rows)
     refused = sum("refused" in row for row in rows)
-    console.print(
-        f"{len(files)} schemas ({refused} refused, {unlike} by one side only; {engine} on the engine): {total}"
-    )
+    outcome = f"{refused} refused, {unlike} by one side only; {engine} on the engine"
+    console.print(f"{len(files)} schemas ({outcome}): {total}")
     raise typer.Exit(1 if total.difference_count or unlike else 0)

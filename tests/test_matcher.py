@@ -222,7 +222,7 @@ def test_stop_tokens_are_allowed_where_the_grammar_can_end(strategy: str) -> Non
         fork = sides.fork()
         assert fork.same("accept_token", stop) and fork.same("is_terminated")
     assert sides.same("is_completed") and not sides.same("is_terminated")
-    assert sides.ours.stop_token_ids == sides.plain.stop_token_ids == [3, 2]
+    assert sorted(sides.ours.stop_token_ids) == sorted(sides.plain.stop_token_ids) == [2, 3]
 
 
 def test_override_replaces_the_stop_tokens(strategy: str) -> None:
@@ -230,12 +230,22 @@ def test_override_replaces_the_stop_tokens(strategy: str) -> None:
     assert sides.ours.stop_token_ids == sides.plain.stop_token_ids == [EMPTY, PADDING]
     sides.same("accept_token", AB)
     assert sides.mask() == [C, ONE, EMPTY, C1, PADDING]
-    assert sides.same("accept_token", STOP) is False
     fork = sides.fork()
     assert fork.ours.stop_token_ids == [EMPTY, PADDING], "a fork keeps them"
     for stop in (EMPTY, PADDING):
         again = fork.fork()
         assert again.same("accept_token", stop) and again.same("is_terminated")
+
+
+def test_a_stop_token_without_text_that_is_overridden_is_nothing(strategy: str) -> None:
+    """Plain XGrammar's mask forbids it, but its ``accept_token`` takes it as a step of no text, for ever."""
+    sides = Sides.of(strategy, override_stop_tokens=[X])
+    sides.same("accept_token", AB)
+    assert STOP not in sides.mask()
+    assert sides.ours.accept_token(STOP) is False
+    assert sides.state()[:2] == (False, True)
+    sides.same("rollback", 1)
+    assert sides.mask() == [A, AB, ABC]
 
 
 def test_one_id_may_override(strategy: str) -> None:
@@ -607,7 +617,7 @@ def test_threads_fill_rows_of_one_bitmask(strategy: str) -> None:
         [bytes([byte]) for byte in range(256)] + [b"ab", b'": ', b"]}", b""], stop_token_ids=259
     )
     compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_builtin_json_grammar()
-    texts = ["", "{", '{"a', '{"a": ', "[1", "[1, ", "[true", '"a']
+    texts = ["", "{", '{"a', '{"a": ', "[1", "[1, ", "[true", '["\\u12']
     matchers = [GrammarMatcher(compiled) for _ in texts]
     expected = allocate_token_bitmask(len(texts), vocabulary.size)
     for row, (matcher, text) in enumerate(zip(matchers, texts, strict=True)):
@@ -636,10 +646,13 @@ def test_threads_fill_rows_of_one_bitmask(strategy: str) -> None:
 class Traced:
     """Our matcher and plain XGrammar's under one sequence of operations; every observable is compared."""
 
-    def __init__(self, ours: GrammarMatcher, plain: Any, vocabulary: Vocabulary) -> None:
+    def __init__(self, ours: GrammarMatcher, plain: Any, vocabulary: Vocabulary, unaided: bool) -> None:
         self.ours, self.plain, self.vocabulary = ours, plain, vocabulary
         self.strict = ours.compiled_grammar.strategy == "engine"
+        self.unaided = unaided
         self.mask: list[int] = []
+        # XGrammar contradicts itself on these; they have tests of their own above
+        self.overridden = set(vocabulary.stop_token_ids) - set(ours.stop_token_ids)
 
     def both(self, method: str, *arguments: Any) -> Any:
         ours = _outcome(getattr(self.ours, method), *arguments)
@@ -651,10 +664,19 @@ class Traced:
         kind, number = operation
         size = self.vocabulary.size
         if kind == "accept":
-            self.both("accept_token", number % (size + 2) - 1)
+            token_id = number % (size + 2) - 1
+            if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
+                assert self.strict or not self.ours.accept_token(token_id)
+            else:
+                self.both("accept_token", token_id)
         elif kind == "allowed" and self.mask:
             token_id = self.mask[number % len(self.mask)]
-            assert self.both("accept_token", token_id) is True, f"{token_id} is allowed but not taken"
+            taken = self.both("accept_token", token_id)
+            if self.unaided and token_id in self.ours.stop_token_ids:
+                return  # a grammar that ends unaided takes no stop token, though both masks have its bit
+            if self.strict and token_id in self.overridden:
+                return  # the bit is XGrammar's own error
+            assert taken is True
         elif kind == "stop" and self.ours.stop_token_ids:
             stops = self.ours.stop_token_ids
             self.both("accept_token", stops[number % len(stops)])
@@ -665,7 +687,7 @@ class Traced:
         elif kind == "rollback":
             self.both("rollback", number % 5)
         elif kind == "fork":
-            left_behind = Traced(self.ours, self.plain, self.vocabulary)
+            left_behind = Traced(self.ours, self.plain, self.vocabulary, self.unaided)
             self.ours, self.plain = self.ours.fork(), self.plain.fork()
             self.apply(("allowed", number))
             left_behind.compare()
@@ -675,7 +697,7 @@ class Traced:
     def compare(self) -> None:
         for method in ("is_terminated", "is_completed", "find_jump_forward_string"):
             self.both(method)
-        assert self.ours.stop_token_ids == self.plain.stop_token_ids
+        assert sorted(self.ours.stop_token_ids) == sorted(self.plain.stop_token_ids)
         size = self.vocabulary.size
         ours, plain = _outcome(allowed, self.ours, size), _outcome(allowed, self.plain, size)
         if ours is RuntimeError or plain is RuntimeError:
@@ -684,7 +706,7 @@ class Traced:
             return
         self.mask = ours[1]
         if self.strict:
-            assert ours == plain
+            assert set(ours[1]) ^ set(plain[1]) <= self.overridden
         for token_id in sorted(set(ours[1]) ^ set(plain[1])):
             taken = self.plain.fork().accept_token(token_id)
             assert taken == (token_id in ours[1]), f"the bit of {token_id} is wrong"
@@ -709,7 +731,7 @@ operations = st.lists(
 
 
 @settings(deadline=None, max_examples=80)
-@example(GrammarCase('root ::= "a" "b"* \n', [b"a", b"b", b"ab"]), [("allowed", 0)] * 6, 0, 2, [1], True)
+@example(GrammarCase('root ::= "a" "b"* \n', [b"a", b"b", b"ab"]), [("allowed", 0)] * 4, 0, 2, [1], True)
 @given(
     case=grammar_cases(),
     steps=operations,
@@ -745,7 +767,10 @@ def test_random_operations(
                 raise
             continue
         traced = Traced(
-            GrammarMatcher(compiled, **options), xgrammar.GrammarMatcher(plain, **options), vocabulary
+            GrammarMatcher(compiled, **options),
+            xgrammar.GrammarMatcher(plain, **options),
+            vocabulary,
+            unaided,
         )
         traced.compare()
         for step in steps:
