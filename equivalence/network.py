@@ -33,7 +33,7 @@ from equivalence.foreign import ForeignRule, foreign_rule
 SERIALIZATION_VERSION = "v16"
 """The layout of `xgrammar.Grammar.serialize_json` that is read here."""
 
-_TOKEN_LEVEL = {9: "token edge", 10: "excluded tokens", 11: "token tag dispatch"}
+_TOKEN_LEVEL = {9: "token edges", 10: "excluded tokens", 11: "token tag dispatch"}
 _FOREIGN = {7, 12, 13}  # tag dispatch, regex, substring: their automata are XGrammar's to make
 
 Integers = NDArray[np.int64]
@@ -111,7 +111,7 @@ def build_network(grammar: Any, *, token_bytes: int, max_states: int = 200_000) 
     if status == 1:
         raise _too_large(max_states)
     if status == 2:
-        raise UnsupportedGrammar(f"the grammar has a {_TOKEN_LEVEL.get(detail, f'construct {detail}')}")
+        raise UnsupportedGrammar(f"the grammar has {_TOKEN_LEVEL.get(detail, f'expression type {detail}')}")
     _refuse_rule_features(rules, serialized, reachable[: len(rules)])
 
     begins = np.where(reachable > 0, 2 * np.arange(n_rules), -1)
@@ -178,10 +178,16 @@ def _refuse_rule_features(rules: list[Any], serialized: dict[str, Any], reachabl
     for index in np.flatnonzero(reachable).tolist():
         name, _, _, _, max_tokens, max_chars, _, is_lazy, _ = rules[index]
         feature = (
-            "max_tokens" if max_tokens >= 0 else "max_chars" if max_chars >= 0 else "lazy" if is_lazy else ""
+            "bounded by max_tokens"
+            if max_tokens >= 0
+            else "bounded by max_chars"
+            if max_chars >= 0
+            else "lazy"
+            if is_lazy
+            else ""
         )
         if feature:
-            raise UnsupportedGrammar(f"rule {name!r} is bounded by {feature}, which bytes alone cannot tell")
+            raise UnsupportedGrammar(f"rule {name!r} is {feature}, which the stack alone does not tell")
     if serialized.get("suffix_stop_infos"):
         raise UnsupportedGrammar("the grammar has suffix or stop markers of captures")
 
@@ -319,7 +325,8 @@ def _remove_left_recursion(
                                 corner.add(a)
                                 queue.append(a)
                         elif kind != 0:
-                            rows.append([begin, kind, a, b, name[rule, target]])
+                            # what follows a skipped call is already in the corner: mark it not to be skipped
+                            rows.append([begin, kind, a, 1 if kind == 2 else b, name[rule, target]])
             new_begins[goal] = begin
             ends[goal] = name[goal, old[goal][1]]
         for rule in members:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -151,7 +153,7 @@ class Vocabulary:
                 lengths = np.asarray(archive["lens"]).astype(np.int64)
                 stops = [int(i) for i in archive["stop_ids"]]
                 special = [int(i) for i in archive["special_ids"]]
-        except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise VocabularyError(
                 f"{os.fspath(path)!r} is not a vocabulary file ({error}); expected is an .npz with the "
                 "arrays data, lens, stop_ids and special_ids"

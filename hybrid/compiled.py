@@ -25,8 +25,9 @@ class CompiledGrammar:
         vocabulary: the vocabulary that masks are over.
         grammar: the grammar, as XGrammar parsed it.
         classes: its token classes; None on strategy "engine".
-        engine: XGrammar's compiled grammar, over one representative per class ("representatives", plus
-            one stop token at the end) or over the whole vocabulary ("engine").
+        engine: XGrammar's compiled grammar: on "representatives" over one token per class, in the order of
+            classes, then their missing prefixes, then a stop token; on "engine" over the whole vocabulary.
+        engine_stop: the id of the stop token among the representatives; -1 on strategy "engine".
         gather: expands class masks; None on strategy "engine".
         timings: seconds by phase: "network", "explore", "partition" (these three are the classes),
             "gather", "compile" (XGrammar's), "total".
@@ -37,6 +38,7 @@ class CompiledGrammar:
     vocabulary: Vocabulary
     grammar: xgrammar.Grammar
     engine: xgrammar.CompiledGrammar
+    engine_stop: int = -1
     classes: TokenClasses | None = None
     gather: Gather | None = None
     timings: dict[str, float] = field(default_factory=dict)

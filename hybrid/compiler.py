@@ -21,7 +21,7 @@ from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGr
 from equivalence.classes import TokenClasses, compute_classes
 from hybrid.compiled import CompiledGrammar
 from hybrid.gather import Gather
-from hybrid.sanitize import refuse_endless_rules, without_lookahead
+from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
 from hybrid.strategy import Budget, check_strategy
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
@@ -66,7 +66,7 @@ class GrammarCompiler:
             )
         if cache_dir is not None:
             raise HybridError("cache_dir is not part of this version; leave it at None")
-        threads = n_jobs if max_threads is None else max_threads
+        threads: object = n_jobs if max_threads is None else max_threads
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise HybridError(f"n_jobs is {threads!r}, allowed is an integer of at least 1")
         self.vocabulary = vocabulary
@@ -177,8 +177,10 @@ class GrammarCompiler:
         serialized = json.loads(grammar.serialize_json())
         refuse_endless_rules(serialized)
         timings["serialize"] = time.perf_counter() - began
+        shielded = shield_root(serialized)
+        safe = xgrammar.Grammar.deserialize_json(json.dumps(serialized)) if shielded else grammar
         if self.strategy == "engine":
-            return self._on_engine(grammar, "asked for by strategy='engine'", timings)
+            return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings)
         try:
             classes = compute_classes(
                 serialized, self.vocabulary, capacity=self.budget.capacity, max_states=self.budget.states
@@ -186,12 +188,14 @@ class GrammarCompiler:
         except (UnsupportedGrammar, BudgetExceeded) as error:
             if self.strategy == "representatives":
                 raise
-            return self._on_engine(grammar, f"no token classes: {error}", timings)
+            return self._on_engine(grammar, safe, f"no token classes: {error}", timings)
         timings.update(classes.seconds)
-        return self._on_representatives(grammar, serialized, classes, timings)
+        if without_lookahead(serialized):
+            safe = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
+        return self._on_representatives(grammar, safe, classes, timings)
 
     def _on_engine(
-        self, grammar: xgrammar.Grammar, reason: str, timings: dict[str, float]
+        self, grammar: xgrammar.Grammar, safe: xgrammar.Grammar, reason: str, timings: dict[str, float]
     ) -> CompiledGrammar:
         with self._lock:
             if self._plain is None:
@@ -199,35 +203,33 @@ class GrammarCompiler:
                     self.vocabulary.tokenizer_info, max_threads=self.n_jobs, cache_enabled=False
                 )
         began = time.perf_counter()
-        engine = _run(self._plain, grammar)
+        engine = _run(self._plain, safe)
         timings["compile"] = time.perf_counter() - began
         return CompiledGrammar("engine", reason, self.vocabulary, grammar, engine, timings=timings)
 
     def _on_representatives(
         self,
         grammar: xgrammar.Grammar,
-        serialized: dict[str, Any],
+        safe: xgrammar.Grammar,
         classes: TokenClasses,
         timings: dict[str, float],
     ) -> CompiledGrammar:
         began = time.perf_counter()
         gather = Gather(classes, self.vocabulary.size)
         gathered = time.perf_counter()
-        stripped = grammar
-        if without_lookahead(serialized):
-            stripped = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
         tokens = [self.vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
+        tokens += prefix_closed(tokens)
         stop = len(tokens)
         info = xgrammar.TokenizerInfo(
             [*tokens, b""], xgrammar.VocabType.RAW, vocab_size=stop + 1, stop_token_ids=[stop]
         )
         compiler = xgrammar.GrammarCompiler(info, max_threads=self.n_jobs, cache_enabled=False)
-        engine = _run(compiler, stripped)
+        engine = _run(compiler, safe)
         timings["gather"] = gathered - began
         timings["compile"] = time.perf_counter() - gathered
         reason = f"{classes.n_classes} token classes stand for {self.vocabulary.size} ids"
         return CompiledGrammar(
-            "representatives", reason, self.vocabulary, grammar, engine, classes, gather, timings
+            "representatives", reason, self.vocabulary, grammar, engine, stop, classes, gather, timings
         )
 
 

@@ -79,10 +79,10 @@ class GrammarMatcher:
         classes = self._compiled.classes
         if self._gather is None or classes is None:
             return
-        self._stop_class = classes.n_classes
+        self._stop_class = self._compiled.engine_stop
         self._class_of_token = classes.class_of_token
-        # the inner stop token is the last bit of the class mask
-        self._class_mask = torch.empty((1, (classes.n_classes + 32) // 32), dtype=torch.int32)
+        # the stop token is the last bit of the class mask
+        self._class_mask = torch.empty((1, (self._stop_class + 32) // 32), dtype=torch.int32)
         self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
         self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
         dead = np.flatnonzero(classes.class_of_token < 0)
@@ -144,7 +144,7 @@ class GrammarMatcher:
                 row[word] &= ~bit
         return bool(needed) or self._always_applied
 
-    def _row(self, bitmask: torch.Tensor | NDArray[np.int32], index: int) -> NDArray[np.uint32]:
+    def _row(self, bitmask: Any, index: int) -> NDArray[np.uint32]:
         if isinstance(bitmask, torch.Tensor):
             if bitmask.dtype != torch.int32 or bitmask.device.type != "cpu":
                 raise BitmaskError(

@@ -27,7 +27,8 @@ class Budget:
     states: int = 120_000
 
     def __post_init__(self) -> None:
-        if isinstance(self.states, bool) or not isinstance(self.states, int) or self.states < 1:
+        states: object = self.states  # whatever the caller gave
+        if isinstance(states, bool) or not isinstance(states, int) or states < 1:
             raise HybridError(f"Budget.states is {self.states!r}, allowed is an integer of at least 1")
 
     @property

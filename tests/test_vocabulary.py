@@ -22,7 +22,7 @@ from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
 from equivalence.vocabulary import MAX_TOKEN_BYTES, Vocabulary
 
-EXAMPLES = 20 if config.DISABLE_JIT else 200
+EXAMPLES = 20 if config.DISABLE_JIT else 200  # type: ignore[attr-defined]
 
 # --- From bytes ------------------------------------------------------------------------------------------
 

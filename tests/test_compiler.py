@@ -1,0 +1,392 @@
+"""The compiler: XGrammar's methods on every strategy, what was decided and why, errors, cache and threads.
+
+What: every ``compile_*`` method; `CompiledGrammar`'s facts; the fall back to the engine; what is refused and
+with which error; the memory cache; compiling in several threads.
+When: after any change of the compiler, the strategies or the budget.
+Limits: a byte vocabulary; masks are compared with plain XGrammar in the other test files.
+
+Grammars that crash XGrammar's compiler are given to ours only.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import xgrammar
+from pydantic import BaseModel, create_model
+from xgrammar import StructuralTagItem
+
+from equivalence import (
+    BudgetExceeded,
+    GrammarError,
+    HybridError,
+    StrategyError,
+    UnsupportedGrammar,
+    Vocabulary,
+)
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
+
+STRATEGIES = ("auto", "representatives", "engine")
+STOP = 256
+
+VOCABULARY = Vocabulary.from_bytes(
+    [bytes([value]) for value in range(256)] + [b"", b"ab", b'": ', b"}]"], stop_token_ids=STOP
+)
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+TAG: dict[str, Any] = {
+    "type": "structural_tag",
+    "format": {
+        "type": "tag",
+        "begin": "<f>",
+        "content": {"type": "json_schema", "json_schema": SCHEMA},
+        "end": "</f>",
+    },
+}
+TOKEN_TAG: dict[str, Any] = {
+    "type": "structural_tag",
+    "format": {
+        "type": "sequence",
+        "elements": [{"type": "const_string", "value": "a"}, {"type": "token", "token": 257}],
+    },
+}
+
+
+class Point(BaseModel):
+    x: int
+
+
+METHODS: dict[str, tuple[Callable[[GrammarCompiler], CompiledGrammar], str, str]] = {
+    "EBNF": (lambda c: c.compile_grammar('root ::= "a" [bc]+'), "abc", "a"),
+    "EBNF with another root": (
+        lambda c: c.compile_grammar('root ::= "a"\nstart ::= "b"', root_rule_name="start"),
+        "b",
+        "a",
+    ),
+    "parsed grammar": (lambda c: c.compile_grammar(xgrammar.Grammar.from_regex("a+")), "aa", "b"),
+    "Lark text": (lambda c: c.compile_grammar(xgrammar.Grammar.from_lark('start: "a" /[0-9]/')), "a1", "a"),
+    "schema": (lambda c: c.compile_json_schema(SCHEMA), '{"a": 1}', '{"a": "1"}'),
+    "schema as text": (lambda c: c.compile_json_schema(json.dumps(SCHEMA)), '{"a": 1}', "{}"),
+    "schema with options": (
+        lambda c: c.compile_json_schema(SCHEMA, any_whitespace=False, separators=(",", ":")),
+        '{"a":1}',
+        '{"a": 1}',
+    ),
+    "pydantic model": (lambda c: c.compile_json_schema(Point), '{"x": 1}', '{"a": 1}'),
+    "builtin JSON": (lambda c: c.compile_builtin_json_grammar(), '{"b": [1, null]}', "{1}"),
+    "regex": (lambda c: c.compile_regex("(ab)+|c"), "abab", "aba"),
+    "structural tag": (lambda c: c.compile_structural_tag(TAG), '<f>{"a": 1}</f>', "<f></f>"),
+    "structural tag as text": (
+        lambda c: c.compile_structural_tag(json.dumps(TAG)),
+        '<f>{"a": 1}</f>',
+        '{"a": 1}',
+    ),
+    "tags and triggers": (
+        lambda c: c.compile_structural_tag(
+            [StructuralTagItem(begin="<f>", schema=SCHEMA, end="</f>")], ["<f"]
+        ),
+        'so <f>{"a": 1}</f> then',
+        "<f>1</f>",
+    ),
+}
+
+
+def accepts(compiled: CompiledGrammar, text: str) -> bool:
+    matcher = GrammarMatcher(compiled)
+    return matcher.accept_string(text) and matcher.accept_token(STOP) and matcher.is_terminated()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("compile_it", "inside", "outside"), METHODS.values(), ids=METHODS)
+def test_methods(
+    compile_it: Callable[[GrammarCompiler], CompiledGrammar], inside: str, outside: str, strategy: str
+) -> None:
+    compiled = compile_it(GrammarCompiler(VOCABULARY, strategy=strategy))
+    assert accepts(compiled, inside)
+    assert not accepts(compiled, outside)
+    if strategy != "auto":
+        assert compiled.strategy == strategy
+
+
+# What was decided, and why.
+
+
+def test_facts_of_representatives() -> None:
+    compiled = GrammarCompiler(VOCABULARY).compile_grammar('root ::= "a" | "ab"')
+    assert compiled.strategy == "representatives"
+    assert compiled.reason == f"{compiled.classes.n_classes} token classes stand for {VOCABULARY.size} ids"
+    classes = compiled.classes
+    assert classes.class_of_token[[ord("a"), 257]].min() >= 0
+    assert classes.class_of_token[[ord("x"), STOP]].tolist() == [-1, -1]
+    assert classes.class_of_token[classes.representatives].tolist() == list(range(classes.n_classes))
+    phases = {"parse", "network", "explore", "partition", "gather", "compile", "total"}
+    assert phases <= set(compiled.timings)
+    assert all(seconds >= 0 for seconds in compiled.timings.values())
+    assert compiled.timings["total"] == max(compiled.timings.values())
+    assert compiled.memory_size_bytes > compiled.engine.memory_size_bytes + 4 * VOCABULARY.size
+    assert compiled.vocabulary is VOCABULARY and str(compiled.grammar).startswith("root ::=")
+    assert repr(compiled).startswith(f"CompiledGrammar(representatives, {classes.n_classes} classes, ")
+
+
+def test_facts_of_the_engine() -> None:
+    compiled = GrammarCompiler(VOCABULARY, strategy="engine").compile_regex("a")
+    assert compiled.strategy == "engine" and compiled.reason == "asked for by strategy='engine'"
+    assert compiled.classes is None and compiled.gather is None
+    assert compiled.memory_size_bytes == compiled.engine.memory_size_bytes > 0
+    assert {"parse", "compile", "total"} <= set(compiled.timings)
+    assert repr(compiled).startswith("CompiledGrammar(engine, ")
+
+
+UNSUPPORTED: dict[str, tuple[Callable[[GrammarCompiler], CompiledGrammar], str]] = {
+    "token": (lambda c: c.compile_structural_tag(TOKEN_TAG), "token edge"),
+    "excluded token": (
+        lambda c: c.compile_structural_tag(
+            {"type": "structural_tag", "format": {"type": "exclude_token", "exclude_tokens": [65]}}
+        ),
+        "excluded tokens",
+    ),
+    "left recursion through a repeat": (
+        lambda c: c.compile_grammar('root ::= root{1,300} "a" | "b"'),
+        "left recursive through a bounded repeat",
+    ),
+    "max_tokens": (
+        lambda c: c.compile_grammar(
+            xgrammar.Grammar.from_lark('start: word "."\nword[max_tokens=3]: /[a-z]+/')
+        ),
+        "max_tokens",
+    ),
+}
+
+
+@pytest.mark.parametrize(("compile_it", "construct"), UNSUPPORTED.values(), ids=UNSUPPORTED)
+def test_what_has_no_classes_runs_on_the_engine(
+    compile_it: Callable[[GrammarCompiler], CompiledGrammar], construct: str
+) -> None:
+    compiled = compile_it(GrammarCompiler(VOCABULARY))
+    assert compiled.strategy == "engine" and compiled.classes is None
+    assert compiled.reason.startswith("no token classes: ") and construct in compiled.reason
+    assert compile_it(GrammarCompiler(VOCABULARY, strategy="engine")).strategy == "engine"
+    with pytest.raises(UnsupportedGrammar, match=construct):
+        compile_it(GrammarCompiler(VOCABULARY, strategy="representatives"))
+
+
+def test_a_small_budget_falls_to_the_engine() -> None:
+    grammar = 'root ::= "abcdefgh" root | "c"'
+    compiled = GrammarCompiler(VOCABULARY, budget=Budget(states=5)).compile_grammar(grammar)
+    assert compiled.strategy == "engine" and "more than 5 states" in compiled.reason
+    assert accepts(compiled, "abcdefghc")
+    with pytest.raises(BudgetExceeded, match="more than 5 states"):
+        GrammarCompiler(VOCABULARY, strategy="representatives", budget=Budget(5)).compile_grammar(grammar)
+
+
+@pytest.mark.parametrize("states", [0, -1, True, 1.5, None])
+def test_budgets_are_positive_integers(states: Any) -> None:
+    with pytest.raises(HybridError, match=r"Budget\.states"):
+        Budget(states)
+
+
+# What is refused.
+
+MALFORMED: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {
+    "EBNF": lambda c: c.compile_grammar('root ::= "a'),
+    "EBNF without root": lambda c: c.compile_grammar('start ::= "a"'),
+    "no EBNF": lambda c: c.compile_grammar(None),
+    "undefined rule": lambda c: c.compile_grammar("root ::= other"),
+    "schema text": lambda c: c.compile_json_schema("{"),
+    "schema": lambda c: c.compile_json_schema({"type": "nonsense"}),
+    "schema that is a list": lambda c: c.compile_json_schema([1]),
+    "schema with bytes": lambda c: c.compile_json_schema({"enum": [b"a"]}),
+    "no schema": lambda c: c.compile_json_schema(None),
+    "option of schemas": lambda c: c.compile_json_schema(SCHEMA, no_such_option=1),
+    "regex": lambda c: c.compile_regex("(a"),
+    "no regex": lambda c: c.compile_regex(3),
+    "structural tag": lambda c: c.compile_structural_tag(
+        {"type": "structural_tag", "format": {"type": "no"}}
+    ),
+    "structural tag text": lambda c: c.compile_structural_tag("{"),
+}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("compile_it", MALFORMED.values(), ids=MALFORMED)
+def test_malformed_grammars(compile_it: Callable[[GrammarCompiler], CompiledGrammar], strategy: str) -> None:
+    compiler = GrammarCompiler(VOCABULARY, strategy=strategy)
+    with pytest.raises(GrammarError) as raised:
+        compile_it(compiler)
+    assert isinstance(raised.value, HybridError) and isinstance(raised.value, RuntimeError)
+    assert accepts(compiler.compile_regex("a"), "a"), "the compiler goes on"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        "root ::= root{2}",
+        "root ::= (root{1,3})",
+        'root ::= "a"\np ::= q{2}\nq ::= p{3}',
+        "root ::= p\np ::= root{2,}",
+    ],
+)
+def test_rules_that_only_repeat_themselves_are_refused(grammar: str, strategy: str) -> None:
+    """XGrammar's compiler would end the process."""
+    with pytest.raises(GrammarError, match="nothing but a repeat of itself"):
+        GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(grammar)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"strategy": "fast"}, StrategyError, r"'fast', allowed are 'auto', 'representatives', 'engine'"),
+        ({"strategy": None}, StrategyError, r"None, allowed are"),
+        ({"strategy": "classifier"}, StrategyError, r"not part of this version; use 'auto'"),
+        ({"cache_dir": "cache"}, HybridError, r"cache_dir is not part of this version"),
+        ({"n_jobs": 0}, HybridError, r"n_jobs is 0, allowed is"),
+        ({"n_jobs": 1.5}, HybridError, r"n_jobs is 1.5"),
+        ({"n_jobs": True}, HybridError, r"n_jobs is True"),
+        ({"max_threads": -1}, HybridError, r"n_jobs is -1"),
+        ({"budget": None}, HybridError, r"budget"),
+    ],
+)
+def test_arguments_that_are_not_allowed(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        GrammarCompiler(VOCABULARY, **arguments)
+
+
+@pytest.mark.parametrize("vocabulary", [[b"a", b"b"], None, {"a": 0}, "tekken"])
+def test_other_vocabularies_are_refused(vocabulary: Any) -> None:
+    with pytest.raises(HybridError, match=r"allowed are hybrid\.Vocabulary and xgrammar\.TokenizerInfo"):
+        GrammarCompiler(vocabulary)
+
+
+def test_tokenizer_info_is_a_vocabulary() -> None:
+    info = xgrammar.TokenizerInfo([b"a", b"b", b"ab", b""], stop_token_ids=[3], vocab_size=40)
+    compiler = GrammarCompiler(info)
+    assert compiler.vocabulary.tokens[:4] == (b"a", b"b", b"ab", b"") and compiler.vocabulary.size == 40
+    compiled = compiler.compile_grammar('root ::= "ab"')
+    assert compiled.tokenizer_info.stop_token_ids == [3]
+    matcher = GrammarMatcher(compiled)
+    assert matcher.accept_token(2) and matcher.accept_token(3) and matcher.is_terminated()
+
+
+def test_max_threads_is_a_name_of_n_jobs() -> None:
+    assert GrammarCompiler(VOCABULARY, max_threads=3).n_jobs == 3
+    assert GrammarCompiler(VOCABULARY, n_jobs=2).n_jobs == 2
+
+
+# The memory cache.
+
+
+@pytest.mark.parametrize(("compile_it", "inside", "outside"), METHODS.values(), ids=METHODS)
+def test_equal_calls_give_the_same_object(
+    compile_it: Callable[[GrammarCompiler], CompiledGrammar], inside: str, outside: str
+) -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    first = compile_it(compiler)
+    assert compile_it(compiler) is first
+    assert compiler.get_cache_size_bytes() == first.memory_size_bytes
+
+
+def test_other_calls_give_other_objects() -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    options: list[dict[str, Any]] = [
+        {},
+        {"any_whitespace": False},
+        {"any_whitespace": False, "indent": 2},
+        {"any_whitespace": False, "separators": (",", ":")},
+        {"strict_mode": False},
+    ]
+    compiled = [compiler.compile_json_schema(SCHEMA, **each) for each in options]
+    text = 'root ::= "a"\nb ::= "b"'
+    compiled += [compiler.compile_grammar(text), compiler.compile_grammar(text, root_rule_name="b")]
+    compiled += [compiler.compile_regex("a"), compiler.compile_grammar("root ::= [a]")]
+    assert len({id(each) for each in compiled}) == len(compiled)
+
+
+def test_models_of_one_name_are_not_mixed_up() -> None:
+    """Two classes can look alike when printed; what they ask for counts."""
+    one, other = create_model("Item", a=(int, ...)), create_model("Item", b=(int, ...))
+    assert repr(one) == repr(other)
+    compiler = GrammarCompiler(VOCABULARY)
+    by_schema = [compiler.compile_json_schema(model) for model in (one, other)]
+    assert [accepts(each, '{"b": 1}') for each in by_schema] == [False, True]
+    by_tag = [
+        compiler.compile_structural_tag([StructuralTagItem(begin="<f>", schema=model, end="</f>")], ["<f>"])
+        for model in (one, other)
+    ]
+    assert [accepts(each, '<f>{"b": 1}</f>') for each in by_tag] == [False, True]
+
+
+def test_cache_is_bounded_and_the_oldest_use_goes_first() -> None:
+    size = GrammarCompiler(VOCABULARY).compile_regex("a0").memory_size_bytes
+    compiler = GrammarCompiler(VOCABULARY, cache_limit_bytes=3 * size + size // 2)
+    assert compiler.cache_limit_bytes == 3 * size + size // 2
+    kept = [compiler.compile_regex(f"a{number}") for number in range(3)]
+    assert compiler.compile_regex("a0") is kept[0]
+    compiler.compile_regex("a3")
+    assert compiler.get_cache_size_bytes() <= compiler.cache_limit_bytes
+    assert compiler.compile_regex("a0") is kept[0], "it was used again"
+    assert compiler.compile_regex("a2") is kept[2]
+    assert compiler.compile_regex("a1") is not kept[1]
+    assert accepts(kept[1], "a1"), "what was forgotten stays usable"
+
+
+def test_what_is_larger_than_the_cache_is_not_kept() -> None:
+    compiler = GrammarCompiler(VOCABULARY, cache_limit_bytes=10)
+    assert compiler.compile_regex("a") is not compiler.compile_regex("a")
+    assert compiler.get_cache_size_bytes() == 0
+
+
+def test_clear_cache() -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    first = compiler.compile_regex("a")
+    compiler.clear_cache()
+    assert compiler.get_cache_size_bytes() == 0
+    assert compiler.compile_regex("a") is not first
+    assert accepts(first, "a")
+
+
+def test_no_cache() -> None:
+    compiler = GrammarCompiler(VOCABULARY, cache_enabled=False)
+    assert compiler.compile_regex("a") is not compiler.compile_regex("a")
+    assert compiler.get_cache_size_bytes() == 0
+
+
+def test_the_cache_counts_what_it_holds_after_use() -> None:
+    """A grammar that grew in use would leave a wrong sum when it is forgotten."""
+    compiler = GrammarCompiler(VOCABULARY)
+    compiled = compiler.compile_builtin_json_grammar()
+    before = compiled.memory_size_bytes
+    assert accepts(compiled, '{"a": [1, {"b": "ab"}]}')
+    assert compiled.memory_size_bytes == before == compiler.get_cache_size_bytes()
+
+
+# Threads.
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("cache_enabled", [True, False])
+def test_threads_compile_at_once(strategy: str, cache_enabled: bool) -> None:
+    compiler = GrammarCompiler(VOCABULARY, strategy=strategy, cache_enabled=cache_enabled)
+    start = threading.Barrier(8)
+
+    def compile_some(thread: int) -> bool:
+        start.wait()
+        right = True
+        for number in range(6):
+            name = f"k{(thread + number) % 4}"
+            schema = {"type": "object", "properties": {name: {"type": "boolean"}}, "required": [name]}
+            compiled = compiler.compile_json_schema(schema)
+            right = right and accepts(compiled, f'{{"{name}": true}}') and not accepts(compiled, "{}")
+        return right
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(compile_some, range(8)))
+    if cache_enabled:
+        assert compiler.get_cache_size_bytes() > 0

@@ -1,0 +1,144 @@
+"""The gather writes exactly the tokens of the classes whose bits are set.
+
+What: `Gather.expand` against a numpy oracle for random classes, class masks, sizes and mixtures of large and
+small classes; arrays that may not be written; what it counts as its memory.
+When: after any change of the gather or its kernels.
+Limits: small sizes, so that the kernels also run as plain Python and with bounds checks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from equivalence import TokenClasses
+from hybrid import _kernels
+from hybrid.gather import LARGE_CLASS, Gather
+
+pytestmark = pytest.mark.kernels
+
+GARBAGE = 0x5A5A5A5A
+
+
+def classes_of(class_of_token: NDArray[np.int32], n_classes: int) -> TokenClasses:
+    representatives = np.array([np.flatnonzero(class_of_token == c)[0] for c in range(n_classes)], np.int32)
+    return TokenClasses(class_of_token, n_classes, representatives, "acceptance", {}, {})
+
+
+def random_classes(rng: np.random.Generator, size: int, n_classes: int, largest: int) -> TokenClasses:
+    """Classes in random order; the first may have `largest` tokens, each has one, some tokens have none."""
+    of_token = rng.integers(-1, n_classes, size).astype(np.int32)
+    of_token[rng.permutation(size)[:largest]] = 0 if n_classes else -1
+    of_token[rng.permutation(size)[:n_classes]] = np.arange(n_classes)
+    return classes_of(of_token, n_classes)
+
+
+def words_of(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """The bitmask with these bits, by numpy."""
+    padded = np.zeros(-(-len(flags) // 32) * 32, np.uint8)
+    padded[: len(flags)] = flags
+    return np.packbits(padded, bitorder="little").view("<u4").astype(np.uint32)
+
+
+def expanded(gather: Gather, class_mask: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    out = np.full(gather.n_words, GARBAGE, np.uint32)
+    gather.expand(class_mask, out)
+    return out
+
+
+def expected(classes: TokenClasses, chosen: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    of_token = classes.class_of_token
+    return words_of(np.append(chosen, False)[of_token] & (of_token >= 0))
+
+
+@pytest.mark.parametrize("n_classes", [0, 1, 2, 31, 32, 33, 64, 70])
+@pytest.mark.parametrize("size", [71, 96, 257, 1000])
+def test_expand_is_the_union_of_the_classes(size: int, n_classes: int) -> None:
+    rng = np.random.default_rng(1000 * size + n_classes)
+    classes = random_classes(rng, size, n_classes, largest=size // 2)
+    gather = Gather(classes, size)
+    for share in (0.0, 0.1, 0.5, 0.9, 1.0):
+        chosen = rng.random(n_classes) < share
+        assert (expanded(gather, words_of(chosen)) == expected(classes, chosen)).all()
+
+
+@pytest.mark.parametrize("largest", [LARGE_CLASS - 1, LARGE_CLASS, LARGE_CLASS + 1])
+def test_large_classes_are_rows(largest: int) -> None:
+    """One class around the bound between rows and lists of tokens, one far above, one far below."""
+    of_token = np.repeat(np.array([2, 0, -1, 1], np.int32), [3, largest, 5, 2 * LARGE_CLASS])
+    np.random.default_rng(largest).shuffle(of_token)
+    classes = classes_of(of_token, 3)
+    gather = Gather(classes, len(of_token))
+    row_bytes = 4 * gather.n_words
+    lists = Gather(classes_of(np.arange(3, dtype=np.int32), 3), 3).memory_size_bytes - 3 * 4
+    rows = 1 + (largest >= LARGE_CLASS)
+    tokens = np.count_nonzero(of_token >= 0)
+    assert gather.memory_size_bytes == lists + 4 * tokens + rows * row_bytes
+    for bits in range(8):
+        chosen = np.array([bits >> c & 1 for c in range(3)], np.bool_)
+        assert (expanded(gather, words_of(chosen)) == expected(classes, chosen)).all()
+
+
+def test_each_class_alone() -> None:
+    rng = np.random.default_rng(5)
+    classes = random_classes(rng, 700, 40, largest=400)
+    gather = Gather(classes, 700)
+    for c in range(40):
+        chosen = np.arange(40) == c
+        assert (expanded(gather, words_of(chosen)) == expected(classes, chosen)).all()
+
+
+@pytest.mark.parametrize("n_classes", [0, 1, 31, 32, 33])
+def test_bits_beyond_the_last_class_are_ignored(n_classes: int) -> None:
+    """The inner stop token has such a bit; unused bits of the last word may hold anything."""
+    classes = random_classes(np.random.default_rng(n_classes), 100, n_classes, largest=0)
+    mask = np.full((n_classes + 32) // 32 + 1, 0xFFFFFFFF, np.uint32)
+    everything = expected(classes, np.ones(n_classes, np.bool_))
+    assert (expanded(Gather(classes, 100), mask) == everything).all()
+
+
+def test_nothing_is_written_beyond_the_row() -> None:
+    classes = random_classes(np.random.default_rng(1), 100, 9, largest=0)
+    rows = np.full((3, 4), GARBAGE, np.uint32)
+    Gather(classes, 100).expand(np.array([0x1FF], np.uint32), rows[1])
+    assert (rows[[0, 2]] == GARBAGE).all()
+    assert (rows[1] == expected(classes, np.ones(9, np.bool_))).all()
+
+
+def test_arrays_that_may_not_be_written_serve_as_input() -> None:
+    """Memory maps of an artefact are such arrays; the kernels only read them."""
+    classes = random_classes(np.random.default_rng(2), 900, 33, largest=600)
+    chosen = np.random.default_rng(3).random(33) < 0.5
+    mask = words_of(chosen)
+    for array in (classes.class_of_token, classes.representatives, mask):
+        array.flags.writeable = False
+    gather = Gather(classes, 900)
+    assert (expanded(gather, mask) == expected(classes, chosen)).all()
+
+    starts, tokens = _kernels.members_by_class(classes.class_of_token, 33)
+    large = np.flatnonzero(np.diff(starts) >= LARGE_CLASS)
+    row_of_class = np.full(33, -1, np.int32)
+    row_of_class[large] = np.arange(len(large))
+    for array in (starts, tokens, large):
+        array.flags.writeable = False
+    rows = _kernels.dense_rows(starts, tokens, large, gather.n_words)
+    for array in (row_of_class, rows):
+        array.flags.writeable = False
+    out = np.full(gather.n_words, GARBAGE, np.uint32)
+    _kernels.gather(mask, 33, starts, tokens, row_of_class, rows, out)
+    assert (out == expected(classes, chosen)).all()
+
+
+def test_members_by_class() -> None:
+    starts, tokens = _kernels.members_by_class(np.array([1, -1, 0, 1, 2, 1], np.int32), 3)
+    assert starts.tolist() == [0, 1, 4, 5]
+    assert tokens.tolist() == [2, 0, 3, 5, 4]
+
+
+def test_memory_counts_every_table() -> None:
+    """Per class a start and a row number, one start more, per token its id; class -1 costs nothing."""
+    of_token = np.array([0, 1, -1, 1, -1], np.int32)
+    assert Gather(classes_of(of_token, 2), 5).memory_size_bytes == 3 * 8 + 2 * 4 + 3 * 4
+    nothing = Gather(classes_of(np.full(5, -1, np.int32), 0), 5)
+    assert nothing.memory_size_bytes == 8
