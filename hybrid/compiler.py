@@ -69,6 +69,8 @@ class GrammarCompiler:
         threads: object = n_jobs if max_threads is None else max_threads
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise HybridError(f"n_jobs is {threads!r}, allowed is an integer of at least 1")
+        if not isinstance(budget, Budget):
+            raise HybridError(f"budget is {budget!r}, allowed is a hybrid.Budget")
         self.vocabulary = vocabulary
         self.strategy = check_strategy(strategy)
         self.budget = budget
@@ -104,8 +106,14 @@ class GrammarCompiler:
             **options: those of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
                 separators, strict_mode, max_whitespace_cnt, any_order.
         """
-        if isinstance(schema, dict):
-            schema = json.dumps(schema)
+        if not isinstance(schema, (str, type)):
+            try:
+                schema = json.dumps(schema)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise GrammarError(
+                    f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
+                    "takes, and a pydantic model class"
+                ) from error
         key = ("json_schema", schema, tuple(sorted((k, repr(v)) for k, v in options.items())))
         return self._compile(key, lambda: xgrammar.Grammar.from_json_schema(schema, **options))
 
@@ -119,10 +127,11 @@ class GrammarCompiler:
 
     def compile_structural_tag(self, structural_tag: Any, *arguments: Any) -> CompiledGrammar:
         """Compile a structural tag (object, dict or JSON text; or the older pair of tags and triggers)."""
-        return self._compile(
-            ("structural_tag", repr(structural_tag), repr(arguments)),
-            lambda: xgrammar.Grammar.from_structural_tag(structural_tag, *arguments),
+        grammar = _parse(
+            "structural tag", lambda: xgrammar.Grammar.from_structural_tag(structural_tag, *arguments)
         )
+        # a tag may hold model classes, which only the grammar made of them tells apart
+        return self.compile_grammar(grammar)
 
     def clear_cache(self) -> None:
         """Forget all compiled grammars; those in use stay usable."""
@@ -147,12 +156,7 @@ class GrammarCompiler:
                     self._cache.move_to_end(key)
                     return known
         began = time.perf_counter()
-        try:
-            grammar = parse()
-        except HybridError:
-            raise
-        except (RuntimeError, ValueError, TypeError) as error:
-            raise GrammarError(f"XGrammar refuses the {key[0].replace('_', ' ')}: {error}") from error
+        grammar = _parse(key[0].replace("_", " "), parse)
         compiled = self._decide(grammar, time.perf_counter() - began)
         compiled.timings["total"] = time.perf_counter() - began
         if self._cache_enabled:
@@ -231,6 +235,13 @@ class GrammarCompiler:
         return CompiledGrammar(
             "representatives", reason, self.vocabulary, grammar, engine, stop, classes, gather, timings
         )
+
+
+def _parse(kind: str, parse: Callable[[], xgrammar.Grammar]) -> xgrammar.Grammar:
+    try:
+        return parse()
+    except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+        raise GrammarError(f"XGrammar refuses the {kind}: {error}") from error
 
 
 def _run(compiler: xgrammar.GrammarCompiler, grammar: xgrammar.Grammar) -> xgrammar.CompiledGrammar:

@@ -78,12 +78,14 @@ class GrammarMatcher:
         self._gather = self._compiled.gather
         classes = self._compiled.classes
         if self._gather is None or classes is None:
+            self._class_mask = torch.empty((1, self._width), dtype=torch.int32)
+            self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
             return
         self._stop_class = self._compiled.engine_stop
         self._class_of_token = classes.class_of_token
         # the stop token is the last bit of the class mask
         self._class_mask = torch.empty((1, (self._stop_class + 32) // 32), dtype=torch.int32)
-        self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
+        self._class_words = self._class_mask.numpy()[0].view(np.uint32)
         self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
         dead = np.flatnonzero(classes.class_of_token < 0)
         # a bit that is 0 in every mask means that masks always need applying
@@ -128,11 +130,11 @@ class GrammarMatcher:
         """
         row = self._row(bitmask, index)
         if self._gather is None:
-            if isinstance(bitmask, np.ndarray):
-                bitmask = torch.from_numpy(bitmask)
-            if bitmask.dim() == 1:
-                bitmask = bitmask.unsqueeze(0)
-            return bool(self._inner.fill_next_token_bitmask(bitmask, index, debug_print=debug_print))
+            # into a row of our own: XGrammar ignores strides, and may leave an all-ones mask unwritten
+            self._class_mask.fill_(-1)
+            needed = self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print)
+            row[:] = self._class_words
+            return bool(needed)
         needed = self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print)
         words = self._class_words
         self._gather.expand(words, row)
@@ -144,7 +146,7 @@ class GrammarMatcher:
                 row[word] &= ~bit
         return bool(needed) or self._always_applied
 
-    def _row(self, bitmask: Any, index: int) -> NDArray[np.uint32]:
+    def _row(self, bitmask: Any, index: Any) -> NDArray[np.uint32]:
         if isinstance(bitmask, torch.Tensor):
             if bitmask.dtype != torch.int32 or bitmask.device.type != "cpu":
                 raise BitmaskError(
@@ -164,8 +166,8 @@ class GrammarMatcher:
                 f"the bitmask has shape {tuple(bitmask.shape)}, allowed is (rows, {self._width}) for "
                 f"{self._size} ids; hybrid.allocate_token_bitmask(rows, {self._size}) makes one"
             )
-        if not 0 <= index < array.shape[0]:
-            raise BitmaskError(f"index is {index}, allowed are rows 0 to {array.shape[0] - 1}")
+        if not isinstance(index, (int, np.integer)) or not 0 <= index < array.shape[0]:
+            raise BitmaskError(f"index is {index!r}, allowed are rows 0 to {array.shape[0] - 1}")
         row = array[index]
         if not row.flags.c_contiguous or not row.flags.writeable:
             raise BitmaskError("the bitmask's row is not contiguous and writable; pass a contiguous copy")
@@ -173,13 +175,17 @@ class GrammarMatcher:
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
         """Advance by a token; False, with nothing changed, if the grammar does not take it here."""
-        if self._gather is None:
-            return bool(self._inner.accept_token(token_id, debug_print=debug_print))
-        if token_id in self._stop_set:
-            return bool(self._inner.accept_token(self._stop_class, debug_print=debug_print))
-        if not 0 <= token_id < self._size or self._class_of_token[token_id] < 0:
+        if not 0 <= token_id < self._size:  # XGrammar would cut the id to 32 bits
             return False
-        if self._inner.is_terminated():
+        stops = token_id in self._stop_set
+        if self._gather is None:
+            # an overridden stop id without text: XGrammar would take it as empty text
+            if not stops and not self._tokens[token_id]:
+                return False
+            return bool(self._inner.accept_token(token_id, debug_print=debug_print))
+        if stops:
+            return bool(self._inner.accept_token(self._stop_class, debug_print=debug_print))
+        if self._class_of_token[token_id] < 0:
             return False
         return bool(self._inner.accept_string(self._tokens[token_id], debug_print=debug_print))
 
