@@ -71,8 +71,8 @@ def prefix_closed(tokens: list[bytes]) -> list[bytes]:
     XGrammar 0.2.8 decides a token by what it found for the one before it in byte order. Where a token goes
     on for several bytes after the part that it shares with that one, its mask can drop a token that its
     `accept_token` takes: over the tokens quote-newline and quote-quote-newline alone it drops the second
-    where a JSON string may begin. There were 14 such bits in 66,000 masks over random vocabularies, and none once all
-    prefixes were there. Real vocabularies are nearly closed under prefixes; representatives are not.
+    where a JSON string may begin. There were 14 such bits in 66,000 masks over random vocabularies, and none
+    once all prefixes were there. Real vocabularies are nearly closed under prefixes; representatives are not.
     """
     present = set(tokens)
     return sorted({token[:end] for token in tokens for end in range(1, len(token))} - present)

@@ -35,7 +35,7 @@ BYTES = Vocabulary.from_bytes(
 LONGEST = 200
 """Bytes of a string along which masks over a real vocabulary are compared; plain XGrammar sets the pace."""
 
-SLOW = {"c_like", "sql_like", "s_expression", "nullable_star"}
+SLOW = {"c_like", "sql_like", "s_expression", "repeat_bounded_text", "nullable_star"}
 """Cases that plain XGrammar fills slowly over a real vocabulary, up to minutes a mask (``nullable_star``)."""
 
 SCHEMAS = 60
