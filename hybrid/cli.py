@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 import xgrammar
 from rich.console import Console
@@ -133,8 +134,8 @@ def _print_classes(
     table.add_column("sample")
     for count, k in sorted(sizes, reverse=True)[:top]:
         members = found.members(k)
-        step = max(1, count // 8)
-        sample = "  ".join(show(vocabulary.tokens[i]) for i in members[::step][:8].tolist())
+        some = members[np.linspace(0, count - 1, min(count, 8)).astype(int)]
+        sample = "  ".join(show(vocabulary.tokens[i]) for i in some.tolist())
         table.add_row(f"{count:,}", show(vocabulary.tokens[int(found.representatives[k])]), sample)
     console.print(table, markup=False)
     never = int((found.class_of_token < 0).sum())
