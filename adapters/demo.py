@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.resources
 import json
 import re
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -82,7 +83,8 @@ class Outcome:
 
 def run(*, tokens: int, seed: int) -> int:
     """Run the demonstration; the exit status is 1 if a mask differs or an output is refused."""
-    console = Console()
+    # the summary needs more than the 80 columns that are assumed where there is no terminal
+    console = Console(width=None if sys.stdout.isatty() else 110)
     console.print(
         "A model with [b]random weights[/b] writes under three grammars. Its text is noise; what is shown is "
         "that the noise obeys the grammar, and that every mask equals plain XGrammar's."
@@ -123,9 +125,14 @@ def run(*, tokens: int, seed: int) -> int:
     return 0 if exact and valid else 1
 
 
+def shipped_grammar(name: str) -> str:
+    """The text of a grammar of the project's own."""
+    return (importlib.resources.files("hybrid") / "grammars" / f"{name}.gbnf").read_text(encoding="utf-8")
+
+
 def tasks(tokens: int) -> list[Task]:
     """The three grammars: a JSON schema, a regular expression, the project's own C-like grammar."""
-    c_like = (importlib.resources.files("hybrid") / "grammars" / "c_like.gbnf").read_text(encoding="utf-8")
+    c_like = shipped_grammar("c_like")
     options: dict[str, Any] = {"any_whitespace": False}
     return [
         Task(
