@@ -8,6 +8,7 @@ Limits: not written to disk in this version.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import xgrammar
 
@@ -47,6 +48,11 @@ class CompiledGrammar:
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
         """The whole vocabulary as XGrammar describes it."""
         return self.vocabulary.tokenizer_info
+
+    @cached_property
+    def classless(self) -> int:
+        """Number of ids without a class: special, or text that the grammar never allows; 0 on "engine"."""
+        return 0 if self.classes is None else int((self.classes.class_of_token < 0).sum())
 
     @property
     def memory_size_bytes(self) -> int:

@@ -181,9 +181,9 @@ class GrammarCompiler:
         serialized = json.loads(grammar.serialize_json())
         refuse_endless_rules(serialized)
         timings["serialize"] = time.perf_counter() - began
-        shielded = shield_root(serialized)
-        safe = xgrammar.Grammar.deserialize_json(json.dumps(serialized)) if shielded else grammar
+        changed = shield_root(serialized)
         if self.strategy == "engine":
+            safe = _as_changed(grammar, serialized, changed)
             return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings)
         try:
             classes = compute_classes(
@@ -192,10 +192,10 @@ class GrammarCompiler:
         except (UnsupportedGrammar, BudgetExceeded) as error:
             if self.strategy == "representatives":
                 raise
+            safe = _as_changed(grammar, serialized, changed)
             return self._on_engine(grammar, safe, f"no token classes: {error}", timings)
         timings.update(classes.seconds)
-        if without_lookahead(serialized):
-            safe = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
+        safe = _as_changed(grammar, serialized, without_lookahead(serialized) or changed)
         return self._on_representatives(grammar, safe, classes, timings)
 
     def _on_engine(
@@ -242,6 +242,11 @@ def _parse(kind: str, parse: Callable[[], xgrammar.Grammar]) -> xgrammar.Grammar
         return parse()
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise GrammarError(f"XGrammar refuses the {kind}: {error}") from error
+
+
+def _as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
+    """The grammar itself, or what its changed serialised form says."""
+    return xgrammar.Grammar.deserialize_json(json.dumps(serialized)) if changed else grammar
 
 
 def _run(compiler: xgrammar.GrammarCompiler, grammar: xgrammar.Grammar) -> xgrammar.CompiledGrammar:

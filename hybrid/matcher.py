@@ -87,9 +87,9 @@ class GrammarMatcher:
         self._class_mask = torch.empty((1, (self._stop_class + 32) // 32), dtype=torch.int32)
         self._class_words = self._class_mask.numpy()[0].view(np.uint32)
         self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
-        dead = np.flatnonzero(classes.class_of_token < 0)
         # a bit that is 0 in every mask means that masks always need applying
-        self._always_applied = not set(dead.tolist()) <= self._stop_set
+        classless_stops = sum(int(classes.class_of_token[t] < 0) for t in self._stops)
+        self._always_applied = self._compiled.classless > classless_stops
 
     @property
     def compiled_grammar(self) -> CompiledGrammar:
