@@ -32,6 +32,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import xgrammar
 
@@ -42,6 +43,11 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+# a landing must not hang on the luck of a draw: CI draws the same examples every time, a developer new ones
+hypothesis.settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("ci")
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 

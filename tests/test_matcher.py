@@ -674,11 +674,14 @@ class Traced:
         if kind == "accept":
             token_id = number % (size + 2) - 1
             if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
-                assert self.strict or not self.ours.accept_token(token_id)
+                assert not self.ours.accept_token(token_id)
             else:
                 self.both("accept_token", token_id)
         elif kind == "allowed" and self.mask:
             token_id = self.mask[number % len(self.mask)]
+            if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
+                assert not self.ours.accept_token(token_id)  # XGrammar takes it as an empty step
+                return
             taken = self.both("accept_token", token_id)
             if self.unaided and token_id in self.ours.stop_token_ids:
                 return  # a grammar that ends unaided takes no stop token, though both masks have its bit
@@ -714,14 +717,15 @@ class Traced:
             self.mask = []
             return
         self.mask = ours[1]
-        if self.strict:
-            assert set(ours[1]) ^ set(plain[1]) <= self.overridden
+        # a called root has a caller of its own on every strategy, so ours may be right where plain is not
         for token_id in sorted(set(ours[1]) ^ set(plain[1])):
             if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
                 assert self.strict or token_id not in ours[1]
                 continue
             taken = self.plain.fork().accept_token(token_id)
-            assert self.strict or taken == (token_id in ours[1]), f"the bit of {token_id} is wrong"
+            if self.strict and token_id in self.overridden:
+                continue  # the bit is XGrammar's own error
+            assert taken == (token_id in ours[1]), f"the bit of {token_id} is wrong"
         if len(self.mask) < size:
             assert ours[0], "the mask has a cleared bit and has to be applied"
         elif ours == plain:
