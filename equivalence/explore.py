@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from equivalence import _kernels
 from equivalence.errors import BudgetExceeded
 from equivalence.network import Network
+from equivalence.network import _kernels as network_kernels
 from equivalence.trie import Trie
 
 Integers = NDArray[np.int64]
@@ -80,13 +81,13 @@ def explore(
         BudgetExceeded: more configurations, outcomes or items than `capacity` allows.
     """
     automaton = network.automaton
-    state_first = _kernels.first_bytes(automaton)
+    state_first = network_kernels.first_bytes(automaton)
     final = automaton[0]
     below_first = _first_below(network, state_first, final)
     n_contexts = len(network.contexts)
     firsts = np.zeros((n_contexts, 256), np.uint8)
     owner = np.repeat(np.arange(n_contexts), np.diff(network.context_starts))
-    _kernels.unite_rows(firsts, owner, below_first[network.context_below])
+    network_kernels.unite_rows(firsts, owner, below_first[network.context_below])
 
     # tables are filled before use: start small (0.3 ms), and start over with 8 times as much where that fails
     small = Capacity(*(min(bound, 4096) for bound in capacity))
@@ -180,9 +181,9 @@ def _first_below(
     if not len(network.below_symbols):
         return first
     owner = np.repeat(np.arange(n_sets), np.diff(network.below_starts))
-    _kernels.unite_rows(first, owner, _own_first(network, state_first))
+    network_kernels.unite_rows(first, owner, _own_first(network, state_first))
     through = _returns(network, final)
-    while _kernels.unite_rows(first, owner[through], first[network.below_of_symbol[through]]):
+    while network_kernels.unite_rows(first, owner[through], first[network.below_of_symbol[through]]):
         pass
     return first
 
@@ -212,5 +213,5 @@ def _first_of_symbols(
     symbol_first = np.where(through[:, None], after, 0) | _own_first(network, state_first)
     distinct, index = np.unique(symbols, return_inverse=True)
     union = np.zeros((len(distinct), 256), np.uint8)
-    _kernels.unite_rows(union, index, after)
+    network_kernels.unite_rows(union, index, after)
     return np.ascontiguousarray(symbol_first), union[index]

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import xgrammar
 
-from equivalence import foreign
 from equivalence.classes import compute_classes
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.explore import Capacity, explore
-from equivalence.network import Network, build_network
+from equivalence.network import Network, build_network, foreign
 from equivalence.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.kernels

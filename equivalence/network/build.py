@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import _kernels
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
-from equivalence.foreign import ForeignRule, foreign_rule
+from equivalence.network import _kernels
+from equivalence.network.foreign import ForeignRule, foreign_rule
 
 SERIALIZATION_VERSION = "v16"
 """The layout of `xgrammar.Grammar.serialize_json` that is read here."""

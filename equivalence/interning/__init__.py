@@ -1,0 +1,1 @@
+"""Interning: equal lists of integers get equal numbers (kernels only)."""

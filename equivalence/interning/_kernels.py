@@ -1,0 +1,122 @@
+"""Interning and growing arrays: what the kernels of several folders share.
+
+What: the number of a list of integers, equal lists having equal numbers; copies of arrays with more room.
+When: inside the kernels of `equivalence.network` and `equivalence`, never on their own.
+Limits: numba's cache looks only at the file of the kernel that is called: after an edit here, delete the
+`__pycache__` folders of `equivalence`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+kernel = njit(cache=True, nogil=True)
+
+
+@kernel
+def mix(h, x):
+    """One step of a hash below 2**30; collisions cost time only."""
+    h = ((h ^ (x & 0x3FFFFFFF)) * 0x2545F491) & 0x1FFFFFFFFFFFFFFF
+    return (h ^ (h >> 29)) & 0x3FFFFFFF
+
+
+@kernel
+def grown(array, size):
+    """A copy of a one-dimensional array with room for `size` elements."""
+    larger = np.empty(size, array.dtype)
+    larger[: array.size] = array
+    return larger
+
+
+@kernel
+def grown_rows(array, size):
+    """A copy of a two-dimensional array with room for `size` rows."""
+    larger = np.empty((size, array.shape[1]), array.dtype)
+    larger[: array.shape[0]] = array
+    return larger
+
+
+@kernel
+def insert_sorted(values, count, value):
+    """Insert into a sorted run without duplicates; returns the new length."""
+    i = count
+    while i > 0 and values[i - 1] > value:
+        i -= 1
+    if i > 0 and values[i - 1] == value:
+        return count
+    for j in range(count, i, -1):
+        values[j] = values[j - 1]
+    values[i] = value
+    return count + 1
+
+
+@kernel
+def intern_list(key, length, table, starts, pool, counts):
+    """The number of a list of integers, equal lists having equal numbers.
+
+    `counts` holds [lists, used cells of the pool]; list i is ``pool[starts[i]:starts[i + 1]]``.
+    Returns -1 where a capacity is exceeded.
+    """
+    h = length
+    for i in range(length):
+        h = mix(h, key[i] + 1048576)
+    size = table.size
+    slot = h & (size - 1)
+    while table[slot] >= 0:
+        candidate = np.int64(table[slot])
+        begin = np.int64(starts[candidate])
+        if starts[candidate + 1] - begin == length:
+            same = True
+            for i in range(length):
+                if pool[begin + i] != key[i]:
+                    same = False
+                    break
+            if same:
+                return candidate
+        slot = (slot + 1) & (size - 1)
+    number = np.int64(counts[0])
+    used = np.int64(counts[1])
+    if number + 2 > starts.size or used + length > pool.size or 2 * number > size:
+        return -1
+    for i in range(length):
+        pool[used + i] = key[i]
+    starts[number + 1] = used + length
+    counts[0] = number + 1
+    counts[1] = used + length
+    table[slot] = number
+    return number
+
+
+@kernel
+def utf8_step(state, byte):
+    """The UTF-8 decoder's next state, -1 if ill-formed.
+
+    0 ends a character; 1 to 3 continuation bytes missing; 4 after E0, 5 after F0, 6 after F4.
+    Surrogates are accepted, as XGrammar accepts them.
+    """
+    if state == 0:
+        if byte < 0x80:
+            return 0
+        if byte < 0xC2 or byte > 0xF4:
+            return -1
+        if byte < 0xE0:
+            return 1
+        if byte == 0xE0:
+            return 4
+        if byte < 0xF0:
+            return 2
+        if byte == 0xF0:
+            return 5
+        if byte < 0xF4:
+            return 3
+        return 6
+    if byte < 0x80 or byte > 0xBF:
+        return -1
+    if state <= 3:
+        return state - 1
+    if state == 4:
+        return 1 if byte >= 0xA0 else -1
+    if state == 5:
+        return 2 if byte >= 0x90 else -1
+    return 2 if byte <= 0x8F else -1
