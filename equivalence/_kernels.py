@@ -785,10 +785,11 @@ def walk(
     """All tokens of each block from `block` on: those below a child of the root, after whose byte the
     configuration is ``blocks[block]``.
 
-    Writes the ranges of groups read outright, and rows (group, outcome) of the others. `first`
-    uint8[blocks, B]: byte classes that can follow below the known part.
-    Returns (status, first block not done); status 1: the space is full, 2: the outcomes are, 3: more returns on one path than there is room for, 4: ranges or
-    events are full. (One call a block cost 2 us a block, three times the walk itself.)
+    Writes the ranges of groups read outright, and rows (group, outcome) of the others. `first` are the byte
+    classes that can follow below the known part, uint8[blocks, B].
+    Returns (status, first block not done); status 1: the space is full, 2: the outcomes are, 3: more returns
+    on one path than there is room for, 4: ranges or events are full.
+    (One call a block cost 2 us a block, three times the walk itself.)
     """
     nodes, suffix_parent, group_suffix, longest = trie
     starts, pool, steps, facts = space.configs.starts, space.configs.pool, space.steps, space.facts
