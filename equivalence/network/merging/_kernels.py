@@ -277,6 +277,12 @@ def refine(final, edge_starts, edges, call_starts, calls, bounds, key, codes):
         part[:] = -1
         counts[0] = 0
         counts[1] = 0
+        kept = 0
+        for i in range(n_queue):
+            if size[block[queue[i]]] > 1:  # a state alone in its block stays there
+                queue[kept] = queue[i]
+                kept += 1
+        n_queue = kept
         for i in range(n_queue):
             s = queue[i]
             b = block[s]
