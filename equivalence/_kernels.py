@@ -1354,176 +1354,199 @@ def rewrite_outcomes(outcomes, twin, event_starts, events):
 # An item is (set of suffixes, set of symbols that may lie below): the rest of a token, still to be read.
 
 
-@kernel
-def read_symbol(suffixes, start, first, suffix_parent, suffix_byte, space, net, displacement, outcomes):
+@inlined
+def read_symbol(
+    suffixes, start, first, suffix_parent, suffix_byte, class_of_byte, starts, pool, steps, facts, space, net,
+    displacement, outcomes, pairs, key,
+):  # fmt: skip
     """The outcome of a set of suffixes on a symbol, whose configuration is `start`.
 
-    -1: the space is full; -2: the outcomes are.
+    -1: the space is full; -2: the outcomes are; -3: `pairs` is.
     """
-    starts, pool, steps = space.configs.starts, space.configs.pool, space.steps
-    pairs = np.empty(32, np.int64)
     n_pairs = 0
     label = np.int64(-1)
+    number = np.int64(0)
     for k in range(suffixes.size):
         suffix = suffixes[k]
         config = start
-        while suffix != 0:
-            c = space.class_of_byte[suffix_byte[suffix]]
-            at = starts[config]
-            if pool[at + 1] > 0 and first[c]:
-                for j in range(pool[at + 1]):
+        while suffix != 0 and config != REJECT and number == 0:
+            c = class_of_byte[suffix_byte[suffix]]
+            if facts[config, POPS] > 0 and first[c]:
+                at = starts[config] + 2
+                for j in range(facts[config, POPS]):
                     if n_pairs + 2 > pairs.size:
-                        pairs = grown(pairs, 2 * pairs.size)
-                    port = -1 - pool[at + 2 + j]
-                    n_pairs = insert_sorted(pairs, n_pairs, port * 1073741824 + suffix)
+                        number = -3
+                    else:
+                        n_pairs = insert_sorted(pairs, n_pairs, (-1 - pool[at + j]) * 1073741824 + suffix)
             following = np.int64(steps[config, c])
             if following < 0:
                 following = step_config(config, c, space, net)
                 if following < 0:
-                    return -1
+                    number = -1
+                    following = REJECT
             config = following
-            if config == REJECT:
-                break
             suffix = np.int64(suffix_parent[suffix])
-        if config != REJECT:
+        if config != REJECT and number == 0:
             if displacement:
                 if n_pairs + 2 > pairs.size:
-                    pairs = grown(pairs, 2 * pairs.size)
-                n_pairs = insert_sorted(pairs, n_pairs, -1 - config)
-            elif label < 0 or pool[starts[config]] < label:
-                label = pool[starts[config]]
-    if label == 0:
-        return OUTRIGHT
-    key = np.empty(2 * n_pairs + 1, np.int64)
-    key[0] = label
-    for k in range(n_pairs):
-        if pairs[k] < 0:  # a final configuration
-            key[2 * k + 1] = pairs[k] - 1
-            key[2 * k + 2] = 0
+                    number = -3
+                else:
+                    n_pairs = insert_sorted(pairs, n_pairs, -1 - config)
+            elif label < 0 or facts[config, LABEL] < label:
+                label = facts[config, LABEL]
+    if number == 0:
+        if label == 0:
+            number = OUTRIGHT
         else:
-            key[2 * k + 1] = pairs[k] >> 30
-            key[2 * k + 2] = pairs[k] & 1073741823
-    number = intern(key, 2 * n_pairs + 1, outcomes)
-    return number if number >= 0 else -2
+            key[0] = label
+            for k in range(n_pairs):
+                if pairs[k] < 0:  # a final configuration
+                    key[2 * k + 1] = pairs[k] - 1
+                    key[2 * k + 2] = 0
+                else:
+                    key[2 * k + 1] = pairs[k] >> 30
+                    key[2 * k + 2] = pairs[k] & 1073741823
+            number = intern(key, 2 * n_pairs + 1, outcomes)
+            if number < 0:
+                number = -2
+    return number
 
 
-@kernel
-def add_item(suffixes, length, below, first_below, class_of_suffix, sets, items, buffer):
-    """The number of the item (those suffixes that can go on, below); -1 if none can, -2 over capacity."""
-    n = 0
-    for i in range(length):
-        if first_below[class_of_suffix[suffixes[i]]]:
-            buffer[n] = suffixes[i]
-            n += 1
-    if n == 0:
-        return -1
-    number = intern(buffer, n, sets)
-    if number < 0:
-        return -2
-    buffer[0] = number
-    buffer[1] = below
-    item = intern(buffer, 2, items)
-    return item if item >= 0 else -2
+@inlined
+def add_rows(
+    rows, n_rows, outcome, below, first, class_of_byte, suffix_byte, outcomes, sets, items, buffer,
+):  # fmt: skip
+    """Append an outcome's rows (tag, value) in terms of items; returns their number, -1 where a table is full.
 
-
-@kernel
-def add_rows(rows, n_rows, outcome, below, first, class_of_suffix, outcomes, sets, items, chosen, buffer):
-    """Append an outcome's rows (tag, value) in terms of items; returns their number, -1 if a table is full.
-
-    tag -1: label; tag >= 0: port, value is an item; tag <= -2: a final configuration.
+    tag -1: label; tag >= 0: port, value is the item of those suffixes that can go on, and there is no row if
+    none can; tag <= -2: a final configuration.
     """
     out_pool = outcomes.pool
-    begin, end = outcomes.starts[outcome], outcomes.starts[outcome + 1]
-    if n_rows + (end - begin) + 2 > rows.shape[0] or end - begin + 2 > chosen.size:
-        return -1
-    if out_pool[begin] >= 0:
-        rows[n_rows, 0] = -1
-        rows[n_rows, 1] = out_pool[begin]
-        n_rows += 1
-    i = begin + 1
-    while i < end:
-        port = out_pool[i]
-        if port < 0:
-            rows[n_rows, 0] = port
-            rows[n_rows, 1] = 0
+    i, end = outcomes.starts[outcome], outcomes.starts[outcome + 1]
+    if n_rows + (end - i) + 2 > rows.shape[0] or end - i + 2 > buffer.size:
+        n_rows = -1
+    else:
+        if out_pool[i] >= 0:
+            rows[n_rows, 0] = -1
+            rows[n_rows, 1] = out_pool[i]
             n_rows += 1
-            i += 2
-            continue
-        n = 0
-        while i < end and out_pool[i] == port:
-            chosen[n] = out_pool[i + 1]
-            n += 1
-            i += 2
-        item = add_item(chosen, n, below, first[below], class_of_suffix, sets, items, buffer)
-        if item == -2:
-            return -1
-        if item >= 0:
-            rows[n_rows, 0] = port
-            rows[n_rows, 1] = item
-            n_rows += 1
+        i += 1
+        while i < end and n_rows >= 0:
+            port = out_pool[i]
+            if port < 0:
+                rows[n_rows, 0] = port
+                rows[n_rows, 1] = 0
+                n_rows += 1
+                i += 2
+                continue
+            n = 0
+            while i < end and out_pool[i] == port:
+                if first[below, class_of_byte[suffix_byte[out_pool[i + 1]]]]:
+                    buffer[n] = out_pool[i + 1]
+                    n += 1
+                i += 2
+            if n > 0:
+                number = intern(buffer, n, sets)
+                item = np.int64(-1)
+                if number >= 0:
+                    buffer[0] = number
+                    buffer[1] = below
+                    item = intern(buffer, 2, items)
+                if item >= 0:
+                    rows[n_rows, 0] = port
+                    rows[n_rows, 1] = item
+                    n_rows += 1
+                else:
+                    n_rows = -1
     return n_rows
 
 
 @kernel
-def read_item(
-    item, rows, n_rows, below_starts, below_symbols, below_of_symbol, symbol_index, symbol_start, first,
-    symbol_first, return_first, suffix_parent, suffix_byte, class_of_suffix, space, net, displacement,
-    outcomes,
-    sets, items, memo, memo_value, chosen, buffer,
+def read_more(
+    q, done, n_rows, queries, query_starts, item_starts, rows, below_starts, below_symbols, below_of_symbol,
+    symbol_index, symbol_start, first, symbol_first, return_first, suffix_parent, suffix_byte, space, net,
+    displacement, outcomes, sets, items, memo, memo_value, buffer,
 ):  # fmt: skip
-    """Append the rows of one item: what it does on every symbol that may lie below it.
+    """Go on with `read_items` from query `q` and item `done` until a table is full.
 
-    Returns (status, number of rows): 1: a table of items is full, 2: the space is, 3: the outcomes are.
+    Returns (status, queries done, items done, rows); status 1: a table of items is full, 2: the space is, 3: the
+    outcomes are. (A call for each item and symbol took three times as long.)
     """
-    number, below = items.pool[2 * item], items.pool[2 * item + 1]
-    suffixes = sets.pool[sets.starts[number] : sets.starts[number + 1]]
+    class_of_byte = space.class_of_byte
+    starts, pool, steps, facts = space.configs.starts, space.configs.pool, space.steps, space.facts
     n_classes = symbol_first.shape[1]
     leads = np.zeros(n_classes, np.uint8)
     lead = np.empty(n_classes, np.int64)
-    n_leads = 0
-    for i in range(suffixes.size):
-        c = class_of_suffix[suffixes[i]]
-        if not leads[c]:
-            leads[c] = 1
-            lead[n_leads] = c
-            n_leads += 1
-    for k in range(below_starts[below], below_starts[below + 1]):
-        can = False
+    pairs = np.empty(buffer.size // 2, np.int64)
+    key = np.empty(buffer.size + 2, np.int64)
+    while q < queries.shape[0]:
+        end = add_rows(
+            rows, n_rows, queries[q, 0], queries[q, 1], first, class_of_byte, suffix_byte, outcomes, sets,
+            items,
+            buffer,
+        )  # fmt: skip
+        if end < 0:
+            return 1, q, done, n_rows
+        n_rows = end
+        q += 1
+        query_starts[q] = n_rows
+        item_starts[0] = n_rows
+    while done < items.counts[0]:
+        if done + 2 > item_starts.size:
+            return 1, q, done, n_rows
+        number, below = items.pool[2 * done], items.pool[2 * done + 1]
+        suffixes = sets.pool[sets.starts[number] : sets.starts[number + 1]]
+        n_leads = 0
+        for i in range(suffixes.size):
+            c = class_of_byte[suffix_byte[suffixes[i]]]
+            if not leads[c]:
+                leads[c] = 1
+                lead[n_leads] = c
+                n_leads += 1
         for i in range(n_leads):
-            if symbol_first[k, lead[i]]:
-                can = True
-                break
-        if can:
-            chosen[0] = number
-            chosen[1] = symbol_index[k]
-            known = memo.counts[0]
-            at = intern(chosen, 2, memo)
-            if at < 0:
-                return 1, n_rows
-            if at == known:
-                memo_value[at] = -1
-            if memo_value[at] < 0:
-                memo_value[at] = read_symbol(
-                    suffixes, symbol_start[symbol_index[k]], return_first[symbol_index[k]], suffix_parent,
-                    suffix_byte, space,
-                    net, displacement, outcomes,
-                )  # fmt: skip
+            leads[lead[i]] = 0
+        at_row = n_rows
+        for k in range(below_starts[below], below_starts[below + 1]):
+            can = False
+            for i in range(n_leads):
+                if symbol_first[k, lead[i]]:
+                    can = True
+                    break
+            if can:
+                index = symbol_index[k]
+                key[0] = number
+                key[1] = index
+                known = memo.counts[0]
+                at = intern(key, 2, memo)
+                if at < 0:
+                    return 1, q, done, n_rows
+                if at == known:
+                    memo_value[at] = -1
                 if memo_value[at] < 0:
-                    return 1 - memo_value[at], n_rows
-            added = add_rows(
-                rows, n_rows, memo_value[at], below_of_symbol[k], first, class_of_suffix, outcomes, sets,
-                items,
-                chosen, buffer,
-            )  # fmt: skip
-            if added < 0:
-                return 1, n_rows
-            n_rows = added
-        if n_rows + 2 > rows.shape[0]:
-            return 1, n_rows
-        rows[n_rows, 0] = -1  # the end of a symbol: a label that no outcome has
-        rows[n_rows, 1] = -1
-        n_rows += 1
-    return 0, n_rows
+                    value = read_symbol(
+                        suffixes, symbol_start[index], return_first[index], suffix_parent, suffix_byte,
+                        class_of_byte, starts, pool, steps, facts, space, net, displacement, outcomes, pairs,
+                        key,
+                    )  # fmt: skip
+                    if value < 0:
+                        return (1 if value == -3 else 1 - value), q, done, n_rows
+                    memo_value[at] = value
+                at_row = add_rows(
+                    rows, at_row, memo_value[at], below_of_symbol[k], first, class_of_byte, suffix_byte,
+                    outcomes,
+                    sets, items, buffer,
+                )  # fmt: skip
+                if at_row < 0:
+                    return 1, q, done, n_rows
+            if at_row + 2 > rows.shape[0]:
+                return 1, q, done, n_rows
+            rows[at_row, 0] = -1  # the end of a symbol: a label that no outcome has
+            rows[at_row, 1] = -1
+            at_row += 1
+        n_rows = at_row
+        done += 1
+        item_starts[done] = n_rows
+    return 0, q, done, n_rows
 
 
 @kernel
@@ -1554,15 +1577,9 @@ def read_items(
     items = new_interned(item_capacity, 2)
     memo = new_interned(2 * item_capacity, 2)
     memo_value = np.empty(2 * item_capacity + 2, np.int64)
-    class_of_suffix = np.empty(suffix_byte.size, np.uint8)
-    for i in range(suffix_byte.size):
-        class_of_suffix[i] = space.class_of_byte[suffix_byte[i]]
-    n_queries = queries.shape[0]
     rows = np.empty((8192, 2), np.int64)
-    n_rows = 0
-    chosen = np.empty(64, np.int64)
-    buffer = np.empty(64, np.int64)
-    query_starts = np.zeros(n_queries + 1, np.int64)
+    buffer = np.empty(256, np.int64)
+    query_starts = np.zeros(queries.shape[0] + 1, np.int64)
     item_starts = np.zeros(item_capacity + 2, np.int64)
     symbol_start = start_configs(symbols, space, net)
     while symbol_start.size and symbol_start.min() < 0:
@@ -1570,33 +1587,15 @@ def read_items(
         if status:
             return 1, rows, query_starts, item_starts, symbol_start
         symbol_start = start_configs(symbols, space, net)
-    q, done = 0, 0
-    while q < n_queries or done < items.counts[0]:
-        status = 0
-        if q < n_queries:
-            end = add_rows(
-                rows, n_rows, queries[q, 0], queries[q, 1], first, class_of_suffix, outcomes, sets, items,
-                chosen,
-                buffer,
-            )  # fmt: skip
-            if end < 0:
-                status = 1
-            else:
-                n_rows = end
-                q += 1
-                query_starts[q] = n_rows
-                item_starts[0] = n_rows
-        else:
-            # every item read on every symbol that may lie below it
-            status, end = read_item(
-                done, rows, n_rows, below_starts, below_symbols, below_of_symbol, symbol_index, symbol_start,
-                first, symbol_first, return_first, suffix_parent, suffix_byte, class_of_suffix, space, net,
-                displacement, outcomes, sets, items, memo, memo_value, chosen, buffer,
-            )  # fmt: skip
-            if status == 0:
-                n_rows = end
-                done += 1
-                item_starts[done] = n_rows
+    q, done, n_rows = 0, 0, 0
+    while True:
+        status, q, done, n_rows = read_more(
+            q, done, n_rows, queries, query_starts, item_starts, rows, below_starts, below_symbols,
+            below_of_symbol, symbol_index, symbol_start, first, symbol_first, return_first, suffix_parent,
+            suffix_byte, space, net, displacement, outcomes, sets, items, memo, memo_value, buffer,
+        )  # fmt: skip
+        if status == 0:
+            break
         if status == 1:
             # whichever table is full: all get more room
             if items.counts[0] > limits.items or rows.shape[0] > 64 * limits.items:
@@ -1613,7 +1612,6 @@ def read_items(
                 memo = grown_interned(memo, 4 * room, 2)
                 memo_value = grown(memo_value, 4 * room + 2)
             rows = grown_rows(rows, 2 * rows.shape[0])
-            chosen = np.empty(2 * chosen.size, np.int64)
             buffer = np.empty(2 * buffer.size, np.int64)
         elif status == 2:
             status, space = with_more_room(space, limits)
