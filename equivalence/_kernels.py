@@ -170,7 +170,7 @@ def build_suffixes(data, offsets):
 # relative counter had c units left. A pop through port c needs c units to fit the counter's bounds.
 REJECT = 0  # the configuration of no stack at all: the last byte was not read
 MOST_PORTS = 8192  # a port is 0 or a count of units read by one token, which has at most 4,096 bytes
-STAMP, FRAMES, LINKS = 0, 1, 2
+STAMP, FRAMES, LINKS, STOP = 0, 1, 2, 3
 # columns of `Space.facts` after the four words of loops
 CHARACTER_LOOP, CHARACTERS_KNOWN, LABEL, POPS = 4, 5, 6, 7
 
@@ -184,7 +184,7 @@ class Space(NamedTuple):
     configs, steps int32[n, B]: the interned configurations and what follows them; -1 = not known yet.
     facts int64[n, 8]: of each configuration, the ASCII bytes on which it is known to stay itself, as four
         words of 32 bits; whether all multi-byte characters do so, and whether that is known; label, pops.
-    state: stamp, number of frames, number of links.
+    state: stamp, number of frames, number of links, and 1 once another thread wants the work to stop.
     links int64[n, 2]: (tail, next link), head, stamp_of, listed, next_head, next_stamp, next_listed int64[S],
         returning, ports, key, reads: scratch of `step_config`, which allocates nothing.
     class_of_byte, example, class_words: bytes that no state tells apart, one byte of each class, and its
@@ -357,7 +357,7 @@ def new_space(net, class_of_byte, example, first, alike, rank, frame_capacity, c
     steps[0, :] = 0
     facts[0, :] = 0
     facts[0, LABEL] = -1
-    state = np.zeros(3, np.int64)
+    state = np.zeros(4, np.int64)
     state[FRAMES] = 1
     class_words = np.zeros((example.size, 4), np.int64)
     for b in range(128):
@@ -634,6 +634,8 @@ def step_config(config, c, space, net):
     links, state, frames, frame_table = space.links, space.state, space.frames, space.frame_table
     tail_labels = space.tail_labels
     byte = space.example[c]
+    if state[STOP]:
+        return -1
     state[STAMP] += 1
     state[LINKS] = 0
     begin, end = starts[config], starts[config + 1]
@@ -815,6 +817,8 @@ def walk(
             event_starts[block] = n_events
             if block == blocks.size:
                 return 0, block
+            if space.state[STOP]:
+                return 1, block
             open_range = n_ranges
             start = blocks[block]
             i = block_nodes[block]
@@ -1000,7 +1004,7 @@ def first_of_blocks(users, firsts, n_blocks):
 def with_more_room(space, limits):
     """(status, space): larger tables after one was full; status 1: they are as large as they may be."""
     frames, configs = space.frames.shape[0], space.steps.shape[0] - 2
-    if frames >= limits.nodes and configs >= limits.configurations:
+    if space.state[STOP] or (frames >= limits.nodes and configs >= limits.configurations):
         return 1, space
     return 0, grown_space(space, min(4 * frames, limits.nodes), min(4 * configs, limits.configurations))
 
@@ -1416,7 +1420,7 @@ def read_symbol(
 def add_rows(
     rows, n_rows, outcome, below, first, class_of_byte, suffix_byte, outcomes, sets, items, buffer,
 ):  # fmt: skip
-    """Append an outcome's rows (tag, value) in terms of items; returns their number, -1 where a table is full.
+    """Append an outcome's rows (tag, value) in terms of items; returns their number, -1 if a table is full.
 
     tag -1: label; tag >= 0: port, value is the item of those suffixes that can go on, and there is no row if
     none can; tag <= -2: a final configuration.
@@ -1469,8 +1473,8 @@ def read_more(
 ):  # fmt: skip
     """Go on with `read_items` from query `q` and item `done` until a table is full.
 
-    Returns (status, queries done, items done, rows); status 1: a table of items is full, 2: the space is, 3: the
-    outcomes are. (A call for each item and symbol took three times as long.)
+    Returns (status, queries done, items done, rows); status 1: a table of items is full, 2: the space is,
+    3: the outcomes are. (A call for each item and symbol took three times as long.)
     """
     class_of_byte = space.class_of_byte
     starts, pool, steps, facts = space.configs.starts, space.configs.pool, space.steps, space.facts
@@ -1494,6 +1498,8 @@ def read_more(
     while done < items.counts[0]:
         if done + 2 > item_starts.size:
             return 1, q, done, n_rows
+        if space.state[STOP]:
+            return 2, q, done, n_rows
         number, below = items.pool[2 * done], items.pool[2 * done + 1]
         suffixes = sets.pool[sets.starts[number] : sets.starts[number + 1]]
         n_leads = 0

@@ -13,6 +13,8 @@ systems (Bouajjani, Esparza, Maler 1997); coloring is Moore's partition refineme
 
 from __future__ import annotations
 
+import operator
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,12 +74,25 @@ class Exploration(NamedTuple):
 
 
 def explore(
-    network: Network, trie: Trie, *, displacement: bool = False, capacity: Capacity = Capacity()
+    network: Network,
+    trie: Trie,
+    *,
+    displacement: bool = False,
+    capacity: Capacity = Capacity(),
+    seconds: float | None = None,
 ) -> Exploration:
     """Explore all contexts of a network over all tokens of a trie.
 
+    Args:
+        network: the grammar network.
+        trie: the vocabulary's trie.
+        displacement: distinguish also what tokens leave behind.
+        capacity: bounds on what is met.
+        seconds: bound on the time. The kernels run without the interpreter's lock; a timer's thread asks them
+            to stop, and they look at each configuration, block and item.
+
     Raises:
-        BudgetExceeded: more configurations, outcomes or items than `capacity` allows.
+        BudgetExceeded: more configurations, outcomes or items than `capacity` allows, or more time.
     """
     net = network.automaton
     class_of_byte, example = _kernels.byte_classes(net)
@@ -89,6 +104,28 @@ def explore(
         net, class_of_byte, example, state_first, alike, rank, min(16384, capacity.nodes),
         min(4096, capacity.configurations),
     )  # fmt: skip
+    timer = None
+    if seconds is not None:
+        timer = threading.Timer(max(seconds, 0.0), operator.setitem, (space.state, _kernels.STOP, 1))
+        timer.daemon = True
+        timer.start()
+    try:
+        return _explore(network, trie, follow, space, displacement, capacity, seconds)
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+def _explore(
+    network: Network,
+    trie: Trie,
+    follow: _Follow,
+    space: Any,
+    displacement: bool,
+    capacity: Capacity,
+    seconds: float | None,
+) -> Exploration:
+    net = network.automaton
     outcomes = _kernels.first_outcomes(min(4096, capacity.outcomes))
     (
         status, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts, events,
@@ -96,9 +133,11 @@ def explore(
         network.contexts, follow.contexts, _flat(trie), space, net, displacement, outcomes, capacity
     )  # fmt: skip
     if status:
-        raise _too_large(capacity)
+        raise _too_large(capacity, space, seconds)
     if outcomes.counts[0] > MANY_OUTCOMES:
-        space, outcomes, twin = _suffix_twins(network, trie, follow, space, outcomes, displacement, capacity)
+        space, outcomes, twin = _suffix_twins(
+            network, trie, follow, space, outcomes, displacement, capacity, seconds
+        )
         outcomes = _kernels.rewrite_outcomes(outcomes, twin, event_starts, events)
     block_users, sorted_users = _kernels.rows_by_block(users, len(event_starts) - 1)
     queries, table = _kernels.find_queries(
@@ -111,7 +150,7 @@ def explore(
         trie.suffix_byte, space, net, displacement, outcomes, capacity,
     )  # fmt: skip
     if status:
-        raise _too_large(capacity)
+        raise _too_large(capacity, space, seconds)
     colors, _ = _kernels.color_queries(
         rows, queries, query_starts, item_starts, below_of_item, network.below_bottom, displacement
     )
@@ -121,7 +160,12 @@ def explore(
     )  # fmt: skip
 
 
-def _too_large(capacity: Capacity) -> BudgetExceeded:
+def _too_large(capacity: Capacity, space: Any, seconds: float | None) -> BudgetExceeded:
+    if space.state[_kernels.STOP]:
+        return BudgetExceeded(
+            f"the exploration takes more than {seconds} seconds; raise the budget, simplify the grammar, or "
+            "use strategy='engine'"
+        )
     return BudgetExceeded(
         f"the exploration needs more than {capacity.configurations} configurations, "
         f"{capacity.nodes} nodes, {capacity.outcomes} outcomes or {capacity.items} items; raise the budget's "
@@ -142,6 +186,7 @@ def _suffix_twins(
     outcomes: Any,
     displacement: bool,
     capacity: Capacity,
+    seconds: float | None,
 ) -> tuple[Any, Any, NDArray[np.int32]]:
     """For each suffix that is left to be read, one suffix that reads alike on every symbol.
 
@@ -175,7 +220,7 @@ def _suffix_twins(
             events,
         ) = _kernels.walk_all(rows, follow.returns, flat, space, net, displacement, outcomes, capacity)
         if status:
-            raise _too_large(capacity)
+            raise _too_large(capacity, space, seconds)
         range_sets, words = _kernels.partition_blocks(
             trie.suffix_byte[suffixes], block_starts, range_starts, ranges
         )

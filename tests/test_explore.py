@@ -1,0 +1,158 @@
+"""The exploration's tables: they grow without changing what is found, and stop when they are asked to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+
+from equivalence import BudgetExceeded, Vocabulary, _kernels
+from equivalence.explore import Capacity, _flat, _follow, explore
+from equivalence.network import Network, build_network
+
+GRAMMARS = {
+    "nested": 'root ::= "(" root ")" | "[" root "]" | item\nitem ::= [a-z]+ | item "," item',
+    "counted": 'root ::= "x"{2,9} [a-c]{3,70} (root | "é"*)',
+    "left": 'root ::= root "+" part | part\npart ::= part "*" [0-9]+ | "(" root ")" | [0-9]+',
+    "text": r'root ::= "\"" ([^"\\] | "\\" ["\\n])* "\"" (" " root)?',
+}
+PIECES = [
+    "a",
+    "b",
+    "x",
+    "xx",
+    "(",
+    "((",
+    "([",
+    "((((",
+    ")",
+    "))",
+    "a)",
+    ",",
+    "a,b",
+    "+",
+    "1+",
+    "1+(2",
+    "é",
+    "éa",
+]
+PIECES += ['"', 'a"', '" "', "\\\\", "\\n", "word", "xxxxx", "12", "*3", " ", '"word"']
+TOKENS = [piece.encode() for piece in PIECES] + [b"\xc3", b"\xa9a", b"\xa9", b"a\xc3"]
+
+pytestmark = pytest.mark.kernels
+
+
+def prepared(name: str) -> tuple[Network, Any, Any]:
+    vocabulary = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=[len(TOKENS)])
+    grammar = xgrammar.Grammar.from_ebnf(GRAMMARS[name])
+    network = build_network(grammar, token_bytes=vocabulary.trie.longest)
+    return network, vocabulary.trie, network.automaton
+
+
+def walked(network: Network, trie: Any, frames: int, configurations: int, outcomes: int) -> tuple[Any, ...]:
+    net = network.automaton
+    class_of_byte, example = _kernels.byte_classes(net)
+    rank = _kernels.call_ranks(net)
+    first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank)
+    space = _kernels.new_space(net, class_of_byte, example, first, alike, rank, frames, configurations)
+    status, space, known, *found = _kernels.walk_all(
+        network.contexts, _follow(network, first).contexts, _flat(trie), space, net, False,
+        _kernels.first_outcomes(outcomes), Capacity(),
+    )  # fmt: skip
+    assert status == 0
+    block_starts, user_starts, users, range_starts, ranges, event_starts, events = found
+    lists = [known.pool[known.starts[i] : known.starts[i + 1]].tolist() for i in range(int(known.counts[0]))]
+    spelled = [(int(group), lists[outcome]) for group, outcome in events[: event_starts[-1]]]
+    return (
+        block_starts.tolist(), user_starts.tolist(), users.tolist(), range_starts.tolist(),
+        ranges[: range_starts[-1]].tolist(), event_starts.tolist(), spelled, space,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_tables_grow(name: str) -> None:
+    network, trie, _ = prepared(name)
+    *roomy, space = walked(network, trie, 4096, 4096, 4096)
+    *tight, grown = walked(network, trie, 2, 2, 2)
+    assert tight == roomy
+    assert grown.steps.shape[0] > 4
+    assert grown.configs.counts[0] >= space.configs.counts[0]
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_known_loops_are_loops(name: str) -> None:
+    """What a configuration is noted to loop on leads it to itself."""
+    network, trie, net = prepared(name)
+    *_, space = walked(network, trie, 4096, 4096, 4096)
+    n_loops = 0
+    for config in range(1, int(space.configs.counts[0])):
+        for byte in range(128):
+            if (int(space.facts[config, byte >> 5]) >> (byte & 31)) & 1:
+                n_loops += 1
+                assert space.steps[config, space.class_of_byte[byte]] == config
+        if space.facts[config, _kernels.CHARACTER_LOOP]:
+            for text in ("é", "\u0800", "中", "\U00010000", "\U00040000", "\U0010ffff"):
+                at = config
+                for byte in text.encode():
+                    step = int(space.steps[at, space.class_of_byte[byte]])
+                    at = (
+                        step if step >= 0 else _kernels.step_config(at, space.class_of_byte[byte], space, net)
+                    )
+                    assert space.facts[at, _kernels.LABEL] == 0
+                assert at == config
+    assert n_loops or name == "left"
+
+
+def test_byte_classes_and_first() -> None:
+    _, _, net = prepared("text")
+    class_of_byte, example = _kernels.byte_classes(net)
+    rank = _kernels.call_ranks(net)
+    first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank)
+    assert class_of_byte[example].tolist() == list(range(len(example)))
+    final, edge_starts, edges, call_starts, calls, counted, _ = net
+
+    def reads(state: int, byte: int) -> frozenset[tuple[int, ...]]:
+        """Targets of a byte, each with the return states of the calls that lead to its edge."""
+        found: set[tuple[int, ...]] = {
+            (int(edges[k, 2]),)
+            for k in range(edge_starts[state], edge_starts[state + 1])
+            if edges[k, 0] <= byte <= edges[k, 1]
+        }
+        for k in range(call_starts[state], call_starts[state + 1]):
+            callee = int(calls[k, 0])
+            start = callee if callee >= 0 else int(counted[-1 - callee, 0])
+            assert rank[start] < rank[state]
+            found |= {(*path, int(calls[k, 1])) for path in reads(start, byte)}
+        return frozenset(found)
+
+    for state in range(len(final)):
+        for byte in range(256):
+            number = class_of_byte[byte]
+            assert reads(state, byte) == reads(state, int(example[number]))
+            assert bool(reads(state, byte)) == bool(first[state, number])
+            if number and alike[state, number]:
+                assert reads(state, byte) == reads(state, int(example[number - 1]))
+
+
+def explore_often(network: Network, trie: Any) -> None:
+    """A timer of no time may still be late for so small a grammar, but not 200 times."""
+    for _ in range(200):
+        explore(network, trie, seconds=0.0)
+
+
+def test_time_is_bounded() -> None:
+    network, trie, _ = prepared("nested")
+    with pytest.raises(BudgetExceeded, match=r"more than 0\.0 seconds"):
+        explore_often(network, trie)
+    assert explore(network, trie, seconds=60.0).n_configurations > 1
+
+
+def test_capacity_is_a_bound() -> None:
+    network, trie, _ = prepared("nested")
+    with pytest.raises(BudgetExceeded, match="more than 3 configurations"):
+        explore(network, trie, capacity=Capacity(configurations=3))
+    found = explore(network, trie)
+    enough = Capacity(configurations=found.n_configurations + 8)
+    assert np.array_equal(explore(network, trie, capacity=enough).colors, found.colors)
