@@ -3,50 +3,31 @@
 What: `compute_classes` gives every token id a class such that equivalent tokens have equal bits in every
 mask of the grammar (relation "acceptance"), or also leave the same stacks behind ("displacement").
 When: once per grammar and vocabulary; a few milliseconds to a few tenths of a second.
-Limits: byte-level grammars (`UnsupportedGrammar` otherwise); bounded by `Capacity` (`BudgetExceeded`).
+Limits: explored where bytes and stacks decide, else (ids, counts, laziness) classes of byte strings, which
+are many more; bounded by `Capacity` (`BudgetExceeded`, or classes of byte strings where asked for).
 """
 
 from __future__ import annotations
 
+import json
 import time
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equivalence import _kernels
-from equivalence.errors import HybridError
+from equivalence.byte_classes import byte_string_classes
+from equivalence.byte_strings import find_features
+from equivalence.errors import BudgetExceeded, HybridError
 from equivalence.explore import Capacity, explore
 from equivalence.network import build_network
+from equivalence.network.build import check_version
 from equivalence.partition import partition
+from equivalence.token_classes import TokenClasses
 from equivalence.vocabulary import Vocabulary
 
 Relation = Literal["acceptance", "displacement"]
-
-
-class TokenClasses(NamedTuple):
-    """Classes of a vocabulary under one grammar.
-
-    Attributes:
-        class_of_token: int32[V], class of each id; -1 = never allowed as text (special ids included).
-        n_classes: number of classes, -1 not counted.
-        representatives: int32[n_classes], for each class the id of its shortest token (lowest id among
-            those). Stop ids that are also text are alone in their class. Classes are numbered by first id.
-        relation: "acceptance" or "displacement".
-        seconds: wall time by phase: "network", "explore", "partition".
-        sizes: what was met on the way: states, contexts, configurations, items.
-    """
-
-    class_of_token: NDArray[np.int32]
-    n_classes: int
-    representatives: NDArray[np.int32]
-    relation: str
-    seconds: dict[str, float]
-    sizes: dict[str, int]
-
-    def members(self, class_id: int) -> NDArray[np.int32]:
-        """The ids of one class, ascending; ``-1`` gives the ids that are never allowed."""
-        return np.flatnonzero(self.class_of_token == class_id).astype(np.int32)
+OnBudget = Literal["raise", "coarse"]
 
 
 def compute_classes(
@@ -56,6 +37,7 @@ def compute_classes(
     *,
     capacity: Capacity = Capacity(),
     max_states: int = 200_000,
+    on_budget: OnBudget = "raise",
 ) -> TokenClasses:
     """The token classes of a grammar over a vocabulary.
 
@@ -67,14 +49,38 @@ def compute_classes(
             advanced with the representative (CFGzip's relation); more classes, slower.
         capacity: bounds of the exploration.
         max_states: bound on the states of the grammar network.
+        on_budget: where a bound is met, "raise" an error, or answer with "coarse" classes (those of byte
+            strings: sound for both relations, but many more).
+
+    Returns:
+        Classes of the relation asked for; those of byte strings always have relation "displacement".
 
     Raises:
         UnsupportedGrammar: a construct that classes cannot be kept exact for, by name.
         BudgetExceeded: a bound was met.
-        HybridError: an unknown relation.
+        HybridError: an unknown relation, or an unknown answer to a bound.
     """
     if relation not in get_args(Relation):
         raise HybridError(f"relation is {relation!r}, allowed are {', '.join(get_args(Relation))}")
+    if on_budget not in get_args(OnBudget):
+        raise HybridError(f"on_budget is {on_budget!r}, allowed are {', '.join(get_args(OnBudget))}")
+    serialized = grammar if isinstance(grammar, dict) else json.loads(grammar.serialize_json())
+    check_version(serialized)
+    features = find_features(serialized)
+    if features.beyond_stacks:
+        return byte_string_classes(serialized, vocabulary, features=features)
+    try:
+        return _explored(serialized, vocabulary, relation, capacity, max_states)
+    except BudgetExceeded:
+        if on_budget == "raise":
+            raise
+    return byte_string_classes(serialized, vocabulary, features=features)
+
+
+def _explored(
+    grammar: dict[str, Any], vocabulary: Vocabulary, relation: Relation, capacity: Capacity, max_states: int
+) -> TokenClasses:
+    """Classes by exploring the grammar's network."""
     displacement = relation == "displacement"
     trie = vocabulary.trie
     began = time.perf_counter()

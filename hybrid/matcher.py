@@ -2,7 +2,8 @@
 
 What: on "representatives" a mask is decided per class by XGrammar and expanded by the gather; a token is
 accepted by feeding XGrammar its own bytes, because classes are equal for masks, not for what they leave
-behind (docs/theory.md). Stop tokens are this matcher's own set, outside of all classes.
+behind (docs/theory.md). Where ids or the number of tokens count, XGrammar is fed representatives instead, of
+classes that leave the same behind. Stop tokens are this matcher's own set, outside of all classes.
 When: one per sequence; not for concurrent use, while different matchers may run in different threads.
 Limits: bitmasks are int32, on the CPU, one row of ceil(V / 32) words.
 """
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from equivalence import BitmaskError, HybridError, VocabularyError
 from hybrid.compiled import CompiledGrammar
+from hybrid.token_level import missing_bytes
 
 
 class GrammarMatcher:
@@ -66,7 +68,21 @@ class GrammarMatcher:
         self._compiled = compiled_grammar
         self._inner = xgrammar.GrammarMatcher(compiled_grammar.engine, **options)
         self._stops: tuple[int, ...] = vocabulary.stop_token_ids if stops is None else stops
+        self._check_stops()
         self._prepare()
+
+    def _check_stops(self) -> None:
+        """Refuse other stop ids than the vocabulary's where they might decide about a budget of tokens."""
+        features = self._compiled.features
+        if features is None or not features.max_tokens or self._stops == self._compiled.vocabulary.stop_token_ids:
+            return
+        vocabulary = self._compiled.vocabulary
+        firsts = {token[0] for token_id in self._stops if len(token := vocabulary.tokens[token_id]) == 1}
+        if missing_bytes(vocabulary, firsts, (*features.named, *self._stops)):
+            raise VocabularyError(
+                f"override_stop_tokens is {list(self._stops)}, which leaves no other token for the same byte; "
+                "with max_tokens allowed are ids that leave one, or strategy='engine'"
+            )
 
     def _prepare(self) -> None:
         """What follows from the compiled grammar and the stop set alone."""
@@ -83,6 +99,9 @@ class GrammarMatcher:
             return
         self._stop_class = self._compiled.engine_stop
         self._class_of_token = classes.class_of_token
+        features = self._compiled.features
+        self._by_class = features is not None and features.cut_matters
+        self._named: frozenset[int] = frozenset(() if features is None else features.named)
         # the stop token is the last bit of the class mask
         self._class_mask = torch.empty((1, (self._stop_class + 32) // 32), dtype=torch.int32)
         self._class_words = self._class_mask.numpy()[0].view(np.uint32)
@@ -185,8 +204,11 @@ class GrammarMatcher:
             return bool(self._inner.accept_token(token_id, debug_print=debug_print))
         if stops:
             return bool(self._inner.accept_token(self._stop_class, debug_print=debug_print))
-        if self._class_of_token[token_id] < 0:
+        number = int(self._class_of_token[token_id])
+        if number < 0:
             return False
+        if self._by_class or token_id in self._named:
+            return bool(self._inner.accept_token(number, debug_print=debug_print))
         return bool(self._inner.accept_string(self._tokens[token_id], debug_print=debug_print))
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:

@@ -84,11 +84,7 @@ def build_network(grammar: Any, *, token_bytes: int, max_states: int = 200_000) 
         GrammarError: a serialisation of another version.
     """
     serialized = grammar if isinstance(grammar, dict) else json.loads(grammar.serialize_json())
-    if serialized.get("__VERSION__") != SERIALIZATION_VERSION:
-        raise GrammarError(
-            f"XGrammar serialises grammars in version {serialized.get('__VERSION__')!r}, read here is "
-            f"{SERIALIZATION_VERSION!r}; install xgrammar 0.2.8, or use strategy='engine'"
-        )
+    check_version(serialized)
     rules = serialized["rules"]
     data = np.array(serialized["grammar_expr_data"], np.int64)
     starts = np.array(serialized["grammar_expr_indptr"], np.int64)
@@ -131,6 +127,15 @@ def build_network(grammar: Any, *, token_bytes: int, max_states: int = 200_000) 
     if status:
         raise _too_large(max_states)
     return _merge(automata, counted, nullable, root, n_rules, token_bytes)
+
+
+def check_version(serialized: dict[str, Any]) -> None:
+    """Refuse a serialised grammar of a layout that is not read here, by a `GrammarError`."""
+    if serialized.get("__VERSION__") != SERIALIZATION_VERSION:
+        raise GrammarError(
+            f"XGrammar serialises grammars in version {serialized.get('__VERSION__')!r}, read here is "
+            f"{SERIALIZATION_VERSION!r}; install xgrammar 0.2.8, or use strategy='engine'"
+        )
 
 
 def _add_foreign(
