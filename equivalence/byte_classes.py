@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from equivalence.byte_strings import Features, _kernels, find_features
 from equivalence.byte_strings.automata import Automata, read_automata
+from equivalence.errors import UnsupportedGrammar
 from equivalence.token_classes import TokenClasses
 from equivalence.trie import Trie
 from equivalence.vocabulary import Vocabulary
@@ -37,6 +38,9 @@ def byte_string_classes(
         vocabulary: token bytes; its trie is built on first use.
         features: those of the grammar, if they are known already.
         max_sets: bound on the sets of states; where it is met, bytes are parted by all states at once.
+
+    Raises:
+        UnsupportedGrammar: budgets of tokens that cannot be kept exact, by name.
     """
     serialized = grammar if isinstance(grammar, dict) else json.loads(grammar.serialize_json())
     if features is None:
@@ -50,6 +54,7 @@ def byte_string_classes(
     else:
         keys, n_keys, n_sets = _string_keys(automata, trie, max_sets)
         method = "byte strings"
+    trial = _needs_trial(features, automata, keys, vocabulary, trie)
     keys_of_tokens, n_keys = _token_keys(keys, n_keys, features, vocabulary, trie)
     class_of_token, representatives = _kernels.number_keys(keys_of_tokens, n_keys, vocabulary.token_lengths)
     done = time.perf_counter()
@@ -61,6 +66,7 @@ def byte_string_classes(
         {"automata": read - began, "strings": done - read},
         {"states": 0 if automata is None else len(automata.starts) - 1, "sets": n_sets},
         method,
+        trial,
     )
 
 
@@ -74,6 +80,31 @@ def _string_keys(automata: Automata, trie: Trie, max_sets: int) -> tuple[NDArray
     if status:
         _, keys, n_keys, n_sets = _kernels.walk(*arguments, False, 1)
     return keys, int(n_keys), int(n_sets)
+
+
+def _needs_trial(
+    features: Features, automata: Automata | None, keys: NDArray[np.int64], vocabulary: Vocabulary, trie: Trie
+) -> bool:
+    """Whether XGrammar's masks may contradict its `accept_token` (docs/limits.md lists the causes).
+
+    Raises:
+        UnsupportedGrammar: they may, beside a budget of tokens, which XGrammar enforces by its masks.
+    """
+    both_ways = [  # read as an id and as text at once, in several bytes
+        token_id
+        for token_id in features.named
+        if 0 <= token_id < vocabulary.size
+        and len(vocabulary.tokens[token_id]) > 1
+        and keys[trie.group_of_token[token_id]] >= 0
+    ]
+    lazy = features.lazy and (automata is None or automata.ambiguous_lazy)
+    trial = features.exclusions or bool(features.edges and both_ways) or lazy
+    if features.max_tokens and (trial or automata is None):
+        raise UnsupportedGrammar(
+            "the grammar has max_tokens beside excluded tokens, named tokens that are also read as text, ambiguous "
+            "lazy rules or automata out of bounds; XGrammar enforces budgets by masks that may be wrong there"
+        )
+    return trial
 
 
 def _token_keys(

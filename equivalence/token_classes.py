@@ -27,6 +27,8 @@ class TokenClasses(NamedTuple):
         sizes: what was met on the way: states, contexts, configurations, items, or states, sets.
         method: how the classes were found: "explored", "byte strings", or "distinct strings" (one class
             per byte string, where nothing better was within bounds).
+        trial: whether XGrammar's masks over such a grammar may contradict its `accept_token`, so that each
+            representative has to be tried.
     """
 
     class_of_token: NDArray[np.int32]
@@ -36,6 +38,7 @@ class TokenClasses(NamedTuple):
     seconds: dict[str, float]
     sizes: dict[str, int]
     method: str = "explored"
+    trial: bool = False
 
     def members(self, class_id: int) -> NDArray[np.int32]:
         """The ids of one class, ascending; ``-1`` gives the ids that are never allowed."""

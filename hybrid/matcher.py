@@ -101,9 +101,14 @@ class GrammarMatcher:
         self._class_of_token = classes.class_of_token
         features = self._compiled.features
         self._by_class = features is not None and features.cut_matters
-        self._named: frozenset[int] = frozenset(() if features is None else features.named)
-        # the stop token is the last bit of the class mask
-        self._class_mask = torch.empty((1, (self._stop_class + 32) // 32), dtype=torch.int32)
+        self._named: frozenset[int] = frozenset(
+            features.named if features is not None and features.beyond_stacks else ()
+        )
+        self._trial, self._n_classes = classes.trial, classes.n_classes
+        self._trial_on_forks = features is not None and features.max_chars
+        # behind the classes: missing prefixes, the stop token, and an id that stands for what is never taken
+        inner_size = self._compiled.engine.tokenizer_info.vocab_size
+        self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
         self._class_words = self._class_mask.numpy()[0].view(np.uint32)
         self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
         # a bit that is 0 in every mask means that masks always need applying
@@ -156,6 +161,8 @@ class GrammarMatcher:
             return bool(needed)
         needed = self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print)
         words = self._class_words
+        if self._trial:
+            self._try_classes()
         self._gather.expand(words, row)
         can_stop = int(words[self._stop_class >> 5]) >> (self._stop_class & 31) & 1
         for word, bit in self._stop_words:
@@ -163,7 +170,32 @@ class GrammarMatcher:
                 row[word] |= bit
             else:
                 row[word] &= ~bit
+        if self._trial:
+            return self._forbids(row)
         return bool(needed) or self._always_applied
+
+    def _forbids(self, row: NDArray[np.uint32]) -> bool:
+        """Whether a bit of a whole row is 0."""
+        rest = self._size & 31
+        whole = row[: self._size >> 5]
+        return bool((whole != 0xFFFFFFFF).any()) or bool(rest and ~int(row[-1]) & ((1 << rest) - 1))
+
+    def _try_classes(self) -> None:
+        """Decide each class by XGrammar's `accept_token` itself, where its masks may be wrong."""
+        inner, words = self._inner, self._class_words
+        for number in range(self._n_classes):
+            bit = np.uint32(1 << (number & 31))
+            # taking a step back would not undo what a budget of characters did to the state before it
+            if self._trial_on_forks:
+                taken = inner.fork().accept_token(number)
+            else:
+                taken = inner.accept_token(number)
+                if taken:
+                    inner.rollback(1)
+            if taken:
+                words[number >> 5] |= bit
+            else:
+                words[number >> 5] &= ~bit
 
     def _row(self, bitmask: Any, index: Any) -> NDArray[np.uint32]:
         if isinstance(bitmask, torch.Tensor):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from equivalence.byte_strings import _kernels
 from equivalence.byte_strings.features import find_features, renumber_tokens
+from equivalence.errors import UnsupportedGrammar
 
 MAX_SERIALIZED_BYTES = 64_000_000
 """No answer above: writing and reading 64 MB takes about a quarter of a second."""
@@ -34,17 +35,23 @@ class Automata(NamedTuple):
         starts: int64[R + 1], rows of each state.
         rows: int64[E, 3], (first byte, last byte, entry): entry numbers the state after the byte.
         reach: uint64[entries, W], for each entry the reading states that may come next, one bit each.
+        ambiguous_lazy: a lazy rule of which several states may be alive at once, so that XGrammar's masks
+            may contradict its `accept_token`.
     """
 
     starts: NDArray[np.int64]
     rows: NDArray[np.int64]
     reach: NDArray[np.uint64]
+    ambiguous_lazy: bool
 
 
 def read_automata(serialized: dict[str, Any]) -> Automata | None:
     """The automata that XGrammar makes of a serialised grammar; None where they are out of bounds.
 
     Silent steps are over-approximated without a stack: a rule's end leads to what follows *any* call of it.
+
+    Raises:
+        UnsupportedGrammar: a budget of tokens whose meaning depends on masks that contradict `accept_token`.
     """
     found = _compile(serialized)
     if found is None:
@@ -59,6 +66,7 @@ def read_automata(serialized: dict[str, Any]) -> Automata | None:
         return None
     source = np.repeat(np.arange(n_states), np.diff(pointers))
     auxiliary = complete["edge_aux_data"]
+    _refuse_budgets_over_calls(grammar, rows, pointers)
     n_rules = len(grammar["rules"])
     start_of = np.full(n_rules, -1, np.int64)
     silent: list[tuple[int, int]] = []
@@ -94,7 +102,7 @@ def read_automata(serialized: dict[str, Any]) -> Automata | None:
     np.cumsum(np.bincount(number_of[source[reads]], minlength=len(reading)), out=starts[1:])
     steps = np.array(silent, np.int64).reshape(-1, 2)
     reach = _kernels.silent_reach(n_states + n_rules, steps, number_of, len(reading), entry_states)
-    return Automata(starts, byte_rows, reach)
+    return Automata(starts, byte_rows, reach, _ambiguous_lazy(grammar, rows, pointers))
 
 
 def _compile(serialized: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -117,6 +125,59 @@ def _compile(serialized: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     complete, end = json.JSONDecoder().raw_decode(text, begin)
     # every rule's entry repeats the whole automaton: drop the copies before parsing
     return json.loads(text.replace(text[begin:end], "0")), complete
+
+
+def _ambiguous_lazy(grammar: dict[str, Any], rows: NDArray[np.int64], pointers: NDArray[np.int64]) -> bool:
+    """Whether several states of a lazy rule may be alive at once: one that ends removes the others.
+
+    XGrammar's masks look at one state at a time and miss that. Several are alive where the rule's automaton is
+    not deterministic, and where different beginnings of the rule count as one: as the last part of the root
+    (or of a rule that ends it, and so on), whose beginnings XGrammar does not tell apart.
+    """
+    lazy = {number for number, rule in enumerate(grammar["rules"]) if rule[7]}
+    for number in lazy:
+        for state in _states_from(grammar["per_rule_fsms"][number][0][1], rows, pointers):
+            own = sorted(rows[pointers[state] : pointers[state + 1]].tolist())
+            pairs = zip(own, own[1:], strict=False)
+            if any(row[0] < 0 for row in own) or any(right[0] <= left[1] for left, right in pairs):
+                return True
+    ending = [grammar["root_rule_id"]]
+    for rule in ending if lazy else []:
+        if rule in lazy:
+            return True
+        _, start, ends = grammar["per_rule_fsms"][rule][0][:3]
+        for state in _states_from(start, rows, pointers):
+            for kind, callee, target in rows[pointers[state] : pointers[state + 1]].tolist():
+                last = target in ends and pointers[target] == pointers[target + 1]
+                if kind == _CALL and last and callee not in ending:
+                    ending.append(callee)
+    return False
+
+
+def _refuse_budgets_over_calls(
+    grammar: dict[str, Any], rows: NDArray[np.int64], pointers: NDArray[np.int64]
+) -> None:
+    """Rules with max_tokens that call rules which read something.
+
+    One text of a called rule may belong to several callers, some of whose budgets are exhausted.
+    `accept_token` drops these in the middle of a token, XGrammar's masks only before it.
+    """
+    for number, rule in enumerate(grammar["rules"]):
+        if rule[4] < 0:
+            continue
+        pending, seen = [number], {number}
+        for current in pending:
+            reachable = _states_from(grammar["per_rule_fsms"][current][0][1], rows, pointers)
+            for state in reachable:
+                for kind, callee, _ in rows[pointers[state] : pointers[state + 1]].tolist():
+                    if kind == _REPEAT or (current != number and kind not in (_EMPTY, _CALL)):
+                        raise UnsupportedGrammar(
+                            f"rule {rule[0]!r} is bounded by max_tokens and calls other rules, where XGrammar's "
+                            "masks may contradict its accept_token"
+                        )
+                    if kind == _CALL and callee not in seen:
+                        seen.add(callee)
+                        pending.append(callee)
 
 
 def _states_from(start: int, rows: NDArray[np.int64], pointers: NDArray[np.int64]) -> list[int]:
