@@ -29,7 +29,12 @@ MAX_SETS = 20_000
 
 
 def byte_string_classes(
-    grammar: Any, vocabulary: Vocabulary, *, features: Features | None = None, max_sets: int = MAX_SETS
+    grammar: Any,
+    vocabulary: Vocabulary,
+    *,
+    features: Features | None = None,
+    max_sets: int = MAX_SETS,
+    cause: str = "",
 ) -> TokenClasses:
     """Classes that refine displacement equivalence, whatever a grammar counts (docs/theory.md, section 10).
 
@@ -38,6 +43,7 @@ def byte_string_classes(
         vocabulary: token bytes; its trie is built on first use.
         features: those of the grammar, if they are known already.
         max_sets: bound on the sets of states; where it is met, bytes are parted by all states at once.
+        cause: why such classes are wanted, if not for the grammar's features.
 
     Raises:
         UnsupportedGrammar: budgets of tokens that cannot be kept exact, by name.
@@ -50,7 +56,12 @@ def byte_string_classes(
     automata = read_automata(serialized)
     read = time.perf_counter()
     if automata is None:
-        keys, n_keys, method, n_sets = np.arange(trie.n_groups, dtype=np.int64), trie.n_groups, "distinct strings", 0
+        keys, n_keys, method, n_sets = (
+            np.arange(trie.n_groups, dtype=np.int64),
+            trie.n_groups,
+            "distinct strings",
+            0,
+        )
     else:
         keys, n_keys, n_sets = _string_keys(automata, trie, max_sets)
         method = "byte strings"
@@ -67,6 +78,7 @@ def byte_string_classes(
         {"states": 0 if automata is None else len(automata.starts) - 1, "sets": n_sets},
         method,
         trial,
+        cause or f"the grammar has {features}",
     )
 
 
@@ -101,8 +113,9 @@ def _needs_trial(
     trial = features.exclusions or bool(features.edges and both_ways) or lazy
     if features.max_tokens and (trial or automata is None):
         raise UnsupportedGrammar(
-            "the grammar has max_tokens beside excluded tokens, named tokens that are also read as text, ambiguous "
-            "lazy rules or automata out of bounds; XGrammar enforces budgets by masks that may be wrong there"
+            "the grammar has max_tokens beside excluded tokens, named tokens that are also read as text, "
+            "ambiguous lazy rules or automata out of bounds; XGrammar enforces budgets by masks that may be "
+            "wrong there"
         )
     return trial
 

@@ -18,7 +18,7 @@ import numpy as np
 from equivalence import _kernels
 from equivalence.byte_classes import byte_string_classes
 from equivalence.byte_strings import find_features
-from equivalence.errors import BudgetExceeded, HybridError
+from equivalence.errors import BudgetExceeded, HybridError, UnsupportedGrammar
 from equivalence.explore import Capacity, explore
 from equivalence.network import build_network
 from equivalence.network.build import check_version
@@ -28,6 +28,8 @@ from equivalence.vocabulary import Vocabulary
 
 Relation = Literal["acceptance", "displacement"]
 OnBudget = Literal["raise", "coarse"]
+
+__all__ = ["OnBudget", "Relation", "TokenClasses", "compute_classes"]
 
 
 def compute_classes(
@@ -49,8 +51,8 @@ def compute_classes(
             advanced with the representative (CFGzip's relation); more classes, slower.
         capacity: bounds of the exploration.
         max_states: bound on the states of the grammar network.
-        on_budget: where a bound is met, "raise" an error, or answer with "coarse" classes (those of byte
-            strings: sound for both relations, but many more).
+        on_budget: where a bound is met, or exploration does not know a construct, "raise" an error, or answer
+            with "coarse" classes (those of byte strings: sound for both relations, but many more).
 
     Returns:
         Classes of the relation asked for; those of byte strings always have relation "displacement".
@@ -71,10 +73,11 @@ def compute_classes(
         return byte_string_classes(serialized, vocabulary, features=features)
     try:
         return _explored(serialized, vocabulary, relation, capacity, max_states)
-    except BudgetExceeded:
+    except (BudgetExceeded, UnsupportedGrammar) as error:
         if on_budget == "raise":
             raise
-    return byte_string_classes(serialized, vocabulary, features=features)
+        cause = str(error)
+    return byte_string_classes(serialized, vocabulary, features=features, cause=cause)
 
 
 def _explored(

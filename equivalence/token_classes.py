@@ -29,6 +29,7 @@ class TokenClasses(NamedTuple):
             per byte string, where nothing better was within bounds).
         trial: whether XGrammar's masks over such a grammar may contradict its `accept_token`, so that each
             representative has to be tried.
+        cause: why the classes were not explored; empty if they were.
     """
 
     class_of_token: NDArray[np.int32]
@@ -39,6 +40,7 @@ class TokenClasses(NamedTuple):
     sizes: dict[str, int]
     method: str = "explored"
     trial: bool = False
+    cause: str = ""
 
     def members(self, class_id: int) -> NDArray[np.int32]:
         """The ids of one class, ascending; ``-1`` gives the ids that are never allowed."""

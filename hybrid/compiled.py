@@ -33,7 +33,8 @@ class CompiledGrammar:
         gather: expands class masks; None on strategy "engine".
         features: what the grammar asks of tokens besides bytes; None on strategy "engine".
         timings: seconds by phase: "network", "explore", "partition" (these three are the classes; or
-            "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's), "total".
+            "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
+            "total".
     """
 
     strategy: str

@@ -254,32 +254,28 @@ class GrammarCompiler:
         timings["gather"] = gathered - began
         timings["compile"] = time.perf_counter() - gathered
         return CompiledGrammar(
-            "representatives", _reason(classes, features, self.vocabulary), self.vocabulary, grammar, engine,
+            "representatives", _reason(classes, self.vocabulary), self.vocabulary, grammar, engine,
             stop, classes, gather, features, timings,
         )  # fmt: skip
 
 
+MANY_CLASSES = 256
+"""Up to this number of classes representatives are taken whatever the vocabulary's size."""
+
+
 def _refuse_many(classes: TokenClasses, vocabulary: Vocabulary) -> None:
     """Refuse classes that are hardly fewer than the tokens: they would cost more than they save."""
-    if classes.method == "explored":
-        return
     text = vocabulary.size - len(vocabulary.special_token_ids)
-    if classes.n_classes > max(text // 2, 256):
+    if classes.method != "explored" and classes.n_classes > max(text // 2, MANY_CLASSES):
         raise BudgetExceeded(
-            f"the grammar outgrows the budget of exploration, and {classes.n_classes} classes by {classes.method} "
-            f"would stand for {text} tokens; raise the budget's states, or use strategy='representatives'"
+            f"{classes.cause}; {classes.n_classes} classes by {classes.method} for {text} tokens save nothing"
         )
 
 
-def _reason(classes: TokenClasses, features: Features, vocabulary: Vocabulary) -> str:
+def _reason(classes: TokenClasses, vocabulary: Vocabulary) -> str:
     if classes.method == "explored":
         return f"{classes.n_classes} token classes stand for {vocabulary.size} ids"
-    cause = (
-        f"the grammar has {features}"
-        if features.beyond_stacks
-        else "exploring the grammar exceeds the budget"
-    )
-    return f"{classes.n_classes} classes by {classes.method} stand for {vocabulary.size} ids: {cause}"
+    return f"{classes.n_classes} classes by {classes.method} stand for {vocabulary.size} ids: {classes.cause}"
 
 
 def _parse(kind: str, parse: Callable[[], xgrammar.Grammar]) -> xgrammar.Grammar:

@@ -74,14 +74,18 @@ class GrammarMatcher:
     def _check_stops(self) -> None:
         """Refuse other stop ids than the vocabulary's where they might decide about a budget of tokens."""
         features = self._compiled.features
-        if features is None or not features.max_tokens or self._stops == self._compiled.vocabulary.stop_token_ids:
+        if (
+            features is None
+            or not features.max_tokens
+            or self._stops == self._compiled.vocabulary.stop_token_ids
+        ):
             return
         vocabulary = self._compiled.vocabulary
         firsts = {token[0] for token_id in self._stops if len(token := vocabulary.tokens[token_id]) == 1}
         if missing_bytes(vocabulary, firsts, (*features.named, *self._stops)):
             raise VocabularyError(
-                f"override_stop_tokens is {list(self._stops)}, which leaves no other token for the same byte; "
-                "with max_tokens allowed are ids that leave one, or strategy='engine'"
+                f"override_stop_tokens is {list(self._stops)}, which leaves no other token for the same "
+                "byte; with max_tokens allowed are ids that leave one, or strategy='engine'"
             )
 
     def _prepare(self) -> None:

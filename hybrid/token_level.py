@@ -19,7 +19,7 @@ from equivalence.byte_strings import Features, renumber_tokens
 def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
     """Refuse a grammar that names an id outside of the vocabulary, on every strategy.
 
-    XGrammar 0.2.8 reads past its tables for such an id when it compiles the grammar, which may end the process.
+    XGrammar 0.2.8 reads past its tables when it compiles such a grammar, which may end the process.
 
     Raises:
         GrammarError: naming the ids.
@@ -27,8 +27,8 @@ def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
     unknown = [token_id for token_id in features.named if not 0 <= token_id < vocabulary.size]
     if unknown:
         raise GrammarError(
-            f"the grammar names the token ids {unknown[:5]}, allowed are ids from 0 to {vocabulary.size - 1}; "
-            "name ids of this vocabulary"
+            f"the grammar names the token ids {unknown[:5]}, allowed are ids from 0 to "
+            f"{vocabulary.size - 1}; name ids of this vocabulary"
         )
 
 
@@ -48,9 +48,9 @@ def refuse_captured_representatives(features: Features) -> None:
 def missing_bytes(vocabulary: Vocabulary, first_bytes: Iterable[int], taken: Iterable[int]) -> list[int]:
     """Those of some first bytes that no id outside of `taken` spells alone.
 
-    XGrammar enforces an exhausted `max_tokens` only where some token is left afterwards. Where every first byte
-    is a token of its own, that holds for the representatives iff it holds for the vocabulary; the prefixes
-    added to the representatives, and stop ids that are also text, could make a difference otherwise.
+    XGrammar enforces an exhausted `max_tokens` only where some token is left afterwards. Where every first
+    byte is a token of its own, that holds for the representatives iff it holds for the vocabulary; the
+    prefixes added to the representatives, and stop ids that are also text, could make a difference otherwise.
     """
     taken = frozenset(taken)
     present = {
@@ -77,7 +77,9 @@ def refuse_missing_bytes(features: Features, vocabulary: Vocabulary, classes: To
         )
 
 
-def in_engine_ids(serialized: dict[str, Any], classes: TokenClasses, void: int) -> tuple[dict[str, Any], bool]:
+def in_engine_ids(
+    serialized: dict[str, Any], classes: TokenClasses, void: int
+) -> tuple[dict[str, Any], bool]:
     """The grammar with representatives for ids, and whether `void` stands for an id that is never taken."""
     used = False
 

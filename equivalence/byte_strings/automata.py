@@ -10,6 +10,7 @@ Limits: the serialised form repeats all automata once per rule; above `MAX_SERIA
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,15 +131,15 @@ def _compile(serialized: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 def _ambiguous_lazy(grammar: dict[str, Any], rows: NDArray[np.int64], pointers: NDArray[np.int64]) -> bool:
     """Whether several states of a lazy rule may be alive at once: one that ends removes the others.
 
-    XGrammar's masks look at one state at a time and miss that. Several are alive where the rule's automaton is
-    not deterministic, and where different beginnings of the rule count as one: as the last part of the root
-    (or of a rule that ends it, and so on), whose beginnings XGrammar does not tell apart.
+    XGrammar's masks look at one state at a time and miss that. Several are alive where the rule's automaton
+    is not deterministic, and where different beginnings of the rule count as one: as the last part of the
+    root (or of a rule that ends it, and so on), whose beginnings XGrammar does not tell apart.
     """
     lazy = {number for number, rule in enumerate(grammar["rules"]) if rule[7]}
     for number in lazy:
         for state in _states_from(grammar["per_rule_fsms"][number][0][1], rows, pointers):
             own = sorted(rows[pointers[state] : pointers[state + 1]].tolist())
-            pairs = zip(own, own[1:], strict=False)
+            pairs = pairwise(own)
             if any(row[0] < 0 for row in own) or any(right[0] <= left[1] for left, right in pairs):
                 return True
     ending = [grammar["root_rule_id"]]
@@ -172,8 +173,8 @@ def _refuse_budgets_over_calls(
                 for kind, callee, _ in rows[pointers[state] : pointers[state + 1]].tolist():
                     if kind == _REPEAT or (current != number and kind not in (_EMPTY, _CALL)):
                         raise UnsupportedGrammar(
-                            f"rule {rule[0]!r} is bounded by max_tokens and calls other rules, where XGrammar's "
-                            "masks may contradict its accept_token"
+                            f"rule {rule[0]!r} is bounded by max_tokens and calls other rules, where "
+                            "XGrammar's masks may contradict its accept_token"
                         )
                     if kind == _CALL and callee not in seen:
                         seen.add(callee)

@@ -53,7 +53,11 @@ class Features(NamedTuple):
 
 def find_features(serialized: dict[str, Any]) -> Features:
     """The constructs beyond bytes and stacks of a serialised grammar."""
-    data, starts, rules = serialized["grammar_expr_data"], serialized["grammar_expr_indptr"], serialized["rules"]
+    data, starts, rules = (
+        serialized["grammar_expr_data"],
+        serialized["grammar_expr_indptr"],
+        serialized["rules"],
+    )
     markers = bool(serialized.get("suffix_stop_infos"))
     kinds = {data[at] for at in starts}
     plain = not markers and kinds.isdisjoint((TOKEN, EXCLUDE, DISPATCH))
@@ -62,7 +66,12 @@ def find_features(serialized: dict[str, Any]) -> Features:
     reached_rules, reached_kinds = _reach(serialized)
     chosen = [rules[number] for number in reached_rules]
     named: set[int] = set()
-    _each_id(serialized, lambda token_id: named.add(token_id) or token_id)
+
+    def note(token_id: int) -> int:
+        named.add(token_id)
+        return token_id
+
+    _each_id(serialized, note)
     return Features(
         named=tuple(sorted(named)),
         edges=not reached_kinds.isdisjoint((TOKEN, DISPATCH)),
