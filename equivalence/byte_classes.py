@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from equivalence.byte_strings import Features, _kernels, find_features
 from equivalence.byte_strings.automata import Automata, read_automata
-from equivalence.errors import UnsupportedGrammar
 from equivalence.token_classes import TokenClasses
 from equivalence.trie import Trie
 from equivalence.vocabulary import Vocabulary
@@ -44,9 +43,6 @@ def byte_string_classes(
         features: those of the grammar, if they are known already.
         max_sets: bound on the sets of states; where it is met, bytes are parted by all states at once.
         cause: why such classes are wanted, if not for the grammar's features.
-
-    Raises:
-        UnsupportedGrammar: budgets of tokens that cannot be kept exact, by name.
     """
     serialized = grammar if isinstance(grammar, dict) else json.loads(grammar.serialize_json())
     if features is None:
@@ -97,11 +93,7 @@ def _string_keys(automata: Automata, trie: Trie, max_sets: int) -> tuple[NDArray
 def _needs_trial(
     features: Features, automata: Automata | None, keys: NDArray[np.int64], vocabulary: Vocabulary, trie: Trie
 ) -> bool:
-    """Whether XGrammar's masks may contradict its `accept_token` (docs/limits.md lists the causes).
-
-    Raises:
-        UnsupportedGrammar: they may, beside a budget of tokens, which XGrammar enforces by its masks.
-    """
+    """Whether XGrammar's masks may contradict its `accept_token` (docs/limits.md lists the causes)."""
     both_ways = [  # read as an id and as text at once, in several bytes
         token_id
         for token_id in features.named
@@ -109,15 +101,9 @@ def _needs_trial(
         and len(vocabulary.tokens[token_id]) > 1
         and keys[trie.group_of_token[token_id]] >= 0
     ]
-    lazy = features.lazy and (automata is None or automata.ambiguous_lazy)
-    trial = features.exclusions or bool(features.edges and both_ways) or lazy
-    if features.max_tokens and (trial or automata is None):
-        raise UnsupportedGrammar(
-            "the grammar has max_tokens beside excluded tokens, named tokens that are also read as text, "
-            "ambiguous lazy rules or automata out of bounds; XGrammar enforces budgets by masks that may be "
-            "wrong there"
-        )
-    return trial
+    if automata is None:
+        return features.beyond_stacks
+    return features.exclusions or (features.edges and bool(both_ways)) or automata.contradicting
 
 
 def _token_keys(

@@ -109,7 +109,7 @@ class GrammarMatcher:
             features.named if features is not None and features.beyond_stacks else ()
         )
         self._trial, self._n_classes = classes.trial, classes.n_classes
-        self._trial_on_forks = features is not None and features.max_chars
+        self._trial_on_forks = features is not None and (features.max_chars or features.max_tokens)
         # behind the classes: missing prefixes, the stop token, and an id that stands for what is never taken
         inner_size = self._compiled.engine.tokenizer_info.vocab_size
         self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
@@ -189,7 +189,7 @@ class GrammarMatcher:
         inner, words = self._inner, self._class_words
         for number in range(self._n_classes):
             bit = np.uint32(1 << (number & 31))
-            # taking a step back would not undo what a budget of characters did to the state before it
+            # a token taken and taken back would not leave a budget's state as it was
             if self._trial_on_forks:
                 taken = inner.fork().accept_token(number)
             else:

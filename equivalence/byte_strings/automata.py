@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from equivalence.byte_strings import _kernels
 from equivalence.byte_strings.features import find_features, renumber_tokens
-from equivalence.errors import UnsupportedGrammar
 
 MAX_SERIALIZED_BYTES = 64_000_000
 """No answer above: writing and reading 64 MB takes about a quarter of a second."""
@@ -36,23 +35,20 @@ class Automata(NamedTuple):
         starts: int64[R + 1], rows of each state.
         rows: int64[E, 3], (first byte, last byte, entry): entry numbers the state after the byte.
         reach: uint64[entries, W], for each entry the reading states that may come next, one bit each.
-        ambiguous_lazy: a lazy rule of which several states may be alive at once, so that XGrammar's masks
-            may contradict its `accept_token`.
+        contradicting: XGrammar's masks may contradict its `accept_token`, for a lazy rule of which several
+            states may be alive at once, or for a budget of tokens over called rules.
     """
 
     starts: NDArray[np.int64]
     rows: NDArray[np.int64]
     reach: NDArray[np.uint64]
-    ambiguous_lazy: bool
+    contradicting: bool
 
 
 def read_automata(serialized: dict[str, Any]) -> Automata | None:
     """The automata that XGrammar makes of a serialised grammar; None where they are out of bounds.
 
     Silent steps are over-approximated without a stack: a rule's end leads to what follows *any* call of it.
-
-    Raises:
-        UnsupportedGrammar: a budget of tokens whose meaning depends on masks that contradict `accept_token`.
     """
     found = _compile(serialized)
     if found is None:
@@ -67,7 +63,6 @@ def read_automata(serialized: dict[str, Any]) -> Automata | None:
         return None
     source = np.repeat(np.arange(n_states), np.diff(pointers))
     auxiliary = complete["edge_aux_data"]
-    _refuse_budgets_over_calls(grammar, rows, pointers)
     n_rules = len(grammar["rules"])
     start_of = np.full(n_rules, -1, np.int64)
     silent: list[tuple[int, int]] = []
@@ -103,7 +98,8 @@ def read_automata(serialized: dict[str, Any]) -> Automata | None:
     np.cumsum(np.bincount(number_of[source[reads]], minlength=len(reading)), out=starts[1:])
     steps = np.array(silent, np.int64).reshape(-1, 2)
     reach = _kernels.silent_reach(n_states + n_rules, steps, number_of, len(reading), entry_states)
-    return Automata(starts, byte_rows, reach, _ambiguous_lazy(grammar, rows, pointers))
+    contradicting = _ambiguous_lazy(grammar, rows, pointers) or _budgets_over_calls(grammar, rows, pointers)
+    return Automata(starts, byte_rows, reach, contradicting)
 
 
 def _compile(serialized: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -155,10 +151,10 @@ def _ambiguous_lazy(grammar: dict[str, Any], rows: NDArray[np.int64], pointers: 
     return False
 
 
-def _refuse_budgets_over_calls(
+def _budgets_over_calls(
     grammar: dict[str, Any], rows: NDArray[np.int64], pointers: NDArray[np.int64]
-) -> None:
-    """Rules with max_tokens that call rules which read something.
+) -> bool:
+    """Whether a rule with max_tokens calls rules which read something.
 
     One text of a called rule may belong to several callers, some of whose budgets are exhausted.
     `accept_token` drops these in the middle of a token, XGrammar's masks only before it.
@@ -166,19 +162,15 @@ def _refuse_budgets_over_calls(
     for number, rule in enumerate(grammar["rules"]):
         if rule[4] < 0:
             continue
-        pending, seen = [number], {number}
-        for current in pending:
-            reachable = _states_from(grammar["per_rule_fsms"][current][0][1], rows, pointers)
-            for state in reachable:
+        called = [number]
+        for current in called:
+            for state in _states_from(grammar["per_rule_fsms"][current][0][1], rows, pointers):
                 for kind, callee, _ in rows[pointers[state] : pointers[state + 1]].tolist():
                     if kind == _REPEAT or (current != number and kind not in (_EMPTY, _CALL)):
-                        raise UnsupportedGrammar(
-                            f"rule {rule[0]!r} is bounded by max_tokens and calls other rules, where "
-                            "XGrammar's masks may contradict its accept_token"
-                        )
-                    if kind == _CALL and callee not in seen:
-                        seen.add(callee)
-                        pending.append(callee)
+                        return True
+                    if kind == _CALL and callee not in called:
+                        called.append(callee)
+    return False
 
 
 def _states_from(start: int, rows: NDArray[np.int64], pointers: NDArray[np.int64]) -> list[int]:
