@@ -103,7 +103,9 @@ def _needs_trial(
     ]
     if automata is None:
         return features.beyond_stacks
-    return features.exclusions or (features.edges and bool(both_ways)) or automata.contradicting
+    # a budget of characters is enforced where some state is within it: masks look at each state alone
+    counts = features.exclusions or features.max_chars
+    return counts or (features.edges and bool(both_ways)) or automata.contradicting
 
 
 def _token_keys(
