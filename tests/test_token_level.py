@@ -163,8 +163,8 @@ def test_other_stop_tokens(name: str, stops: list[int]) -> None:
     ours, plain = compiled_twice(parse(name), VOCABULARY)
     rng = random.Random(1)
     for _ in range(15):
-        pair = [GrammarMatcher(compiled, override_stop_tokens=stops) for compiled in (ours, plain)]
-        walk_together(*pair, rng, 12, VOCABULARY)
+        first, second = (GrammarMatcher(each, override_stop_tokens=stops) for each in (ours, plain))
+        walk_together(first, second, rng, 12, VOCABULARY)
 
 
 def test_structural_tags_that_name_tokens() -> None:
