@@ -3,50 +3,32 @@
 What: `compute_classes` gives every token id a class such that equivalent tokens have equal bits in every
 mask of the grammar (relation "acceptance"), or also leave the same stacks behind ("displacement").
 When: once per grammar and vocabulary; a few milliseconds to a few tenths of a second.
-Limits: byte-level grammars (`UnsupportedGrammar` otherwise); bounded by `Capacity` (`BudgetExceeded`).
+Limits: explored where bytes and stacks decide, else (ids, counts, laziness) classes of byte strings, which
+are many more; bounded by `Capacity` (`BudgetExceeded`, or classes of byte strings where asked for).
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equivalence import _kernels
-from equivalence.errors import HybridError
+from equivalence.byte_classes import byte_string_classes
+from equivalence.byte_strings.features import PLAIN, find_features, is_plain
+from equivalence.errors import BudgetExceeded, HybridError, UnsupportedGrammar
 from equivalence.explore import Capacity, explore
 from equivalence.network import build_network
+from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.partition import partition
+from equivalence.token_classes import TokenClasses
 from equivalence.vocabulary import Vocabulary
 
 Relation = Literal["acceptance", "displacement"]
+OnBudget = Literal["raise", "coarse"]
 
-
-class TokenClasses(NamedTuple):
-    """Classes of a vocabulary under one grammar.
-
-    Attributes:
-        class_of_token: int32[V], class of each id; -1 = never allowed as text (special ids included).
-        n_classes: number of classes, -1 not counted.
-        representatives: int32[n_classes], for each class the id of its shortest token (lowest id among
-            those). Stop ids that are also text are alone in their class. Classes are numbered by first id.
-        relation: "acceptance" or "displacement".
-        seconds: wall time by phase: "network", "explore", "partition".
-        sizes: what was met on the way: states, contexts, configurations, items.
-    """
-
-    class_of_token: NDArray[np.int32]
-    n_classes: int
-    representatives: NDArray[np.int32]
-    relation: str
-    seconds: dict[str, float]
-    sizes: dict[str, int]
-
-    def members(self, class_id: int) -> NDArray[np.int32]:
-        """The ids of one class, ascending; ``-1`` gives the ids that are never allowed."""
-        return np.flatnonzero(self.class_of_token == class_id).astype(np.int32)
+__all__ = ["OnBudget", "Relation", "TokenClasses", "compute_classes"]
 
 
 def compute_classes(
@@ -56,6 +38,8 @@ def compute_classes(
     *,
     capacity: Capacity = Capacity(),
     max_states: int = 200_000,
+    seconds: float | None = None,
+    on_budget: OnBudget = "raise",
 ) -> TokenClasses:
     """The token classes of a grammar over a vocabulary.
 
@@ -67,14 +51,46 @@ def compute_classes(
             advanced with the representative (CFGzip's relation); more classes, slower.
         capacity: bounds of the exploration.
         max_states: bound on the states of the grammar network.
+        seconds: bound on the time until the exploration ends; the grammar network, which `max_states` bounds, is
+            not interrupted. ``None``: no bound.
+        on_budget: where a bound is met, or exploration does not know a construct, "raise" an error, or answer
+            with "coarse" classes (those of byte strings: sound for both relations, but many more).
+
+    Returns:
+        Classes of the relation asked for; those of byte strings always have relation "displacement".
 
     Raises:
         UnsupportedGrammar: a construct that classes cannot be kept exact for, by name.
         BudgetExceeded: a bound was met.
-        HybridError: an unknown relation.
+        HybridError: an unknown relation, or an unknown answer to a bound.
     """
     if relation not in get_args(Relation):
         raise HybridError(f"relation is {relation!r}, allowed are {', '.join(get_args(Relation))}")
+    if on_budget not in get_args(OnBudget):
+        raise HybridError(f"on_budget is {on_budget!r}, allowed are {', '.join(get_args(OnBudget))}")
+    read = read_grammar(grammar)
+    kinds = set(np.unique(read.data[read.starts]).tolist())
+    features = PLAIN if is_plain(read.features, kinds) else find_features(read.whole())
+    if features.beyond_stacks:
+        return byte_string_classes(read.whole(), vocabulary, features=features)
+    try:
+        return _explored(read, vocabulary, relation, capacity, max_states, seconds)
+    except (BudgetExceeded, UnsupportedGrammar) as error:
+        if on_budget == "raise":
+            raise
+        cause = str(error)
+    return byte_string_classes(read.whole(), vocabulary, features=features, cause=cause)
+
+
+def _explored(
+    grammar: ReadGrammar,
+    vocabulary: Vocabulary,
+    relation: Relation,
+    capacity: Capacity,
+    max_states: int,
+    seconds: float | None,
+) -> TokenClasses:
+    """Classes by exploring the grammar's network."""
     displacement = relation == "displacement"
     trie = vocabulary.trie
     began = time.perf_counter()
@@ -82,7 +98,8 @@ def compute_classes(
     token_bytes = 1 << 40 if displacement else trie.longest
     network = build_network(grammar, token_bytes=token_bytes, max_states=max_states)
     built = time.perf_counter()
-    exploration = explore(network, trie, displacement=displacement, capacity=capacity)
+    left = None if seconds is None else seconds - (built - began)
+    exploration = explore(network, trie, displacement=displacement, capacity=capacity, seconds=left)
     explored = time.perf_counter()
     class_of_group = partition(exploration, network, trie)
     # a stop id that is also text has a life of its own in every mask: it gets a class of its own
@@ -92,7 +109,7 @@ def compute_classes(
         int(class_of_group.max(initial=-1)) + 1,
     )  # fmt: skip
     done = time.perf_counter()
-    seconds = {"network": built - began, "explore": explored - built, "partition": done - explored}
+    phases = {"network": built - began, "explore": explored - built, "partition": done - explored}
     sizes = {
         "states": network.n_states,
         "contexts": len(network.contexts),
@@ -100,4 +117,4 @@ def compute_classes(
         "items": exploration.n_items,
         "outcomes": exploration.n_outcomes,
     }
-    return TokenClasses(class_of_token, len(representatives), representatives, relation, seconds, sizes)
+    return TokenClasses(class_of_token, len(representatives), representatives, relation, phases, sizes)

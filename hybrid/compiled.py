@@ -13,6 +13,7 @@ from functools import cached_property
 import xgrammar
 
 from equivalence import TokenClasses, Vocabulary
+from equivalence.byte_strings import Features
 from hybrid.gather import Gather
 
 
@@ -30,8 +31,10 @@ class CompiledGrammar:
             classes, then their missing prefixes, then a stop token; on "engine" over the whole vocabulary.
         engine_stop: the id of the stop token among the representatives; -1 on strategy "engine".
         gather: expands class masks; None on strategy "engine".
-        timings: seconds by phase: "network", "explore", "partition" (these three are the classes),
-            "gather", "compile" (XGrammar's), "total".
+        features: what the grammar asks of tokens besides bytes; None on strategy "engine".
+        timings: seconds by phase: "network", "explore", "partition" (these three are the classes; or
+            "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
+            "total".
     """
 
     strategy: str
@@ -42,6 +45,7 @@ class CompiledGrammar:
     engine_stop: int = -1
     classes: TokenClasses | None = None
     gather: Gather | None = None
+    features: Features | None = None
     timings: dict[str, float] = field(default_factory=dict)
 
     @property

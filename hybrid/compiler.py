@@ -18,11 +18,18 @@ from typing import Any
 import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
+from equivalence.byte_strings import Features, find_features
 from equivalence.classes import TokenClasses, compute_classes
 from hybrid.compiled import CompiledGrammar
 from hybrid.gather import Gather
 from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
 from hybrid.strategy import Budget, check_strategy
+from hybrid.token_level import (
+    in_engine_ids,
+    refuse_captured_representatives,
+    refuse_missing_bytes,
+    refuse_unknown_ids,
+)
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
 
@@ -180,23 +187,30 @@ class GrammarCompiler:
         began = time.perf_counter()
         serialized = json.loads(grammar.serialize_json())
         refuse_endless_rules(serialized)
+        features = find_features(serialized)
+        refuse_unknown_ids(features, self.vocabulary)
         timings["serialize"] = time.perf_counter() - began
         changed = shield_root(serialized)
         if self.strategy == "engine":
             safe = _as_changed(grammar, serialized, changed)
             return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings)
         try:
+            refuse_captured_representatives(features)
             classes = compute_classes(
-                serialized, self.vocabulary, capacity=self.budget.capacity, max_states=self.budget.states
-            )
+                serialized, self.vocabulary, capacity=self.budget.capacity, max_states=self.budget.states,
+                on_budget="coarse",
+            )  # fmt: skip
+            refuse_missing_bytes(features, self.vocabulary, classes)
+            if self.strategy == "auto":
+                _refuse_many(classes, self.vocabulary)
         except (UnsupportedGrammar, BudgetExceeded) as error:
             if self.strategy == "representatives":
                 raise
             safe = _as_changed(grammar, serialized, changed)
             return self._on_engine(grammar, safe, f"no token classes: {error}", timings)
         timings.update(classes.seconds)
-        safe = _as_changed(grammar, serialized, without_lookahead(serialized) or changed)
-        return self._on_representatives(grammar, safe, classes, timings)
+        changed = without_lookahead(serialized) or changed
+        return self._on_representatives(grammar, serialized, changed, features, classes, timings)
 
     def _on_engine(
         self, grammar: xgrammar.Grammar, safe: xgrammar.Grammar, reason: str, timings: dict[str, float]
@@ -214,7 +228,9 @@ class GrammarCompiler:
     def _on_representatives(
         self,
         grammar: xgrammar.Grammar,
-        safe: xgrammar.Grammar,
+        serialized: dict[str, Any],
+        changed: bool,
+        features: Features,
         classes: TokenClasses,
         timings: dict[str, float],
     ) -> CompiledGrammar:
@@ -224,17 +240,42 @@ class GrammarCompiler:
         tokens = [self.vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
         tokens += prefix_closed(tokens)
         stop = len(tokens)
+        last = [b""]
+        if features.named:
+            serialized, with_void = in_engine_ids(serialized, classes, stop + 1)
+            changed = True
+            last += [b""] * with_void
+        safe = _as_changed(grammar, serialized, changed)
         info = xgrammar.TokenizerInfo(
-            [*tokens, b""], xgrammar.VocabType.RAW, vocab_size=stop + 1, stop_token_ids=[stop]
+            [*tokens, *last], xgrammar.VocabType.RAW, vocab_size=stop + len(last), stop_token_ids=[stop]
         )
         compiler = xgrammar.GrammarCompiler(info, max_threads=self.n_jobs, cache_enabled=False)
         engine = _run(compiler, safe)
         timings["gather"] = gathered - began
         timings["compile"] = time.perf_counter() - gathered
-        reason = f"{classes.n_classes} token classes stand for {self.vocabulary.size} ids"
         return CompiledGrammar(
-            "representatives", reason, self.vocabulary, grammar, engine, stop, classes, gather, timings
+            "representatives", _reason(classes, self.vocabulary), self.vocabulary, grammar, engine,
+            stop, classes, gather, features, timings,
+        )  # fmt: skip
+
+
+MANY_CLASSES = 256
+"""Up to this number of classes representatives are taken whatever the vocabulary's size."""
+
+
+def _refuse_many(classes: TokenClasses, vocabulary: Vocabulary) -> None:
+    """Refuse classes that are hardly fewer than the tokens: they would cost more than they save."""
+    text = vocabulary.size - len(vocabulary.special_token_ids)
+    if classes.method != "explored" and classes.n_classes > max(text // 2, MANY_CLASSES):
+        raise BudgetExceeded(
+            f"{classes.cause}; {classes.n_classes} classes by {classes.method} for {text} tokens save nothing"
         )
+
+
+def _reason(classes: TokenClasses, vocabulary: Vocabulary) -> str:
+    if classes.method == "explored":
+        return f"{classes.n_classes} token classes stand for {vocabulary.size} ids"
+    return f"{classes.n_classes} classes by {classes.method} stand for {vocabulary.size} ids: {classes.cause}"
 
 
 def _parse(kind: str, parse: Callable[[], xgrammar.Grammar]) -> xgrammar.Grammar:

@@ -2,7 +2,8 @@
 
 What: on "representatives" a mask is decided per class by XGrammar and expanded by the gather; a token is
 accepted by feeding XGrammar its own bytes, because classes are equal for masks, not for what they leave
-behind (docs/theory.md). Stop tokens are this matcher's own set, outside of all classes.
+behind (docs/theory.md). Where ids or the number of tokens count, XGrammar is fed representatives instead, of
+classes that leave the same behind. Stop tokens are this matcher's own set, outside of all classes.
 When: one per sequence; not for concurrent use, while different matchers may run in different threads.
 Limits: bitmasks are int32, on the CPU, one row of ceil(V / 32) words.
 """
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from equivalence import BitmaskError, HybridError, VocabularyError
 from hybrid.compiled import CompiledGrammar
+from hybrid.token_level import missing_bytes
 
 
 class GrammarMatcher:
@@ -66,7 +68,25 @@ class GrammarMatcher:
         self._compiled = compiled_grammar
         self._inner = xgrammar.GrammarMatcher(compiled_grammar.engine, **options)
         self._stops: tuple[int, ...] = vocabulary.stop_token_ids if stops is None else stops
+        self._check_stops()
         self._prepare()
+
+    def _check_stops(self) -> None:
+        """Refuse other stop ids than the vocabulary's where they might decide about a budget of tokens."""
+        features = self._compiled.features
+        if (
+            features is None
+            or not features.max_tokens
+            or self._stops == self._compiled.vocabulary.stop_token_ids
+        ):
+            return
+        vocabulary = self._compiled.vocabulary
+        firsts = {token[0] for token_id in self._stops if len(token := vocabulary.tokens[token_id]) == 1}
+        if missing_bytes(vocabulary, firsts, (*features.named, *self._stops)):
+            raise VocabularyError(
+                f"override_stop_tokens is {list(self._stops)}, which leaves no other token for the same "
+                "byte; with max_tokens allowed are ids that leave one, or strategy='engine'"
+            )
 
     def _prepare(self) -> None:
         """What follows from the compiled grammar and the stop set alone."""
@@ -83,8 +103,16 @@ class GrammarMatcher:
             return
         self._stop_class = self._compiled.engine_stop
         self._class_of_token = classes.class_of_token
-        # the stop token is the last bit of the class mask
-        self._class_mask = torch.empty((1, (self._stop_class + 32) // 32), dtype=torch.int32)
+        features = self._compiled.features
+        self._by_class = features is not None and features.cut_matters
+        self._named: frozenset[int] = frozenset(
+            features.named if features is not None and features.beyond_stacks else ()
+        )
+        self._trial, self._n_classes = classes.trial, classes.n_classes
+        self._trial_on_forks = features is not None and (features.max_chars or features.max_tokens)
+        # behind the classes: missing prefixes, the stop token, and an id that stands for what is never taken
+        inner_size = self._compiled.engine.tokenizer_info.vocab_size
+        self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
         self._class_words = self._class_mask.numpy()[0].view(np.uint32)
         self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
         # a bit that is 0 in every mask means that masks always need applying
@@ -137,6 +165,8 @@ class GrammarMatcher:
             return bool(needed)
         needed = self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print)
         words = self._class_words
+        if self._trial:
+            self._try_classes()
         self._gather.expand(words, row)
         can_stop = int(words[self._stop_class >> 5]) >> (self._stop_class & 31) & 1
         for word, bit in self._stop_words:
@@ -144,7 +174,32 @@ class GrammarMatcher:
                 row[word] |= bit
             else:
                 row[word] &= ~bit
+        if self._trial:
+            return self._forbids(row)
         return bool(needed) or self._always_applied
+
+    def _forbids(self, row: NDArray[np.uint32]) -> bool:
+        """Whether a bit of a whole row is 0."""
+        rest = self._size & 31
+        whole = row[: self._size >> 5]
+        return bool((whole != 0xFFFFFFFF).any()) or bool(rest and ~int(row[-1]) & ((1 << rest) - 1))
+
+    def _try_classes(self) -> None:
+        """Decide each class by XGrammar's `accept_token` itself, where its masks may be wrong."""
+        inner, words = self._inner, self._class_words
+        for number in range(self._n_classes):
+            bit = np.uint32(1 << (number & 31))
+            # a token taken and taken back would not leave a budget's state as it was
+            if self._trial_on_forks:
+                taken = inner.fork().accept_token(number)
+            else:
+                taken = inner.accept_token(number)
+                if taken:
+                    inner.rollback(1)
+            if taken:
+                words[number >> 5] |= bit
+            else:
+                words[number >> 5] &= ~bit
 
     def _row(self, bitmask: Any, index: Any) -> NDArray[np.uint32]:
         if isinstance(bitmask, torch.Tensor):
@@ -185,8 +240,11 @@ class GrammarMatcher:
             return bool(self._inner.accept_token(token_id, debug_print=debug_print))
         if stops:
             return bool(self._inner.accept_token(self._stop_class, debug_print=debug_print))
-        if self._class_of_token[token_id] < 0:
+        number = int(self._class_of_token[token_id])
+        if number < 0:
             return False
+        if self._by_class or token_id in self._named:
+            return bool(self._inner.accept_token(number, debug_print=debug_print))
         return bool(self._inner.accept_string(self._tokens[token_id], debug_print=debug_print))
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:

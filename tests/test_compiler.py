@@ -22,7 +22,6 @@ from pydantic import BaseModel, create_model
 from xgrammar import StructuralTagItem
 
 from equivalence import (
-    BudgetExceeded,
     GrammarError,
     HybridError,
     StrategyError,
@@ -143,22 +142,11 @@ def test_facts_of_the_engine() -> None:
 
 
 UNSUPPORTED: dict[str, tuple[Callable[[GrammarCompiler], CompiledGrammar], str]] = {
-    "token": (lambda c: c.compile_structural_tag(TOKEN_TAG), "token edge"),
-    "excluded token": (
-        lambda c: c.compile_structural_tag(
-            {"type": "structural_tag", "format": {"type": "exclude_token", "exclude_tokens": [65]}}
-        ),
-        "excluded tokens",
-    ),
-    "left recursion through a repeat": (
-        lambda c: c.compile_grammar('root ::= root{1,300} "a" | "b"'),
-        "left recursive through a bounded repeat",
-    ),
-    "max_tokens": (
+    "captures beside a budget of tokens": (
         lambda c: c.compile_grammar(
-            xgrammar.Grammar.from_lark('start: word "."\nword[max_tokens=3]: /[a-z]+/')
+            xgrammar.Grammar.from_lark('start: word "."\nword[max_tokens=3, capture]: /[a-z]+/')
         ),
-        "max_tokens",
+        "captures beside max_tokens",
     ),
 }
 
@@ -175,13 +163,23 @@ def test_what_has_no_classes_runs_on_the_engine(
         compile_it(GrammarCompiler(VOCABULARY, strategy="representatives"))
 
 
-def test_a_small_budget_falls_to_the_engine() -> None:
+@pytest.mark.parametrize("strategy", ["auto", "representatives"])
+def test_a_small_budget_gives_coarse_classes(strategy: str) -> None:
     grammar = 'root ::= "abcdefgh" root | "c"'
-    compiled = GrammarCompiler(VOCABULARY, budget=Budget(states=5)).compile_grammar(grammar)
-    assert compiled.strategy == "engine" and "more than 5 states" in compiled.reason
+    compiled = GrammarCompiler(VOCABULARY, strategy=strategy, budget=Budget(states=5)).compile_grammar(
+        grammar
+    )
+    assert compiled.strategy == "representatives" and compiled.classes.method == "byte strings"
+    assert "more than 5 states" in compiled.reason
     assert accepts(compiled, "abcdefghc")
-    with pytest.raises(BudgetExceeded, match="more than 5 states"):
-        GrammarCompiler(VOCABULARY, strategy="representatives", budget=Budget(5)).compile_grammar(grammar)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "representatives"])
+def test_what_exploring_does_not_know_gives_coarse_classes(strategy: str) -> None:
+    compiler = GrammarCompiler(VOCABULARY, strategy=strategy)
+    compiled = compiler.compile_grammar('root ::= root{1,300} "a" | "b"')
+    assert compiled.strategy == "representatives"
+    assert "left recursive through a bounded repeat" in compiled.reason
 
 
 @pytest.mark.parametrize("states", [0, -1, True, 1.5, None])

@@ -57,7 +57,9 @@ class ReadGrammar(NamedTuple):
 
 
 def read_grammar(grammar: Any) -> ReadGrammar:
-    """Read an `xgrammar.Grammar`, or its serialised form as `json.loads` gives it."""
+    """Read an `xgrammar.Grammar`, or its serialised form as `json.loads` gives it; or keep what is read."""
+    if isinstance(grammar, ReadGrammar):
+        return grammar
     text = b"" if isinstance(grammar, dict) else grammar.serialize_json().encode()
     at = text.find(_DATA)
     if at >= 0:
@@ -66,10 +68,10 @@ def read_grammar(grammar: Any) -> ReadGrammar:
         if text.startswith(_STARTS, end):
             starts, end = _kernels.read_integers(raw, end + len(_STARTS))
             features = json.loads(text[:at] + b'"read":[' + text[end:])
-            _check_version(features)
+            check_version(features)
             return ReadGrammar(features, data, starts, text)
     features = grammar if isinstance(grammar, dict) else json.loads(text)
-    _check_version(features)
+    check_version(features)
     return ReadGrammar(
         features,
         np.array(features["grammar_expr_data"], np.int64),
@@ -78,7 +80,8 @@ def read_grammar(grammar: Any) -> ReadGrammar:
     )
 
 
-def _check_version(features: dict[str, Any]) -> None:
+def check_version(features: dict[str, Any]) -> None:
+    """Refuse a serialised grammar of a layout that is not read here, by a `GrammarError`."""
     if features.get("__VERSION__") != SERIALIZATION_VERSION:
         raise GrammarError(
             f"XGrammar serialises grammars in version {features.get('__VERSION__')!r}, read here is "
