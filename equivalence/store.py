@@ -88,10 +88,11 @@ def write_arrays(
         OSError: the file cannot be written.
         ValueError: an array of Python objects.
     """
+    npy: Any = np.lib.format  # its functions have no types
     members, offsets, size = [], {}, 0
     for name, array in arrays.items():
         stream = io.BytesIO()
-        np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
+        npy.write_array(stream, np.asarray(array), allow_pickle=False)
         data = stream.getvalue()
         offsets[name] = [size, len(data)]
         padding = -len(data) % ALIGNMENT
@@ -145,7 +146,7 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str, key: str) -> Arrays:
 def _member(mapped: mmap.mmap, begin: int) -> NDArray[Any]:
     """The array of one ``.npy`` stream, as a view of the mapping."""
     mapped.seek(begin)
-    npy: Any = np.lib.format  # its functions have no types
+    npy: Any = np.lib.format
     version = npy.read_magic(mapped)
     read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = read_header(mapped)
