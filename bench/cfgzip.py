@@ -18,7 +18,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -130,6 +129,8 @@ class Peer:
         limit = self.memory_bytes
 
         def bound_memory() -> None:
+            import resource
+
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
         try:

@@ -8,6 +8,7 @@ Limits: one grammar at a time, in this process but for memory and the peer.
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -195,7 +196,7 @@ def schema_sources(files: Sequence[workloads.SchemaFile], strict: bool) -> list[
     return [
         Source(
             file.name,
-            _parser(xgrammar.Grammar.from_json_schema, file.schema, strict_mode=strict),
+            _parser(xgrammar.Grammar.from_json_schema, json.dumps(file.schema), strict_mode=strict),
             None,
             tuple(map(workloads.render_instance, file.valid)),
         )

@@ -210,10 +210,7 @@ def command(
     for row in rows:
         for attempt in row.peer.get("attempts", ()):
             report.say(console, f"peer, {row.vocabulary}, {row.name}: {attempt}")
-        if row.peer.get("relation", {}).get("refines") is False:
-            report.say(
-                console, f"peer, {row.vocabulary}, {row.name}: not within ours: {row.peer['relation']}"
-            )
+        _say_where_peer_differs(console, row)
     for name, measured in of_schemas.items():
         summary = summarise(measured, pattern)
         record.setdefault("schemas", {})[name] = {
@@ -229,6 +226,17 @@ def command(
     report.write_json(json, record)
     everything = rows + [row for measured in of_schemas.values() for row in measured]
     _finish(console, everything)
+
+
+def _say_where_peer_differs(console: Console, row: Row) -> None:
+    lies = row.peer.get("relation") or {"refines": True}
+    if not lies["refines"]:
+        report.say(
+            console,
+            f"peer, {row.vocabulary}, {row.name}: {lies['split']:,} of its classes hold several of ours "
+            f"({'; '.join(lies['examples'][:3]) or 'none'}), {lies['missing']:,} ids are missing; "
+            f"{lies['split_by_masks']:,} of {row.distinct_masks:,} distinct masks are no unions of them",
+        )
 
 
 def _short(spec: str) -> str:
@@ -288,7 +296,7 @@ def _scale(
         console.print(growth_table(title, rows))
         for one, power in powers.items():
             if power is not None:
-                report.say(console, f"{one}: time grows like the size to the power of {power:.2f}")
+                report.say(console, f"{one}: CPU time grows like the size to the power of {power:.2f}")
         if picture_folder is not None:
             path = picture_folder / f"classes_by_{name}.png"
             pictures.draw_growth(rows, path, title=title, size_label=label)

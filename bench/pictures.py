@@ -28,10 +28,10 @@ def require_matplotlib() -> None:
 
 
 def draw_growth(rows: Iterable[dict[str, Any]], path: Path, *, title: str, size_label: str) -> None:
-    """Seconds over size, a line for each series, beside a line that grows like the size.
+    """CPU seconds over size, a line for each series, beside a line that grows like the size.
 
     Args:
-        rows: with ``series``, ``size`` and ``seconds``; a row without seconds was refused and is left out.
+        rows: with ``series``, ``size`` and ``cpu_seconds``; a row without was refused and is left out.
         path: of the picture; the ending chooses the format.
         title: above the picture.
         size_label: what the horizontal axis counts, with its unit.
@@ -40,15 +40,15 @@ def draw_growth(rows: Iterable[dict[str, Any]], path: Path, *, title: str, size_
 
     series: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        if row.get("seconds"):
-            series.setdefault(row["series"], []).append((row["size"], row["seconds"]))
+        if row.get("cpu_seconds"):
+            series.setdefault(row["series"], []).append((row["size"], row["cpu_seconds"]))
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     for name, points in series.items():
         axes.loglog(*zip(*sorted(points), strict=True), marker="o", label=name)
     _draw_guide(axes, [point for points in series.values() for point in points])
     axes.set_xlabel(size_label)
-    axes.set_ylabel("time for token classes, one thread [s]")
+    axes.set_ylabel("CPU time for token classes, one thread [s]")
     axes.set_title(title)
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()

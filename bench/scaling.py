@@ -98,8 +98,8 @@ def by_vocabulary(
 
 
 def exponent(rows: Sequence[dict[str, Any]]) -> float | None:
-    """The slope of time over size, both as logarithms (least squares); None for fewer than two points."""
-    points = [(row["size"], row["seconds"]) for row in rows if row.get("seconds")]
+    """The slope of CPU time over size, both as logarithms (least squares); None for fewer than two points."""
+    points = [(row["size"], row["cpu_seconds"]) for row in rows if row.get("cpu_seconds")]
     if len({size for size, _ in points}) < 2:
         return None
     sizes, seconds = np.log(np.array(points, np.float64)).T
