@@ -12,12 +12,27 @@ candidates: every key is compared exactly, so no result depends on luck.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
-from equivalence.interning._kernels import grown, grown_rows, insert_sorted, intern_list, mix, utf8_step
+from equivalence.interning._kernels import (
+    grown,
+    grown_interned,
+    grown_rows,
+    insert_sorted,
+    intern,
+    intern_list,
+    mix,
+    new_interned,
+    utf8_step,
+)
 
 kernel = njit(cache=True, nogil=True)
+# A call that passes the space costs 0.4 us, for every array in it is counted in and out: what runs many times
+# a step is inlined, and only the rare way out is a call.
+inlined = njit(cache=True, nogil=True, inline="always")
 
 # ---------------------------------------------------------------- trie
 
@@ -90,6 +105,27 @@ def build_trie(data, offsets, longest):
     return byte, depth, skip, group, below
 
 
+# Columns of the packed nodes: a walk reads one cache line a node (five arrays cost twice the time).
+SKIP, GROUP, DEPTH, BYTE, BELOW, BELOW_OTHERS, ENDS = 0, 1, 2, 3, 4, 8, 9
+
+
+@kernel
+def pack_nodes(byte, depth, skip, group, below):
+    """int32[N + 1, 10]: skip, group, depth, byte, the words of `below`, whether a group ends here."""
+    n = byte.size
+    nodes = np.zeros((n + 1, 10), np.int32)
+    for i in range(n):
+        nodes[i, SKIP] = skip[i]
+        nodes[i, GROUP] = group[i]
+        nodes[i, DEPTH] = depth[i]
+        nodes[i, BYTE] = byte[i]
+        for w in range(5):
+            nodes[i, BELOW + w] = np.int32(below[i, w] - ((below[i, w] >> 31) << 32))
+        nodes[i, ENDS] = group[i + 1] > group[i]
+    nodes[n, GROUP] = group[n]
+    return nodes
+
+
 @kernel
 def build_suffixes(data, offsets):
     """The trie of the reversed strings: (parent, first byte, suffix of each whole string)."""
@@ -122,238 +158,557 @@ def build_suffixes(data, offsets):
 
 # ---------------------------------------------------------------- exploring: configurations
 
-# A stack node is (a, count, parent). a >= 0: a state (the top, or one to return to); a < 0: the frame
-# -2 - (2 k + relative) of counted class k with `count` units read. Node 0 is the unknown rest of the stack.
-# A configuration is the interned list [label, pops, -1 - port of each pop ..., top nodes ...]:
+# A frame is (a, count, tail): a >= 0 is a state to return to; a < 0 the frame -2 - (2 k + relative) of
+# counted
+# class k with `count` units read; `tail` is what lies below. A tail is a set of stacks: the interned sorted
+# list of their top frames. Frame 0, alone in tail 0, is the unknown rest of the stack.
+# A configuration is the interned list [label, pops, -1 - port of each pop ..., (state, tail) ...] with
+# distinct states: equal tops are one, and their tails are united. States are listed before their calls are
+# followed: the 100 stacks of a C++ expression to come are one state here, and only what reads the next byte
+# is expanded (10,000 configurations took 700 ms otherwise, now 0.1 s).
 # label 0 means that the last byte was read whatever the stack holds; a label c > 0 that it was read if a
 # relative counter had c units left. A pop through port c needs c units to fit the counter's bounds.
 REJECT = 0  # the configuration of no stack at all: the last byte was not read
-STAMP, NODES = 0, 1
+MOST_PORTS = 8192  # a port is 0 or a count of units read by one token, which has at most 4,096 bytes
+STAMP, FRAMES, LINKS = 0, 1, 2
+# columns of `Space.facts` after the four words of loops
+CHARACTER_LOOP, CHARACTERS_KNOWN, LABEL, POPS = 4, 5, 6, 7
 
 
-@kernel
-def new_space(n_states, node_capacity, config_capacity):
-    """Empty tables of nodes and configurations, with configuration 0 = REJECT."""
-    size = 16
-    while size < 2 * node_capacity:
-        size *= 2
-    nodes = np.empty((node_capacity, 3), np.int64)
-    labels = np.empty(node_capacity, np.int64)
-    seen = np.empty(node_capacity, np.int64)
-    node_table = np.full(size, -1, np.int32)
-    nodes[0, 0] = 0
-    nodes[0, 1] = 0
-    nodes[0, 2] = -1
-    labels[0] = 0
-    seen[0] = 0
-    size = 16
-    while size < 2 * config_capacity:
-        size *= 2
-    table = np.full(size, -1, np.int32)
-    starts = np.empty(config_capacity + 2, np.int64)
-    starts[0] = 0
-    pool = np.empty(32 * config_capacity, np.int64)
-    counts = np.zeros(2, np.int64)
-    steps = np.empty((config_capacity + 1, 256), np.int32)
-    loops = np.empty((config_capacity + 1, 5), np.int64)
-    state = np.zeros(2, np.int64)
-    state[NODES] = 1
-    key = np.full(2, -1, np.int64)
-    intern_list(key, 2, table, starts, pool, counts)
-    steps[0, :] = 0
-    loops[0, :] = 0
-    return nodes, labels, seen, node_table, table, starts, pool, counts, steps, loops, state
+class Space(NamedTuple):
+    """All that one exploration has met, and its scratch arrays. S states, B byte classes.
 
-
-@kernel
-def intern_node(a, count, parent, space, counted):
-    """The number of a stack node, -1 where the capacity is exceeded."""
-    nodes, labels, seen, node_table = space[0], space[1], space[2], space[3]
-    state = space[10]
-    size = node_table.size
-    slot = mix(mix(mix(5, a + 1048576), count), parent) & (size - 1)
-    while node_table[slot] >= 0:
-        i = np.int64(node_table[slot])
-        if nodes[i, 0] == a and nodes[i, 1] == count and nodes[i, 2] == parent:
-            return i
-        slot = (slot + 1) & (size - 1)
-    i = state[NODES]
-    if i >= nodes.shape[0]:
-        return -1
-    state[NODES] = i + 1
-    nodes[i, 0] = a
-    nodes[i, 1] = count
-    nodes[i, 2] = parent
-    seen[i] = 0
-    if a < 0 and (-2 - a) & 1:
-        labels[i] = count + 1 if counted[(-2 - a) >> 1, 2] >= 0 else 0
-    else:
-        labels[i] = labels[parent]
-    node_table[slot] = i
-    return i
-
-
-@kernel
-def close(work, depth, label, space, net):
-    """Follow calls and returns from work items (state or -1 for a return, node below); -1: over capacity.
-
-    `work` int64[n, 2] is used as the stack; it must not be kept by the caller.
+    frames int64[n, 4], frame_labels, frame_table: (a, count, tail, the tail that is this frame alone), its
+        label, and a hash table of the frames.
+    tails, tail_labels, tail_seen: interned lists of frames; a label is the least of the stacks' labels.
+    configs, steps int32[n, B]: the interned configurations and what follows them; -1 = not known yet.
+    facts int64[n, 8]: of each configuration, the ASCII bytes on which it is known to stay itself, as four
+        words of 32 bits; whether all multi-byte characters do so, and whether that is known; label, pops.
+    state: stamp, number of frames, number of links.
+    links int64[n, 2]: (tail, next link), head, stamp_of, listed, next_head, next_stamp, next_listed int64[S],
+        returning, ports, key, reads: scratch of `step_config`, which allocates nothing.
+    class_of_byte, example, class_words: bytes that no state tells apart, one byte of each class, and its
+        ASCII bytes as four words of 32 bits.
+    first, alike uint8[S, B]: see `first_classes`. rank int64[S]: more than all it calls.
     """
-    final, edge_starts, edges, call_starts, calls, counted, state_loops = net
-    nodes, labels, seen, node_table, table, starts, pool, counts, steps, loops, state = space
-    state[STAMP] += 1
-    stamp = state[STAMP]
-    key = np.empty(16, np.int64)
-    key[0] = label
-    length = 2
-    pops = 0
-    while depth > 0:
-        depth -= 1
-        x, below = work[depth, 0], work[depth, 1]
-        if depth + 8 > work.shape[0]:
-            work = grown_rows(work, 2 * work.shape[0] + 8)
-        if length + 2 > key.size:
-            key = grown(key, 2 * key.size)
-        if x >= 0:
-            node = intern_node(x, 0, below, space, counted)
-            if node < 0:
-                return -1
-            if seen[node] == stamp:
-                continue
-            seen[node] = stamp
-            if edge_starts[x + 1] > edge_starts[x]:
-                key[length] = node
-                length += 1
-            if depth + (call_starts[x + 1] - call_starts[x]) + 8 > work.shape[0]:
-                work = grown_rows(work, 2 * work.shape[0] + call_starts[x + 1] - call_starts[x])
-            for k in range(call_starts[x], call_starts[x + 1]):
-                callee, back = calls[k, 0], calls[k, 1]
-                frame = below
-                if back >= 0:
-                    frame = intern_node(back, 0, below, space, counted)
-                    if frame < 0:
-                        return -1
+
+    frames: Any
+    frame_labels: Any
+    frame_table: Any
+    tails: Any
+    tail_labels: Any
+    tail_seen: Any
+    configs: Any
+    steps: Any
+    facts: Any
+    state: Any
+    links: Any
+    head: Any
+    stamp_of: Any
+    listed: Any
+    next_head: Any
+    next_stamp: Any
+    next_listed: Any
+    returning: Any
+    ports: Any
+    key: Any
+    reads: Any
+    class_of_byte: Any
+    example: Any
+    class_words: Any
+    first: Any
+    alike: Any
+    rank: Any
+
+
+@kernel
+def byte_classes(net):
+    """Bytes that no state tells apart: (class of each byte int64[256], one byte of each class)."""
+    edges = net[2]
+    begins = np.zeros(257, np.uint8)
+    begins[0] = 1
+    for k in range(edges.shape[0]):
+        begins[edges[k, 0]] = 1
+        begins[edges[k, 1] + 1] = 1
+    classes = np.zeros(256, np.int64)
+    example = np.zeros(256, np.int64)
+    n = 0
+    for b in range(256):
+        if begins[b]:
+            example[n] = b
+            n += 1
+        classes[b] = n - 1
+    return classes, example[:n].copy()
+
+
+@kernel
+def call_ranks(net):
+    """int64[states]: 0 without calls, else more than the rank of every state that a call begins with."""
+    edge_starts, call_starts, calls, counted = net[1], net[3], net[4], net[5]
+    n = edge_starts.size - 1
+    rank = np.zeros(n, np.int64)
+    changed = True
+    while changed:  # ends: no rule calls itself before it has read a byte
+        changed = False
+        for s in range(n):
+            for k in range(call_starts[s], call_starts[s + 1]):
+                callee = calls[k, 0]
                 if callee < 0:
-                    unit = -1 - callee
-                    frame = intern_node(-2 - 2 * unit, 0, frame, space, counted)
-                    if frame < 0:
-                        return -1
-                    callee = counted[unit, 0]
-                work[depth, 0] = callee
-                work[depth, 1] = frame
-                depth += 1
-            if final[x]:
-                work[depth, 0] = -1
-                work[depth, 1] = below
-                depth += 1
-        else:
-            port = -1
-            a = nodes[below, 0]
-            if below == 0:
+                    callee = counted[-1 - callee, 0]
+                if rank[callee] >= rank[s]:
+                    rank[s] = rank[callee] + 1
+                    changed = True
+    return rank
+
+
+@kernel
+def first_classes(net, class_of_byte, n_classes, rank):
+    """Two arrays uint8[states, B], calls included: whether a state can read a byte class next, and whether it
+    treats the class exactly like the class before."""
+    edge_starts, edges, call_starts, calls, counted = net[1], net[2], net[3], net[4], net[5]
+    n = edge_starts.size - 1
+    first = np.zeros((n, n_classes), np.uint8)
+    alike = np.zeros((n, n_classes), np.uint8)
+    highest = 0
+    target = np.empty(n_classes, np.int64)
+    for s in range(n):
+        highest = max(highest, rank[s])
+        target[:] = -1
+        for k in range(edge_starts[s], edge_starts[s + 1]):
+            for c in range(class_of_byte[edges[k, 0]], class_of_byte[edges[k, 1]] + 1):
+                first[s, c] = 1
+                target[c] = edges[k, 2]
+        for c in range(1, n_classes):
+            if target[c] == target[c - 1]:
+                alike[s, c] = 1
+    for level in range(1, highest + 1):
+        for s in range(n):
+            if rank[s] == level:
+                for k in range(call_starts[s], call_starts[s + 1]):
+                    callee = calls[k, 0]
+                    if callee < 0:
+                        callee = counted[-1 - callee, 0]
+                    for c in range(n_classes):
+                        first[s, c] |= first[callee, c]
+                        alike[s, c] &= alike[callee, c]
+    return first, alike
+
+
+@kernel
+def follow(
+    symbols, below_of_symbol, owner, index, final, counted, state_first, context_starts, context_below, below,
+    returns, contexts, occurrences,
+):  # fmt: skip
+    """Fill the four last arrays (zeros so far), see `equivalence.explore._Follow`."""
+    n = symbols.size
+    n_classes = state_first.shape[1]
+    through = np.zeros(n, np.uint8)
+    for k in range(n):
+        s = symbols[k]
+        through[k] = 1 if s < 0 or final[s] else 0
+        own = s if s >= 0 else counted[-1 - s, 0]
+        for c in range(n_classes):
+            if state_first[own, c]:
+                occurrences[k, c] = 1
+                below[owner[k], c] = 1
+    changed = True
+    while changed:
+        changed = False
+        for k in range(n):
+            if through[k]:
+                source, target = below_of_symbol[k], owner[k]
+                for c in range(n_classes):
+                    if below[source, c] and not below[target, c]:
+                        below[target, c] = 1
+                        changed = True
+    for k in range(n):
+        for c in range(n_classes):
+            if below[below_of_symbol[k], c]:
+                returns[index[k], c] = 1
+                if through[k]:
+                    occurrences[k, c] = 1
+    for i in range(contexts.shape[0]):
+        for k in range(context_starts[i], context_starts[i + 1]):
+            for c in range(n_classes):
+                contexts[i, c] |= below[context_below[k], c]
+
+
+@kernel
+def new_space(net, class_of_byte, example, first, alike, rank, frame_capacity, config_capacity):
+    """Empty tables, with frame 0 and tail 0 for the unknown rest and configuration 0 = REJECT."""
+    n_states = net[0].size
+    size = 16
+    while size < 2 * frame_capacity:
+        size *= 2
+    frames = np.empty((frame_capacity, 4), np.int64)
+    frame_labels = np.empty(frame_capacity, np.int64)
+    frames[0, :] = 0
+    frame_labels[0] = 0
+    tails = new_interned(frame_capacity, 3)
+    tail_labels = np.zeros(frame_capacity + 2, np.int64)
+    tail_seen = np.zeros(frame_capacity + 2, np.int64)
+    key = np.zeros(2, np.int64)
+    intern(key, 1, tails)
+    configs = new_interned(config_capacity, 12)
+    key[0] = -1
+    intern(key, 2, configs)
+    steps = np.empty((config_capacity + 2, example.size), np.int32)
+    facts = np.empty((config_capacity + 2, 8), np.int64)
+    steps[0, :] = 0
+    facts[0, :] = 0
+    facts[0, LABEL] = -1
+    state = np.zeros(3, np.int64)
+    state[FRAMES] = 1
+    class_words = np.zeros((example.size, 4), np.int64)
+    for b in range(128):
+        class_words[class_of_byte[b], b >> 5] |= 1 << (b & 31)
+    for c in range(example.size):  # signed words of 32 bits, like those of the trie's nodes
+        for w in range(4):
+            class_words[c, w] -= (class_words[c, w] >> 31) << 32
+    return Space(
+        frames, frame_labels, np.full(size, -1, np.int32), tails, tail_labels, tail_seen, configs, steps,
+        facts,
+        state, np.empty((frame_capacity, 2), np.int64), np.zeros(n_states + 1, np.int64),
+        np.zeros(n_states + 1, np.int64),
+        np.zeros(n_states + 1, np.int64), np.zeros(n_states + 1, np.int64), np.zeros(n_states + 1, np.int64),
+        np.zeros(n_states + 1, np.int64), np.empty(frame_capacity + 2, np.int64),
+        np.empty(MOST_PORTS, np.int64), np.empty(2 * n_states + MOST_PORTS + 4, np.int64),
+        np.empty(example.size, np.uint8), class_of_byte, example, class_words, first, alike, rank,
+    )  # fmt: skip
+
+
+@kernel
+def grown_space(space, frame_capacity, config_capacity):
+    """The same space with more room."""
+    n_frames, n_tails, n_configs = space.state[FRAMES], space.tails.counts[0], space.configs.counts[0]
+    size = 16
+    while size < 2 * frame_capacity:
+        size *= 2
+    frames = np.empty((frame_capacity, 4), np.int64)
+    frames[:n_frames] = space.frames[:n_frames]
+    frame_labels = np.empty(frame_capacity, np.int64)
+    frame_labels[:n_frames] = space.frame_labels[:n_frames]
+    frame_table = np.full(size, -1, np.int32)
+    for i in range(1, n_frames):
+        slot = mix(mix(mix(5, frames[i, 0] + 1048576), frames[i, 1]), frames[i, 2]) & (size - 1)
+        while frame_table[slot] >= 0:
+            slot = (slot + 1) & (size - 1)
+        frame_table[slot] = i
+    tail_labels = np.zeros(frame_capacity + 2, np.int64)
+    tail_labels[:n_tails] = space.tail_labels[:n_tails]
+    steps = np.empty((config_capacity + 2, space.steps.shape[1]), np.int32)
+    steps[:n_configs] = space.steps[:n_configs]
+    facts = np.empty((config_capacity + 2, 8), np.int64)
+    facts[:n_configs] = space.facts[:n_configs]
+    return Space(
+        frames, frame_labels, frame_table, grown_interned(space.tails, frame_capacity, 3), tail_labels,
+        np.zeros(frame_capacity + 2, np.int64), grown_interned(space.configs, config_capacity, 12), steps,
+        facts,
+        space.state, np.empty((frame_capacity, 2), np.int64), space.head, space.stamp_of, space.listed,
+        space.next_head, space.next_stamp,
+        space.next_listed, np.empty(frame_capacity + 2, np.int64), space.ports,
+        space.key, space.reads, space.class_of_byte, space.example, space.class_words, space.first,
+        space.alike, space.rank,
+    )  # fmt: skip
+
+
+@inlined
+def push_frame(a, count, tail, frames, frame_table, space, counted):
+    """The tail that is one frame (a, count) on a tail; -1 where the capacity is exceeded."""
+    slot = mix(mix(mix(5, a + 1048576), count), tail) & (frame_table.size - 1)
+    i = np.int64(frame_table[slot])
+    while i >= 0 and not (frames[i, 0] == a and frames[i, 1] == count and frames[i, 2] == tail):
+        slot = (slot + 1) & (frame_table.size - 1)
+        i = np.int64(frame_table[slot])
+    top = np.int64(-1)
+    if i >= 0:
+        top = frames[i, 3]
+    else:
+        top = new_frame(a, count, tail, slot, space, counted)
+    return top
+
+
+@kernel
+def new_frame(a, count, tail, slot, space, counted):
+    """Add a frame at a slot of the table; the tail that is this frame alone, -1 over capacity."""
+    frames = space.frames
+    i = space.state[FRAMES]
+    if i >= frames.shape[0]:
+        return -1
+    key = np.empty(1, np.int64)
+    key[0] = i
+    number = intern(key, 1, space.tails)
+    if number < 0:
+        return -1
+    space.state[FRAMES] = i + 1
+    frames[i, 0] = a
+    frames[i, 1] = count
+    frames[i, 2] = tail
+    frames[i, 3] = number
+    if a < 0 and (-2 - a) & 1:
+        space.frame_labels[i] = count + 1 if counted[(-2 - a) >> 1, 2] >= 0 else 0
+    else:
+        space.frame_labels[i] = space.tail_labels[tail]
+    space.tail_labels[number] = space.frame_labels[i]
+    space.frame_table[slot] = i
+    return number
+
+
+@inlined
+def add_link(x, tail, n, listed, head, stamp_of, links, state):
+    """Note that a state occurs on a tail, `listed` being the `n` states so far; returns n, -1 over capacity.
+
+    The tails of a state are a list, united by `unite_links` once all are known: to unite them one by one
+    made a new tail each time.
+    """
+    link = state[LINKS]
+    if link >= links.shape[0]:
+        n = -1
+    elif stamp_of[x] != state[STAMP]:
+        stamp_of[x] = state[STAMP]
+        listed[n] = x
+        n += 1
+        links[link, 0] = tail
+        links[link, 1] = -1
+        head[x] = link
+        state[LINKS] = link + 1
+    else:
+        i = head[x]
+        while i >= 0 and links[i, 0] != tail:
+            i = links[i, 1]
+        if i < 0:
+            links[link, 0] = tail
+            links[link, 1] = head[x]
+            head[x] = link
+            state[LINKS] = link + 1
+    return n
+
+
+@kernel
+def unite_links(head, space):
+    """The tail of all stacks of a list of tails; -1 where the capacity is exceeded."""
+    links = space.links
+    starts, pool, tail_labels = space.tails.starts, space.tails.pool, space.tail_labels
+    total = 0
+    i = head
+    label = np.int64(1 << 40)
+    while i >= 0:
+        tail = links[i, 0]
+        total += starts[tail + 1] - starts[tail]
+        label = min(label, tail_labels[tail])
+        i = links[i, 1]
+    key = np.empty(total, np.int64)
+    n = 0
+    i = head
+    while i >= 0:
+        tail = links[i, 0]
+        for k in range(starts[tail], starts[tail + 1]):
+            n = insert_sorted(key, n, pool[k])
+        i = links[i, 1]
+    number = intern(key, n, space.tails)
+    if number >= 0:
+        tail_labels[number] = label
+    return number
+
+
+@inlined
+def close(n, label, n_returning, space, net):
+    """Follow returns from the `n` states listed, and from tails `space.returning`; -1 over capacity.
+
+    Returns the number of the configuration.
+    """
+    final, edge_starts, call_starts, counted = net[0], net[1], net[3], net[5]
+    frames, starts, pool = space.frames, space.tails.starts, space.tails.pool
+    listed, head, stamp_of = space.next_listed, space.next_head, space.next_stamp
+    frame_table, state = space.frame_table, space.state
+    stamp = state[STAMP]
+    tail_seen, links, returning = space.tail_seen, space.links, space.returning
+    ports, key = space.ports, space.key
+    n_ports = 0
+    for t in range(n_returning):
+        tail_seen[returning[t]] = stamp
+    for i in range(n):
+        x = listed[i]
+        if final[x]:
+            link = head[x]
+            while link >= 0:
+                tail = links[link, 0]
+                if tail_seen[tail] != stamp:
+                    tail_seen[tail] = stamp
+                    returning[n_returning] = tail
+                    n_returning += 1
+                link = links[link, 1]
+    while n_returning > 0:
+        n_returning -= 1
+        tail = returning[n_returning]
+        for k in range(starts[tail], starts[tail + 1]):
+            frame = pool[k]
+            a, below = frames[frame, 0], frames[frame, 2]
+            port = np.int64(-1)
+            through = np.int64(-1)
+            if frame == 0:
                 port = 0
             elif a >= 0:
-                work[depth, 0] = a
-                work[depth, 1] = nodes[below, 2]
-                depth += 1
+                n = add_link(a, below, n, listed, head, stamp_of, links, state)
+                if n < 0:
+                    return -1
+                if final[a]:
+                    through = below
             else:
                 unit = (-2 - a) >> 1
                 relative = (-2 - a) & 1
                 least = counted[unit, 1]
                 most = counted[unit, 2] if relative else counted[unit, 3]
-                count = nodes[below, 1] + 1
+                count = frames[frame, 1] + 1
                 if most < 0:
                     count = min(count, least)
                 if relative:
                     port = count
                 elif count >= least:
-                    work[depth, 0] = -1
-                    work[depth, 1] = nodes[below, 2]
-                    depth += 1
+                    through = below
                 if most < 0 or count < most:
-                    frame = intern_node(a, count, nodes[below, 2], space, counted)
-                    if frame < 0:
+                    top = push_frame(a, count, below, frames, frame_table, space, counted)
+                    if top < 0:
                         return -1
-                    work[depth, 0] = counted[unit, 0]
-                    work[depth, 1] = frame
-                    depth += 1
+                    n = add_link(counted[unit, 0], top, n, listed, head, stamp_of, links, state)
+                    if n < 0:
+                        return -1
+            if through >= 0 and tail_seen[through] != stamp:
+                tail_seen[through] = stamp
+                returning[n_returning] = through
+                n_returning += 1
             if port >= 0:
-                key[length] = -1 - port
-                length += 1
-    ordered = np.sort(key[2:length])
-    length = 2
-    for i in range(ordered.size):
-        if i == 0 or ordered[i] != ordered[i - 1]:
-            key[length] = ordered[i]
-            length += 1
-            if ordered[i] < 0:
-                pops += 1
-    key[1] = pops
-    before = counts[0]
-    config = intern_list(key, length, table, starts, pool, counts)
-    if config < 0:
-        return -1
-    if counts[0] > before:
-        steps[config, :] = REJECT  # but for the bytes of some edge
-        for i in range(2 + pops, length):
-            x = nodes[key[i], 0]
-            for k in range(edge_starts[x], edge_starts[x + 1]):
-                for b in range(edges[k, 0], edges[k, 1] + 1):
-                    steps[config, b] = -1
-        loops[config, :] = 0
-        if label == 0:
-            most_bits = 0
-            for i in range(2 + pops, length):
-                if labels[key[i]] == 0:
-                    s = nodes[key[i], 0]
-                    bits = 0
-                    for w in range(4):
-                        word = state_loops[s, w]
-                        while word:
-                            word &= word - 1
-                            bits += 1
-                    bits += 64 * state_loops[s, 4]
-                    if bits > most_bits:
-                        most_bits = bits
-                        for w in range(5):
-                            loops[config, w] = state_loops[s, w]
+                if n_ports + 1 >= ports.size:
+                    return -1
+                n_ports = insert_sorted(ports, n_ports, -1 - port)
+    # the key: states in order, without those that only return
+    key[0] = label
+    key[1] = n_ports
+    for i in range(n_ports):
+        key[2 + i] = ports[i]
+    length = 2 + n_ports
+    begin = length
+    for i in range(n):
+        x = listed[i]
+        if edge_starts[x + 1] == edge_starts[x] and call_starts[x + 1] == call_starts[x]:
+            continue
+        at = length
+        while at > begin and key[at - 2] > x:
+            key[at] = key[at - 2]
+            key[at + 1] = key[at - 1]
+            at -= 2
+        key[at] = x
+        key[at + 1] = links[head[x], 0]
+        if links[head[x], 1] >= 0:
+            key[at + 1] = unite_links(head[x], space)
+            if key[at + 1] < 0:
+                return -1
+        length += 2
+    before = space.configs.counts[0]
+    config = intern(key, length, space.configs)
+    if config == before:
+        row = space.steps[config]
+        first = space.first
+        reads = space.reads
+        reads[:] = 0
+        for i in range(begin, length, 2):
+            x = key[i]
+            for c in range(reads.size):
+                reads[c] |= first[x, c]
+        for c in range(reads.size):
+            row[c] = -np.int32(reads[c])  # REJECT, or not known yet
+        space.facts[config, :] = 0
+        space.facts[config, LABEL] = label
+        space.facts[config, POPS] = n_ports
     return config
 
 
 @kernel
-def step_config(config, byte, space, net):
-    """Compute and note the configuration after a byte; REJECT if no stack reads it, -1 over capacity."""
-    steps = space[8]
-    edge_starts, edges = net[1], net[2]
-    nodes, labels = space[0], space[1]
-    starts, pool = space[5], space[6]
+def step_config(config, c, space, net):
+    """Compute and note the configuration after a byte of class c; -1 over capacity."""
+    edge_starts, edges, call_starts, calls, counted = net[1], net[2], net[3], net[4], net[5]
+    first, rank = space.first, space.rank
+    listed, head, stamp_of = space.listed, space.head, space.stamp_of
+    starts, pool = space.configs.starts, space.configs.pool
+    next_listed, next_head, next_stamp = space.next_listed, space.next_head, space.next_stamp
+    links, state, frames, frame_table = space.links, space.state, space.frames, space.frame_table
+    tail_labels = space.tail_labels
+    byte = space.example[c]
+    state[STAMP] += 1
+    state[LINKS] = 0
     begin, end = starts[config], starts[config + 1]
-    begin += 2 + pool[begin + 1]
-    work = np.empty((2 * (end - begin) + 16, 2), np.int64)
-    depth = 0
+    n = 0  # states that can read the byte, higher ranks first: what they call comes after them
+    for i in range(begin + 2 + pool[begin + 1], end, 2):
+        x = pool[i]
+        if first[x, c]:
+            n = add_link(x, pool[i + 1], n, listed, head, stamp_of, links, state)
+            if n < 0:
+                return -1
+            at = n - 1
+            while at > 0 and rank[listed[at - 1]] < rank[x]:
+                listed[at] = listed[at - 1]
+                at -= 1
+            listed[at] = x
+    n_next = 0
     label = np.int64(1 << 40)
-    low, high = np.int64(0), np.int64(255)  # the bytes around this one that lead to the same configuration
-    for i in range(begin, end):
-        node = pool[i]
-        x = nodes[node, 0]
+    i = 0
+    while i < n:
+        x = listed[i]
+        i += 1
+        tail = links[head[x], 0]
+        if links[head[x], 1] >= 0:
+            tail = unite_links(head[x], space)
+            if tail < 0:
+                return -1
         for k in range(edge_starts[x], edge_starts[x + 1]):
-            if edges[k, 1] < byte:
-                low = max(low, edges[k, 1] + 1)
-            elif edges[k, 0] > byte:
-                high = min(high, edges[k, 0] - 1)
+            if edges[k, 0] <= byte <= edges[k, 1]:
+                n_next = add_link(edges[k, 2], tail, n_next, next_listed, next_head, next_stamp, links, state)
+                if n_next < 0:
+                    return -1
+                label = min(label, tail_labels[tail])
                 break
-            else:
-                low = max(low, edges[k, 0])
-                high = min(high, edges[k, 1])
-                work[depth, 0] = edges[k, 2]
-                work[depth, 1] = nodes[node, 2]
-                depth += 1
-                label = min(label, labels[node])
+        for k in range(call_starts[x], call_starts[x + 1]):
+            callee, back = calls[k, 0], calls[k, 1]
+            start = callee if callee >= 0 else counted[-1 - callee, 0]
+            if not first[start, c]:
+                continue
+            top = tail
+            if back >= 0:
+                top = push_frame(back, 0, top, frames, frame_table, space, counted)
+                if top < 0:
+                    return -1
+            if callee < 0:
+                top = push_frame(-2 - 2 * (-1 - callee), 0, top, frames, frame_table, space, counted)
+                if top < 0:
+                    return -1
+            before = n
+            n = add_link(start, top, n, listed, head, stamp_of, links, state)
+            if n < 0:
+                return -1
+            if n > before:
+                at = before
+                while rank[listed[at - 1]] < rank[start]:
+                    listed[at] = listed[at - 1]
+                    at -= 1
+                listed[at] = start
     following = np.int64(REJECT)
-    if depth > 0:
-        following = close(work, depth, label, space, net)
+    if n_next > 0:
+        following = close(n_next, label, 0, space, net)
     if following >= 0:
-        for b in range(low, high + 1):
-            steps[config, b] = following
+        # the classes around this one that all states treat like it
+        alike = space.alike
+        same = space.reads
+        same[:] = 1
+        for i in range(begin + 2 + pool[begin + 1], end, 2):
+            x = pool[i]
+            for k in range(same.size):
+                same[k] &= alike[x, k]
+        low, high = c, c + 1
+        while low > 0 and same[low]:
+            low -= 1
+        while high < same.size and same[high]:
+            high += 1
+        space.steps[config, low:high] = following
     return following
 
 
@@ -364,20 +719,54 @@ def start_config(symbol, unit, space, net):
     `unit` >= 0 says that below the state lies the frame of that counted class, at an unknown count.
     """
     counted = net[5]
-    work = np.empty((32, 2), np.int64)
+    space.state[STAMP] += 1
+    space.state[LINKS] = 0
+    tail = np.int64(0)
     if symbol < 0:
-        frame = intern_node(-2 - (2 * (-1 - symbol) + 1), 0, 0, space, counted)
-        work[0, 0] = -1
-        work[0, 1] = frame
-    else:
-        frame = np.int64(0)
-        if unit >= 0:
-            frame = intern_node(-2 - (2 * unit + 1), 0, 0, space, counted)
-        work[0, 0] = symbol
-        work[0, 1] = frame
-    if frame < 0:
-        return -1
-    return close(work, 1, 0, space, net)
+        frame = -2 - (2 * (-1 - symbol) + 1)
+        tail = push_frame(frame, 0, tail, space.frames, space.frame_table, space, counted)
+        if tail < 0:
+            return -1
+        space.returning[0] = tail
+        return close(0, 0, 1, space, net)
+    if unit >= 0:
+        tail = push_frame(-2 - (2 * unit + 1), 0, tail, space.frames, space.frame_table, space, counted)
+        if tail < 0:
+            return -1
+    add_link(symbol, tail, 0, space.next_listed, space.next_head, space.next_stamp, space.links, space.state)
+    return close(1, 0, 0, space, net)
+
+
+@kernel
+def find_character_loop(config, space, net):
+    """Note whether every multi-byte character leads a configuration back to itself; -1 over capacity."""
+    steps, class_of_byte = space.steps, space.class_of_byte
+    space.facts[config, CHARACTERS_KNOWN] = 1
+    # met inside a character, by decoder state, at most one configuration each
+    inside = np.full(7, -1, np.int64)
+    inside[0] = config
+    for round_number in range(4):
+        for d in range(7):
+            if inside[d] < 0 or (d == 0) != (round_number == 0):
+                continue
+            if space.facts[inside[d], LABEL] != 0:
+                return 0
+            for byte in range(0x80, 0xF5):
+                after = utf8_step(d, byte)
+                if after < 0:
+                    continue
+                c = class_of_byte[byte]
+                following = np.int64(steps[inside[d], c])
+                if following < 0:
+                    following = step_config(inside[d], c, space, net)
+                    if following < 0:
+                        space.facts[config, CHARACTERS_KNOWN] = 0
+                        return -1
+                if following == REJECT or (inside[after] >= 0 and inside[after] != following):
+                    return 0
+                inside[after] = following
+    space.facts[config, CHARACTER_LOOP] = 1
+    return 0
 
 
 # ---------------------------------------------------------------- exploring: walks over the vocabulary
@@ -389,15 +778,22 @@ NOTHING, OUTRIGHT = 0, 1
 
 
 @kernel
-def walk(node, start, first, trie, space, net, displacement, outcomes, ranges, n_ranges, events, n_events):
-    """All tokens below a child `node` of the root, after whose byte the configuration is `start`.
+def walk(
+    block, block_nodes, blocks, first, trie, space, net, displacement, outcomes, range_starts, ranges,
+    event_starts, events,
+):  # fmt: skip
+    """All tokens of each block from `block` on: those below a child of the root, after whose byte the
+    configuration is ``blocks[block]``.
 
-    Appends ranges of groups read outright, and rows (group, outcome) of the others. `first` uint8[256]:
-    bytes that can follow below the known part. Returns (status, ranges, n, events, n).
+    Writes the ranges of groups read outright, and rows (group, outcome) of the others. `first` are the byte
+    classes that can follow below the known part, uint8[blocks, B].
+    Returns (status, first block not done); status 1: the space is full, 2: the outcomes are, 3: more returns
+    on one path than there is room for, 4: ranges or events are full.
+    (One call a block cost 2 us a block, three times the walk itself.)
     """
-    byte, tree_depth, skip, group, below, suffix_parent, group_suffix, longest = trie
-    starts, pool, steps, loops = space[5], space[6], space[8], space[9]
-    out_table, out_starts, out_pool, out_counts = outcomes
+    nodes, suffix_parent, group_suffix, longest = trie
+    starts, pool, steps, facts = space.configs.starts, space.configs.pool, space.steps, space.facts
+    class_of_byte, class_words = space.class_of_byte, space.class_words
     configs = np.empty(longest + 2, np.int64)
     valid = np.empty(longest + 2, np.int64)
     most_pops = 4 * longest + 64
@@ -405,71 +801,97 @@ def walk(node, start, first, trie, space, net, displacement, outcomes, ranges, n
     pop_port = np.empty(most_pops, np.int64)
     key = np.empty(2 * most_pops + 1, np.int64)
     pairs = np.empty(most_pops, np.int64)
+    configs[0] = REJECT
     valid[0] = 0
+    i, n = np.int64(0), np.int64(0)
+    block -= 1
+    start = np.int64(REJECT)
+    n_ranges, n_events = range_starts[block + 1], event_starts[block + 1]
     open_range = n_ranges  # ranges from here on may be extended
-    i, n = np.int64(node), np.int64(skip[node])
-    # room for all that this walk can add, because an array that a loop replaces costs 10 ns every time round
-    room = np.int64(group[n] - group[node])
-    if n_ranges + room > ranges.shape[0]:
-        ranges = grown_rows(ranges, 2 * (n_ranges + room))
-    if n_events + room > events.shape[0]:
-        events = grown_rows(events, 2 * (n_events + room))
-    while i < n:
-        d = np.int64(tree_depth[i])
+    while True:
+        if i >= n:
+            block += 1
+            range_starts[block] = n_ranges
+            event_starts[block] = n_events
+            if block == blocks.size:
+                return 0, block
+            open_range = n_ranges
+            start = blocks[block]
+            i = block_nodes[block]
+            n = np.int64(nodes[i, SKIP])
+            # room for all that this block can add: an array that a loop replaces costs 10 ns every time round
+            room = np.int64(nodes[n, GROUP] - nodes[i, GROUP])
+            if n_ranges + room > ranges.shape[0] or n_events + room > events.shape[0]:
+                return 4, block
+        d = np.int64(nodes[i, DEPTH])
         pops = valid[d - 1]
         config = np.int64(REJECT)
+        above = configs[d - 1]
+        byte = np.int64(nodes[i, BYTE])
         if d == 1:
             config = start
-        elif configs[d - 1] != REJECT:
-            above = configs[d - 1]
-            b = np.int64(byte[i])
-            at = starts[above]
-            if pool[at + 1] > 0 and first[b]:
-                for k in range(pool[at + 1]):
+        elif above != REJECT:
+            c = class_of_byte[byte]
+            if facts[above, POPS] > 0 and first[block, c]:
+                at = starts[above] + 2
+                for k in range(facts[above, POPS]):
                     if pops == most_pops:
-                        return 1, ranges, n_ranges, events, n_events
+                        return 3, block
                     pop_depth[pops] = d - 1
-                    pop_port[pops] = -1 - pool[at + 2 + k]
+                    pop_port[pops] = -1 - pool[at + k]
                     pops += 1
-            config = np.int64(steps[above, b])
+            config = np.int64(steps[above, c])
             if config < 0:  # not known yet; the call alone costs more than the look-up (0.4 us)
-                config = step_config(above, b, space, net)
+                config = step_config(above, c, space, net)
                 if config < 0:
-                    return 1, ranges, n_ranges, events, n_events
+                    return 1, block
         if config == REJECT and pops == 0:
-            i = np.int64(skip[i])
+            i = np.int64(nodes[i, SKIP])
             continue
         configs[d] = config
         valid[d] = pops
-        ends = group[i + 1] > group[i]
-        label = np.int64(-1)
-        if config != REJECT:
-            label = config if displacement else pool[starts[config]]
-        if label == 0 and not displacement:
-            upto = np.int64(-1)
-            inside = below[i, 4] & 1 == 0 or (loops[config, 4] == 1 and below[i, 4] & 2)
-            if (
-                inside
-                and below[i, 0] & ~loops[config, 0] == 0
-                and below[i, 1] & ~loops[config, 1] == 0
-                and below[i, 2] & ~loops[config, 2] == 0
-                and below[i, 3] & ~loops[config, 3] == 0
+        label = facts[config, LABEL]
+        if label >= 0 and displacement:
+            label = config
+        if label == 0:
+            # loops are learned where they are met: to try every byte of every loop cost four times the steps
+            if config == above:
+                for w in range(4):
+                    facts[config, w] |= class_words[c, w]
+            elif (
+                byte >= 0x80
+                and not facts[config, CHARACTERS_KNOWN]
+                and (config == configs[max(d - 2, 0)] or config == configs[max(d - 3, 0)])
             ):
-                upto = np.int64(group[skip[i]])
-            elif ends:
-                upto = np.int64(group[i]) + 1
+                if find_character_loop(config, space, net) < 0:
+                    return 1, block
+            upto = np.int64(-1)
+            others = nodes[i, BELOW_OTHERS]
+            if (
+                (others & 1 == 0 or (facts[config, CHARACTER_LOOP] == 1 and others & 2))
+                and nodes[i, BELOW] & ~facts[config, 0] == 0
+                and nodes[i, BELOW + 1] & ~facts[config, 1] == 0
+                and nodes[i, BELOW + 2] & ~facts[config, 2] == 0
+                and nodes[i, BELOW + 3] & ~facts[config, 3] == 0
+            ):
+                following = np.int64(nodes[i, SKIP])
+                upto = np.int64(nodes[following, GROUP])
+            else:
+                following = i + 1
+                if nodes[i, ENDS]:
+                    upto = np.int64(nodes[i, GROUP]) + 1
             if upto >= 0:
-                if n_ranges > open_range and ranges[n_ranges - 1, 1] == group[i]:
+                g = np.int64(nodes[i, GROUP])
+                if n_ranges > open_range and ranges[n_ranges - 1, 1] == g:
                     ranges[n_ranges - 1, 1] = upto
                 else:
-                    ranges[n_ranges, 0] = group[i]
+                    ranges[n_ranges, 0] = g
                     ranges[n_ranges, 1] = upto
                     n_ranges += 1
-                if upto == group[skip[i]]:
-                    i = np.int64(skip[i])
-                    continue
-        elif ends:
-            g = np.int64(group[i])
+            i = following
+            continue
+        if nodes[i, ENDS]:
+            g = np.int64(nodes[i, GROUP])
             key[0] = label
             length = 1
             if pops > 0:
@@ -486,14 +908,13 @@ def walk(node, start, first, trie, space, net, displacement, outcomes, ranges, n
                     key[length] = pairs[k] >> 30
                     key[length + 1] = pairs[k] & 1073741823
                     length += 2
-            outcome = intern_list(key, length, out_table, out_starts, out_pool, out_counts)
+            outcome = intern(key, length, outcomes)
             if outcome < 0:
-                return 1, ranges, n_ranges, events, n_events
+                return 2, block
             events[n_events, 0] = g
             events[n_events, 1] = outcome
             n_events += 1
         i += 1
-    return 0, ranges, n_ranges, events, n_events
 
 
 # A block is (byte, configuration after it): contexts that agree after a token's first byte treat all
@@ -504,308 +925,427 @@ def walk(node, start, first, trie, space, net, displacement, outcomes, ranges, n
 @kernel
 def find_blocks(contexts, byte_first, space, net):
     """The blocks of all contexts: (status, block starts by byte int64[257], block configurations, user
-    starts int64[257], users (context, block) of each byte)."""
-    steps = space[8]
+    starts int64[257], users (context, block) of each byte). Status 1: over capacity."""
+    steps = space.steps
     n_contexts = contexts.shape[0]
-    after = np.zeros((n_contexts, 256), np.int32)
+    n_classes = steps.shape[1]
+    after = np.zeros((n_contexts, n_classes), np.int32)
+    per_class = np.zeros(n_classes, np.int64)
     starts = np.zeros(257, np.int64)
-    for c in range(n_contexts):
-        start = start_config(contexts[c, 0], contexts[c, 1], space, net)
+    for i in range(n_contexts):
+        start = start_config(contexts[i, 0], contexts[i, 1], space, net)
         if start < 0:
             return 1, starts, starts, starts, contexts
-        for b in range(256):
-            if not byte_first[b]:
-                continue
-            config = np.int64(steps[start, b])
+        for c in range(n_classes):
+            config = np.int64(steps[start, c])
             if config < 0:
-                config = step_config(start, b, space, net)
+                config = step_config(start, c, space, net)
                 if config < 0:
                     return 1, starts, starts, starts, contexts
-            after[c, b] = config
+            after[i, c] = config
             if config != REJECT:
-                starts[b + 1] += 1
+                per_class[c] += 1
     for b in range(256):
-        starts[b + 1] += starts[b]
+        starts[b + 1] = starts[b]
+        if byte_first[b]:
+            starts[b + 1] += per_class[space.class_of_byte[b]]
     users = np.zeros((starts[256], 2), np.int64)
     block_starts = np.zeros(257, np.int64)
     blocks = np.zeros(starts[256], np.int64)
-    number = np.full(space[7][0] + 1, -1, np.int64)
+    number = np.full(space.configs.counts[0] + 1, -1, np.int64)
     n_blocks = 0
     n = 0
     for b in range(256):
         first_block = n_blocks
-        for c in range(n_contexts):
-            config = np.int64(after[c, b])
-            if config == REJECT:
-                continue
-            if number[config] < first_block:
-                number[config] = n_blocks
-                blocks[n_blocks] = config
-                n_blocks += 1
-            users[n, 0] = c
-            users[n, 1] = number[config]
-            n += 1
+        if byte_first[b]:
+            c = space.class_of_byte[b]
+            for i in range(n_contexts):
+                config = np.int64(after[i, c])
+                if config == REJECT:
+                    continue
+                if number[config] < first_block:
+                    number[config] = n_blocks
+                    blocks[n_blocks] = config
+                    n_blocks += 1
+                users[n, 0] = i
+                users[n, 1] = number[config]
+                n += 1
         block_starts[b + 1] = n_blocks
     return 0, block_starts, blocks[:n_blocks].copy(), starts, users
 
 
 @kernel
-def walk_all(contexts, firsts, trie, net, displacement, node_capacity, config_capacity, outcome_capacity):
+def children(nodes):
+    """int64[256]: the child of the root by first byte, 0 where there is none."""
+    child = np.zeros(256, np.int64)
+    i = 1
+    while i < nodes.shape[0] - 1:
+        child[nodes[i, BYTE]] = i
+        i = np.int64(nodes[i, SKIP])
+    return child
+
+
+@kernel
+def first_of_blocks(users, firsts, n_blocks):
+    """uint8[blocks, B]: what can follow below the known part, for some user of the block."""
+    first = np.zeros((n_blocks, firsts.shape[1]), np.uint8)
+    for u in range(users.shape[0]):
+        i, block = users[u, 0], users[u, 1]
+        for c in range(firsts.shape[1]):
+            first[block, c] |= firsts[i, c]
+    return first
+
+
+@kernel
+def with_more_room(space, limits):
+    """(status, space): larger tables after one was full; status 1: they are as large as they may be."""
+    frames, configs = space.frames.shape[0], space.steps.shape[0] - 2
+    if frames >= limits.nodes and configs >= limits.configurations:
+        return 1, space
+    return 0, grown_space(space, min(4 * frames, limits.nodes), min(4 * configs, limits.configurations))
+
+
+@kernel
+def with_more_outcomes(outcomes, limits):
+    """(status, outcomes): as `with_more_room`, for outcomes."""
+    room = outcomes.starts.size - 2
+    if room >= limits.outcomes:
+        return 1, outcomes
+    return 0, grown_interned(outcomes, min(8 * room, limits.outcomes), 16)
+
+
+@kernel
+def first_outcomes(capacity):
+    """The outcomes NOTHING and OUTRIGHT, and room for more."""
+    outcomes = new_interned(capacity, 16)
+    key = np.full(1, -1, np.int64)
+    intern(key, 1, outcomes)
+    key[0] = 0
+    intern(key, 1, outcomes)
+    return outcomes
+
+
+@kernel
+def walk_all(contexts, firsts, trie, space, net, displacement, outcomes, limits):
     """Walk every block of the contexts (symbol, unit).
 
     Returns (status, space, outcomes, block starts, user starts, users, range starts, ranges, event
     starts, events), ranges and events by block; status 1: over capacity.
     """
-    byte, skip = trie[0], trie[2]
-    space = new_space(net[0].size, node_capacity, config_capacity)
-    size = 16
-    while size < 2 * outcome_capacity:
-        size *= 2
-    out_table = np.full(size, -1, np.int32)
-    out_starts = np.empty(outcome_capacity + 2, np.int64)
-    out_starts[0] = 0
-    out_pool = np.empty(16 * outcome_capacity, np.int64)
-    out_counts = np.zeros(2, np.int64)
-    outcomes = (out_table, out_starts, out_pool, out_counts)
-    key = np.full(1, -1, np.int64)
-    intern_list(key, 1, out_table, out_starts, out_pool, out_counts)  # NOTHING
-    key[0] = 0
-    intern_list(key, 1, out_table, out_starts, out_pool, out_counts)  # OUTRIGHT
-    child = np.zeros(256, np.int64)
-    i = 1
-    while i < byte.size:
-        child[byte[i]] = i
-        i = np.int64(skip[i])
+    child = children(trie[0])
     status, block_starts, blocks, user_starts, users = find_blocks(contexts, child, space, net)
+    while status:
+        status, space = with_more_room(space, limits)
+        if status:
+            break
+        status, block_starts, blocks, user_starts, users = find_blocks(contexts, child, space, net)
     n_blocks = blocks.size
     range_starts = np.zeros(n_blocks + 1, np.int64)
     event_starts = np.zeros(n_blocks + 1, np.int64)
-    ranges = np.empty((4096, 2), np.int64)
-    events = np.empty((4096, 2), np.int64)
-    n_ranges, n_events = 0, 0
-    if status:
-        return (
-            1,
-            space,
-            outcomes,
-            block_starts,
-            user_starts,
-            users,
-            range_starts,
-            ranges,
-            event_starts,
-            events,
-        )
-    first = np.zeros((n_blocks, 256), np.uint8)
-    for u in range(users.shape[0]):
-        c, block = users[u, 0], users[u, 1]
+    ranges = np.empty((16384, 2), np.int64)
+    events = np.empty((16384, 2), np.int64)
+    if status == 0:
+        first = first_of_blocks(users, firsts, n_blocks)
+        block_nodes = np.empty(n_blocks, np.int64)
         for b in range(256):
-            first[block, b] |= firsts[c, b]
-    for b in range(256):
-        for block in range(block_starts[b], block_starts[b + 1]):
-            status, ranges, n_ranges, events, n_events = walk(
-                child[b],
-                blocks[block],
-                first[block],
-                trie,
-                space,
-                net,
-                displacement,
-                outcomes,
+            block_nodes[block_starts[b] : block_starts[b + 1]] = child[b]
+        block = 0
+        while True:
+            status, block = walk(
+                block, block_nodes, blocks, first, trie, space, net, displacement, outcomes, range_starts,
                 ranges,
-                n_ranges,
-                events,
-                n_events,
-            )
+                event_starts, events,
+            )  # fmt: skip
+            if status == 0:
+                break
+            # what was met so far stays known; only the block at hand is walked again
+            if status == 1:
+                status, space = with_more_room(space, limits)
+            elif status == 2:
+                status, outcomes = with_more_outcomes(outcomes, limits)
+            elif status == 4:
+                status = 0
+                room = trie[0][trie[0].shape[0] - 1, GROUP]
+                if range_starts[block] + room > ranges.shape[0]:
+                    ranges = grown_rows(ranges, 2 * (range_starts[block] + room))
+                if event_starts[block] + room > events.shape[0]:
+                    events = grown_rows(events, 2 * (event_starts[block] + room))
             if status:
-                return (
-                    1,
-                    space,
-                    outcomes,
-                    block_starts,
-                    user_starts,
-                    users,
-                    range_starts,
-                    ranges,
-                    event_starts,
-                    events,
-                )
-            range_starts[block + 1] = n_ranges
-            event_starts[block + 1] = n_events
-    return (0, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts, events)
+                break
+    return (
+        status, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts, events,
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------- exploring: suffixes that read alike
 
 
 @kernel
-def suffix_classes(symbols, returns, trie, suffix_byte, space, net, displacement, outcomes, capacity):
-    """For each suffix that an outcome leaves to be read, one suffix that reads alike on every symbol.
+def pending_suffixes(outcomes, begin, noted, parent):
+    """Mark with 1 in uint8[suffixes] those of outcomes from `begin` on that are new; returns their number."""
+    n = 0
+    for i in range(noted.size):
+        if noted[i] == 1:
+            noted[i] = 2  # of an earlier call
+    for outcome in range(begin, outcomes.counts[0]):
+        for at in range(outcomes.starts[outcome] + 1, outcomes.starts[outcome + 1], 2):
+            if outcomes.pool[at] < 0:
+                continue
+            suffix = outcomes.pool[at + 1]
+            while suffix != 0 and not noted[suffix]:
+                noted[suffix] = 1
+                n += 1
+                # after the first call few are new, and one left by a run of blanks leaves the next shorter
+                # one
+                suffix = np.int64(parent[suffix]) if begin > 0 else 0
+    return n
 
-    Words after a blank are thousands of suffixes, and nearly all of them are one class of identifiers.
-    `symbols` int64[n, 2] are rows (symbol, -1), `returns` uint8[n, 256] the bytes that can follow once a
-    symbol has returned. Returns before the first byte are left out: the symbols below are symbols too.
-    Returns (status, twin of each suffix or -1); status 1: over capacity.
-    """
-    suffix_parent = trie[5]
-    twin = np.full(suffix_parent.size, -1, np.int32)
-    every = np.ones(256, np.int64)
-    status, block_starts, blocks, user_starts, users = find_blocks(symbols, every, space, net)
-    if status:
-        return 1, twin
-    starts, pool, steps = space[5], space[6], space[8]
-    first = np.zeros((blocks.size, 256), np.uint8)
-    for u in range(users.shape[0]):
-        for b in range(256):
-            first[users[u, 1], b] |= returns[users[u, 0], b]
+
+@kernel
+def suffix_strings(order, wanted, parent, first_byte):
+    """The suffixes marked 1 in byte order, as (bytes, offsets, suffix of each)."""
+    n, total = 0, 0
+    for i in range(order.size):
+        suffix = np.int64(order[i])
+        if wanted[suffix] == 1:
+            n += 1
+            while suffix != 0:
+                total += 1
+                suffix = np.int64(parent[suffix])
+    data = np.empty(total, np.uint8)
+    offsets = np.zeros(n + 1, np.int64)
+    numbers = np.empty(n, np.int32)
+    n, total = 0, 0
+    for i in range(order.size):
+        suffix = np.int64(order[i])
+        if wanted[suffix] == 1:
+            numbers[n] = suffix
+            n += 1
+            while suffix != 0:
+                data[total] = first_byte[suffix]
+                total += 1
+                suffix = np.int64(parent[suffix])
+            offsets[n] = total
+    return data, offsets, numbers
+
+
+@kernel
+def order_suffixes(parent, first_byte):
+    """All suffixes but the empty one, in byte order: a trie of them in reading order, walked depth first."""
+    n = parent.size
     size = 16
-    while size < 2 * capacity:
+    while size < 16 * n:
         size *= 2
-    results = (
-        np.full(size, -1, np.int32),
-        np.zeros(capacity + 2, np.int64),
-        np.empty(16 * capacity, np.int64),
-        np.zeros(2, np.int64),
-    )
-    by_block = (
-        np.full(size, -1, np.int32),
-        np.zeros(capacity + 2, np.int64),
-        np.empty(64 * capacity, np.int64),
-        np.zeros(2, np.int64),
-    )
-    full = (
-        np.full(size, -1, np.int32),
-        np.zeros(capacity + 2, np.int64),
-        np.empty(64 * capacity, np.int64),
-        np.zeros(2, np.int64),
-    )
-    class_of_block_list = np.zeros(capacity + 2, np.int64)
-    example = np.zeros(capacity + 2, np.int32)
-    wide = 1
+    table = np.full(size, -1, np.int32)
+    capacity = 8 * n + 16
+    up = np.zeros(capacity, np.int32)
+    byte = np.zeros(capacity, np.uint8)
+    ends = np.full(capacity, -1, np.int32)
+    n_nodes = 1
+    for s in range(1, n):
+        node = np.int64(0)
+        suffix = np.int64(s)
+        while suffix != 0:
+            b = np.int64(first_byte[suffix])
+            slot = mix(mix(3, node), b) & (size - 1)
+            while table[slot] >= 0 and not (up[table[slot]] == node and byte[table[slot]] == b):
+                slot = (slot + 1) & (size - 1)
+            if table[slot] < 0:
+                if n_nodes == capacity:
+                    capacity *= 2
+                    up = grown(up, capacity)
+                    byte = grown(byte, capacity)
+                    old = ends.size
+                    ends = grown(ends, capacity)
+                    ends[old:] = -1
+                up[n_nodes] = node
+                byte[n_nodes] = b
+                table[slot] = n_nodes
+                n_nodes += 1
+                if 2 * n_nodes > size:
+                    size *= 2
+                    table = np.full(size, -1, np.int32)
+                    for k in range(1, n_nodes):
+                        slot = mix(mix(3, np.int64(up[k])), np.int64(byte[k])) & (size - 1)
+                        while table[slot] >= 0:
+                            slot = (slot + 1) & (size - 1)
+                        table[slot] = k
+                    slot = mix(mix(3, node), b) & (size - 1)
+                    while not (up[table[slot]] == node and byte[table[slot]] == b):
+                        slot = (slot + 1) & (size - 1)
+            node = np.int64(table[slot])
+            suffix = np.int64(parent[suffix])
+        ends[node] = s
+    # children by byte, last first, so that each node's list begins with its least byte
+    head = np.full(n_nodes, -1, np.int32)
+    following = np.full(n_nodes, -1, np.int32)
+    counts = np.zeros(257, np.int64)
+    for k in range(1, n_nodes):
+        counts[np.int64(byte[k]) + 1] += 1
     for b in range(256):
-        wide = max(wide, block_starts[b + 1] - block_starts[b], user_starts[b + 1] - user_starts[b])
-    result_of_block = np.zeros(wide + 2, np.int64)
-    key = np.zeros(2 * wide + 4, np.int64)
-    most_pops = 4 * trie[7] + 64
-    pairs = np.empty(most_pops, np.int64)
-    result_key = np.empty(2 * most_pops + 2, np.int64)
-    stack = np.empty(suffix_parent.size + 1, np.int64)
-    out_starts, out_pool, out_counts = outcomes[1], outcomes[2], outcomes[3]
-    for outcome in range(out_counts[0]):
-        for at in range(out_starts[outcome] + 2, out_starts[outcome + 1], 2):
-            stack[0] = out_pool[at]
-            depth = 1
-            while depth > 0:
-                suffix = stack[depth - 1]
-                if twin[suffix] >= 0:
-                    depth -= 1
-                    continue
-                b = np.int64(suffix_byte[suffix])
-                waiting = False
-                key[0] = b
-                n_blocks = block_starts[b + 1] - block_starts[b]
-                for i in range(n_blocks):
-                    block = block_starts[b] + i
-                    config = blocks[block]
-                    rest = np.int64(suffix_parent[suffix])
-                    n_pairs = 0
-                    while rest != 0:
-                        here = starts[config]
-                        following_byte = np.int64(suffix_byte[rest])
-                        if pool[here + 1] > 0 and first[block, following_byte]:
-                            if twin[rest] < 0:
-                                # its class is needed first; suffixes only get shorter
-                                if not waiting or stack[depth - 1] != rest:
-                                    stack[depth] = rest
-                                    depth += 1
-                                waiting = True
-                                break
-                            for j in range(pool[here + 1]):
-                                if n_pairs + 1 >= most_pops:
-                                    return 1, twin
-                                port = -1 - pool[here + 2 + j]
-                                pair = port * 1073741824 + np.int64(twin[rest])
-                                n_pairs = insert_sorted(pairs, n_pairs, pair)
-                        following = np.int64(steps[config, following_byte])
-                        if following < 0:
-                            following = step_config(config, following_byte, space, net)
-                            if following < 0:
-                                return 1, twin
-                        config = following
-                        if config == REJECT:
-                            break
-                        rest = np.int64(suffix_parent[rest])
-                    if waiting:
-                        break
-                    label = np.int64(-1)
-                    if config != REJECT:
-                        label = config if displacement else pool[starts[config]]
-                    result_key[0] = label
-                    length = 1
-                    if label != 0 or displacement:
-                        for k in range(n_pairs):
-                            result_key[length] = pairs[k]
-                            length += 1
-                    number = intern_list(result_key, length, results[0], results[1], results[2], results[3])
-                    if number < 0:
-                        return 1, twin
-                    result_of_block[i] = 0 if length == 1 and label < 0 else number + 1
-                    key[1 + i] = result_of_block[i]
-                if waiting:
-                    continue
-                known = by_block[3][0]
-                listed = intern_list(key, 1 + n_blocks, by_block[0], by_block[1], by_block[2], by_block[3])
-                if listed < 0:
-                    return 1, twin
-                if listed == known:
-                    length = 0
-                    for u in range(user_starts[b], user_starts[b + 1]):
-                        value = result_of_block[users[u, 1] - block_starts[b]]
-                        if value:
-                            key[length] = users[u, 0]
-                            key[length + 1] = value
-                            length += 2
-                    known = full[3][0]
-                    number = intern_list(key, length, full[0], full[1], full[2], full[3])
-                    if number < 0:
-                        return 1, twin
-                    if number == known:
-                        example[number] = suffix
-                    class_of_block_list[listed] = number
-                twin[suffix] = example[class_of_block_list[listed]]
-                depth -= 1
-    return 0, twin
+        counts[b + 1] += counts[b]
+    by_byte = np.zeros(n_nodes, np.int32)
+    for k in range(1, n_nodes):
+        by_byte[counts[byte[k]]] = k
+        counts[byte[k]] += 1
+    for j in range(n_nodes - 2, -1, -1):
+        k = by_byte[j]
+        following[k] = head[up[k]]
+        head[up[k]] = k
+    order = np.zeros(max(n - 1, 0), np.int32)
+    n_order = 0
+    node = np.int64(head[0])
+    while node > 0:
+        if ends[node] >= 0:
+            order[n_order] = ends[node]
+            n_order += 1
+        if head[node] >= 0:
+            node = np.int64(head[node])
+            continue
+        while node > 0 and following[node] < 0:
+            node = np.int64(up[node])
+        if node > 0:
+            node = np.int64(following[node])
+    return order
+
+
+@kernel
+def suffix_twins(
+    group_suffix, round_of_group, range_sets, set_words, first_byte, block_starts, user_starts, users, owner,
+    events, outcomes,
+):  # fmt: skip
+    """For each suffix of `group_suffix`, one suffix that reads alike on every symbol; -1 for the others.
+
+    Suffixes were walked in rounds,
+    each with blocks of its own: `block_starts` and `user_starts` int64[rounds,
+    257]. Row ``range_sets[g]`` of `set_words` tells with bit i that the i-th block of its first byte reads
+    suffix g outright; ``events[e]`` is a row (g, outcome) of block ``owner[e]``. Suffixes are taken in the
+    order of their numbers: what an outcome leaves to be read is shorter, and has a lower number.
+    """
+    n = group_suffix.size
+    n_suffixes = first_byte.size
+    twin = np.full(n_suffixes, -1, np.int32)
+    group_of = np.full(n_suffixes, -1, np.int32)
+    for g in range(n):
+        group_of[group_suffix[g]] = g
+    own_starts = np.zeros(n + 1, np.int64)
+    for e in range(owner.size):
+        own_starts[events[e, 0] + 1] += 1
+    for g in range(n):
+        own_starts[g + 1] += own_starts[g]
+    own = np.empty((owner.size, 2), np.int64)
+    fill = own_starts[:-1].copy()
+    for e in range(owner.size):
+        g = events[e, 0]
+        own[fill[g], 0] = owner[e]
+        own[fill[g], 1] = events[e, 1]
+        fill[g] += 1
+    n_outcomes = outcomes.counts[0]
+    rewritten = np.full(n_outcomes, -1, np.int64)
+    widest = 2
+    for o in range(n_outcomes):
+        widest = max(widest, outcomes.starts[o + 1] - outcomes.starts[o])
+    wide = 1
+    for r in range(block_starts.shape[0]):
+        for b in range(256):
+            wide = max(wide, block_starts[r, b + 1] - block_starts[r, b])
+            wide = max(wide, user_starts[r, b + 1] - user_starts[r, b])
+    key = np.empty(2 * wide + widest + 4, np.int64)
+    pairs = np.empty(widest + 2, np.int64)
+    value = np.zeros(wide + 1, np.int64)
+    fresh = new_interned(n_outcomes + 2, 16)
+    by_block = new_interned(n + 2, 16)
+    full = new_interned(n + 2, 16)
+    class_of_key = np.zeros(n + 2, np.int64)
+    example = np.zeros(n + 2, np.int32)
+    for suffix in range(n_suffixes):
+        g = np.int64(group_of[suffix])
+        if g < 0:
+            continue
+        b = np.int64(first_byte[suffix])
+        r = round_of_group[g]
+        key[0] = 256 * r + b
+        key[1] = range_sets[g]
+        length = 2
+        for e in range(own_starts[g], own_starts[g + 1]):
+            o = own[e, 1]
+            if rewritten[o] < 0:
+                number = rewrite_outcome(o, outcomes, twin, fresh, key[length:], pairs)
+                while number < 0:
+                    fresh = grown_interned(fresh, 2 * fresh.starts.size, 32)
+                    number = rewrite_outcome(o, outcomes, twin, fresh, key[length:], pairs)
+                rewritten[o] = number
+            key[length] = own[e, 0]
+            key[length + 1] = rewritten[o]
+            length += 2
+        known = by_block.counts[0]
+        if by_block.counts[1] + length > by_block.pool.size:
+            by_block = grown_interned(by_block, n + 2, 2 * by_block.pool.size // (n + 2) + length)
+        listed = intern(key, length, by_block)
+        if listed == known:
+            first_block = block_starts[r, b]
+            n_here = block_starts[r, b + 1] - first_block
+            words = range_sets[g]
+            for i in range(n_here):
+                value[i] = 0
+                if (set_words[words, i >> 5] >> (i & 31)) & 1:
+                    value[i] = 1
+            for e in range(own_starts[g], own_starts[g + 1]):
+                value[own[e, 0] - first_block] = 2 + rewritten[own[e, 1]]
+            length = 0
+            for u in range(user_starts[r, b], user_starts[r, b + 1]):
+                v = value[users[u, 1] - first_block]
+                if v:
+                    key[length] = users[u, 0]
+                    key[length + 1] = v
+                    length += 2
+            known = full.counts[0]
+            if full.counts[1] + length > full.pool.size:
+                full = grown_interned(full, n + 2, 2 * full.pool.size // (n + 2) + length)
+            number = intern(key, length, full)
+            if number == known:
+                example[number] = suffix
+            class_of_key[listed] = number
+        twin[suffix] = example[class_of_key[listed]]
+    return twin
+
+
+@kernel
+def rewrite_outcome(o, outcomes, twin, fresh, key, pairs):
+    """The number in `fresh` of outcome o with every suffix replaced by its twin; -1 over capacity."""
+    starts, pool = outcomes.starts, outcomes.pool
+    key[0] = pool[starts[o]]
+    n_pairs = 0
+    for at in range(starts[o] + 1, starts[o + 1], 2):
+        pair = pool[at] * 1073741824 + np.int64(twin[pool[at + 1]])
+        n_pairs = insert_sorted(pairs, n_pairs, pair)
+    for k in range(n_pairs):
+        key[1 + 2 * k] = pairs[k] >> 30
+        key[2 + 2 * k] = pairs[k] & 1073741823
+    return intern(key, 1 + 2 * n_pairs, fresh)
 
 
 @kernel
 def rewrite_outcomes(outcomes, twin, event_starts, events):
     """Outcomes with every suffix replaced by its twin, interned anew; events are renumbered in place."""
-    out_starts, out_pool, out_counts = outcomes[1], outcomes[2], outcomes[3]
-    n = np.int64(out_counts[0])
-    fresh = (
-        np.full(outcomes[0].size, -1, np.int32),
-        np.zeros(out_starts.size, np.int64),
-        np.empty(out_pool.size, np.int64),
-        np.zeros(2, np.int64),
-    )
-    number = np.zeros(n, np.int64)
+    n = outcomes.counts[0]
+    fresh = new_interned(outcomes.starts.size - 2, 16)
+    if fresh.pool.size < outcomes.pool.size:
+        room = outcomes.starts.size - 2
+        fresh = grown_interned(fresh, room, outcomes.pool.size // room + 1)
+    number = np.full(n, -1, np.int64)
     widest = 2
     for o in range(n):
-        widest = max(widest, out_starts[o + 1] - out_starts[o])
+        widest = max(widest, outcomes.starts[o + 1] - outcomes.starts[o])
     key = np.empty(widest + 2, np.int64)
     pairs = np.empty(widest + 2, np.int64)
-    for o in range(n):
-        key[0] = out_pool[out_starts[o]]
-        n_pairs = 0
-        for at in range(out_starts[o] + 1, out_starts[o + 1], 2):
-            pair = out_pool[at] * 1073741824 + np.int64(twin[out_pool[at + 1]])
-            n_pairs = insert_sorted(pairs, n_pairs, pair)
-        for k in range(n_pairs):
-            key[1 + 2 * k] = pairs[k] >> 30
-            key[2 + 2 * k] = pairs[k] & 1073741823
-        number[o] = intern_list(key, 1 + 2 * n_pairs, fresh[0], fresh[1], fresh[2], fresh[3])
-    for e in range(event_starts[-1]):
-        events[e, 1] = number[events[e, 1]]
+    number[NOTHING] = rewrite_outcome(NOTHING, outcomes, twin, fresh, key, pairs)
+    number[OUTRIGHT] = rewrite_outcome(OUTRIGHT, outcomes, twin, fresh, key, pairs)
+    for e in range(event_starts[event_starts.size - 1]):
+        o = events[e, 1]
+        if number[o] < 0:
+            number[o] = rewrite_outcome(o, outcomes, twin, fresh, key, pairs)
+        events[e, 1] = number[o]
     return fresh
 
 
@@ -815,13 +1355,12 @@ def rewrite_outcomes(outcomes, twin, event_starts, events):
 
 
 @kernel
-def read_symbol(suffixes, symbol, first, suffix_parent, suffix_byte, space, net, displacement, outcomes):
-    """The outcome of a set of suffixes on a symbol; -1 over capacity."""
-    starts, pool, steps = space[5], space[6], space[8]
-    out_table, out_starts, out_pool, out_counts = outcomes
-    start = start_config(symbol, -1, space, net)
-    if start < 0:
-        return -1
+def read_symbol(suffixes, start, first, suffix_parent, suffix_byte, space, net, displacement, outcomes):
+    """The outcome of a set of suffixes on a symbol, whose configuration is `start`.
+
+    -1: the space is full; -2: the outcomes are.
+    """
+    starts, pool, steps = space.configs.starts, space.configs.pool, space.steps
     pairs = np.empty(32, np.int64)
     n_pairs = 0
     label = np.int64(-1)
@@ -829,17 +1368,17 @@ def read_symbol(suffixes, symbol, first, suffix_parent, suffix_byte, space, net,
         suffix = suffixes[k]
         config = start
         while suffix != 0:
-            b = np.int64(suffix_byte[suffix])
+            c = space.class_of_byte[suffix_byte[suffix]]
             at = starts[config]
-            if pool[at + 1] > 0 and first[b]:
+            if pool[at + 1] > 0 and first[c]:
                 for j in range(pool[at + 1]):
                     if n_pairs + 2 > pairs.size:
                         pairs = grown(pairs, 2 * pairs.size)
                     port = -1 - pool[at + 2 + j]
                     n_pairs = insert_sorted(pairs, n_pairs, port * 1073741824 + suffix)
-            following = np.int64(steps[config, b])
+            following = np.int64(steps[config, c])
             if following < 0:
-                following = step_config(config, b, space, net)
+                following = step_config(config, c, space, net)
                 if following < 0:
                     return -1
             config = following
@@ -864,45 +1403,44 @@ def read_symbol(suffixes, symbol, first, suffix_parent, suffix_byte, space, net,
         else:
             key[2 * k + 1] = pairs[k] >> 30
             key[2 * k + 2] = pairs[k] & 1073741823
-    return intern_list(key, 2 * n_pairs + 1, out_table, out_starts, out_pool, out_counts)
+    number = intern(key, 2 * n_pairs + 1, outcomes)
+    return number if number >= 0 else -2
 
 
 @kernel
-def add_item(suffixes, length, below, first_below, suffix_byte, sets, items, buffer):
+def add_item(suffixes, length, below, first_below, class_of_suffix, sets, items, buffer):
     """The number of the item (those suffixes that can go on, below); -1 if none can, -2 over capacity."""
     n = 0
     for i in range(length):
-        if first_below[suffix_byte[suffixes[i]]]:
+        if first_below[class_of_suffix[suffixes[i]]]:
             buffer[n] = suffixes[i]
             n += 1
     if n == 0:
         return -1
-    number = intern_list(buffer, n, sets[0], sets[1], sets[2], sets[3])
+    number = intern(buffer, n, sets)
     if number < 0:
         return -2
     buffer[0] = number
     buffer[1] = below
-    item = intern_list(buffer, 2, items[0], items[1], items[2], items[3])
+    item = intern(buffer, 2, items)
     return item if item >= 0 else -2
 
 
 @kernel
-def add_rows(rows, n_rows, outcome, below, first, suffix_byte, outcomes, sets, items):
-    """Append an outcome's rows (tag, value) in terms of items; returns (status, rows, n_rows).
+def add_rows(rows, n_rows, outcome, below, first, class_of_suffix, outcomes, sets, items, chosen, buffer):
+    """Append an outcome's rows (tag, value) in terms of items; returns their number, -1 if a table is full.
 
     tag -1: label; tag >= 0: port, value is an item; tag <= -2: a final configuration.
     """
-    out_starts, out_pool = outcomes[1], outcomes[2]
-    begin, end = out_starts[outcome], out_starts[outcome + 1]
-    if n_rows + (end - begin) + 2 > rows.shape[0]:
-        rows = grown_rows(rows, 2 * (n_rows + (end - begin) + 2))
+    out_pool = outcomes.pool
+    begin, end = outcomes.starts[outcome], outcomes.starts[outcome + 1]
+    if n_rows + (end - begin) + 2 > rows.shape[0] or end - begin + 2 > chosen.size:
+        return -1
     if out_pool[begin] >= 0:
         rows[n_rows, 0] = -1
         rows[n_rows, 1] = out_pool[begin]
         n_rows += 1
     i = begin + 1
-    buffer = np.empty((end - begin) + 2, np.int64)
-    chosen = np.empty((end - begin) + 2, np.int64)
     while i < end:
         port = out_pool[i]
         if port < 0:
@@ -916,134 +1454,190 @@ def add_rows(rows, n_rows, outcome, below, first, suffix_byte, outcomes, sets, i
             chosen[n] = out_pool[i + 1]
             n += 1
             i += 2
-        item = add_item(chosen, n, below, first[below], suffix_byte, sets, items, buffer)
+        item = add_item(chosen, n, below, first[below], class_of_suffix, sets, items, buffer)
         if item == -2:
-            return 1, rows, n_rows
+            return -1
         if item >= 0:
             rows[n_rows, 0] = port
             rows[n_rows, 1] = item
             n_rows += 1
-    return 0, rows, n_rows
+    return n_rows
 
 
 @kernel
-def color_outcomes(
-    queries,
-    below_starts,
-    below_symbols,
-    below_of_symbol,
-    bottom,
-    first,
-    symbol_first,
-    return_first,
-    suffix_parent,
-    suffix_byte,
-    space,
-    net,
-    displacement,
+def read_item(
+    item, rows, n_rows, below_starts, below_symbols, below_of_symbol, symbol_index, symbol_start, first,
+    symbol_first, return_first, suffix_parent, suffix_byte, class_of_suffix, space, net, displacement,
     outcomes,
-    item_capacity,
-):
-    """A number for each query (outcome, below): equal for equal sets of stacks that let the token through.
+    sets, items, memo, memo_value, chosen, buffer,
+):  # fmt: skip
+    """Append the rows of one item: what it does on every symbol that may lie below it.
 
-    0: none; 1: all of them (acceptance only). Set `below` holds the symbols ``below_symbols[k]``, for k from
-    ``below_starts[below]``, each over set ``below_of_symbol[k]``; `bottom` marks sets that may be the empty
-    stack. `first`, `symbol_first` and `return_first` are bytes that can come next on a set, on an
-    occurrence k, and after an occurrence's symbol has returned. Returns (status, colors, items, rounds).
+    Returns (status, number of rows): 1: a table of items is full, 2: the space is, 3: the outcomes are.
     """
-    size = 16
-    while size < 2 * item_capacity:
-        size *= 2
-    sets = (
-        np.full(size, -1, np.int32),
-        np.zeros(item_capacity + 2, np.int64),
-        np.empty(16 * item_capacity, np.int64),
-        np.zeros(2, np.int64),
-    )
-    items = (
-        np.full(size, -1, np.int32),
-        np.zeros(item_capacity + 2, np.int64),
-        np.empty(2 * item_capacity + 2, np.int64),
-        np.zeros(2, np.int64),
-    )
-    memo = (
-        np.full(2 * size, -1, np.int32),
-        np.zeros(2 * item_capacity + 2, np.int64),
-        np.empty(4 * item_capacity + 4, np.int64),
-        np.zeros(2, np.int64),
-    )
+    number, below = items.pool[2 * item], items.pool[2 * item + 1]
+    suffixes = sets.pool[sets.starts[number] : sets.starts[number + 1]]
+    n_classes = symbol_first.shape[1]
+    leads = np.zeros(n_classes, np.uint8)
+    lead = np.empty(n_classes, np.int64)
+    n_leads = 0
+    for i in range(suffixes.size):
+        c = class_of_suffix[suffixes[i]]
+        if not leads[c]:
+            leads[c] = 1
+            lead[n_leads] = c
+            n_leads += 1
+    for k in range(below_starts[below], below_starts[below + 1]):
+        can = False
+        for i in range(n_leads):
+            if symbol_first[k, lead[i]]:
+                can = True
+                break
+        if can:
+            chosen[0] = number
+            chosen[1] = symbol_index[k]
+            known = memo.counts[0]
+            at = intern(chosen, 2, memo)
+            if at < 0:
+                return 1, n_rows
+            if at == known:
+                memo_value[at] = -1
+            if memo_value[at] < 0:
+                memo_value[at] = read_symbol(
+                    suffixes, symbol_start[symbol_index[k]], return_first[symbol_index[k]], suffix_parent,
+                    suffix_byte, space,
+                    net, displacement, outcomes,
+                )  # fmt: skip
+                if memo_value[at] < 0:
+                    return 1 - memo_value[at], n_rows
+            added = add_rows(
+                rows, n_rows, memo_value[at], below_of_symbol[k], first, class_of_suffix, outcomes, sets,
+                items,
+                chosen, buffer,
+            )  # fmt: skip
+            if added < 0:
+                return 1, n_rows
+            n_rows = added
+        if n_rows + 2 > rows.shape[0]:
+            return 1, n_rows
+        rows[n_rows, 0] = -1  # the end of a symbol: a label that no outcome has
+        rows[n_rows, 1] = -1
+        n_rows += 1
+    return 0, n_rows
+
+
+@kernel
+def start_configs(symbols, space, net):
+    """The configuration of each symbol; one of them is -1 where the space is full."""
+    start = np.empty(symbols.size, np.int64)
+    for i in range(symbols.size):
+        start[i] = start_config(symbols[i], -1, space, net)
+    return start
+
+
+@kernel
+def read_items(
+    queries, below_starts, below_symbols, below_of_symbol, symbols, symbol_index, first, symbol_first,
+    return_first, suffix_parent, suffix_byte, space, net, displacement, outcomes, limits,
+):  # fmt: skip
+    """Every query (outcome, below) in terms of items, and every item read on every symbol below it.
+
+    Set `below` holds the symbols ``below_symbols[k]``, for k from ``below_starts[below]``, each over set
+    ``below_of_symbol[k]``. ``symbols[symbol_index[k]]`` is the symbol of occurrence k. `first`,
+    `symbol_first` and `return_first` are byte classes that can come next on a set, on an occurrence k, and
+    after a distinct symbol has returned.
+    Returns (status, rows (tag, value), where each query's rows start, where each item's do, the below set of
+    each item); status 1: over capacity.
+    """
+    item_capacity = min(4096, limits.items)
+    sets = new_interned(item_capacity, 16)
+    items = new_interned(item_capacity, 2)
+    memo = new_interned(2 * item_capacity, 2)
     memo_value = np.empty(2 * item_capacity + 2, np.int64)
+    class_of_suffix = np.empty(suffix_byte.size, np.uint8)
+    for i in range(suffix_byte.size):
+        class_of_suffix[i] = space.class_of_byte[suffix_byte[i]]
     n_queries = queries.shape[0]
-    colors = np.zeros(n_queries, np.int64)
-    rows = np.empty((1024, 2), np.int64)
+    rows = np.empty((8192, 2), np.int64)
     n_rows = 0
+    chosen = np.empty(64, np.int64)
+    buffer = np.empty(64, np.int64)
     query_starts = np.zeros(n_queries + 1, np.int64)
-    for q in range(n_queries):
-        status, rows, n_rows = add_rows(
-            rows, n_rows, queries[q, 0], queries[q, 1], first, suffix_byte, outcomes, sets, items
-        )
-        if status:
-            return 1, colors, 0, 0
-        query_starts[q + 1] = n_rows
-    # every item read on every symbol that may lie below it
     item_starts = np.zeros(item_capacity + 2, np.int64)
-    item_starts[0] = n_rows
-    key = np.empty(2, np.int64)
-    done = 0
-    while done < items[3][0]:
-        number, below = items[2][2 * done], items[2][2 * done + 1]
-        suffixes = sets[2][sets[1][number] : sets[1][number + 1]].copy()
-        for k in range(below_starts[below], below_starts[below + 1]):
-            symbol = below_symbols[k]
-            can = False
-            for i in range(suffixes.size):
-                if symbol_first[k, suffix_byte[suffixes[i]]]:
-                    can = True
-                    break
-            if n_rows + 2 > rows.shape[0]:
-                rows = grown_rows(rows, 2 * n_rows + 2)
-            if can:
-                key[0] = number
-                key[1] = symbol
-                known = memo[3][0]
-                at = intern_list(key, 2, memo[0], memo[1], memo[2], memo[3])
-                if at < 0:
-                    return 1, colors, 0, 0
-                if at == known:
-                    memo_value[at] = read_symbol(
-                        suffixes,
-                        symbol,
-                        return_first[k],
-                        suffix_parent,
-                        suffix_byte,
-                        space,
-                        net,
-                        displacement,
-                        outcomes,
-                    )
-                    if memo_value[at] < 0:
-                        return 1, colors, 0, 0
-                status, rows, n_rows = add_rows(
-                    rows,
-                    n_rows,
-                    memo_value[at],
-                    below_of_symbol[k],
-                    first,
-                    suffix_byte,
-                    outcomes,
-                    sets,
-                    items,
-                )
-                if status:
-                    return 1, colors, 0, 0
-            if n_rows + 2 > rows.shape[0]:
-                rows = grown_rows(rows, 2 * n_rows + 2)
-            rows[n_rows, 0] = -1  # the end of a symbol: a label that no outcome has
-            rows[n_rows, 1] = -1
-            n_rows += 1
-        done += 1
-        item_starts[done] = n_rows
-    n_items = done
+    symbol_start = start_configs(symbols, space, net)
+    while symbol_start.size and symbol_start.min() < 0:
+        status, space = with_more_room(space, limits)
+        if status:
+            return 1, rows, query_starts, item_starts, symbol_start
+        symbol_start = start_configs(symbols, space, net)
+    q, done = 0, 0
+    while q < n_queries or done < items.counts[0]:
+        status = 0
+        if q < n_queries:
+            end = add_rows(
+                rows, n_rows, queries[q, 0], queries[q, 1], first, class_of_suffix, outcomes, sets, items,
+                chosen,
+                buffer,
+            )  # fmt: skip
+            if end < 0:
+                status = 1
+            else:
+                n_rows = end
+                q += 1
+                query_starts[q] = n_rows
+                item_starts[0] = n_rows
+        else:
+            # every item read on every symbol that may lie below it
+            status, end = read_item(
+                done, rows, n_rows, below_starts, below_symbols, below_of_symbol, symbol_index, symbol_start,
+                first, symbol_first, return_first, suffix_parent, suffix_byte, class_of_suffix, space, net,
+                displacement, outcomes, sets, items, memo, memo_value, chosen, buffer,
+            )  # fmt: skip
+            if status == 0:
+                n_rows = end
+                done += 1
+                item_starts[done] = n_rows
+        if status == 1:
+            # whichever table is full: all get more room
+            if items.counts[0] > limits.items or rows.shape[0] > 64 * limits.items:
+                return 1, rows, query_starts, item_starts, symbol_start
+            room = sets.starts.size - 2
+            if 2 * sets.counts[0] > room or 2 * sets.counts[1] > sets.pool.size:
+                sets = grown_interned(sets, 4 * room, max(16, 4 * sets.pool.size // (4 * room)))
+            room = items.starts.size - 2
+            if 2 * items.counts[0] > room:
+                items = grown_interned(items, 4 * room, 2)
+                item_starts = grown(item_starts, 4 * room + 2)
+            room = memo.starts.size - 2
+            if 2 * memo.counts[0] > room:
+                memo = grown_interned(memo, 4 * room, 2)
+                memo_value = grown(memo_value, 4 * room + 2)
+            rows = grown_rows(rows, 2 * rows.shape[0])
+            chosen = np.empty(2 * chosen.size, np.int64)
+            buffer = np.empty(2 * buffer.size, np.int64)
+        elif status == 2:
+            status, space = with_more_room(space, limits)
+            if status:
+                return 1, rows, query_starts, item_starts, symbol_start
+        elif status == 3:
+            status, outcomes = with_more_outcomes(outcomes, limits)
+            if status:
+                return 1, rows, query_starts, item_starts, symbol_start
+    below_of_item = np.empty(done, np.int64)
+    for i in range(done):
+        below_of_item[i] = items.pool[2 * i + 1]
+    return 0, rows[:n_rows], query_starts, item_starts[: done + 1], below_of_item
+
+
+@kernel
+def color_queries(rows, queries, query_starts, item_starts, below_of_item, bottom, displacement):
+    """A number for each query: equal for equal sets of stacks that let the token through.
+
+    0: none; 1: all of them (acceptance only). `bottom` marks below sets that may be the empty stack; the
+    others as `read_items` gives them. Returns (colors, rounds).
+    """
+    n_queries, n_items, n_rows = queries.shape[0], below_of_item.size, rows.shape[0]
+    colors = np.zeros(n_queries, np.int64)
     color = np.zeros(n_items, np.int64)
     # 0: no stack lets it through (the complement of a least fixed point)
     changed = True
@@ -1063,7 +1657,7 @@ def color_outcomes(
     while changed:
         changed = False
         for i in range(n_items - 1, -1, -1):
-            if color[i] != 2 or bottom[items[2][2 * i + 1]]:
+            if color[i] != 2 or bottom[below_of_item[i]]:
                 continue
             sure, here = True, False
             for r in range(item_starts[i], item_starts[i + 1]):
@@ -1085,8 +1679,11 @@ def color_outcomes(
     buffer = np.empty(2 * wide + 4, np.int64)
     pairs = np.empty(2 * wide + 4, np.int64)
     renewed = np.zeros(n_items, np.int64)
+    size = 16
+    while size < 2 * n_items + 4:
+        size *= 2
     table = np.full(size, -1, np.int32)
-    starts = np.zeros(item_capacity + 2, np.int64)
+    starts = np.zeros(n_items + 4, np.int64)
     pool = np.empty(2 * (n_rows + n_items + n_queries) + 16, np.int64)
     counts = np.zeros(2, np.int64)
     n_colors, rounds = 0, 0
@@ -1099,12 +1696,9 @@ def color_outcomes(
             if color[i] < 2:
                 renewed[i] = color[i]
                 continue
-            buffer[0] = items[2][2 * i + 1]
+            buffer[0] = below_of_item[i]
             length = row_colors(rows, item_starts[i], item_starts[i + 1], color, buffer, 1, pairs)
-            number = intern_list(buffer, length, table, starts, pool, counts)
-            if number < 0:
-                return 1, colors, n_items, rounds
-            renewed[i] = 2 + number
+            renewed[i] = 2 + intern_list(buffer, length, table, starts, pool, counts)
         stable = counts[0] == n_colors
         n_colors = np.int64(counts[0])
         color[:] = renewed
@@ -1133,7 +1727,7 @@ def color_outcomes(
         if counts[1] + length > pool.size:
             pool = grown(pool, 2 * pool.size + length)
         colors[q] = 2 + intern_list(buffer, length, table, starts, pool, counts)
-    return 0, colors, n_items, rounds
+    return colors, rounds
 
 
 OUTRIGHT_PAIR = -1 << 31  # the packed row (-1, 0): read outright

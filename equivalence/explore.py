@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 from equivalence import _kernels
 from equivalence.errors import BudgetExceeded
 from equivalence.network import Network
-from equivalence.network import _kernels as network_kernels
 from equivalence.trie import Trie
 
 Integers = NDArray[np.int64]
 
 
 class Capacity(NamedTuple):
-    """Bounds of one exploration; memory is taken as it is used, at most about 1.2 KiB a configuration."""
+    """Bounds of one exploration; memory is taken as it is used, at most about 0.6 KiB a configuration."""
 
     configurations: int = 120_000
     nodes: int = 500_000
@@ -80,138 +79,160 @@ def explore(
     Raises:
         BudgetExceeded: more configurations, outcomes or items than `capacity` allows.
     """
-    automaton = network.automaton
-    state_first = network_kernels.first_bytes(automaton)
-    final = automaton[0]
-    below_first = _first_below(network, state_first, final)
-    n_contexts = len(network.contexts)
-    firsts = np.zeros((n_contexts, 256), np.uint8)
-    owner = np.repeat(np.arange(n_contexts), np.diff(network.context_starts))
-    network_kernels.unite_rows(firsts, owner, below_first[network.context_below])
-
-    # tables are filled before use: start small (0.3 ms), and start over with 8 times as much where that fails
-    small = Capacity(*(min(bound, 4096) for bound in capacity))
-    while True:
-        found = _explore(network, trie, displacement, small, state_first, below_first, firsts)
-        if found is not None:
-            return found
-        if small == capacity:
-            raise BudgetExceeded(
-                f"the exploration needs more than {capacity.configurations} configurations, "
-                f"{capacity.outcomes} outcomes or {capacity.items} items; raise the budget's states, or use "
-                "strategy='engine'"
-            )
-        small = Capacity(*(min(bound, 8 * size) for bound, size in zip(capacity, small, strict=True)))
-
-
-def _explore(
-    network: Network,
-    trie: Trie,
-    displacement: bool,
-    capacity: Capacity,
-    state_first: NDArray[np.uint8],
-    below_first: NDArray[np.uint8],
-    firsts: NDArray[np.uint8],
-) -> Exploration | None:
-    """One attempt within a capacity; None if it does not suffice."""
-    automaton = network.automaton
-    final = automaton[0]
-    flat_trie = (
-        trie.byte, trie.depth, trie.skip, trie.group, trie.below, trie.suffix_parent, trie.group_suffix,
-        trie.longest,
+    net = network.automaton
+    class_of_byte, example = _kernels.byte_classes(net)
+    rank = _kernels.call_ranks(net)
+    state_first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank)
+    follow = _follow(network, state_first)
+    # tables start small (filling them takes time) and grow with what is met
+    space = _kernels.new_space(
+        net, class_of_byte, example, state_first, alike, rank, min(16384, capacity.nodes),
+        min(4096, capacity.configurations),
     )  # fmt: skip
+    outcomes = _kernels.first_outcomes(min(4096, capacity.outcomes))
     (
         status, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts, events,
     ) = _kernels.walk_all(
-        network.contexts, firsts, flat_trie, automaton, displacement, capacity.nodes,
-        capacity.configurations, capacity.outcomes,
+        network.contexts, follow.contexts, _flat(trie), space, net, displacement, outcomes, capacity
     )  # fmt: skip
     if status:
-        return None
-    symbol_first, return_first = _first_of_symbols(network, state_first, final, below_first)
-    if outcomes[3][0] > MANY_OUTCOMES:
-        symbols, position = np.unique(network.below_symbols, return_index=True)
-        rows = np.stack([symbols, np.full(len(symbols), -1)], axis=1)
-        status, twin = _kernels.suffix_classes(
-            rows,
-            return_first[position],
-            flat_trie,
-            trie.suffix_byte,
-            space,
-            automaton,
-            displacement,
-            outcomes,
-            capacity.items,
-        )
-        if status:
-            return None
+        raise _too_large(capacity)
+    if outcomes.counts[0] > MANY_OUTCOMES:
+        space, outcomes, twin = _suffix_twins(network, trie, follow, space, outcomes, displacement, capacity)
         outcomes = _kernels.rewrite_outcomes(outcomes, twin, event_starts, events)
     block_users, sorted_users = _kernels.rows_by_block(users, len(event_starts) - 1)
     queries, table = _kernels.find_queries(
-        event_starts, events, int(outcomes[3][0]), block_users, sorted_users, network.context_starts,
+        event_starts, events, int(outcomes.counts[0]), block_users, sorted_users, network.context_starts,
         network.context_below,
     )  # fmt: skip
-    status, colors, n_items, _ = _kernels.color_outcomes(
-        queries, network.below_starts, network.below_symbols, network.below_of_symbol,
-        network.below_bottom, below_first, symbol_first, return_first, trie.suffix_parent, trie.suffix_byte,
-        space, automaton, displacement, outcomes, capacity.items,
+    status, rows, query_starts, item_starts, below_of_item = _kernels.read_items(
+        queries, network.below_starts, network.below_symbols, network.below_of_symbol, follow.symbols,
+        follow.symbol_index, follow.below, follow.occurrences, follow.returns, trie.suffix_parent,
+        trie.suffix_byte, space, net, displacement, outcomes, capacity,
     )  # fmt: skip
     if status:
-        return None
+        raise _too_large(capacity)
+    colors, _ = _kernels.color_queries(
+        rows, queries, query_starts, item_starts, below_of_item, network.below_bottom, displacement
+    )
     return Exploration(
         block_starts, user_starts, users, range_starts, ranges, event_starts, events, queries, table, colors,
-        int(space[7][0]), int(n_items), int(outcomes[3][0]),
+        int(space.configs.counts[0]), len(below_of_item), int(outcomes.counts[0]),
     )  # fmt: skip
 
 
-def _own_first(network: Network, state_first: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Bytes that each symbol occurrence can read next by itself."""
-    symbols = network.below_symbols
-    counted: Any = network.automaton[5]
-    state = np.where(symbols >= 0, symbols, counted[np.maximum(-1 - symbols, 0), 0] if len(counted) else 0)
-    return state_first[state]
+def _too_large(capacity: Capacity) -> BudgetExceeded:
+    return BudgetExceeded(
+        f"the exploration needs more than {capacity.configurations} configurations, "
+        f"{capacity.nodes} nodes, {capacity.outcomes} outcomes or {capacity.items} items; raise the budget's "
+        "states, or use strategy='engine'"
+    )
 
 
-def _first_below(
-    network: Network, state_first: NDArray[np.uint8], final: NDArray[np.uint8]
-) -> NDArray[np.uint8]:
-    """uint8[below sets, 256]: bytes that can come next on some stack of a below set (least fixed point)."""
-    n_sets = len(network.below_bottom)
-    first = np.zeros((n_sets, 256), np.uint8)
-    if not len(network.below_symbols):
-        return first
-    owner = np.repeat(np.arange(n_sets), np.diff(network.below_starts))
-    network_kernels.unite_rows(first, owner, _own_first(network, state_first))
-    through = _returns(network, final)
-    while network_kernels.unite_rows(first, owner[through], first[network.below_of_symbol[through]]):
-        pass
-    return first
+def _flat(trie: Trie) -> tuple[Any, ...]:
+    """The arrays of a trie that a walk reads."""
+    return trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest
 
 
-def _returns(network: Network, final: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Symbol occurrences that may be left without reading a byte."""
-    symbols = network.below_symbols
-    return (symbols < 0) | (final[np.maximum(symbols, 0)] > 0)
-
-
-def _first_of_symbols(
+def _suffix_twins(
     network: Network,
-    state_first: NDArray[np.uint8],
-    final: NDArray[np.uint8],
-    below_first: NDArray[np.uint8],
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Per symbol occurrence: bytes that can come next on it, and bytes that can follow once it returned.
+    trie: Trie,
+    follow: _Follow,
+    space: Any,
+    outcomes: Any,
+    displacement: bool,
+    capacity: Capacity,
+) -> tuple[Any, Any, NDArray[np.int32]]:
+    """For each suffix that is left to be read, one suffix that reads alike on every symbol.
 
-    The second is the union over all occurrences of a symbol, because a symbol is read once for all of them.
+    The suffixes are a small vocabulary of their own, walked as tokens are: words after a blank are thousands
+    of suffixes, and nearly all of them are one class of identifiers, skipped by the subtree.
+    (Reading them one by one took 0.3 to 0.4 s on a C-like and an SQL-like grammar.)
     """
-    symbols = network.below_symbols
-    if not len(symbols):
-        empty = np.zeros((0, 256), np.uint8)
-        return empty, empty
-    after = below_first[network.below_of_symbol]
-    through = _returns(network, final)
-    symbol_first = np.where(through[:, None], after, 0) | _own_first(network, state_first)
+    net = network.automaton
+    wanted = np.zeros(len(trie.suffix_parent), np.uint8)
+    rows = np.stack([follow.symbols, np.full(len(follow.symbols), -1)], axis=1)
+    seen = n_groups = n_blocks = n_users = n_sets = 0
+    rounds: list[tuple[Any, ...]] = []
+    while _kernels.pending_suffixes(outcomes, seen, wanted, trie.suffix_parent):
+        # what these leave to be read in turn is found by walking them, and walked in the next round
+        seen = int(outcomes.counts[0])
+        data, offsets, suffixes = _kernels.suffix_strings(
+            trie.suffix_order, wanted, trie.suffix_parent, trie.suffix_byte
+        )
+        nodes = _kernels.pack_nodes(*_kernels.build_trie(data, offsets, trie.longest))
+        flat = (nodes, trie.suffix_parent, suffixes, trie.longest)
+        (
+            status,
+            space,
+            outcomes,
+            block_starts,
+            user_starts,
+            users,
+            range_starts,
+            ranges,
+            event_starts,
+            events,
+        ) = _kernels.walk_all(rows, follow.returns, flat, space, net, displacement, outcomes, capacity)
+        if status:
+            raise _too_large(capacity)
+        range_sets, words = _kernels.partition_blocks(
+            trie.suffix_byte[suffixes], block_starts, range_starts, ranges
+        )
+        events = events[: event_starts[-1]] + np.array([n_groups, 0])
+        users = users + np.array([0, n_blocks])
+        owner = np.repeat(np.arange(n_blocks, n_blocks + len(event_starts) - 1), np.diff(event_starts))
+        rounds.append((
+            suffixes, np.full(len(suffixes), len(rounds)), range_sets + n_sets, words,
+            block_starts + n_blocks,
+            user_starts + n_users, users, owner, events,
+        ))  # fmt: skip
+        n_groups += len(suffixes)
+        n_blocks += len(event_starts) - 1
+        n_users += len(users)
+        n_sets += len(words)
+    width = max(words.shape[1] for _, _, _, words, *_ in rounds)
+    padded = [np.pad(words, ((0, 0), (0, width - words.shape[1]))) for _, _, _, words, *_ in rounds]
+    columns = list(zip(*rounds, strict=True))
+    twin = _kernels.suffix_twins(
+        np.concatenate(columns[0]), np.concatenate(columns[1]), np.concatenate(columns[2]),
+        np.concatenate(padded), trie.suffix_byte, np.stack(columns[4]), np.stack(columns[5]),
+        np.concatenate(columns[6]), np.concatenate(columns[7]), np.concatenate(columns[8]), outcomes,
+    )  # fmt: skip
+    return space, outcomes, twin
+
+
+class _Follow(NamedTuple):
+    """What can come next, as byte classes (0/1 rows).
+
+    Attributes:
+        contexts: below the known part of each context.
+        below: on each below set. occurrences: on each symbol occurrence of a below set.
+        symbols, symbol_index: the distinct symbols, and the one of each occurrence.
+        returns: after each distinct symbol has returned, wherever it occurs, as it is read once for all.
+    """
+
+    contexts: NDArray[np.uint8]
+    below: NDArray[np.uint8]
+    occurrences: NDArray[np.uint8]
+    symbols: Integers
+    symbol_index: Integers
+    returns: NDArray[np.uint8]
+
+
+def _follow(network: Network, state_first: NDArray[np.uint8]) -> _Follow:
+    """Least fixed points over what may lie below."""
+    final, counted = network.automaton[0], network.automaton[5]
+    symbols, below_of_symbol = network.below_symbols, network.below_of_symbol
+    n_sets, n_classes = len(network.below_bottom), state_first.shape[1]
     distinct, index = np.unique(symbols, return_inverse=True)
-    union = np.zeros((len(distinct), 256), np.uint8)
-    network_kernels.unite_rows(union, index, after)
-    return np.ascontiguousarray(symbol_first), union[index]
+    owner = np.repeat(np.arange(n_sets), np.diff(network.below_starts))
+    below = np.zeros((n_sets, n_classes), np.uint8)
+    returns = np.zeros((len(distinct), n_classes), np.uint8)
+    contexts = np.zeros((len(network.contexts), n_classes), np.uint8)
+    occurrences = np.zeros((len(symbols), n_classes), np.uint8)
+    _kernels.follow(
+        symbols, below_of_symbol, owner, index, final, counted, state_first, network.context_starts,
+        network.context_below, below, returns, contexts, occurrences,
+    )  # fmt: skip
+    return _Follow(contexts, below, occurrences, distinct, index, returns)

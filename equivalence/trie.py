@@ -37,11 +37,13 @@ class Trie(NamedTuple):
         skip: int32[N], the first node after a node's subtree.
         group: int32[N + 1], number of groups that end before a node; node ``i`` ends a token iff
             ``group[i + 1] > group[i]``, and its subtree holds groups ``group[i]`` to ``group[skip[i]]``.
+        nodes: int32[N + 1, 10], all of these in one row a node, as walks read them (`_kernels.pack_nodes`).
         below: int64[N, 5], what occurs strictly below a node: four words of 32 bits with the ASCII bytes,
             then bit 0: a byte of 128 or more occurs, bit 1: all of it is (cut off) well-formed UTF-8
             when the node ends a character.
         suffix_parent: int32[S], the suffix without its first byte; suffix 0 is empty.
         suffix_byte: uint8[S], the first byte of a suffix.
+        suffix_order: int32[S - 1], the suffixes but the empty one, in byte order.
         group_suffix: int32[G], the whole byte string of a group, as a suffix.
         first_byte: uint8[G], the first byte of a group.
         group_of_token: int32[V], group of each token id, -1 for ids without text.
@@ -53,8 +55,10 @@ class Trie(NamedTuple):
     skip: NDArray[np.int32]
     group: NDArray[np.int32]
     below: NDArray[np.int64]
+    nodes: NDArray[np.int32]
     suffix_parent: NDArray[np.int32]
     suffix_byte: NDArray[np.uint8]
+    suffix_order: NDArray[np.int32]
     group_suffix: NDArray[np.int32]
     first_byte: NDArray[np.uint8]
     group_of_token: NDArray[np.int32]
@@ -78,10 +82,12 @@ def build_trie(tokens: Sequence[bytes]) -> Trie:
     longest = int(lengths.max()) if len(distinct) else 0
     byte, depth, skip, group, below = _kernels.build_trie(data, offsets, longest)
     suffix_parent, suffix_byte, group_suffix = _kernels.build_suffixes(data, offsets)
+    suffix_order = _kernels.order_suffixes(suffix_parent, suffix_byte)
     first_byte = _kernels.first_byte_of_groups(byte, skip, group, len(distinct))
+    nodes = _kernels.pack_nodes(byte, depth, skip, group, below)
     trie = Trie(
-        byte, depth, skip, group, below, suffix_parent, suffix_byte, group_suffix, first_byte,
-        group_of_token, longest,
+        byte, depth, skip, group, below, nodes, suffix_parent, suffix_byte, suffix_order, group_suffix,
+        first_byte, group_of_token, longest,
     )  # fmt: skip
     return read_only(trie)
 

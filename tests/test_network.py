@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 import xgrammar
 
@@ -12,6 +14,7 @@ from equivalence.classes import compute_classes
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.explore import Capacity, explore
 from equivalence.network import Network, build_network, foreign
+from equivalence.network.merging import _kernels as merging_kernels
 from equivalence.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.kernels
@@ -143,6 +146,78 @@ def test_unused_and_equal_rules_cost_nothing() -> None:
     assert twice.n_states == once.n_states
 
 
+def test_subsets_that_outgrow_the_first_room() -> None:
+    # whether the tenth letter from the end is "a" needs 2**10 subsets
+    assert network('root ::= [ab]* "a"' + " [ab]" * 9).n_states == 2**10
+
+
+def test_copies_that_outgrow_the_first_room() -> None:
+    x = 'x ::= "a" "b"? "c"? "d"? | "b" "c"? "d"? | "d" "a" | "e" "a" | "f" "a" | "g" "a" | "h" "a"\n'
+    letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZijklmnopqrstuvwxyz"
+    spelt = x + "root ::= " + " | ".join(f'x "{one}{two}"' for one in letters[:20] for two in letters[:3])
+    short = x + "root ::= x [0-9A-J] [0-2]"
+    assert network(spelt).n_states == network(short).n_states
+
+
+def moore(final: Any, edges: dict[int, list[tuple[int, int, int]]], calls: dict[int, list[list[int]]]) -> Any:
+    """The coarsest bisimulation, round by round over all states; calls are of first states."""
+    block = [0] * len(final)
+    while True:
+        keys = []
+        for state in range(len(final)):
+            after = {byte: block[t] for low, high, t in edges[state] for byte in range(low, high + 1)}
+            called = frozenset((block[callee], block[back]) for callee, back in calls[state])
+            keys.append((final[state], frozenset(after.items()), called))
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        if len(numbers) == len(set(block)):
+            return block
+        block = [numbers[key] for key in keys]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_minimise_is_the_coarsest_bisimulation(seed: int) -> None:
+    rng = random.Random(seed)
+    n = rng.randint(1, 24)
+    final = [int(rng.random() < 0.2) for _ in range(n)]
+    spread = rng.choice([2, 5, n])  # edges that stay near make long chains and cycles
+    edges, calls = {}, {}
+    for state in range(n):
+        near = [min(max(state + rng.randint(-spread, spread), 0), n - 1) for _ in range(4)]
+        bounds = rng.choice([[], [97, 98], [97, 98], [97, 98, 99], [97, 99]])
+        edges[state] = [
+            (low, high - 1, target) for low, high, target in zip(bounds, bounds[1:], near, strict=False)
+        ]
+        # rule r begins at state r
+        calls[state] = [[near[2], near[3]]] * (rng.random() < 0.3) + [[near[3], near[0]]] * (
+            rng.random() < 0.1
+        )
+    edge_starts = np.cumsum([0] + [len(edges[state]) for state in range(n)])
+    call_starts = np.cumsum([0] + [len(calls[state]) for state in range(n)])
+    root = rng.randrange(n)
+    cls, n_classes, counted_cls, n_counted = merging_kernels.minimise(
+        root,
+        np.arange(n),
+        np.array(final, np.uint8),
+        edge_starts,
+        np.array([row for state in range(n) for row in edges[state]], np.int64).reshape(-1, 3),
+        call_starts,
+        np.array([row for state in range(n) for row in calls[state]], np.int64).reshape(-1, 2),
+        np.zeros((0, 3), np.int64),
+        np.zeros(n, np.uint8),
+    )
+    assert (len(counted_cls), n_counted) == (0, 0)
+    reached, queue = {root}, [root]
+    for state in queue:
+        for following in [row[2] for row in edges[state]] + [t for row in calls[state] for t in row]:
+            if following not in reached:
+                reached.add(following)
+                queue.append(following)
+    assert [state for state in range(n) if cls[state] >= 0] == sorted(reached)
+    wanted = moore(final, edges, calls)
+    pairs = {(int(cls[state]), wanted[state]) for state in reached}
+    assert len(pairs) == len({ours for ours, _ in pairs}) == len({theirs for _, theirs in pairs}) == n_classes
+
+
 def test_max_states() -> None:
     ebnf = "root ::= " + json.dumps("ab" * 300)
     with pytest.raises(BudgetExceeded, match=r"more than 100 states.*strategy='engine'"):
@@ -244,6 +319,17 @@ def test_another_version_of_the_serialisation(version: str | None) -> None:
     serialised["__VERSION__"] = version
     with pytest.raises(GrammarError, match=r"v16.*strategy='engine'"):
         build_network(serialised, token_bytes=8)
+
+
+@pytest.mark.parametrize(
+    "ebnf", ['root ::= "é" x{2,9}\nx ::= "a" | [^b-z]', 'root ::= "a" Regex("b+") | "\\""']
+)
+def test_a_serialised_grammar_gives_the_same_network(ebnf: str) -> None:
+    grammar = xgrammar.Grammar.from_ebnf(ebnf)
+    ours = build_network(grammar, token_bytes=8)
+    theirs = build_network(json.loads(grammar.serialize_json()), token_bytes=8)
+    for mine, other in zip((*ours.automaton, *ours[1:]), (*theirs.automaton, *theirs[1:]), strict=True):
+        assert np.array_equal(mine, other)
 
 
 # --- Automata that XGrammar makes ------------------------------------------------------------------------

@@ -8,6 +8,8 @@ Limits: numba's cache looks only at the file of the kernel that is called: after
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -86,6 +88,55 @@ def intern_list(key, length, table, starts, pool, counts):
     counts[1] = used + length
     table[slot] = number
     return number
+
+
+class Interned(NamedTuple):
+    """The arrays of `intern_list`: the hash table, where each list starts, the lists, and the two counts."""
+
+    table: Any
+    starts: Any
+    pool: Any
+    counts: Any
+
+
+@kernel
+def new_interned(capacity, width):
+    """No lists yet, and room for `capacity` lists of `width` integers on average."""
+    size = 16
+    while size < 2 * capacity:
+        size *= 2
+    starts = np.empty(capacity + 2, np.int64)
+    starts[0] = 0
+    return Interned(
+        np.full(size, -1, np.int32), starts, np.empty(width * capacity + 2, np.int64), np.zeros(2, np.int64)
+    )
+
+
+@kernel
+def intern(key, length, known):
+    """`intern_list` on its arrays in one piece; -1 where a capacity is exceeded."""
+    return intern_list(key, length, known.table, known.starts, known.pool, known.counts)
+
+
+@kernel
+def grown_interned(known, capacity, width):
+    """The same lists under the same numbers, with more room."""
+    larger = new_interned(capacity, width)
+    n = known.counts[0]
+    larger.counts[:] = known.counts
+    larger.starts[: n + 1] = known.starts[: n + 1]
+    larger.pool[: known.counts[1]] = known.pool[: known.counts[1]]
+    mask = larger.table.size - 1
+    for i in range(n):
+        begin, end = known.starts[i], known.starts[i + 1]
+        h = end - begin
+        for k in range(begin, end):
+            h = mix(h, known.pool[k] + 1048576)
+        slot = h & mask
+        while larger.table[slot] >= 0:
+            slot = (slot + 1) & mask
+        larger.table[slot] = i
+    return larger
 
 
 @kernel

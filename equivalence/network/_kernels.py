@@ -1,6 +1,7 @@
 """Numba kernels of the grammar network: flat arrays in, flat arrays out, nothing is validated here.
 
-What: expressions to automata, the subset construction, merging of states, first bytes; in that order.
+What: reading integers, expressions to automata, which rules call which, loops and first bytes of states;
+in that order. Folders beside it hold the subset construction, the merging of states, and the contexts.
 When: called by `equivalence.network` only, which validates, names and documents what goes in and out.
 Limits: where a bound is met a kernel returns status 1 and the caller raises `BudgetExceeded`.
 """
@@ -10,12 +11,43 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from equivalence.interning._kernels import grown, grown_rows, insert_sorted, intern_list, mix, utf8_step
+from equivalence.interning._kernels import grown_rows, mix, utf8_step
 
 kernel = njit(cache=True, nogil=True)
 
 
 # ---------------------------------------------------------------- expressions to automata
+
+
+@kernel
+def read_integers(text, begin):
+    """The integers of a JSON list without spaces, from the byte behind its bracket: (values, end).
+
+    (`json.loads` and `numpy.array` take 70 ns a value together, this takes 5.)
+    """
+    size = 1
+    end = begin
+    while text[end] != 93:  # "]"
+        size += text[end] == 44  # ","
+        end += 1
+    values = np.zeros(size, np.int64)
+    n = 0
+    value, sign = np.int64(0), np.int64(1)
+    digits = False
+    for i in range(begin, end + 1):
+        c = np.int64(text[i])
+        if c == 44 or c == 93:
+            if digits:
+                values[n] = sign * value
+                n += 1
+            value, sign, digits = np.int64(0), np.int64(1), False
+        elif c == 45:  # "-"
+            sign = np.int64(-1)
+        else:
+            value = 10 * value + c - 48
+            digits = True
+    return values[:n], end
+
 
 # An edge row is (source, kind, a, b, target): kind 0 empty, 1 bytes a..b, 2 call of rule a (which may be
 # skipped if the rule is nullable, unless b is 1).
@@ -160,6 +192,7 @@ def add_class(edges, n, states, data, begin, length, source, target):
 
 # Expression types of XGrammar's serialised grammars.
 X_BYTES, X_CLASS, X_STAR, X_EMPTY, X_RULE, X_SEQUENCE, X_CHOICES, X_REPEAT = 0, 1, 2, 3, 4, 5, 6, 8
+X_TAGS, X_TOKEN_TAGS = 7, 11
 UNROLLED = 3  # repeats up to this count become plain calls: a counter would cost more than it saves
 
 
@@ -311,112 +344,109 @@ def build_automata(data, starts, bodies, root, max_states, edges, n_edges, n_sta
 
 
 @kernel
-def rows_by_source(edges, n_edges, n_states):
-    """Counting sort of edge rows by source: (starts int64[n_states + 1], rows int64[n_edges])."""
-    starts = np.zeros(n_states + 1, np.int64)
-    for i in range(n_edges):
-        starts[edges[i, 0] + 1] += 1
-    for s in range(n_states):
-        starts[s + 1] += starts[s]
-    at = starts[:-1].copy()
-    rows = np.zeros(n_edges, np.int64)
-    for i in range(n_edges):
-        s = edges[i, 0]
-        rows[at[s]] = i
-        at[s] += 1
-    return starts, rows
-
-
-@kernel
-def nullable_rules(edges, n_edges, n_states, begins, ends, counted):
-    """uint8[rules + counted]: which rules derive the empty string; a least fixed point."""
-    n_rules = begins.size
-    nullable = np.zeros(n_rules + counted.shape[0], np.uint8)
-    starts, rows = rows_by_source(edges, n_edges, n_states)
-    seen = np.full(n_states, -1, np.int64)
-    stack = np.zeros(n_states + 1, np.int64)
-    stamp = 0
-    changed = True
-    while changed:
-        changed = False
-        for c in range(counted.shape[0]):
-            if not nullable[n_rules + c] and (counted[c, 1] == 0 or nullable[counted[c, 0]]):
-                nullable[n_rules + c] = 1
-                changed = True
-        for r in range(n_rules):
-            if nullable[r] or begins[r] < 0:
+def reachable_rules(data, starts, bodies, root):
+    """uint8[rules]: those reachable from the root, tag dispatches included, whatever they are made of."""
+    seen = np.zeros(bodies.size, np.uint8)
+    seen[root] = 1
+    queue = np.zeros(bodies.size, np.int64)
+    queue[0] = root
+    head, tail = 0, 1
+    stack = np.zeros(starts.size + 1, np.int64)
+    seen_expression = np.zeros(starts.size, np.uint8)
+    while head < tail:
+        stack[0] = bodies[queue[head]]
+        head += 1
+        depth = 1
+        while depth > 0:
+            depth -= 1
+            at = starts[stack[depth]]
+            kind, length = data[at], data[at + 1]
+            at += 2
+            if kind == X_SEQUENCE or kind == X_CHOICES:
+                for i in range(at, at + length):
+                    if not seen_expression[data[i]]:
+                        seen_expression[data[i]] = 1
+                        stack[depth] = data[i]
+                        depth += 1
                 continue
-            stamp += 1
-            stack[0] = begins[r]
-            seen[begins[r]] = stamp
-            depth = 1
-            while depth > 0:
-                depth -= 1
-                s = stack[depth]
-                if s == ends[r]:
-                    nullable[r] = 1
-                    changed = True
-                    break
-                for k in range(starts[s], starts[s + 1]):
-                    e = rows[k]
-                    if edges[e, 1] == EMPTY or (edges[e, 1] == CALL and nullable[edges[e, 2]]):
-                        t = np.int64(edges[e, 4])
-                        if seen[t] != stamp:
-                            seen[t] = stamp
-                            stack[depth] = t
-                            depth += 1
-    return nullable
-
-
-# ---------------------------------------------------------------- deterministic automata
-
-INLINE_STATES = 24  # a larger rule is called, not copied into its callers
-INLINE_LOOP = 8  # nor is one that loops on more bytes: each copy would be walked over the whole trie
+            first, last = np.int64(0), np.int64(0)
+            if kind == X_RULE or kind == X_REPEAT:
+                first, last = at, at + 1
+            elif kind == X_TAGS:
+                first, last = at + 1, at + length - 2
+            elif kind == X_TOKEN_TAGS:
+                first, last = at + 2, at + 2 + 2 * data[at]
+            for i in range(first, last, 2):
+                if not seen[data[i]]:
+                    seen[data[i]] = 1
+                    queue[tail] = data[i]
+                    tail += 1
+    return seen
 
 
 @kernel
-def call_order(edges, n_edges, n_states, begins, counted, root):
-    """Rules reachable from the root, callees before callers where there is no recursion."""
+def sorted_edges(edges, n_edges, n_states):
+    """Counting sort of edge rows by source: (starts int64[n_states + 1], the rows in order)."""
+    starts = np.zeros(n_states + 2, np.int64)
+    for i in range(n_edges):
+        starts[edges[i, 0] + 2] += 1
+    for s in range(n_states):
+        starts[s + 2] += starts[s + 1]
+    rows = np.zeros((n_edges, 5), np.int64)
+    for i in range(n_edges):
+        at = starts[edges[i, 0] + 1]
+        starts[edges[i, 0] + 1] += 1
+        for column in range(5):
+            rows[at, column] = edges[i, column]
+    return starts[: n_states + 1], rows
+
+
+# ---------------------------------------------------------------- rules and their calls; edges are sorted
+
+
+@kernel
+def called_rules(starts, edges, begins, counted):
+    """The callees of each rule, counted rules included: (starts, callees, rule of each state or -1)."""
     n_rules = begins.size
     total = n_rules + counted.shape[0]
-    starts, rows = rows_by_source(edges, n_edges, n_states)
-    # the callees of each rule, by one walk over its states
     callee_starts = np.zeros(total + 1, np.int64)
-    callees = np.zeros(64, np.int64)
+    callees = np.zeros(edges.shape[0] + counted.shape[0], np.int64)
     n_callees = 0
-    seen = np.full(n_states, -1, np.int64)
+    owner = np.full(starts.size - 1, -1, np.int64)
     noted = np.full(total, -1, np.int64)
-    stack = np.zeros(n_states + 1, np.int64)
-    for r in range(total):
+    stack = np.zeros(starts.size, np.int64)
+    for r in range(n_rules):
         callee_starts[r] = n_callees
-        if r >= n_rules:
-            if n_callees == callees.size:
-                callees = grown(callees, 2 * n_callees)
-            callees[n_callees] = counted[r - n_rules, 0]
-            n_callees += 1
-            continue
         if begins[r] < 0:
             continue
         stack[0] = begins[r]
-        seen[begins[r]] = r
+        owner[begins[r]] = r
         depth = 1
         while depth > 0:
             depth -= 1
             s = stack[depth]
-            for k in range(starts[s], starts[s + 1]):
-                e = rows[k]
+            for e in range(starts[s], starts[s + 1]):
                 if edges[e, 1] == CALL and noted[edges[e, 2]] != r:
                     noted[edges[e, 2]] = r
-                    if n_callees == callees.size:
-                        callees = grown(callees, 2 * n_callees)
                     callees[n_callees] = edges[e, 2]
                     n_callees += 1
-                t = np.int64(edges[e, 4])
-                if seen[t] != r:
-                    seen[t] = r
+                t = edges[e, 4]
+                if owner[t] != r:
+                    owner[t] = r
                     stack[depth] = t
                     depth += 1
+    for c in range(counted.shape[0]):
+        callee_starts[n_rules + c] = n_callees
+        callees[n_callees] = counted[c, 0]
+        n_callees += 1
     callee_starts[total] = n_callees
+    return callee_starts, callees[:n_callees], owner
+
+
+@kernel
+def call_order(callee_starts, callees, root):
+    """Rules reachable from the root, callees before callers where there is no recursion."""
+    total = callee_starts.size - 1
     order = np.zeros(total, np.int64)
     n_order = 0
     state = np.zeros(total, np.uint8)
@@ -442,342 +472,67 @@ def call_order(edges, n_edges, n_states, begins, counted, root):
 
 
 @kernel
-def is_pure_end(state, end, edges, starts, rows, scratch):
-    """Whether nothing but the end of the rule can follow a state (so a call before it is a tail call)."""
-    scratch[0] = state
-    depth, visited, reached = 1, 0, False
-    while depth > 0:
-        depth -= 1
-        s = scratch[depth]
-        visited += 1
-        if visited > 32:
-            return False
-        if s == end:
-            reached = True
-        for k in range(starts[s], starts[s + 1]):
-            if edges[rows[k], 1] != EMPTY or depth + 1 >= scratch.size:
-                return False
-            scratch[depth] = edges[rows[k], 4]
-            depth += 1
-    return reached
+def nullable_rules(starts, edges, begins, ends, counted, order):
+    """uint8[rules + counted]: which of the rules in `order` derive the empty string; a least fixed point.
 
-
-@kernel
-def determinise(edges, n_edges, n_states, begins, ends, counted, nullable, order, max_states):
-    """The subset construction, rule by rule in `order`; small call-free rules are copied into callers.
-
-    An automaton reads non-empty strings only: its first state is never final, and a call of a nullable
-    rule may be skipped by its caller. A tail call of a rule to itself becomes a loop.
-
-    Returns (status, first state per rule, end of states per rule, final, edge starts, edges (low, high,
-    target), call starts, calls (rule, return state)); status 1: more than `max_states` states, or 64 times
-    as many members of subsets (nested repeats in a pattern took a minute for 8,000 states).
+    Callees come first, so a chain of rules takes one round and not one per rule.
     """
     n_rules = begins.size
-    starts, rows = rows_by_source(edges, n_edges, n_states)
-    rule_first = np.full(n_rules, -1, np.int64)
-    rule_last = np.full(n_rules, -1, np.int64)
-    inlined = np.zeros(n_rules + counted.shape[0], np.uint8)
-    copy_of_edge = np.full(n_edges, -1, np.int64)
-    # elements: automaton states, then copies (deterministic state, return state)
-    copy_state = np.zeros(256, np.int64)
-    copy_return = np.zeros(256, np.int64)
-    n_copies = 0
-    seen = np.zeros(n_states + 256, np.int64)
+    nullable = np.zeros(n_rules + counted.shape[0], np.uint8)
+    seen = np.full(starts.size - 1, -1, np.int64)
+    stack = np.zeros(starts.size, np.int64)
     stamp = 0
-    stack = np.zeros(256, np.int64)
-    members = np.zeros(256, np.int64)
-    scratch = np.zeros(64, np.int64)
-    final = np.zeros(256, np.uint8)
-    edge_starts = np.zeros(257, np.int64)
-    out_edges = np.zeros((512, 3), np.int64)
-    n_out = 0
-    call_starts = np.zeros(257, np.int64)
-    out_calls = np.zeros((128, 2), np.int64)
-    n_calls = 0
-    n = 0
-    # subsets of the rule at hand
-    table_size = 256
-    table = np.full(table_size, -1, np.int64)
-    set_starts = np.zeros(257, np.int64)
-    pool = np.zeros(4096, np.int64)
-    counts = np.zeros(2, np.int64)
-    members_seen = np.int64(0)
-    pending = np.zeros((64, 3), np.int64)
-    bounds = np.zeros(600, np.int64)
-    called = np.zeros(64, np.int64)
-    called_to = np.zeros(64, np.int64)
-    for position in range(order.size):
-        rule = order[position]
-        if rule >= n_rules:
-            continue
-        counts[0] = 0
-        counts[1] = 0
-        table[:] = -1
-        base = n
-        rule_first[rule] = base
-        end = ends[rule]
-        # the first subset is made twice: once without its final mark, once on demand with it
-        job = -1  # subset whose edges are being made; -1 makes the first
-        while job < np.int64(counts[0]):
-            # collect edges out of the subset
-            n_pending = 0
-            n_bounds = 0
-            n_called = 0
-            if job >= 0:
-                for m in range(set_starts[job], set_starts[job + 1]):
-                    element = pool[m]
-                    if element < n_states:
-                        lo_row, hi_row = starts[element], starts[element + 1]
-                    else:
-                        d = copy_state[element - n_states]
-                        lo_row, hi_row = edge_starts[d], edge_starts[d + 1]
-                    for k in range(lo_row, hi_row):
-                        if element < n_states:
-                            e = rows[k]
-                            if edges[e, 1] == EMPTY:
-                                continue
-                            if edges[e, 1] == CALL:
-                                callee = np.int64(edges[e, 2])
-                                if inlined[callee]:
-                                    continue
-                                if callee == rule and is_pure_end(
-                                    np.int64(edges[e, 4]), end, edges, starts, rows, scratch
-                                ):
-                                    continue
-                                if n_called == called.size:
-                                    called = grown(called, 2 * n_called)
-                                    called_to = grown(called_to, 2 * n_called)
-                                called[n_called] = callee
-                                called_to[n_called] = edges[e, 4]
-                                n_called += 1
-                                continue
-                            low, high = np.int64(edges[e, 2]), np.int64(edges[e, 3])
-                            target = np.int64(edges[e, 4])
-                        else:
-                            low, high = out_edges[k, 0], out_edges[k, 1]
-                            c = element - n_states
-                            target = element + out_edges[k, 2] - copy_state[c]
-                        if n_pending == pending.shape[0]:
-                            pending = grown_rows(pending, 2 * n_pending)
-                        pending[n_pending, 0] = low
-                        pending[n_pending, 1] = high
-                        pending[n_pending, 2] = target
-                        n_pending += 1
-                        n_bounds = insert_sorted(bounds, n_bounds, low)
-                        n_bounds = insert_sorted(bounds, n_bounds, high + 1)
-            # one closure per byte segment, then one per called rule
-            row_begin = n_out
-            steps = 1 if job < 0 else max(n_bounds - 1, 0) + n_called
-            for step in range(steps):
-                stamp += 1
-                depth = 0
-                any_target = False
-                segment = job >= 0 and step < max(n_bounds - 1, 0)
-                callee = -1
-                if job < 0:
-                    stack[0] = begins[rule]
-                    seen[begins[rule]] = stamp
-                    depth = 1
-                    any_target = True
-                elif segment:
-                    for p in range(n_pending):
-                        if pending[p, 0] <= bounds[step] and pending[p, 1] >= bounds[step]:
-                            any_target = True
-                            t = pending[p, 2]
-                            if seen[t] != stamp:
-                                seen[t] = stamp
-                                if depth == stack.size:
-                                    stack = grown(stack, 2 * depth)
-                                stack[depth] = t
-                                depth += 1
-                else:
-                    at = step - max(n_bounds - 1, 0)
-                    callee = called[at]
-                    for p in range(at):
-                        if called[p] == callee:
-                            callee = -1
-                            break
-                    if callee >= 0:
-                        for p in range(at, n_called):
-                            if called[p] == callee:
-                                any_target = True
-                                t = called_to[p]
-                                if seen[t] != stamp:
-                                    seen[t] = stamp
-                                    if depth == stack.size:
-                                        stack = grown(stack, 2 * depth)
-                                    stack[depth] = t
-                                    depth += 1
-                if not any_target:
-                    continue
-                n_members = 0
-                while depth > 0:
-                    depth -= 1
-                    element = stack[depth]
-                    keep = False
-                    if element >= n_states:
-                        c = element - n_states
-                        d = copy_state[c]
-                        keep = edge_starts[d + 1] > edge_starts[d]
-                        if final[d]:
-                            t = copy_return[c]
-                            if seen[t] != stamp:
-                                seen[t] = stamp
-                                if depth == stack.size:
-                                    stack = grown(stack, 2 * depth)
-                                stack[depth] = t
-                                depth += 1
-                    else:
-                        keep = element == end
-                        for k in range(starts[element], starts[element + 1]):
-                            e = rows[k]
-                            t = np.int64(edges[e, 4])
-                            follow = edges[e, 1] == EMPTY
-                            second = np.int64(-1)
-                            if edges[e, 1] == BYTES:
-                                keep = True
-                            elif edges[e, 1] == CALL:
-                                q = np.int64(edges[e, 2])
-                                follow = nullable[q] == 1 and edges[e, 3] == 0
-                                if inlined[q]:
-                                    if copy_of_edge[e] < 0:
-                                        copy_of_edge[e] = n_copies
-                                        width = rule_last[q] - rule_first[q]
-                                        while n_copies + width > copy_state.size:
-                                            copy_state = grown(copy_state, 2 * copy_state.size)
-                                            copy_return = grown(copy_return, 2 * copy_return.size)
-                                        old = seen.size
-                                        if n_states + n_copies + width > old:
-                                            seen = grown(seen, 2 * (n_states + n_copies + width))
-                                            seen[old:] = 0
-                                        for i in range(width):
-                                            copy_state[n_copies] = rule_first[q] + i
-                                            copy_return[n_copies] = t
-                                            n_copies += 1
-                                    second = n_states + copy_of_edge[e]
-                                elif q == rule and is_pure_end(t, end, edges, starts, rows, scratch):
-                                    second = begins[rule]
-                                else:
-                                    keep = True
-                            if depth + 2 > stack.size:
-                                stack = grown(stack, 2 * depth + 2)
-                            if follow and seen[t] != stamp:
-                                seen[t] = stamp
-                                stack[depth] = t
-                                depth += 1
-                            if second >= 0 and seen[second] != stamp:
-                                seen[second] = stamp
-                                stack[depth] = second
-                                depth += 1
-                    if keep:
-                        if n_members == members.size:
-                            members = grown(members, 2 * n_members)
-                        members[n_members] = element
-                        n_members += 1
-                chosen = np.sort(members[:n_members])
-                members_seen += n_members
-                if counts[1] + n_members > pool.size:
-                    pool = grown(pool, 2 * (pool.size + n_members))
-                if counts[0] + 2 > set_starts.size:
-                    set_starts = grown(set_starts, 2 * set_starts.size)
-                if 2 * counts[0] + 2 > table_size:
-                    table_size *= 2
-                    table = np.full(table_size, -1, np.int64)
-                    for i in range(1, counts[0]):  # subset 0 is never found again
-                        h = set_starts[i + 1] - set_starts[i]
-                        for j in range(set_starts[i], set_starts[i + 1]):
-                            h = mix(h, pool[j] + 1048576)
-                        slot = h & (table_size - 1)
-                        while table[slot] >= 0:
-                            slot = (slot + 1) & (table_size - 1)
-                        table[slot] = i
-                if job < 0:
-                    # subset 0 is the first one, which no edge leads to: it is stored with a mark
-                    if n_members + 1 > members.size:
-                        members = grown(members, 2 * members.size)
-                    for i in range(n_members):
-                        pool[i] = chosen[i]
-                    set_starts[0] = 0
-                    set_starts[1] = n_members
-                    counts[0] = 1
-                    counts[1] = n_members
-                    target = 0
-                else:
-                    target = intern_list(chosen, n_members, table, set_starts, pool, counts)
-                if base + np.int64(counts[0]) > max_states or members_seen > 64 * max_states:
-                    return (1, rule_first, rule_last, final, edge_starts, out_edges, call_starts, out_calls)
-                if job < 0:
-                    continue
-                if segment:
-                    low, high = bounds[step], bounds[step + 1] - 1
-                    if (
-                        n_out > row_begin
-                        and out_edges[n_out - 1, 1] == low - 1
-                        and out_edges[n_out - 1, 2] == base + target
-                    ):
-                        out_edges[n_out - 1, 1] = high
-                    else:
-                        if n_out == out_edges.shape[0]:
-                            out_edges = grown_rows(out_edges, 2 * n_out)
-                        out_edges[n_out, 0] = low
-                        out_edges[n_out, 1] = high
-                        out_edges[n_out, 2] = base + target
-                        n_out += 1
-                else:
-                    if n_calls == out_calls.shape[0]:
-                        out_calls = grown_rows(out_calls, 2 * n_calls)
-                    out_calls[n_calls, 0] = callee
-                    out_calls[n_calls, 1] = base + target
-                    n_calls += 1
-            if job >= 0:
-                if n + 2 > edge_starts.size:
-                    edge_starts = grown(edge_starts, 2 * n + 2)
-                    call_starts = grown(call_starts, 2 * n + 2)
-                    final = grown(final, 2 * n + 2)
-                final[n] = 0
-                if job > 0:
-                    for m in range(set_starts[job], set_starts[job + 1]):
-                        if pool[m] == end:
-                            final[n] = 1
-                n += 1
-                edge_starts[n] = n_out
-                call_starts[n] = n_calls
-            job += 1
-        rule_last[rule] = n
-        small = n - base <= INLINE_STATES and call_starts[n] == call_starts[base]
-        if small:
-            for s in range(base, n):
-                loop = 0
-                for k in range(edge_starts[s], edge_starts[s + 1]):
-                    if out_edges[k, 2] == s:
-                        loop += out_edges[k, 1] - out_edges[k, 0] + 1
-                if loop > INLINE_LOOP:
-                    small = False
-        inlined[rule] = 1 if small else 0
-    return (
-        0,
-        rule_first,
-        rule_last,
-        final[:n],
-        edge_starts[: n + 1],
-        out_edges[:n_out],
-        call_starts[: n + 1],
-        out_calls[:n_calls],
-    )
+    changed = True
+    while changed:
+        changed = False
+        for position in range(order.size):
+            r = order[position]
+            if nullable[r]:
+                continue
+            if r >= n_rules:
+                if counted[r - n_rules, 1] == 0 or nullable[counted[r - n_rules, 0]]:
+                    nullable[r] = 1
+                    changed = True
+                continue
+            stamp += 1
+            stack[0] = begins[r]
+            seen[begins[r]] = stamp
+            depth = 1
+            while depth > 0:
+                depth -= 1
+                s = stack[depth]
+                if s == ends[r]:
+                    nullable[r] = 1
+                    changed = True
+                    break
+                for e in range(starts[s], starts[s + 1]):
+                    if edges[e, 1] == EMPTY or (edges[e, 1] == CALL and nullable[edges[e, 2]]):
+                        t = edges[e, 4]
+                        if seen[t] != stamp:
+                            seen[t] = stamp
+                            stack[depth] = t
+                            depth += 1
+    return nullable
 
 
 @kernel
-def left_calls(edges, n_edges, n_states, begins, nullable, order):
-    """Pairs (rule, callee) where the rule may call the callee before it has read a byte."""
-    starts, rows = rows_by_source(edges, n_edges, n_states)
-    seen = np.full(n_states, -1, np.int64)
-    stack = np.zeros(n_states + 1, np.int64)
-    pairs = np.zeros((64, 2), np.int64)
+def left_calls(starts, edges, begins, counted, nullable, order):
+    """Pairs (rule, callee) where the rule may call the callee before it has read a byte.
+
+    Only pairs that may be on a cycle: rules that no such pair leads to, or from, are dropped as long as
+    there are any. What is left is empty for most grammars.
+    """
+    n_rules = begins.size
+    seen = np.full(starts.size - 1, -1, np.int64)
+    stack = np.zeros(starts.size, np.int64)
+    pairs = np.zeros((edges.shape[0] + counted.shape[0], 2), np.int64)
     n = 0
     for position in range(order.size):
         r = order[position]
-        if r >= begins.size or begins[r] < 0:
+        if r >= n_rules:
+            pairs[n, 0] = r
+            pairs[n, 1] = counted[r - n_rules, 0]
+            n += 1
             continue
         stack[0] = begins[r]
         seen[begins[r]] = r
@@ -785,203 +540,61 @@ def left_calls(edges, n_edges, n_states, begins, nullable, order):
         while depth > 0:
             depth -= 1
             s = stack[depth]
-            for k in range(starts[s], starts[s + 1]):
-                e = rows[k]
+            for e in range(starts[s], starts[s + 1]):
                 if edges[e, 1] == BYTES:
                     continue
                 if edges[e, 1] == CALL:
-                    if n == pairs.shape[0]:
-                        pairs = grown_rows(pairs, 2 * n)
                     pairs[n, 0] = r
                     pairs[n, 1] = edges[e, 2]
                     n += 1
                     if not nullable[edges[e, 2]]:
                         continue
-                t = np.int64(edges[e, 4])
+                t = edges[e, 4]
                 if seen[t] != r:
                     seen[t] = r
                     stack[depth] = t
                     depth += 1
-    return pairs[:n]
+    on_cycle = np.ones((nullable.size, 2), np.uint8)
+    for side in range(2):
+        # degree: pairs that lead on from a rule (side 0) or to it (side 1)
+        degree = np.zeros(nullable.size, np.int64)
+        other_starts = np.zeros(nullable.size + 2, np.int64)
+        for i in range(n):
+            degree[pairs[i, side]] += 1
+            other_starts[pairs[i, 1 - side] + 2] += 1
+        for r in range(nullable.size):
+            other_starts[r + 2] += other_starts[r + 1]
+        others = np.zeros(n, np.int64)
+        for i in range(n):
+            others[other_starts[pairs[i, 1 - side] + 1]] = pairs[i, side]
+            other_starts[pairs[i, 1 - side] + 1] += 1
+        queue = np.zeros(nullable.size, np.int64)
+        tail = 0
+        for r in range(nullable.size):
+            if not degree[r]:
+                queue[tail] = r
+                tail += 1
+        head = 0
+        while head < tail:
+            r = queue[head]
+            head += 1
+            on_cycle[r, side] = 0
+            for k in range(other_starts[r], other_starts[r + 1]):
+                degree[others[k]] -= 1
+                if not degree[others[k]]:
+                    queue[tail] = others[k]
+                    tail += 1
+    kept = 0
+    for i in range(n):
+        caller, callee = pairs[i, 0], pairs[i, 1]
+        if on_cycle[caller, 0] and on_cycle[caller, 1] and on_cycle[callee, 0] and on_cycle[callee, 1]:
+            pairs[kept, 0] = caller
+            pairs[kept, 1] = callee
+            kept += 1
+    return pairs[:kept]
 
 
-@kernel
-def minimise(used, rule_first, final, edge_starts, edges, call_starts, calls, counted, nullable):
-    """Merge states that read the same way, whatever rule they are in; coarsest bisimulation (Moore).
-
-    Returns (class per state, classes, class per counted rule, counted classes, rounds).
-    """
-    n = final.size
-    n_rules = rule_first.size
-    n_counted = counted.shape[0]
-    cls = np.zeros(n, np.int64)
-    renewed = np.zeros(n, np.int64)
-    counted_cls = np.zeros(n_counted, np.int64)
-    size = 16
-    while size < 4 * (n + n_counted + 2):
-        size *= 2
-    table = np.full(size, -1, np.int64)
-    starts = np.zeros(n + n_counted + 3, np.int64)
-    pool = np.zeros(16 + n + n_counted * 4 + 3 * edges.shape[0] + 3 * calls.shape[0] + 4 * n, np.int64)
-    counts = np.zeros(2, np.int64)
-    widest = 8
-    for s in range(n):
-        width = 3 * (edge_starts[s + 1] - edge_starts[s]) + 2 * (call_starts[s + 1] - call_starts[s]) + 4
-        widest = max(widest, width)
-    key = np.zeros(widest, np.int64)
-    codes = np.zeros(widest, np.int64)
-    n_classes = 1
-    n_counted_classes = 0
-    rounds = 0
-    while True:
-        rounds += 1
-        table[:] = -1
-        counts[0] = 0
-        counts[1] = 0
-        for c in range(n_counted):
-            unit = counted[c, 0]
-            key[0] = cls[rule_first[unit]] if rule_first[unit] >= 0 else -1
-            key[1] = 0 if nullable[unit] else counted[c, 1]
-            key[2] = counted[c, 2]
-            counted_cls[c] = intern_list(key, 3, table, starts, pool, counts)
-        n_counted_classes = np.int64(counts[0])
-        table[:] = -1
-        counts[0] = 0
-        counts[1] = 0
-        for s in range(n):
-            if not used[s]:
-                renewed[s] = -1
-                continue
-            key[0] = final[s]
-            length = 1
-            for k in range(edge_starts[s], edge_starts[s + 1]):
-                target = cls[edges[k, 2]]
-                if length > 1 and key[length - 1] == target and key[length - 2] == edges[k, 0] - 1:
-                    key[length - 2] = edges[k, 1]
-                else:
-                    key[length] = edges[k, 0]
-                    key[length + 1] = edges[k, 1]
-                    key[length + 2] = target
-                    length += 3
-            key[length] = -1
-            length += 1
-            n_codes = 0
-            for k in range(call_starts[s], call_starts[s + 1]):
-                callee = calls[k, 0]
-                if callee < n_rules:
-                    code = 2 * cls[rule_first[callee]]
-                else:
-                    code = 2 * counted_cls[callee - n_rules] + 1
-                n_codes = insert_sorted(codes, n_codes, code * 16777216 + cls[calls[k, 1]])
-            for k in range(n_codes):
-                key[length] = codes[k]
-                length += 1
-            renewed[s] = intern_list(key, length, table, starts, pool, counts)
-        stable = counts[0] == n_classes
-        n_classes = np.int64(counts[0])
-        for s in range(n):
-            cls[s] = renewed[s]
-        if stable:
-            return cls, n_classes, counted_cls, n_counted_classes, rounds
-
-
-@kernel
-def quotient(
-    cls,
-    n_classes,
-    counted_cls,
-    n_counted_classes,
-    rule_first,
-    final,
-    edge_starts,
-    edges,
-    call_starts,
-    calls,
-    counted,
-    nullable,
-    longest,
-):
-    """The network of classes.
-
-    Returns (final, edge starts, edges, call starts, calls, counted rows, loops). A call row is (callee,
-    return): callee >= 0 is a first state, -1 - k counted class k; return -1 marks a tail call. A counted
-    row is (first state of the unit, least, most, most as far as a single token can tell).
-    `loops` int64[n, 5]: the bytes on which a state stays itself, as in `Trie.below`.
-    """
-    n = final.size
-    n_rules = rule_first.size
-    example = np.full(n_classes, -1, np.int64)
-    for s in range(n):
-        if cls[s] >= 0 and example[cls[s]] < 0:
-            example[cls[s]] = s
-    q_final = np.zeros(n_classes, np.uint8)
-    q_edge_starts = np.zeros(n_classes + 1, np.int64)
-    q_edges = np.zeros((edges.shape[0] + 1, 3), np.int64)
-    q_call_starts = np.zeros(n_classes + 1, np.int64)
-    q_calls = np.zeros((calls.shape[0] + 1, 2), np.int64)
-    n_edges, n_calls = 0, 0
-    for c in range(n_classes):
-        s = example[c]
-        q_final[c] = final[s]
-        for k in range(edge_starts[s], edge_starts[s + 1]):
-            target = cls[edges[k, 2]]
-            if (
-                n_edges > q_edge_starts[c]
-                and q_edges[n_edges - 1, 2] == target
-                and q_edges[n_edges - 1, 1] == edges[k, 0] - 1
-            ):
-                q_edges[n_edges - 1, 1] = edges[k, 1]
-            else:
-                q_edges[n_edges, 0] = edges[k, 0]
-                q_edges[n_edges, 1] = edges[k, 1]
-                q_edges[n_edges, 2] = target
-                n_edges += 1
-        q_edge_starts[c + 1] = n_edges
-        for k in range(call_starts[s], call_starts[s + 1]):
-            callee = calls[k, 0]
-            t = calls[k, 1]
-            if callee < n_rules:
-                code = cls[rule_first[callee]]
-            else:
-                code = -1 - counted_cls[callee - n_rules]
-            back = cls[t]
-            if final[t] and edge_starts[t + 1] == edge_starts[t] and call_starts[t + 1] == call_starts[t]:
-                back = -1
-            known = False
-            for j in range(q_call_starts[c], n_calls):
-                if q_calls[j, 0] == code and q_calls[j, 1] == back:
-                    known = True
-            if not known:
-                q_calls[n_calls, 0] = code
-                q_calls[n_calls, 1] = back
-                n_calls += 1
-        q_call_starts[c + 1] = n_calls
-    q_counted = np.zeros((n_counted_classes, 4), np.int64)
-    for i in range(counted.shape[0]):
-        unit = counted[i, 0]
-        if rule_first[unit] < 0 or cls[rule_first[unit]] < 0:
-            continue
-        k = counted_cls[i]
-        q_counted[k, 0] = cls[rule_first[unit]]
-        q_counted[k, 1] = 0 if nullable[unit] else counted[i, 1]
-        q_counted[k, 2] = counted[i, 2]
-        q_counted[k, 3] = -1 if counted[i, 2] > longest else counted[i, 2]
-    loops = np.zeros((n_classes, 5), np.int64)
-    for c in range(n_classes):
-        for k in range(q_edge_starts[c], q_edge_starts[c + 1]):
-            if q_edges[k, 2] == c:
-                for b in range(q_edges[k, 0], min(q_edges[k, 1], 127) + 1):
-                    loops[c, b >> 5] |= 1 << (b & 31)
-        loops[c, 4] = loops_on_characters(c, q_edge_starts, q_edges)
-    return (
-        q_final,
-        q_edge_starts,
-        q_edges[:n_edges].copy(),
-        q_call_starts,
-        q_calls[:n_calls].copy(),
-        q_counted,
-        loops,
-    )
+# ---------------------------------------------------------------- states of the finished network
 
 
 @kernel

@@ -1,0 +1,1 @@
+"""Below sets and contexts: kernels only, see `equivalence.network.below`."""

@@ -1,0 +1,160 @@
+"""Left recursion: found as components of left calls, removed by the left-corner form.
+
+What: rules that call each other before reading a byte get automata that loop at their end instead.
+When: a step of `build_network`, for the few grammars that have such rules; plain Python, linear in what
+it reads and makes.
+Limits: a component of n rules is copied n times; left recursion through a bounded repeat is refused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.errors import UnsupportedGrammar
+from equivalence.network.sizes import too_large
+
+Integers = NDArray[np.int64]
+
+
+def left_recursive(pairs: Integers, n_rules: int) -> list[set[int]]:
+    """The sets of rules that call each other before reading a byte (strongly connected components).
+
+    `pairs` are the left calls (caller, callee); rules from `n_rules` on are counted rules.
+    """
+    graph: dict[int, set[int]] = {}
+    for caller, callee in pairs.tolist():
+        graph.setdefault(caller, set()).add(callee)
+    components = [
+        component
+        for component in _components(graph)
+        if len(component) > 1 or next(iter(component)) in graph.get(next(iter(component)), ())
+    ]
+    for component in components:
+        if any(rule >= n_rules for rule in component):
+            raise UnsupportedGrammar("the grammar is left recursive through a bounded repeat")
+    return components
+
+
+def _components(graph: dict[int, set[int]]) -> list[set[int]]:
+    """Strongly connected components (Tarjan 1972), without recursion."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    open_nodes: list[int] = []
+    on_stack: set[int] = set()
+    components: list[set[int]] = []
+    for origin in graph:
+        if origin in index:
+            continue
+        work = [(origin, iter(sorted(graph.get(origin, ()))))]
+        index[origin] = low[origin] = len(index)
+        open_nodes.append(origin)
+        on_stack.add(origin)
+        while work:
+            node, successors = work[-1]
+            for following in successors:
+                if following not in index:
+                    index[following] = low[following] = len(index)
+                    open_nodes.append(following)
+                    on_stack.add(following)
+                    work.append((following, iter(sorted(graph.get(following, ())))))
+                    break
+                if following in on_stack:
+                    low[node] = min(low[node], index[following])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    component = set()
+                    while True:
+                        member = open_nodes.pop()
+                        on_stack.discard(member)
+                        component.add(member)
+                        if member == node:
+                            break
+                    components.append(component)
+    return components
+
+
+def remove_left_recursion(
+    components: list[set[int]],
+    edges: Integers,
+    rule_of_state: Integers,
+    begins: Integers,
+    ends: Integers,
+    nullable: NDArray[np.uint8],
+    max_states: int,
+) -> tuple[Integers, int]:
+    """Left-corner form: a goal rule of a component reads a first part that is not left recursive, and
+    then, each time a rule of the component is complete, goes on as any left call of it would.
+
+    Every goal gets its own copy of the component's automata, because what completes it differs.
+    Returns the edges with those of the copies behind them, and the number of states; `begins` and `ends`
+    are changed to the copies.
+    """
+    n_states = len(rule_of_state)
+    is_member = np.zeros(len(begins) + 1, bool)  # the last entry is for states of no rule
+    is_member[[rule for component in components for rule in component]] = True
+    outgoing: dict[int, list[list[int]]] = {}
+    for row in edges[is_member[rule_of_state[edges[:, 0]]]].tolist():
+        outgoing.setdefault(row[0], []).append(row)
+    rows: list[list[int]] = []
+    for component in components:
+        members = sorted(component)
+        old = {rule: (int(begins[rule]), int(ends[rule])) for rule in members}
+        states = {rule: _states_from(old[rule][0], old[rule][1], outgoing) for rule in members}
+        new_begins: dict[int, int] = {}
+        for goal in members:
+            name: dict[tuple[int, int], int] = {}
+            for rule in members:
+                for state in states[rule]:
+                    name[rule, state] = n_states
+                    n_states += 1
+            begin = new_begins[goal] = n_states
+            n_states += 1
+            if n_states > max_states:
+                raise too_large(max_states)
+            for rule in members:
+                for state in states[rule]:
+                    for _, kind, a, b, target in outgoing.get(state, ()):
+                        rows.append([name[rule, state], kind, a, b, name[rule, target]])
+            corner, queue = {goal}, [goal]
+            for rule in queue:  # the rules whose first part may start the goal
+                for state in _without_bytes(old[rule][0], outgoing, nullable):
+                    for _, kind, a, b, target in outgoing.get(state, ()):
+                        if kind == 2 and a in component:
+                            rows.append([name[a, old[a][1]], 0, 0, 0, name[rule, target]])
+                            if a not in corner:
+                                corner.add(a)
+                                queue.append(a)
+                        elif kind != 0:
+                            # what follows a skipped call is already in the corner: mark it not to be skipped
+                            rows.append([begin, kind, a, 1 if kind == 2 else b, name[rule, target]])
+            new_begins[goal] = begin
+            ends[goal] = name[goal, old[goal][1]]
+        for rule in members:
+            begins[rule] = new_begins[rule]
+    return np.concatenate([edges, np.array(rows, np.int64).reshape(-1, 5)]), n_states
+
+
+def _states_from(begin: int, end: int, outgoing: dict[int, list[list[int]]]) -> list[int]:
+    seen, queue = {begin}, [begin]
+    for state in queue:
+        for row in outgoing.get(state, ()):
+            if row[4] not in seen:
+                seen.add(row[4])
+                queue.append(row[4])
+    return queue if end in seen else [*queue, end]
+
+
+def _without_bytes(
+    begin: int, outgoing: dict[int, list[list[int]]], nullable: NDArray[np.uint8]
+) -> list[int]:
+    seen, queue = {begin}, [begin]
+    for state in queue:
+        for _, kind, a, _, target in outgoing.get(state, ()):
+            if (kind == 0 or (kind == 2 and nullable[a])) and target not in seen:
+                seen.add(target)
+                queue.append(target)
+    return queue

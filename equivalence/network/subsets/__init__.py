@@ -1,0 +1,1 @@
+"""The subset construction over the rules of a network: kernels only, see `_kernels.determinise`."""
