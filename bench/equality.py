@@ -9,7 +9,6 @@ that is why this command reports no times. Contradictions of XGrammar with itsel
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,19 +16,20 @@ import xgrammar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from bench import options
 from bench.report import environment, write_json
 from bench.workloads import load_schema_files, load_vocabulary, render_instance, token_sequences
 from hybrid.verify import Comparison, compare_along, compare_walk
 
 
 def command(
-    vocabulary: Annotated[str, typer.Option(help="SPEC of the vocabulary.")],
-    schemas: Annotated[Path, typer.Option(help="Folder of schema files.")],
-    json_file: Annotated[Path, typer.Option("--json", help="Where the record goes.")],
-    limit: Annotated[int | None, typer.Option(help="Random sample of this many schemas.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the sample, the cuts and the walks.")] = 0,
-    walks: Annotated[int, typer.Option(help="Random walks per schema.")] = 2,
-    walk_steps: Annotated[int, typer.Option(help="Steps of a walk.")] = 200,
+    vocabulary: options.VocabularyOption,
+    schemas: options.SchemasOption,
+    json_file: options.RecordOption,
+    limit: options.LimitOption = None,
+    seed: options.SeedOption = 0,
+    walks: options.WalksOption = 2,
+    walk_steps: options.WalkStepsOption = 200,
     shard: Annotated[str, typer.Option(help="i/n: only every n-th schema, from the i-th.")] = "0/1",
     cache_gib: Annotated[float, typer.Option(help="Bound of plain XGrammar's cache.")] = 6.0,
 ) -> None:

@@ -18,7 +18,7 @@ import xgrammar
 from rich.console import Console
 from rich.progress import track
 
-from bench import report, workloads
+from bench import options, report, workloads
 from bench.report import Spread
 from hybrid.comparison import Comparison, Times
 
@@ -109,17 +109,17 @@ def compare_walks(console: Console, ours: Any, plain: Any, seed: int, walks: int
 
 def command(
     grammar: Annotated[str, typer.Option(help=f"EBNF file, or {BUILTIN_JSON}.")],
-    vocabulary: Annotated[str, typer.Option(help="tekken, an .npz file, or a Hugging Face folder.")],
-    json: Annotated[Path, typer.Option(help="Where the record is written.")],
-    sample: Annotated[list[Path] | None, typer.Option(help="Text of the grammar.", exists=True)] = None,
-    root: Annotated[str, typer.Option(help="Root rule.")] = "root",
-    walks: Annotated[int, typer.Option(min=0, help="Random walks.")] = 0,
-    walk_steps: Annotated[int, typer.Option(min=1, help="Masks per walk.")] = 500,
-    seed: Annotated[int, typer.Option(help="Seed of random tokens and of walks.")] = 0,
+    vocabulary: options.VocabularyOption,
+    json: options.RecordOption,
+    sample: options.SamplesOption = None,
+    root: options.RootOption = "root",
+    walks: options.WalksOption = 0,
+    walk_steps: options.WalkStepsOption = 500,
+    seed: options.SeedOption = 0,
     max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of each sample.")] = 2000,
-    threads: Annotated[int, typer.Option(min=0, help="Of both sides; 0 stands for all cores.")] = 0,
-    strategy: Annotated[str, typer.Option(help="Ours: auto, classifier, representatives, engine.")] = "auto",
-    warm: Annotated[bool, typer.Option(help="Compile a throw-away schema first.")] = True,
+    threads: options.ThreadsOption = 0,
+    strategy: options.StrategyOption = "auto",
+    warm: options.WarmOption = True,
 ) -> None:
     """One grammar used often: compile time, classes, masks; ours next to plain XGrammar."""
     arguments = dict(locals())

@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,7 +24,7 @@ import xgrammar
 from rich.console import Console
 from rich.progress import track
 
-from bench import report, workloads
+from bench import options, report, workloads
 from bench.report import Spread
 from hybrid.comparison import Comparison, Times
 
@@ -278,21 +277,21 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
 
 
 def command(
-    vocabulary: Annotated[str, typer.Option(help="tekken, an .npz file, or a Hugging Face folder.")],
-    schemas: Annotated[Path, typer.Option(help="Folder of schema files.", exists=True, file_okay=False)],
-    json: Annotated[Path, typer.Option(help="Where the record is written.")],
-    limit: Annotated[int | None, typer.Option(min=1, help="A random sample of so many schemas.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the sample, of random tokens and of walks.")] = 0,
-    walks: Annotated[int, typer.Option(min=0, help="Random walks per schema.")] = 0,
-    walk_steps: Annotated[int, typer.Option(min=1, help="Masks per walk.")] = 200,
+    vocabulary: options.VocabularyOption,
+    schemas: options.SchemasOption,
+    json: options.RecordOption,
+    limit: options.LimitOption = None,
+    seed: options.SeedOption = 0,
+    walks: options.WalksOption = 0,
+    walk_steps: options.WalkStepsOption = 200,
     max_plain_seconds: Annotated[
         float | None,
         typer.Option(help="Leave out the comparison where XGrammar takes longer; costs a compile more."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=0, help="Of both sides; 0 stands for all cores.")] = 0,
-    strategy: Annotated[str, typer.Option(help="Ours: auto, classifier, representatives, engine.")] = "auto",
-    strict: Annotated[bool, typer.Option(help="Compile with strict_mode=True.")] = False,
-    warm: Annotated[bool, typer.Option(help="Compile a throw-away schema first.")] = True,
+    threads: options.ThreadsOption = 0,
+    strategy: options.StrategyOption = "auto",
+    strict: options.StrictOption = False,
+    warm: options.WarmOption = True,
 ) -> None:
     """JSON schemas used once: time to first mask, classes, masks; ours next to plain XGrammar."""
     arguments = dict(locals())

@@ -3,7 +3,8 @@
 What: every distinct byte string of the vocabulary is one *group*; groups are numbered in byte order,
 so that the tokens below a trie node are one range of groups. Equal byte strings share a group.
 When: built once per vocabulary by `Vocabulary.trie`, read by every exploration.
-Limits: token text only; ids without text have group -1.
+Limits: token text only; ids without text have group -1. The arrays are read-only, whether they were built
+or read from a file: numba compiles a kernel anew for arrays of another kind.
 
 A suffix of a token is the node of a second trie, of the *reversed* tokens: dropping the first byte of a
 suffix is one step to its parent, so 830,000 suffixes of a 128k vocabulary need 265,000 small nodes.
@@ -11,13 +12,20 @@ suffix is one step to its parent, so 830,000 suffixes of a 128k vocabulary need 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import _kernels
+from equivalence.store import Arrays, stored
+
+STORED_VERSION = 1
+"""Of what the stored arrays mean. A change of `build_trie` that gives an array of the same name other
+contents needs another number; a change of the names does not."""
 
 
 class Trie(NamedTuple):
@@ -77,7 +85,35 @@ def build_trie(tokens: Sequence[bytes]) -> Trie:
     suffix_order = _kernels.order_suffixes(suffix_parent, suffix_byte)
     first_byte = _kernels.first_byte_of_groups(byte, skip, group, len(distinct))
     nodes = _kernels.pack_nodes(byte, depth, skip, group, below)
-    return Trie(
+    trie = Trie(
         byte, depth, skip, group, below, nodes, suffix_parent, suffix_byte, suffix_order, group_suffix,
         first_byte, group_of_token, longest,
     )  # fmt: skip
+    return read_only(trie)
+
+
+def stored_trie(build: Callable[[], Trie], fingerprint: str, folder: str | os.PathLike[str]) -> Trie:
+    """A trie from its file in ``folder``; what `build` makes is written there if it is not there yet.
+
+    Args:
+        build: called where the file is missing or cannot be used.
+        fingerprint: of the vocabulary that the trie belongs to; names the file.
+        folder: made if it is missing.
+    """
+    kind = f"trie {STORED_VERSION}: {' '.join(Trie._fields)}"
+
+    def as_arrays() -> Arrays:
+        return {name: np.asarray(value) for name, value in build()._asdict().items()}
+
+    path = Path(folder) / f"trie-{STORED_VERSION}-{fingerprint}.arrays"
+    arrays = stored(path, as_arrays, kind=kind, key=fingerprint)
+    longest = int(arrays.pop("longest"))
+    return read_only(Trie(longest=longest, **arrays))
+
+
+def read_only(trie: Trie) -> Trie:
+    """The same trie, its arrays marked as read-only."""
+    for value in trie:
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+    return trie

@@ -1,7 +1,8 @@
 """The vocabulary: token id -> bytes, and which ids are no text at all.
 
 What: the one description of a tokenizer that classes, masks and engines are computed from.
-When: build it once per model and keep it; its trie is built on first use and shared.
+When: build it once per model and keep it; its trie is built on first use and shared. `prepare`, or the
+keyword `cache_dir` of every constructor, keeps the trie in a folder for the next process.
 Limits: ids are dense (0 .. size-1); a token's text is its raw bytes, never a decoded string.
 
 An id is *text* if it has bytes and is not special. Special ids, empty tokens and ids past the
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.errors import VocabularyError
-from equivalence.trie import Trie, build_trie
+from equivalence.trie import Trie, build_trie, read_only, stored_trie
 
 if TYPE_CHECKING:
     import xgrammar
@@ -50,7 +51,9 @@ class Vocabulary:
         stop_token_ids: Sequence[int],
         special_token_ids: Iterable[int],
         vocab_size: int | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
+        self._cache_dir = cache_dir
         size = len(tokens) if vocab_size is None else _integer(vocab_size, "vocab_size")
         if size < 1:
             raise VocabularyError(f"a vocabulary needs at least one id, given {size}")
@@ -82,6 +85,7 @@ class Vocabulary:
         stop_token_ids: Sequence[int] | int = (),
         special_token_ids: Iterable[int] = (),
         vocab_size: int | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
     ) -> Vocabulary:
         """A vocabulary from raw bytes per id.
 
@@ -91,18 +95,25 @@ class Vocabulary:
             special_token_ids: ids that are never text, whatever bytes they were given with.
             vocab_size: number of logits when it differs from ``len(tokens)``: larger pads with ids
                 that are never allowed, smaller cuts.
+            cache_dir: folder that keeps what is derived from the vocabulary; see `prepare`.
 
         Raises:
             VocabularyError: a token that is not bytes, an id out of range, an empty vocabulary.
         """
         stops = (stop_token_ids,) if isinstance(stop_token_ids, (int, np.integer)) else stop_token_ids
-        return cls(tokens, tuple(stops), special_token_ids, vocab_size)
+        return cls(tokens, tuple(stops), special_token_ids, vocab_size, cache_dir)
 
     @classmethod
-    def from_tokenizer_info(cls, info: xgrammar.TokenizerInfo) -> Vocabulary:
+    def from_tokenizer_info(
+        cls, info: xgrammar.TokenizerInfo, *, cache_dir: str | os.PathLike[str] | None = None
+    ) -> Vocabulary:
         """The vocabulary that an `xgrammar.TokenizerInfo` describes, id for id."""
         return cls(
-            list(info.decoded_vocab), tuple(info.stop_token_ids), info.special_token_ids, info.vocab_size
+            list(info.decoded_vocab),
+            tuple(info.stop_token_ids),
+            info.special_token_ids,
+            info.vocab_size,
+            cache_dir,
         )
 
     @classmethod
@@ -112,6 +123,7 @@ class Vocabulary:
         *,
         vocab_size: int | None = None,
         stop_token_ids: Sequence[int] | int | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
     ) -> Vocabulary:
         """The vocabulary of a Hugging Face tokenizer, decoded by XGrammar's own `TokenizerInfo`.
 
@@ -121,6 +133,7 @@ class Vocabulary:
             tokenizer: a `transformers` tokenizer (fast, tiktoken or sentencepiece backed).
             vocab_size: width of the model's logits when it differs from the tokenizer's.
             stop_token_ids: ids that end generation; by default the tokenizer's ``eos_token_id``.
+            cache_dir: folder that keeps what is derived from the vocabulary; see `prepare`.
 
         Raises:
             VocabularyError: XGrammar cannot tell what kind of tokenizer it is.
@@ -137,12 +150,18 @@ class Vocabulary:
                 f"XGrammar cannot read a tokenizer of type {type(tokenizer).__name__} ({error}); "
                 "pass the bytes of each id to Vocabulary.from_bytes instead"
             ) from error
-        return cls.from_tokenizer_info(info)
+        return cls.from_tokenizer_info(info, cache_dir=cache_dir)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
+    def load(
+        cls, path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str] | None = None
+    ) -> Vocabulary:
         """Read a ``.npz`` with arrays ``data`` (uint8: all bytes in id order), ``lens`` (bytes per id),
         ``stop_ids`` and ``special_ids``; nothing is unpickled.
+
+        Args:
+            path: the file.
+            cache_dir: folder that keeps what is derived from the vocabulary; see `prepare`.
 
         Raises:
             VocabularyError: no such file, not this layout, or lengths that do not fit the data.
@@ -165,7 +184,7 @@ class Vocabulary:
             )
         starts = ends - lengths
         tokens = [data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-        return cls(tokens, stops, special)
+        return cls(tokens, stops, special, cache_dir=cache_dir)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layout that `load` reads; the file appears whole or not at all."""
@@ -186,6 +205,27 @@ class Vocabulary:
             if os.path.exists(partial):
                 os.unlink(partial)
 
+    def prepare(self, cache_dir: str | os.PathLike[str] | None = None) -> Vocabulary:
+        """Derive now what the first grammar would wait for, and return this vocabulary.
+
+        Args:
+            cache_dir: folder where the trie is read from, or written to where it is not there yet; made if
+                it is missing. None stands for the folder that the vocabulary was made with, if any. A file
+                there that is damaged, or of another version or vocabulary, is replaced.
+        """
+        if cache_dir is not None:
+            self._cache_dir = cache_dir
+            built = self.__dict__.get("trie")
+            if built is not None:
+                stored_trie(lambda: built, self.fingerprint, cache_dir)
+        _ = self.trie
+        return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "trie" in state:  # pickling forgets that arrays are read-only
+            read_only(state["trie"])
+
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal digest (BLAKE2b, 128 bits) of everything that masks depend on."""
@@ -203,8 +243,10 @@ class Vocabulary:
 
     @cached_property
     def trie(self) -> Trie:
-        """The flat depth-first trie of all ids that are text."""
-        return build_trie(self.tokens)
+        """The flat depth-first trie of all ids that are text; its arrays are read-only."""
+        if self._cache_dir is None:
+            return build_trie(self.tokens)
+        return stored_trie(lambda: build_trie(self.tokens), self.fingerprint, self._cache_dir)
 
     @cached_property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:

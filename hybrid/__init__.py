@@ -29,6 +29,7 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.compiler import GrammarCompiler
 from hybrid.matcher import GrammarMatcher
 from hybrid.strategy import Budget
+from hybrid.warmup import announce_compilation
 
 __version__ = "0.1.0"
 
@@ -54,3 +55,6 @@ __all__ = [
     "get_bitmask_shape",
     "reset_token_bitmask",
 ]
+
+# the first use is silent for a minute or two otherwise
+announce_compilation()

@@ -1,7 +1,7 @@
-"""The command line: ``python -m hybrid demo`` and ``python -m hybrid classes``.
+"""The command line: ``python -m hybrid demo``, ``classes`` and ``warmup``.
 
 What: `demo` constrains a small model on a real vocabulary and compares every mask with plain XGrammar's;
-`classes` shows the token classes of a grammar or schema.
+`classes` shows the token classes of a grammar or schema; `warmup` compiles all kernels ahead.
 When: to look at the project, or at a grammar; programs use `hybrid.GrammarCompiler`.
 Limits: the model of the demonstration has random weights, so its text is noise that obeys a grammar.
 """
@@ -9,6 +9,7 @@ Limits: the model of the demonstration has random weights, so its text is noise 
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 from pathlib import Path
@@ -23,6 +24,7 @@ from rich.table import Table
 
 from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
 from hybrid.vocabulary_spec import ALLOWED, load_vocabulary
+from hybrid.warmup import WarmUp, warm_up
 
 app = typer.Typer(
     help="Exact grammar-constrained decoding over token classes.",
@@ -45,6 +47,29 @@ def demo(
     # looked up by name, because the adapters build on this package and not the other way round
     module = importlib.import_module("adapters.demo")
     raise typer.Exit(module.run(tokens=tokens, seed=seed))
+
+
+@app.command()
+def warmup() -> None:
+    """Compile all kernels ahead, once per machine and version."""
+    console = Console()
+    _print_warm_up(console, warm_up_with_progress(console))
+
+
+def warm_up_with_progress(console: Console) -> WarmUp:
+    """Compile all kernels that are not compiled yet, with a line that says which one it is."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("reading compiled kernels", total=None)
+        counted = itertools.count(1)
+        return warm_up(
+            lambda name: progress.update(task, description=f"compiling kernel {next(counted)}, {name}")
+        )
+
+
+def _print_warm_up(console: Console, done: WarmUp) -> None:
+    found = f"{done.compiled} kernels compiled" if done.compiled else "all kernels were compiled already"
+    console.print(f"{found}; {done.seconds:.1f} s", highlight=False)
 
 
 @app.command()

@@ -38,12 +38,13 @@ TEKKEN_STOP_TOKEN_ID = 2
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
-def load_vocabulary(spec: str) -> Vocabulary:
+def load_vocabulary(spec: str, *, cache_dir: str | os.PathLike[str] | None = None) -> Vocabulary:
     """The vocabulary that `spec` names.
 
     Args:
         spec: ``tekken``; a path that ends in ``.npz``; a folder with a tokenizer; or a Hugging Face id.
             A folder that is itself called ``tekken`` is written ``./tekken``.
+        cache_dir: folder that keeps what is derived from the vocabulary; see `Vocabulary.prepare`.
 
     Raises:
         VocabularyError: nothing of that name, or what it names is not a vocabulary.
@@ -51,20 +52,20 @@ def load_vocabulary(spec: str) -> Vocabulary:
     if not spec.strip():
         raise VocabularyError(f"no vocabulary is named by {spec!r}; allowed is {ALLOWED}")
     if spec == "tekken":
-        return _load_tekken()
+        return _load_tekken(cache_dir)
     path = Path(spec).expanduser()
     if path.suffix == ".npz":
-        return Vocabulary.load(path)
+        return Vocabulary.load(path, cache_dir=cache_dir)
     if path.is_dir():
-        return _load_huggingface(os.fspath(path))
+        return _load_huggingface(os.fspath(path), cache_dir)
     if path.exists():
         raise VocabularyError(f"{spec!r} is a file, but not an .npz; allowed is {ALLOWED}")
     if not _HUB_ID.fullmatch(spec):
         raise VocabularyError(f"there is no file or folder {spec!r}; allowed is {ALLOWED}")
-    return _load_huggingface(spec)
+    return _load_huggingface(spec, cache_dir)
 
 
-def _load_tekken() -> Vocabulary:
+def _load_tekken(cache_dir: str | os.PathLike[str] | None) -> Vocabulary:
     """The vocabulary of Mistral's Tekken tokenizer: special ids first, then tokens in the order of ranks."""
     try:
         file = importlib.resources.files("mistral_common") / "data" / TEKKEN_FILE
@@ -85,7 +86,9 @@ def _load_tekken() -> Vocabulary:
         raise VocabularyError(_not_tekken(repr(error))) from error
     if ranks != list(range(size - special)):
         raise VocabularyError(_not_tekken("ranks are missing or out of order"))
-    return Vocabulary.from_bytes([b""] * special + tokens, stop_token_ids=TEKKEN_STOP_TOKEN_ID)
+    return Vocabulary.from_bytes(
+        [b""] * special + tokens, stop_token_ids=TEKKEN_STOP_TOKEN_ID, cache_dir=cache_dir
+    )
 
 
 def _not_tekken(problem: str) -> str:
@@ -95,7 +98,7 @@ def _not_tekken(problem: str) -> str:
     )
 
 
-def _load_huggingface(name: str) -> Vocabulary:
+def _load_huggingface(name: str, cache_dir: str | os.PathLike[str] | None) -> Vocabulary:
     """The vocabulary of a tokenizer that `transformers` loads, as wide as its model's logits if known."""
     try:
         import transformers
@@ -112,7 +115,9 @@ def _load_huggingface(name: str) -> Vocabulary:
         raise VocabularyError(
             f"transformers cannot load a tokenizer from {name!r} ({problem}); allowed is {ALLOWED}"
         ) from error
-    return Vocabulary.from_huggingface(tokenizer, vocab_size=_logits_width(name, len(tokenizer)))
+    return Vocabulary.from_huggingface(
+        tokenizer, vocab_size=_logits_width(name, len(tokenizer)), cache_dir=cache_dir
+    )
 
 
 def _logits_width(name: str, tokenizer_size: int) -> int | None:

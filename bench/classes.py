@@ -1,0 +1,323 @@
+"""Token classes alone: how many, how fast, how much memory, and how many are needed at least.
+
+What: runs `equivalence.compute_classes` on grammars and on the schemas of a folder, over one or more
+vocabularies, and reports time by phase, sizes, memory, a lower bound that masks prove, and CFGzip's
+classes beside ours.
+When: ``python -m bench classes --vocabulary SPEC --json FILE``, with ``--grammars``, ``--schemas``,
+``--scaling``, ``--peer cfgzip`` and ``--pictures FOLDER`` as needed.
+Limits: one thread, kernels compiled and the trie of the vocabulary built before; the time includes the
+grammar network and leaves out XGrammar's parsing, which is reported apart. Times are medians of repeats.
+
+Before anything is reported, masks along random walks are compared with plain XGrammar's over the whole
+vocabulary (all grammars, some schemas), and every distinct mask that a walk meets is held against the
+classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+import xgrammar
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench import cfgzip, options, pictures, report, scaling, workloads
+from bench.class_measure import (
+    ClassBench,
+    Row,
+    Settings,
+    Source,
+    grammar_sources,
+    schema_sources,
+    time_classes,
+)
+from bench.report import Spread
+from equivalence import HybridError, Vocabulary
+
+
+def summarise(rows: Sequence[Row], prefix: str) -> dict[str, Any]:
+    """The figures over the schemas of one vocabulary."""
+    good = [row for row in rows if not row.refusal]
+    named = [row for row in good if row.name.startswith(prefix)] if prefix else []
+    phases = dict.fromkeys(phase for row in good for phase in row.phases)
+    spreads = {
+        "time": Spread.of(row.seconds or 0.0 for row in good),
+        "time, CPU": Spread.of(row.cpu_seconds or 0.0 for row in good),
+        **{f"phase {phase}": Spread.of(row.phases[phase] for row in good) for phase in phases},
+    }
+    counts = {
+        "classes": Spread.of(row.classes or 0 for row in good),
+        "lower bound": Spread.of(row.bound for row in good if row.bound is not None),
+        "classes / bound": Spread.of(row.ratio for row in good if row.ratio is not None),
+    }
+    moved = [row.displacement for row in good if row.displacement]
+    if moved:
+        spreads["time, displacement"] = Spread.of(found["seconds"] for found in moved)
+        counts["classes, displacement"] = Spread.of(found["classes"] for found in moved)
+    if named:
+        spreads[f"time, {prefix}*"] = Spread.of(row.seconds or 0.0 for row in named)
+        counts[f"classes, {prefix}*"] = Spread.of(row.classes or 0 for row in named)
+    return {
+        "spreads": spreads,
+        "counts": counts,
+        "schemas": len(rows),
+        "refused": [row.name for row in rows if row.refusal],
+        "errors": [row.name for row in rows if row.errors],
+    }
+
+
+def grammar_table(rows: Sequence[Row]) -> Table:
+    """One line for each grammar and vocabulary."""
+    table = Table(title="grammars, one thread", title_justify="left")
+    for column in ("vocabulary", "grammar"):
+        table.add_column(column)
+    for column in ("classes", "bound", "ratio", "time", "CPU", "network", "explore", "memory"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        if row.refusal:
+            table.add_row(row.vocabulary, row.name, "refused")
+            continue
+        table.add_row(
+            row.vocabulary,
+            row.name,
+            f"{row.classes:,}",
+            "-" if row.bound is None else f"{row.bound:,}",
+            "-" if row.ratio is None else f"{row.ratio:.2f}",
+            report.readable(row.seconds or 0.0),
+            report.readable(row.cpu_seconds or 0.0),
+            *(report.readable(row.phases[phase]) for phase in ("network", "explore")),
+            "-" if row.memory is None else f"{row.memory['first'] / 2**20:.1f} MiB",
+        )
+    return table
+
+
+def finer_table(rows: Sequence[Row]) -> Table:
+    """Displacement, ours and the peer's, a line for each grammar and vocabulary that has either."""
+    table = Table(title="displacement: equal masks and equal stacks afterwards", title_justify="left")
+    for column in ("vocabulary", "grammar"):
+        table.add_column(column)
+    for column in ("ours", "time", "peer", "time"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("within our classes of masks", "the peer's input"):
+        table.add_column(column)
+    for row in rows:
+        if row.displacement or row.peer:
+            lies = row.peer.get("relation") or {}
+            within = "-" if not lies else "yes" if lies["refines"] else "NO"
+            form = row.peer.get("form", "")
+            cells = (*_counted(row.displacement), *_counted(row.peer), within, form)
+            table.add_row(row.vocabulary, row.name, *cells)
+    return table
+
+
+def _counted(found: dict[str, Any]) -> tuple[str, str]:
+    """Classes and time of a relation, where there are any."""
+    if found.get("classes") is None:
+        return "-", "-"
+    return f"{found['classes']:,}", report.readable(found["seconds"])
+
+
+def growth_table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
+    """Times and classes, a line for each size."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for column in ("size", "time", "CPU", "parsing", "classes", "states"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        if row["refusal"]:
+            table.add_row(row["series"], f"{row['size']:,}", row["refusal"][:60])
+            continue
+        times = [report.readable(row[name]) for name in ("seconds", "cpu_seconds")]
+        times.append(report.readable(row["parse_seconds"]) if "parse_seconds" in row else "-")
+        counts = (f"{row['classes']:,}", f"{row['sizes']['states']:,}")
+        table.add_row(row["series"], f"{row['size']:,}", *times, *counts)
+    return table
+
+
+def command(
+    vocabulary: options.VocabulariesOption,
+    json: options.RecordOption,
+    grammars: Annotated[
+        list[Path] | None,
+        typer.Option(help="GBNF file, or a folder of them; repeatable. JSON is always there.", exists=True),
+    ] = None,
+    sample: options.SamplesOption = None,
+    root: options.RootOption = "root",
+    schemas: options.OptionalSchemasOption = None,
+    limit: options.LimitOption = None,
+    pattern: Annotated[str, typer.Option(help="Means of the schemas whose names begin so.")] = "",
+    strict: options.StrictOption = False,
+    displacement: Annotated[bool, typer.Option(help="The finer relation as well.")] = False,
+    walks: options.WalksOption = 10,
+    walk_steps: options.WalkStepsOption = 200,
+    check_walks: Annotated[int, typer.Option(min=0, help="Walks beside plain XGrammar.")] = 2,
+    check_steps: Annotated[int, typer.Option(min=1, help="Masks of such a walk.")] = 25,
+    check_schemas: Annotated[int, typer.Option(min=0, help="Schemas that are walked so.")] = 10,
+    repeats: Annotated[int, typer.Option(min=1, help="Computations that a median is taken of.")] = 5,
+    memory: Annotated[bool, typer.Option(help="Measure memory of the grammars.")] = True,
+    with_scaling: Annotated[bool, typer.Option("--scaling", help="Growth with the sizes.")] = False,
+    peer: Annotated[Literal["cfgzip"] | None, typer.Option(help="Run the peer on the grammars.")] = None,
+    peer_seconds: Annotated[float, typer.Option(help="Bound of one run of the peer.")] = 120.0,
+    peer_gib: Annotated[float, typer.Option(help="Memory of one run of the peer.")] = 8.0,
+    picture_folder: Annotated[
+        Path | None, typer.Option("--pictures", help="Folder for pictures of --scaling.")
+    ] = None,
+    seed: options.SeedOption = 0,
+) -> None:
+    """Token classes alone: number, lower bound, time, memory, growth; CFGzip beside them."""
+    arguments = dict(locals())
+    console = report.make_console()
+    with workloads.usage_errors():
+        sources = grammar_sources(grammars or (), root, sample or ())
+        files = workloads.load_schema_files(schemas, limit, seed) if schemas else []
+        if picture_folder is not None:
+            pictures.require_matplotlib()
+        if peer is not None:
+            cfgzip.find()
+        settings = Settings(displacement, repeats, walks, walk_steps, check_walks, check_steps, root, seed)
+        benches = [
+            ClassBench(_short(spec), spec, workloads.load_vocabulary(spec).prepare(), settings)
+            for spec in vocabulary
+        ]
+    warm_seconds = _warm(console)
+    rows: list[Row] = []
+    of_schemas: dict[str, list[Row]] = {}
+    for bench in benches:
+        rows += _measure_grammars(console, bench, sources, memory, peer is not None, peer_seconds, peer_gib)
+        if files:
+            checked = {round(k * len(files) / check_schemas) for k in range(check_schemas)}
+            work = track(
+                schema_sources(files, strict), f"{bench.name}: schemas", console=console, transient=True
+            )
+            of_schemas[bench.name] = [
+                bench.measure(source, memory=False, check=number in checked)
+                for number, source in enumerate(work)
+            ]
+    record: dict[str, Any] = {
+        "benchmark": "classes",
+        **report.environment(arguments),
+        "warm_seconds": warm_seconds,
+        "grammars": [asdict(row) | {"ratio": row.ratio} for row in rows],
+    }
+    console.print(grammar_table(rows))
+    if displacement or peer:
+        console.print(finer_table(rows))
+    for row in rows:
+        for attempt in row.peer.get("attempts", ()):
+            report.say(console, f"peer, {row.vocabulary}, {row.name}: {attempt}")
+        _say_where_peer_differs(console, row)
+    for name, measured in of_schemas.items():
+        summary = summarise(measured, pattern)
+        record.setdefault("schemas", {})[name] = {
+            "summary": report.flat(summary),
+            "rows": [asdict(row) | {"ratio": row.ratio} for row in measured],
+        }
+        times = [(n, "s", s) for n, s in summary["spreads"].items()]
+        console.print(report.spread_table(f"{name}: {len(measured)} schemas", times))
+        console.print(report.spread_table("counts", [(n, "", s) for n, s in summary["counts"].items()]))
+        report.say(console, f"{len(summary['refused'])} refused")
+    if with_scaling:
+        record["scaling"] = _scale(console, benches, sources, repeats, picture_folder)
+    report.write_json(json, record)
+    everything = rows + [row for measured in of_schemas.values() for row in measured]
+    _finish(console, everything)
+
+
+def _say_where_peer_differs(console: Console, row: Row) -> None:
+    lies = row.peer.get("relation") or {"refines": True}
+    if not lies["refines"]:
+        report.say(
+            console,
+            f"peer, {row.vocabulary}, {row.name}: {lies['split']:,} of its classes hold several of ours "
+            f"({'; '.join(lies['examples'][:3]) or 'none'}), {lies['missing']:,} ids are missing; "
+            f"{lies['split_by_masks']:,} of {row.distinct_masks:,} distinct masks are no unions of them",
+        )
+
+
+def _short(spec: str) -> str:
+    """The name of a vocabulary in tables: the last part of its path."""
+    return Path(spec).name.removesuffix(".npz").removesuffix(".vocab")
+
+
+def _warm(console: Console) -> float:
+    from hybrid.cli import warm_up_with_progress
+
+    return warm_up_with_progress(console).seconds
+
+
+def _measure_grammars(
+    console: Console,
+    bench: ClassBench,
+    sources: Sequence[Source],
+    memory: bool,
+    with_peer: bool,
+    peer_seconds: float,
+    peer_gib: float,
+) -> list[Row]:
+    work = track(sources, f"{bench.name}: grammars", console=console, transient=True)
+    if not with_peer:
+        return [bench.measure(source, memory=memory, check=True) for source in work]
+    with cfgzip.Peer(bench.vocabulary, peer_seconds, int(peer_gib * 2**30)) as peer:
+        return [bench.measure(source, memory=memory, check=True, peer=peer) for source in work]
+
+
+def _scale(
+    console: Console,
+    benches: Sequence[ClassBench],
+    sources: Sequence[Source],
+    repeats: int,
+    picture_folder: Path | None,
+) -> dict[str, Any]:
+    """Growth with the properties on all vocabularies, and with the first vocabulary on all grammars."""
+
+    def measure(grammar: xgrammar.Grammar, vocabulary: Vocabulary) -> dict[str, Any]:
+        try:
+            return {"refusal": "", **time_classes(grammar, vocabulary, "acceptance", repeats)}
+        except HybridError as error:
+            return {"refusal": f"{type(error).__name__}: {error}"}
+
+    first = benches[0]
+    by_properties = list(scaling.by_properties({b.name: b.vocabulary for b in benches}, measure))
+    grammars = {source.name: source.parse() for source in sources}
+    by_vocabulary = list(scaling.by_vocabulary(first.vocabulary, grammars, measure))
+    found: dict[str, Any] = {}
+    for name, rows, title, label in (
+        ("properties", by_properties, "schemas of mixed properties", "properties of the schema"),
+        ("vocabulary", by_vocabulary, f"first ids of {first.name}", "size of the vocabulary [ids]"),
+    ):
+        series = dict.fromkeys(row["series"] for row in rows)
+        powers = {one: scaling.exponent([row for row in rows if row["series"] == one]) for one in series}
+        found[name] = {"rows": rows, "exponents": powers}
+        console.print(growth_table(title, rows))
+        for one, power in powers.items():
+            if power is not None:
+                report.say(console, f"{one}: CPU time grows like the size to the power of {power:.2f}")
+        if picture_folder is not None:
+            path = picture_folder / f"classes_by_{name}.png"
+            pictures.draw_growth(rows, path, title=title, size_label=label)
+            report.say(console, f"picture: {path.name}")
+    return found
+
+
+def _finish(console: Console, rows: Sequence[Row]) -> None:
+    """The last lines, and status 1 if any mask contradicts the classes."""
+    masks, compared = sum(row.masks for row in rows), sum(row.compared_masks for row in rows)
+    wrong = [row for row in rows if row.errors]
+    report.say(
+        console,
+        f"{masks:,} masks of walks held against the classes, {compared:,} compared with plain XGrammar "
+        f"({sum(row.contradictions for row in rows):,} contradictions of XGrammar); "
+        f"{len(wrong)} grammars with differences",
+    )
+    for row in rows:
+        if row.refusal:
+            report.say(console, f"refused, {row.vocabulary}, {row.name}: {row.refusal}")
+    for row in wrong:
+        report.say(console, f"DIFFERENCE {row.vocabulary}, {row.name}: {row.errors[0]}")
+    if wrong:
+        raise typer.Exit(1)

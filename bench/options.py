@@ -1,0 +1,46 @@
+"""Options that several benchmarks have: one name, one meaning, one help text.
+
+What: annotated types for the parameters of a command.
+When: in every benchmark; a command adds what it alone needs.
+Limits: defaults are each command's own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+VocabularyOption = Annotated[
+    str, typer.Option("--vocabulary", help="tekken, an .npz file, or a Hugging Face folder.")
+]
+VocabulariesOption = Annotated[
+    list[str],
+    typer.Option("--vocabulary", help="tekken, an .npz file, or a Hugging Face folder; repeatable."),
+]
+SchemasOption = Annotated[
+    Path, typer.Option("--schemas", help="Folder of schema files.", exists=True, file_okay=False)
+]
+OptionalSchemasOption = Annotated[
+    Path | None, typer.Option("--schemas", help="Folder of schema files.", exists=True, file_okay=False)
+]
+RecordOption = Annotated[Path, typer.Option("--json", help="Where the record is written.")]
+LimitOption = Annotated[
+    int | None, typer.Option("--limit", min=1, help="A random sample of so many schemas.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the sample, of random tokens and of walks.")]
+WalksOption = Annotated[int, typer.Option("--walks", min=0, help="Random walks per grammar or schema.")]
+WalkStepsOption = Annotated[int, typer.Option("--walk-steps", min=1, help="Masks per walk.")]
+SamplesOption = Annotated[
+    list[Path] | None, typer.Option("--sample", help="Text of the grammar; repeatable.", exists=True)
+]
+RootOption = Annotated[str, typer.Option("--root", help="Root rule.")]
+ThreadsOption = Annotated[
+    int, typer.Option("--threads", min=0, help="Of both sides; 0 stands for all cores.")
+]
+StrategyOption = Annotated[
+    str, typer.Option("--strategy", help="Ours: auto, classifier, representatives, engine.")
+]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Compile with strict_mode=True.")]
+WarmOption = Annotated[bool, typer.Option("--warm/--no-warm", help="Compile a throw-away schema first.")]

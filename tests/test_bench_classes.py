@@ -1,0 +1,290 @@
+"""``python -m bench classes``: its figures are right where they can be known; none is asserted to be fast."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from bench import cfgzip, memory, pictures, scaling
+from bench.__main__ import app
+from bench.observed import Observed
+from equivalence import TokenClasses, Vocabulary, compute_classes
+from tests.test_bench import GRAMMAR, OBJECT_SCHEMA, REFUSED_SCHEMA, WORDS
+
+STOP = 256
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    tokens = [bytes([value]) for value in range(256)] + [b"", *WORDS]
+    return Vocabulary.from_bytes(tokens, stop_token_ids=[STOP])
+
+
+@pytest.fixture
+def vocabulary_file(vocabulary: Vocabulary, tmp_path: Path) -> str:
+    path = tmp_path / "made.vocab.npz"
+    vocabulary.save(path)
+    return str(path)
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, ["classes", *(str(argument) for argument in arguments)])
+
+
+def test_the_record_says_what_compute_classes_says(
+    vocabulary: Vocabulary, vocabulary_file: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "schemas"
+    folder.mkdir()
+    for name, schema in {"a_object": OBJECT_SCHEMA, "b_refused": REFUSED_SCHEMA, "a_flag": True}.items():
+        tests = [{"valid": True, "data": {"a": "hello"}}]
+        (folder / f"{name}.json").write_text(json.dumps({"schema": schema, "tests": tests}))
+    grammar = tmp_path / "made.gbnf"
+    grammar.write_text(GRAMMAR)
+    target = tmp_path / "out.json"
+    done = run(
+        *("--vocabulary", vocabulary_file, "--grammars", grammar, "--schemas", folder, "--pattern", "a_"),
+        *("--walks", 3, "--walk-steps", 60, "--check-steps", 20, "--repeats", 2, "--displacement"),
+        *("--no-memory", "--json", target),
+    )
+    assert done.exit_code == 0, done.output
+    record = json.loads(target.read_text())
+    rows = {row["name"]: row for row in record["grammars"]}
+    wanted = compute_classes(xgrammar.Grammar.from_ebnf(GRAMMAR), vocabulary)
+    found = rows["made"]
+    assert found["vocabulary"] == "made"
+    assert found["classes"] == wanted.n_classes
+    assert found["never_allowed"] == int((wanted.class_of_token < 0).sum())
+    assert set(found["phases"]) == {"network", "explore", "partition"}
+    assert found["seconds"] >= sum(found["phases"].values()) * 0.5 > 0
+    assert found["displacement"]["classes"] >= found["classes"] >= found["bound"] > 1
+    assert found["masks"] == 180 and found["compared_masks"] == 40
+    assert found["ratio"] == found["classes"] / found["bound"]
+    assert rows["builtin:json"]["classes"] > 1
+    schemas = record["schemas"]["made"]
+    assert schemas["summary"]["refused"] == ["b_refused"]
+    assert schemas["summary"]["counts"]["classes"]["count"] == 2
+    assert schemas["summary"]["counts"]["classes, a_*"]["count"] == 2
+    assert "0 grammars with differences" in done.output
+
+
+def test_a_mask_that_is_no_union_of_classes_ends_with_status_1(
+    vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_coarse(*arguments: Any) -> TokenClasses:
+        found = compute_classes(*arguments)
+        merged = np.where(found.class_of_token == 1, 0, found.class_of_token)
+        return found._replace(class_of_token=merged)
+
+    monkeypatch.setattr("bench.class_measure.compute_classes", too_coarse)
+    done = run(
+        "--vocabulary", vocabulary_file, "--no-memory", "--json", tmp_path / "out.json", "--repeats", 1
+    )
+    assert done.exit_code == 1
+    assert "DIFFERENCE made, builtin:json" in done.output
+
+
+# --- The lower bound ---------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.booleans(), min_size=6, max_size=6), max_size=8))
+def test_the_bound_counts_the_distinct_columns_that_are_allowed_somewhere(table: list[list[bool]]) -> None:
+    n_classes = 6
+    of_token = np.array([*range(n_classes), -1, 2, 5], np.int32)
+    ids = np.arange(n_classes, dtype=np.int32)
+    observed = Observed(TokenClasses(of_token, n_classes, ids, "acceptance", {}, {}), [6])
+    for row in table:
+        bits = [row[k] if k >= 0 else True for k in of_token.tolist()]
+        packed = np.zeros(4, np.uint8)
+        packed[:2] = np.packbits(bits, bitorder="little")
+        observed.add(packed.view(np.int32))
+    columns = {column for column in zip(*table, strict=True) if any(column)}
+    assert observed.bound == len(columns)
+    assert observed.masks == len(table)
+    assert observed.distinct == len({tuple(row) for row in table}) == len(list(observed.distinct_masks()))
+    assert not observed.split
+
+
+# --- Memory, growth, pictures ------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not memory.CLEAR.exists(), reason="the system does not say")
+@pytest.mark.slow
+def test_memory_is_measured_in_another_process(vocabulary_file: str) -> None:
+    grammar = xgrammar.Grammar.builtin_json_grammar().serialize_json()
+    found = memory.measure_memory(vocabulary_file, grammar, "acceptance")
+    assert found is not None
+    assert found["before"] > 2**24
+    assert 0 <= found["again"] < 2**30 and found["first"] < 2**30 and found["left"] < found["before"]
+
+
+def test_the_peak_sees_what_was_freed() -> None:
+    if not memory._reset():
+        pytest.skip("the system does not say")
+    before = memory._bytes("VmRSS")
+    data = np.ones(2**26, np.uint8)
+    del data
+    assert memory._bytes("VmHWM") - before > 2**25
+    memory._reset()
+    assert memory._bytes("VmHWM") - before < 2**25
+
+
+def test_made_schemas_are_equal_every_time_and_use_all_kinds() -> None:
+    assert scaling.made_schema(40) == scaling.made_schema(40)
+    made = scaling.made_schema(40)
+    assert len(made["properties"]) == 40 and len(made["required"]) == 20
+    kinds = {json.dumps(part.get("type", list(part))) for part in made["properties"].values()}
+    assert len(kinds) == 8
+    assert xgrammar.Grammar.from_json_schema(json.dumps(made)) is not None
+
+
+def test_growth(vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "SMALLEST_VOCABULARY", 100)
+    monkeypatch.setattr(scaling.by_properties, "__defaults__", ((1, 4),))
+    target = tmp_path / "out.json"
+    done = run(
+        *("--vocabulary", vocabulary_file, "--no-memory", "--json", target, "--scaling", "--repeats", 1),
+        *("--walks", 0, "--check-walks", 0),
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads(target.read_text())["scaling"]
+    assert [row["size"] for row in found["properties"]["rows"]] == [1, 4]
+    assert [row["size"] for row in found["vocabulary"]["rows"]] == [100, 200, 270]
+    assert json.loads(target.read_text())["grammars"][0]["bound"] is None
+
+
+def test_the_exponent_is_the_slope() -> None:
+    rows = [{"size": size, "cpu_seconds": 3e-6 * size**1.5} for size in (10, 100, 500)]
+    assert scaling.exponent(rows) == pytest.approx(1.5)
+    assert scaling.exponent(rows[:1]) is None
+    assert scaling.exponent([*rows, {"size": 9, "refusal": "no"}]) == pytest.approx(1.5)
+
+
+def test_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", exc_type=ImportError)
+    rows = [{"series": "a", "size": size, "cpu_seconds": size / 1000} for size in (10, 100)]
+    rows.append({"series": "b", "size": 10, "refusal": "too large"})
+    path = tmp_path / "new" / "growth.svg"
+    pictures.draw_growth(rows, path, title="growth", size_label="size [ids]")
+    assert path.stat().st_size > 1000
+
+
+def test_a_missing_matplotlib_is_said_before_anything_is_measured(
+    vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = run("--vocabulary", vocabulary_file, "--pictures", tmp_path, "--json", tmp_path / "out.json")
+    assert done.exit_code == 2
+    assert "equimask[bench]" in done.output
+
+
+# --- The peer ----------------------------------------------------------------------------------------------
+
+
+def test_a_tokenizer_has_the_same_bytes_for_the_same_ids(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer
+    from tokenizers.decoders import ByteLevel
+
+    tokens = [*(bytes([value]) for value in range(256)), b"", "é €".encode(), b"a", b"<|end0|>"]
+    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[256])
+    assert cfgzip.write_tokenizer(vocabulary, tmp_path) == 1, "a is there twice"
+    (file,) = tmp_path.rglob("tokenizer.json")
+    tokenizer = Tokenizer.from_file(str(file))
+    letters = {letter: byte for byte, letter in cfgzip.byte_letters().items()}
+    for token_id, token in enumerate(tokens):
+        word = tokenizer.id_to_token(token_id)
+        if token_id == 256:
+            assert word == "<|end1|>"
+        elif token_id == 258:
+            assert word is None
+        else:
+            assert bytes(letters[letter] for letter in word) == token
+    assert ByteLevel().decode(["Ã", "©"]) == "é"
+
+
+def test_what_the_peer_is_given_is_the_same_grammar(vocabulary: Vocabulary) -> None:
+    grammar = xgrammar.Grammar.builtin_json_grammar()
+    text = cfgzip.printed(grammar)
+    assert "(=" not in text and r"\0" not in text and r"\x00" in text
+    again = compute_classes(xgrammar.Grammar.from_ebnf(text), vocabulary)
+    assert np.array_equal(again.class_of_token, compute_classes(grammar, vocabulary).class_of_token)
+
+
+def test_relations() -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c", b"d", b""], stop_token_ids=[4])
+    ours = np.array([0, 0, 1, -1, -1], np.int32)
+    masks = [np.array([0b10011], np.int32), np.array([0b00100], np.int32)]
+
+    def relate(*found: int) -> tuple[bool, int, int, int]:
+        made = cfgzip.relate(ours, np.array(found), vocabulary, masks)
+        return made["refines"], made["split"], made["missing"], made["split_by_masks"]
+
+    assert relate(5, 6, 7, -1, 9) == (True, 0, 0, 0)
+    assert relate(5, 5, 7, 8, 9) == (True, 0, 0, 0)
+    assert relate(5, 6, 6, -1, 9) == (False, 1, 0, 2)
+    assert relate(5, -1, 7, -1, 9) == (False, 0, 1, 1)
+
+
+PROGRAM = """#!{python}
+import resource, sys, pathlib, torch
+arguments = dict(zip(sys.argv[3::2], sys.argv[4::2])) if sys.argv[3] != "--skip-repeat-bytes" else \\
+    dict(zip(sys.argv[4::2], sys.argv[5::2]))
+text = pathlib.Path(arguments["--grammar-file"]).read_text()
+if "mine" in text:
+    sys.exit("Error: invalid GBNF rule")
+if "--skip-repeat-bytes" not in sys.argv:
+    sys.exit("memory allocation of 5 bytes failed")
+out = pathlib.Path(arguments["--output"])
+out.mkdir()
+torch.save(torch.arange(3, dtype=torch.int32), out / "tc.pt")
+for name, value in (("load_tokenizer_s", 1), ("compute_token_classes_total_s", 2), ("total_s", 4)):
+    print(f"cfgzip timing: {{name}}={{value}}", file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that answers as the peer's does: refuses, runs out of memory, then gives classes."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    path = folder / cfgzip.PROGRAM
+    path.write_text(PROGRAM.format(python=sys.executable))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_what_the_peer_cannot_take_is_given_in_other_ways() -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c", b"d"])
+    grammar = xgrammar.Grammar.from_ebnf('root ::= "a" | "b"')
+    with cfgzip.Peer(vocabulary, 60, 2**36) as peer:
+        found = peer.run(grammar, "mine", "root", np.array([0, 1, -1, -1], np.int32))
+    assert (found.classes, found.seconds, found.class_seconds) == (3, 3.0, 2.0)
+    assert found.form == "as XGrammar prints it, without tokens that repeat a byte"
+    assert found.attempts == [
+        "as written: invalid GBNF rule",
+        "as XGrammar prints it: needs more than 64 GiB of memory",
+    ]
+    assert found.relation["refines"]
+    assert not peer.folder.exists()
+
+
+def test_a_missing_peer_is_said_before_anything_is_measured(
+    vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = run("--vocabulary", vocabulary_file, "--peer", "cfgzip", "--json", tmp_path / "out.json")
+    assert done.exit_code == 2
+    assert "cfgzip-preprocess" in done.output

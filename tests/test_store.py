@@ -1,0 +1,246 @@
+"""Stored arrays: what is read back, what is never trusted, and who may write at the same time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import multiprocessing
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+
+from equivalence import compute_classes, store
+from equivalence.store import Unusable, read_arrays, stored, write_arrays
+from equivalence.trie import Trie, build_trie
+from equivalence.vocabulary import Vocabulary
+
+ARRAYS: dict[str, np.ndarray] = {
+    "bytes": np.arange(7, dtype=np.uint8),
+    "table": np.arange(12, dtype=np.int64).reshape(4, 3),
+    "columns": np.asfortranarray(np.arange(6, dtype=np.int32).reshape(2, 3)),
+    "nothing": np.zeros((0, 5), np.int32),
+    "number": np.asarray(41),
+}
+TOKENS = [*(bytes([value]) for value in range(256)), b"ab", b"abc", b'"}', "é".encode(), b""]
+
+
+def same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> bool:
+    return list(found) == list(wanted) and all(
+        found[name].dtype == wanted[name].dtype
+        and found[name].shape == wanted[name].shape
+        and found[name].tobytes() == wanted[name].tobytes()
+        for name in wanted
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "some.arrays"
+    write_arrays(path, ARRAYS, kind="test 1", key="abc")
+    return path
+
+
+def test_arrays_are_read_back_aligned_and_read_only(file: Path) -> None:
+    found = read_arrays(file, kind="test 1", key="abc")
+    assert same(found, ARRAYS)
+    for array in found.values():
+        assert not array.flags.writeable and array.flags.aligned
+        if array.size:
+            assert array.ctypes.data % store.ALIGNMENT == 0
+    assert found["columns"].flags.f_contiguous
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_objects_are_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Object arrays"):
+        write_arrays(tmp_path / "x", {"a": np.array([{}])}, kind="test 1", key="abc")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("kind", "key"), [("test 2", "abc"), ("test 1", "abd")])
+def test_another_kind_or_key_is_refused(file: Path, kind: str, key: str) -> None:
+    with pytest.raises(Unusable, match="wanted is"):
+        read_arrays(file, kind=kind, key=key)
+
+
+def test_another_version_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "VERSION", store.VERSION + 1)
+    with pytest.raises(Unusable, match="version"):
+        read_arrays(file, kind="test 1", key="abc")
+
+
+def test_every_flipped_bit_is_found(file: Path) -> None:
+    whole = file.read_bytes()
+    for place in range(len(whole)):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << place % 8
+        file.write_bytes(changed)
+        with pytest.raises(Unusable):
+            read_arrays(file, kind="test 1", key="abc")
+
+
+def test_every_truncation_is_found(file: Path) -> None:
+    whole = file.read_bytes()
+    for length in range(len(whole)):
+        file.write_bytes(whole[:length])
+        with pytest.raises(Unusable):
+            read_arrays(file, kind="test 1", key="abc")
+    file.write_bytes(whole + b"\0")
+    with pytest.raises(Unusable):
+        read_arrays(file, kind="test 1", key="abc")
+
+
+def test_a_damaged_file_is_built_anew_with_a_warning(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    calls = []
+
+    def build() -> dict[str, np.ndarray]:
+        calls.append(1)
+        return ARRAYS
+
+    def get() -> dict[str, np.ndarray]:
+        return stored(file, build, kind="test 1", key="abc")
+
+    assert same(get(), ARRAYS) and not calls
+    file.write_bytes(file.read_bytes()[:-1])
+    with caplog.at_level(logging.WARNING):
+        assert same(get(), ARRAYS) and len(calls) == 1
+    assert "built anew" in caplog.text
+    assert same(get(), ARRAYS) and len(calls) == 1
+
+
+def test_a_folder_that_cannot_be_written_costs_a_warning_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with caplog.at_level(logging.WARNING):
+        found = stored(tmp_path / "file" / "x.arrays", lambda: ARRAYS, kind="test 1", key="abc")
+    assert same(found, ARRAYS)
+    assert "cannot be written" in caplog.text
+
+
+def _write_and_read(path: str, number: int, times: int) -> int:
+    """In a process of its own: writes and reads one file over and over; the count of whole reads."""
+    whole = 0
+    for _ in range(times):
+        write_arrays(path, {"a": np.full(50_000, number)}, kind="test 1", key="abc")
+        found = read_arrays(path, kind="test 1", key="abc")["a"]
+        whole += bool((found == found[0]).all()) and found[0] in (0, 1)
+    return whole
+
+
+def test_two_processes_may_write_one_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "shared.arrays")
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        counts = pool.starmap(_write_and_read, [(path, 0, 100), (path, 1, 100)])
+    assert counts == [100, 100]
+    assert [file.name for file in tmp_path.iterdir()] == ["shared.arrays"]
+
+
+# --- The trie of a vocabulary ------------------------------------------------------------------------------
+
+
+def trie_equal(found: Trie, wanted: Trie) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def make(**options: Any) -> Vocabulary:
+    return Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1], **options)
+
+
+def test_a_stored_trie_is_the_trie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "not" / "yet"
+    built = make().prepare(folder).trie
+    monkeypatch.setattr("equivalence.vocabulary.build_trie", lambda tokens: pytest.fail("built again"))
+    read = make(cache_dir=folder).trie
+    assert trie_equal(read, built) and trie_equal(read, build_trie(TOKENS))
+    for name, value in read._asdict().items():
+        if name != "longest":
+            assert not value.flags.writeable, name
+            assert value.dtype == getattr(built, name).dtype, name
+    assert type(read.longest) is int
+
+
+def test_the_folder_may_be_given_wherever_a_vocabulary_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "small.npz"
+    make().save(path)
+    info = make().tokenizer_info
+    for number, vocabulary in enumerate(
+        (
+            make(cache_dir=tmp_path / "0"),
+            Vocabulary.load(path, cache_dir=tmp_path / "1"),
+            Vocabulary.from_tokenizer_info(info, cache_dir=tmp_path / "2"),
+        )
+    ):
+        folder = tmp_path / str(number)
+        assert not folder.exists(), "nothing is written before the trie is needed"
+        vocabulary.prepare()
+        (file,) = folder.iterdir()
+        assert vocabulary.fingerprint in file.name
+
+
+def test_a_trie_that_is_built_already_is_stored_as_it_is(tmp_path: Path) -> None:
+    vocabulary = make()
+    built = vocabulary.trie
+    assert vocabulary.prepare(tmp_path) is vocabulary
+    assert vocabulary.trie is built
+    assert trie_equal(make(cache_dir=tmp_path).trie, built)
+
+
+def test_vocabularies_do_not_share_a_file(tmp_path: Path) -> None:
+    make(cache_dir=tmp_path).prepare()
+    other = Vocabulary.from_bytes([*TOKENS[:-1], b"more"], cache_dir=tmp_path).prepare()
+    assert trie_equal(other.trie, build_trie(other.tokens))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_trie_of_another_vocabulary_under_this_name_is_replaced(tmp_path: Path) -> None:
+    other = Vocabulary.from_bytes([*TOKENS[:-1], b"more"], cache_dir=tmp_path).prepare()
+    (file,) = tmp_path.iterdir()
+    mine = make()
+    file.rename(tmp_path / file.name.replace(other.fingerprint, mine.fingerprint))
+    mine.prepare(tmp_path)
+    assert trie_equal(mine.trie, build_trie(TOKENS))
+    assert trie_equal(make(cache_dir=tmp_path).trie, mine.trie)
+
+
+def test_a_trie_with_other_fields_is_replaced(tmp_path: Path) -> None:
+    """A version that keeps other arrays must not be read, even where nobody thought of its number."""
+    vocabulary = make(cache_dir=tmp_path).prepare()
+    (file,) = tmp_path.iterdir()
+    names = [name for name in Trie._fields if name != "below"]
+    arrays = {name: np.asarray(getattr(vocabulary.trie, name)) for name in names}
+    write_arrays(file, arrays, kind=f"trie 1: {' '.join(names)}", key=vocabulary.fingerprint)
+    assert trie_equal(make(cache_dir=tmp_path).trie, vocabulary.trie)
+
+
+def test_classes_from_a_stored_trie_are_equal(tmp_path: Path) -> None:
+    grammar = xgrammar.Grammar.from_json_schema(json.dumps({"type": "object"}))
+    wanted = compute_classes(grammar, make())
+    make(cache_dir=tmp_path).prepare()
+    found = compute_classes(grammar, make(cache_dir=tmp_path))
+    assert found.n_classes == wanted.n_classes > 1
+    assert np.array_equal(found.class_of_token, wanted.class_of_token)
+
+
+def test_a_pickled_vocabulary_has_a_read_only_trie() -> None:
+    copy = pickle.loads(pickle.dumps(make().prepare()))
+    assert "trie" in vars(copy)
+    assert not copy.trie.below.flags.writeable
+    assert trie_equal(copy.trie, make().trie)
+
+
+def test_the_digest_covers_everything_after_it(file: Path) -> None:
+    """The layout, written down once more: another program could read it."""
+    data = file.read_bytes()
+    assert data[:16] == b"equimask arrays\n"
+    assert data[16:48] == hashlib.blake2b(data[48:], digest_size=32).digest()
+    length = int.from_bytes(data[48:56], "little")
+    header = json.loads(data[56 : 56 + length])
+    assert (header["version"], header["kind"], header["key"]) == (1, "test 1", "abc")
+    begin = 56 + length + header["members"]["table"][0]
+    assert data[begin : begin + 6] == b"\x93NUMPY"
