@@ -51,8 +51,8 @@ def compute_classes(
             advanced with the representative (CFGzip's relation); more classes, slower.
         capacity: bounds of the exploration.
         max_states: bound on the states of the grammar network.
-        seconds: bound on the time until the exploration ends; the grammar network, which `max_states` bounds, is
-            not interrupted. ``None``: no bound.
+        seconds: bound on the time until the exploration ends; the grammar network, which `max_states` bounds,
+            is not interrupted. ``None``: no bound.
         on_budget: where a bound is met, or exploration does not know a construct, "raise" an error, or answer
             with "coarse" classes (those of byte strings: sound for both relations, but many more).
 

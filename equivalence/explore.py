@@ -110,7 +110,7 @@ def explore(
         timer.daemon = True
         timer.start()
     try:
-        return _explore(network, trie, follow, space, displacement, capacity, seconds)
+        return _explore(network, trie, follow, space, displacement, capacity)
     finally:
         if timer is not None:
             timer.cancel()
@@ -123,7 +123,6 @@ def _explore(
     space: Any,
     displacement: bool,
     capacity: Capacity,
-    seconds: float | None,
 ) -> Exploration:
     net = network.automaton
     outcomes = _kernels.first_outcomes(min(4096, capacity.outcomes))
@@ -133,11 +132,9 @@ def _explore(
         network.contexts, follow.contexts, _flat(trie), space, net, displacement, outcomes, capacity
     )  # fmt: skip
     if status:
-        raise _too_large(capacity, space, seconds)
+        raise _too_large(capacity, space)
     if outcomes.counts[0] > MANY_OUTCOMES:
-        space, outcomes, twin = _suffix_twins(
-            network, trie, follow, space, outcomes, displacement, capacity, seconds
-        )
+        space, outcomes, twin = _suffix_twins(network, trie, follow, space, outcomes, displacement, capacity)
         outcomes = _kernels.rewrite_outcomes(outcomes, twin, event_starts, events)
     block_users, sorted_users = _kernels.rows_by_block(users, len(event_starts) - 1)
     queries, table = _kernels.find_queries(
@@ -150,7 +147,7 @@ def _explore(
         trie.suffix_byte, space, net, displacement, outcomes, capacity,
     )  # fmt: skip
     if status:
-        raise _too_large(capacity, space, seconds)
+        raise _too_large(capacity, space)
     colors, _ = _kernels.color_queries(
         rows, queries, query_starts, item_starts, below_of_item, network.below_bottom, displacement
     )
@@ -160,11 +157,11 @@ def _explore(
     )  # fmt: skip
 
 
-def _too_large(capacity: Capacity, space: Any, seconds: float | None) -> BudgetExceeded:
+def _too_large(capacity: Capacity, space: Any) -> BudgetExceeded:
     if space.state[_kernels.STOP]:
         return BudgetExceeded(
-            f"the exploration takes more than {seconds} seconds; raise the budget, simplify the grammar, or "
-            "use strategy='engine'"
+            "the budget's seconds were used up before the exploration ended; raise them, simplify the grammar, "
+            "or use strategy='engine'"
         )
     return BudgetExceeded(
         f"the exploration needs more than {capacity.configurations} configurations, "
@@ -186,7 +183,6 @@ def _suffix_twins(
     outcomes: Any,
     displacement: bool,
     capacity: Capacity,
-    seconds: float | None,
 ) -> tuple[Any, Any, NDArray[np.int32]]:
     """For each suffix that is left to be read, one suffix that reads alike on every symbol.
 
@@ -206,6 +202,11 @@ def _suffix_twins(
             trie.suffix_order, wanted, trie.suffix_parent, trie.suffix_byte
         )
         nodes = _kernels.pack_nodes(*_kernels.build_trie(data, offsets, trie.longest))
+        for array in (
+            nodes,
+            suffixes,
+        ):  # as the vocabulary's trie is: other types would compile the walk again
+            array.flags.writeable = False
         flat = (nodes, trie.suffix_parent, suffixes, trie.longest)
         (
             status,
@@ -220,7 +221,7 @@ def _suffix_twins(
             events,
         ) = _kernels.walk_all(rows, follow.returns, flat, space, net, displacement, outcomes, capacity)
         if status:
-            raise _too_large(capacity, space, seconds)
+            raise _too_large(capacity, space)
         range_sets, words = _kernels.partition_blocks(
             trie.suffix_byte[suffixes], block_starts, range_starts, ranges
         )

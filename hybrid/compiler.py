@@ -198,7 +198,7 @@ class GrammarCompiler:
             refuse_captured_representatives(features)
             classes = compute_classes(
                 serialized, self.vocabulary, capacity=self.budget.capacity, max_states=self.budget.states,
-                on_budget="coarse",
+                seconds=self.budget.seconds, on_budget="coarse",
             )  # fmt: skip
             refuse_missing_bytes(features, self.vocabulary, classes)
             if self.strategy == "auto":

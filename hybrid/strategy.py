@@ -7,6 +7,7 @@ Limits: "classifier" is named by the public contract and not built yet; asking f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from equivalence.errors import HybridError, StrategyError
@@ -17,19 +18,28 @@ STRATEGIES = ("auto", "representatives", "engine")
 
 @dataclass(frozen=True)
 class Budget:
-    """Bounds of one compilation; where one is met, "auto" falls back to the engine and says so.
+    """Bounds of one compilation; where one is met, coarser classes are taken or the engine, by name.
 
     Attributes:
         states: states of the grammar network, and configurations of its exploration. A typical JSON
             schema needs hundreds, a large programming language thousands; 1 KiB of memory each.
+        seconds: time for network and exploration; ``None`` means no bound. XGrammar's own parsing and
+            compiling cannot be interrupted and are not counted. With a bound, the strategy depends on the clock.
     """
 
     states: int = 120_000
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         states: object = self.states  # whatever the caller gave
         if isinstance(states, bool) or not isinstance(states, int) or states < 1:
             raise HybridError(f"Budget.states is {self.states!r}, allowed is an integer of at least 1")
+
+        seconds: object = self.seconds
+        if seconds is None:
+            return
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+            raise HybridError(f"Budget.seconds is {seconds!r}, allowed are None and a number above 0")
 
     @property
     def capacity(self) -> Capacity:

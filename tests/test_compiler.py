@@ -188,6 +188,28 @@ def test_budgets_are_positive_integers(states: Any) -> None:
         Budget(states)
 
 
+@pytest.mark.parametrize("seconds", [0, -1.5, True, float("nan"), float("inf"), "1"])
+def test_seconds_are_positive_numbers(seconds: Any) -> None:
+    with pytest.raises(HybridError, match=r"Budget\.seconds"):
+        Budget(seconds=seconds)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "representatives"])
+def test_used_up_seconds_give_coarse_classes(strategy: str) -> None:
+    """No time at all is left once the network is built; the masks stay exact."""
+    budget = Budget(seconds=1e-9)
+    for _ in range(200):  # a timer of no time may still be late for a small grammar
+        compiled = GrammarCompiler(
+            VOCABULARY, strategy=strategy, budget=budget, cache_enabled=False
+        ).compile_grammar('root ::= "a" root "b" | "c" root | "b"')
+        if "seconds were used up" in compiled.reason:
+            break
+    else:
+        pytest.fail("the budget's seconds were never used up")
+    assert compiled.classes.method == "byte strings"
+    assert accepts(compiled, "acbb") and not accepts(compiled, "abc")
+
+
 # What is refused.
 
 MALFORMED: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {

@@ -144,7 +144,7 @@ def explore_often(network: Network, trie: Any) -> None:
 
 def test_time_is_bounded() -> None:
     network, trie, _ = prepared("nested")
-    with pytest.raises(BudgetExceeded, match=r"more than 0\.0 seconds"):
+    with pytest.raises(BudgetExceeded, match="seconds were used up"):
         explore_often(network, trie)
     assert explore(network, trie, seconds=60.0).n_configurations > 1
 
