@@ -160,8 +160,8 @@ def _explore(
 def _too_large(capacity: Capacity, space: Any) -> BudgetExceeded:
     if space.state[_kernels.STOP]:
         return BudgetExceeded(
-            "the budget's seconds were used up before the exploration ended; raise them, simplify the grammar, "
-            "or use strategy='engine'"
+            "the budget's seconds were used up before the exploration ended; raise them, simplify the "
+            "grammar, or use strategy='engine'"
         )
     return BudgetExceeded(
         f"the exploration needs more than {capacity.configurations} configurations, "

@@ -24,7 +24,8 @@ class Budget:
         states: states of the grammar network, and configurations of its exploration. A typical JSON
             schema needs hundreds, a large programming language thousands; 1 KiB of memory each.
         seconds: time for network and exploration; ``None`` means no bound. XGrammar's own parsing and
-            compiling cannot be interrupted and are not counted. With a bound, the strategy depends on the clock.
+            compiling cannot be interrupted and are not counted. With a bound, the strategy depends on the
+            clock.
     """
 
     states: int = 120_000
