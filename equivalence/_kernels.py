@@ -18,6 +18,8 @@ import numpy as np
 from numba import njit
 
 from equivalence.interning._kernels import (
+    borrowed,
+    borrowed_interned,
     grown,
     grown_interned,
     grown_rows,
@@ -30,8 +32,8 @@ from equivalence.interning._kernels import (
 )
 
 kernel = njit(cache=True, nogil=True)
-# A call that passes the space costs 0.4 us, for every array in it is counted in and out: what runs many times
-# a step is inlined, and only the rare way out is a call.
+# What runs many times a step is inlined, and only the rare way out is a call; spaces are borrowed (see
+# `borrowed`).
 inlined = njit(cache=True, nogil=True, inline="always")
 
 # ---------------------------------------------------------------- trie
@@ -178,47 +180,40 @@ CHARACTER_LOOP, CHARACTERS_KNOWN, LABEL, POPS = 4, 5, 6, 7
 class Space(NamedTuple):
     """All that one exploration has met, and its scratch arrays. S states, B byte classes.
 
-    frames int64[n, 4], frame_labels, frame_table: (a, count, tail, the tail that is this frame alone), its
-        label, and a hash table of the frames.
-    tails, tail_labels, tail_seen: interned lists of frames; a label is the least of the stacks' labels.
+    frames int64[n, 5], frame_table: (a, count, tail, the tail that is this frame alone, label); a hash table.
+    tails, tail_facts int64[n, 2]: interned lists of frames; (least label of the stacks, stamp when followed).
     configs, steps int32[n, B]: the interned configurations and what follows them; -1 = not known yet.
     facts int64[n, 8]: of each configuration, the ASCII bytes on which it is known to stay itself, as four
         words of 32 bits; whether all multi-byte characters do so, and whether that is known; label, pops.
     state: stamp, number of frames, number of links, and 1 once another thread wants the work to stop.
-    links int64[n, 2]: (tail, next link), head, stamp_of, listed, next_head, next_stamp, next_listed int64[S],
-        returning, ports, key, reads: scratch of `step_config`, which allocates nothing.
-    class_of_byte, example, class_words: bytes that no state tells apart, one byte of each class, and its
-        ASCII bytes as four words of 32 bits.
-    first, alike uint8[S, B]: see `first_classes`. rank int64[S]: more than all it calls.
+    links int64[n, 2]: (tail, next link); returning, ports, key: scratch of `step_config`.
+    by_state int64[S + 1, 7]: lists of states with their links, now and next (see `add_link`); their ranks.
+    class_of_byte int64[256], classes int64[B, 5]: bytes that no state tells apart; a byte of each class, and
+        its ASCII bytes as four words of 32 bits.
+    behaviour uint8[2 S + 1, B]: rows `first`, then rows `alike` of `first_classes`, then a scratch row.
     """
 
     frames: Any
-    frame_labels: Any
     frame_table: Any
     tails: Any
-    tail_labels: Any
-    tail_seen: Any
+    tail_facts: Any
     configs: Any
     steps: Any
     facts: Any
     state: Any
     links: Any
-    head: Any
-    stamp_of: Any
-    listed: Any
-    next_head: Any
-    next_stamp: Any
-    next_listed: Any
     returning: Any
     ports: Any
     key: Any
-    reads: Any
+    by_state: Any
     class_of_byte: Any
-    example: Any
-    class_words: Any
-    first: Any
-    alike: Any
-    rank: Any
+    classes: Any
+    behaviour: Any
+
+
+# columns of `Space.by_state`: head of the links, stamp, and the list of states; now, and next; then the rank
+NOW, NEXT, RANK = 0, 3, 6
+SEEN = 1  # column of `Space.tail_facts`
 
 
 @kernel
@@ -340,14 +335,10 @@ def new_space(net, class_of_byte, example, first, alike, rank, frame_capacity, c
     size = 16
     while size < 2 * frame_capacity:
         size *= 2
-    frames = np.empty((frame_capacity, 4), np.int64)
-    frame_labels = np.empty(frame_capacity, np.int64)
+    frames = np.empty((frame_capacity, 5), np.int64)
     frames[0, :] = 0
-    frame_labels[0] = 0
     tails = new_interned(frame_capacity, 3)
-    tail_labels = np.zeros(frame_capacity + 2, np.int64)
-    tail_seen = np.zeros(frame_capacity + 2, np.int64)
-    key = np.zeros(2, np.int64)
+    key = np.zeros(2 * n_states + MOST_PORTS + 4, np.int64)
     intern(key, 1, tails)
     configs = new_interned(config_capacity, 12)
     key[0] = -1
@@ -359,21 +350,23 @@ def new_space(net, class_of_byte, example, first, alike, rank, frame_capacity, c
     facts[0, LABEL] = -1
     state = np.zeros(4, np.int64)
     state[FRAMES] = 1
-    class_words = np.zeros((example.size, 4), np.int64)
+    by_state = np.zeros((n_states + 1, 7), np.int64)
+    by_state[:n_states, RANK] = rank
+    classes = np.zeros((example.size, 5), np.int64)
     for b in range(128):
-        class_words[class_of_byte[b], b >> 5] |= 1 << (b & 31)
+        classes[class_of_byte[b], 1 + (b >> 5)] |= 1 << (b & 31)
     for c in range(example.size):  # signed words of 32 bits, like those of the trie's nodes
-        for w in range(4):
-            class_words[c, w] -= (class_words[c, w] >> 31) << 32
+        classes[c, 0] = example[c]
+        for w in range(1, 5):
+            classes[c, w] -= (classes[c, w] >> 31) << 32
+    behaviour = np.empty((2 * n_states + 1, example.size), np.uint8)
+    behaviour[:n_states] = first
+    behaviour[n_states : 2 * n_states] = alike
     return Space(
-        frames, frame_labels, np.full(size, -1, np.int32), tails, tail_labels, tail_seen, configs, steps,
-        facts,
-        state, np.empty((frame_capacity, 2), np.int64), np.zeros(n_states + 1, np.int64),
-        np.zeros(n_states + 1, np.int64),
-        np.zeros(n_states + 1, np.int64), np.zeros(n_states + 1, np.int64), np.zeros(n_states + 1, np.int64),
-        np.zeros(n_states + 1, np.int64), np.empty(frame_capacity + 2, np.int64),
-        np.empty(MOST_PORTS, np.int64), np.empty(2 * n_states + MOST_PORTS + 4, np.int64),
-        np.empty(example.size, np.uint8), class_of_byte, example, class_words, first, alike, rank,
+        frames, np.full(size, -1, np.int32), tails, np.zeros((frame_capacity + 2, 2), np.int64), configs,
+        steps,
+        facts, state, np.empty((frame_capacity, 2), np.int64), np.empty(frame_capacity + 2, np.int64),
+        np.empty(MOST_PORTS, np.int64), key, by_state, class_of_byte, classes, behaviour,
     )  # fmt: skip
 
 
@@ -384,54 +377,65 @@ def grown_space(space, frame_capacity, config_capacity):
     size = 16
     while size < 2 * frame_capacity:
         size *= 2
-    frames = np.empty((frame_capacity, 4), np.int64)
+    frames = np.empty((frame_capacity, 5), np.int64)
     frames[:n_frames] = space.frames[:n_frames]
-    frame_labels = np.empty(frame_capacity, np.int64)
-    frame_labels[:n_frames] = space.frame_labels[:n_frames]
     frame_table = np.full(size, -1, np.int32)
     for i in range(1, n_frames):
         slot = mix(mix(mix(5, frames[i, 0] + 1048576), frames[i, 1]), frames[i, 2]) & (size - 1)
         while frame_table[slot] >= 0:
             slot = (slot + 1) & (size - 1)
         frame_table[slot] = i
-    tail_labels = np.zeros(frame_capacity + 2, np.int64)
-    tail_labels[:n_tails] = space.tail_labels[:n_tails]
+    tail_facts = np.zeros((frame_capacity + 2, 2), np.int64)
+    tail_facts[:n_tails] = space.tail_facts[:n_tails]
     steps = np.empty((config_capacity + 2, space.steps.shape[1]), np.int32)
     steps[:n_configs] = space.steps[:n_configs]
     facts = np.empty((config_capacity + 2, 8), np.int64)
     facts[:n_configs] = space.facts[:n_configs]
     return Space(
-        frames, frame_labels, frame_table, grown_interned(space.tails, frame_capacity, 3), tail_labels,
-        np.zeros(frame_capacity + 2, np.int64), grown_interned(space.configs, config_capacity, 12), steps,
-        facts,
-        space.state, np.empty((frame_capacity, 2), np.int64), space.head, space.stamp_of, space.listed,
-        space.next_head, space.next_stamp,
-        space.next_listed, np.empty(frame_capacity + 2, np.int64), space.ports,
-        space.key, space.reads, space.class_of_byte, space.example, space.class_words, space.first,
-        space.alike, space.rank,
+        frames, frame_table, grown_interned(space.tails, frame_capacity, 3), tail_facts,
+        grown_interned(space.configs, config_capacity, 12), steps, facts, space.state,
+        np.empty((frame_capacity, 2), np.int64), np.empty(frame_capacity + 2, np.int64), space.ports,
+        space.key,
+        space.by_state, space.class_of_byte, space.classes, space.behaviour,
+    )  # fmt: skip
+
+
+@kernel
+def borrowed_space(space):
+    """See `borrowed`."""
+    return Space(
+        borrowed(space.frames), borrowed(space.frame_table), borrowed_interned(space.tails),
+        borrowed(space.tail_facts), borrowed_interned(space.configs), borrowed(space.steps),
+        borrowed(space.facts), borrowed(space.state), borrowed(space.links), borrowed(space.returning),
+        borrowed(space.ports), borrowed(space.key), borrowed(space.by_state), borrowed(space.class_of_byte),
+        borrowed(space.classes), borrowed(space.behaviour),
+    )  # fmt: skip
+
+
+@kernel
+def borrowed_net(net):
+    """See `borrowed`."""
+    return (
+        borrowed(net[0]), borrowed(net[1]), borrowed(net[2]), borrowed(net[3]), borrowed(net[4]),
+        borrowed(net[5]), borrowed(net[6]),
     )  # fmt: skip
 
 
 @inlined
-def push_frame(a, count, tail, frames, frame_table, space, counted):
-    """The tail that is one frame (a, count) on a tail; -1 where the capacity is exceeded."""
+def find_frame(a, count, tail, frames, frame_table):
+    """The tail that is one frame (a, count) on a tail; -1 if there is none yet, see `new_frame`."""
     slot = mix(mix(mix(5, a + 1048576), count), tail) & (frame_table.size - 1)
     i = np.int64(frame_table[slot])
     while i >= 0 and not (frames[i, 0] == a and frames[i, 1] == count and frames[i, 2] == tail):
         slot = (slot + 1) & (frame_table.size - 1)
         i = np.int64(frame_table[slot])
-    top = np.int64(-1)
-    if i >= 0:
-        top = frames[i, 3]
-    else:
-        top = new_frame(a, count, tail, slot, space, counted)
-    return top
+    return frames[i, 3] if i >= 0 else np.int64(-1)
 
 
 @kernel
-def new_frame(a, count, tail, slot, space, counted):
-    """Add a frame at a slot of the table; the tail that is this frame alone, -1 over capacity."""
-    frames = space.frames
+def new_frame(a, count, tail, space, counted):
+    """Add a frame that is not there yet; the tail that is this frame alone, -1 over capacity."""
+    frames, frame_table = space.frames, space.frame_table
     i = space.state[FRAMES]
     if i >= frames.shape[0]:
         return -1
@@ -445,41 +449,43 @@ def new_frame(a, count, tail, slot, space, counted):
     frames[i, 1] = count
     frames[i, 2] = tail
     frames[i, 3] = number
+    frames[i, 4] = space.tail_facts[tail, 0]
     if a < 0 and (-2 - a) & 1:
-        space.frame_labels[i] = count + 1 if counted[(-2 - a) >> 1, 2] >= 0 else 0
-    else:
-        space.frame_labels[i] = space.tail_labels[tail]
-    space.tail_labels[number] = space.frame_labels[i]
-    space.frame_table[slot] = i
+        frames[i, 4] = count + 1 if counted[(-2 - a) >> 1, 2] >= 0 else 0
+    space.tail_facts[number, 0] = frames[i, 4]
+    slot = mix(mix(mix(5, a + 1048576), count), tail) & (frame_table.size - 1)
+    while frame_table[slot] >= 0:
+        slot = (slot + 1) & (frame_table.size - 1)
+    frame_table[slot] = i
     return number
 
 
 @inlined
-def add_link(x, tail, n, listed, head, stamp_of, links, state):
-    """Note that a state occurs on a tail, `listed` being the `n` states so far; returns n, -1 over capacity.
+def add_link(x, tail, n, when, by_state, links, state):
+    """Note that a state occurs on a tail, n states being listed so far; returns n, -1 over capacity.
 
-    The tails of a state are a list, united by `unite_links` once all are known: to unite them one by one
-    made a new tail each time.
+    `when` is NOW or NEXT. The tails of a state are a list, united by `unite_links` once all are known: to
+    unite them one by one made a new tail each time.
     """
     link = state[LINKS]
     if link >= links.shape[0]:
         n = -1
-    elif stamp_of[x] != state[STAMP]:
-        stamp_of[x] = state[STAMP]
-        listed[n] = x
+    elif by_state[x, when + 1] != state[STAMP]:
+        by_state[x, when + 1] = state[STAMP]
+        by_state[n, when + 2] = x
         n += 1
         links[link, 0] = tail
         links[link, 1] = -1
-        head[x] = link
+        by_state[x, when] = link
         state[LINKS] = link + 1
     else:
-        i = head[x]
+        i = by_state[x, when]
         while i >= 0 and links[i, 0] != tail:
             i = links[i, 1]
         if i < 0:
             links[link, 0] = tail
-            links[link, 1] = head[x]
-            head[x] = link
+            links[link, 1] = by_state[x, when]
+            by_state[x, when] = link
             state[LINKS] = link + 1
     return n
 
@@ -488,14 +494,14 @@ def add_link(x, tail, n, listed, head, stamp_of, links, state):
 def unite_links(head, space):
     """The tail of all stacks of a list of tails; -1 where the capacity is exceeded."""
     links = space.links
-    starts, pool, tail_labels = space.tails.starts, space.tails.pool, space.tail_labels
+    starts, pool, tail_facts = space.tails.starts, space.tails.pool, space.tail_facts
     total = 0
     i = head
     label = np.int64(1 << 40)
     while i >= 0:
         tail = links[i, 0]
         total += starts[tail + 1] - starts[tail]
-        label = min(label, tail_labels[tail])
+        label = min(label, tail_facts[tail, 0])
         i = links[i, 1]
     key = np.empty(total, np.int64)
     n = 0
@@ -507,34 +513,33 @@ def unite_links(head, space):
         i = links[i, 1]
     number = intern(key, n, space.tails)
     if number >= 0:
-        tail_labels[number] = label
+        tail_facts[number, 0] = label
     return number
 
 
-@inlined
+@kernel
 def close(n, label, n_returning, space, net):
     """Follow returns from the `n` states listed, and from tails `space.returning`; -1 over capacity.
 
     Returns the number of the configuration.
     """
     final, edge_starts, call_starts, counted = net[0], net[1], net[3], net[5]
-    frames, starts, pool = space.frames, space.tails.starts, space.tails.pool
-    listed, head, stamp_of = space.next_listed, space.next_head, space.next_stamp
-    frame_table, state = space.frame_table, space.state
+    frames, frame_table, starts, pool = space.frames, space.frame_table, space.tails.starts, space.tails.pool
+    by_state, links, state = space.by_state, space.links, space.state
     stamp = state[STAMP]
-    tail_seen, links, returning = space.tail_seen, space.links, space.returning
+    tail_facts, returning = space.tail_facts, space.returning
     ports, key = space.ports, space.key
     n_ports = 0
     for t in range(n_returning):
-        tail_seen[returning[t]] = stamp
+        tail_facts[returning[t], SEEN] = stamp
     for i in range(n):
-        x = listed[i]
+        x = by_state[i, NEXT + 2]
         if final[x]:
-            link = head[x]
+            link = by_state[x, NEXT]
             while link >= 0:
                 tail = links[link, 0]
-                if tail_seen[tail] != stamp:
-                    tail_seen[tail] = stamp
+                if tail_facts[tail, SEEN] != stamp:
+                    tail_facts[tail, SEEN] = stamp
                     returning[n_returning] = tail
                     n_returning += 1
                 link = links[link, 1]
@@ -549,7 +554,7 @@ def close(n, label, n_returning, space, net):
             if frame == 0:
                 port = 0
             elif a >= 0:
-                n = add_link(a, below, n, listed, head, stamp_of, links, state)
+                n = add_link(a, below, n, NEXT, by_state, links, state)
                 if n < 0:
                     return -1
                 if final[a]:
@@ -567,14 +572,16 @@ def close(n, label, n_returning, space, net):
                 elif count >= least:
                     through = below
                 if most < 0 or count < most:
-                    top = push_frame(a, count, below, frames, frame_table, space, counted)
+                    top = find_frame(a, count, below, frames, frame_table)
                     if top < 0:
-                        return -1
-                    n = add_link(counted[unit, 0], top, n, listed, head, stamp_of, links, state)
+                        top = new_frame(a, count, below, space, counted)
+                        if top < 0:
+                            return -1
+                    n = add_link(counted[unit, 0], top, n, NEXT, by_state, links, state)
                     if n < 0:
                         return -1
-            if through >= 0 and tail_seen[through] != stamp:
-                tail_seen[through] = stamp
+            if through >= 0 and tail_facts[through, SEEN] != stamp:
+                tail_facts[through, SEEN] = stamp
                 returning[n_returning] = through
                 n_returning += 1
             if port >= 0:
@@ -589,7 +596,7 @@ def close(n, label, n_returning, space, net):
     length = 2 + n_ports
     begin = length
     for i in range(n):
-        x = listed[i]
+        x = by_state[i, NEXT + 2]
         if edge_starts[x + 1] == edge_starts[x] and call_starts[x + 1] == call_starts[x]:
             continue
         at = length
@@ -598,26 +605,28 @@ def close(n, label, n_returning, space, net):
             key[at + 1] = key[at - 1]
             at -= 2
         key[at] = x
-        key[at + 1] = links[head[x], 0]
-        if links[head[x], 1] >= 0:
-            key[at + 1] = unite_links(head[x], space)
+        link = by_state[x, NEXT]
+        key[at + 1] = links[link, 0]
+        if links[link, 1] >= 0:
+            key[at + 1] = unite_links(link, space)
             if key[at + 1] < 0:
                 return -1
         length += 2
     before = space.configs.counts[0]
     config = intern(key, length, space.configs)
     if config == before:
-        row = space.steps[config]
-        first = space.first
-        reads = space.reads
-        reads[:] = 0
+        steps, behaviour = space.steps, space.behaviour
+        reads = behaviour.shape[0] - 1
+        for c in range(steps.shape[1]):
+            behaviour[reads, c] = 0
         for i in range(begin, length, 2):
             x = key[i]
-            for c in range(reads.size):
-                reads[c] |= first[x, c]
-        for c in range(reads.size):
-            row[c] = -np.int32(reads[c])  # REJECT, or not known yet
-        space.facts[config, :] = 0
+            for c in range(steps.shape[1]):
+                behaviour[reads, c] |= behaviour[x, c]
+        for c in range(steps.shape[1]):
+            steps[config, c] = -np.int32(behaviour[reads, c])  # REJECT, or not known yet
+        for c in range(8):
+            space.facts[config, c] = 0
         space.facts[config, LABEL] = label
         space.facts[config, POPS] = n_ports
     return config
@@ -627,90 +636,97 @@ def close(n, label, n_returning, space, net):
 def step_config(config, c, space, net):
     """Compute and note the configuration after a byte of class c; -1 over capacity."""
     edge_starts, edges, call_starts, calls, counted = net[1], net[2], net[3], net[4], net[5]
-    first, rank = space.first, space.rank
-    listed, head, stamp_of = space.listed, space.head, space.stamp_of
+    behaviour, by_state, links, state = space.behaviour, space.by_state, space.links, space.state
+    frames, frame_table, tail_facts = space.frames, space.frame_table, space.tail_facts
     starts, pool = space.configs.starts, space.configs.pool
-    next_listed, next_head, next_stamp = space.next_listed, space.next_head, space.next_stamp
-    links, state, frames, frame_table = space.links, space.state, space.frames, space.frame_table
-    tail_labels = space.tail_labels
-    byte = space.example[c]
+    byte = space.classes[c, 0]
     if state[STOP]:
         return -1
     state[STAMP] += 1
     state[LINKS] = 0
     begin, end = starts[config], starts[config + 1]
+    begin += 2 + pool[begin + 1]
     n = 0  # states that can read the byte, higher ranks first: what they call comes after them
-    for i in range(begin + 2 + pool[begin + 1], end, 2):
+    for i in range(begin, end, 2):
         x = pool[i]
-        if first[x, c]:
-            n = add_link(x, pool[i + 1], n, listed, head, stamp_of, links, state)
+        if behaviour[x, c]:
+            n = add_link(x, pool[i + 1], n, NOW, by_state, links, state)
             if n < 0:
                 return -1
             at = n - 1
-            while at > 0 and rank[listed[at - 1]] < rank[x]:
-                listed[at] = listed[at - 1]
+            while at > 0 and by_state[by_state[at - 1, NOW + 2], RANK] < by_state[x, RANK]:
+                by_state[at, NOW + 2] = by_state[at - 1, NOW + 2]
                 at -= 1
-            listed[at] = x
+            by_state[at, NOW + 2] = x
     n_next = 0
     label = np.int64(1 << 40)
     i = 0
     while i < n:
-        x = listed[i]
+        x = by_state[i, NOW + 2]
         i += 1
-        tail = links[head[x], 0]
-        if links[head[x], 1] >= 0:
-            tail = unite_links(head[x], space)
+        tail = links[by_state[x, NOW], 0]
+        if links[by_state[x, NOW], 1] >= 0:
+            tail = unite_links(by_state[x, NOW], space)
             if tail < 0:
                 return -1
         for k in range(edge_starts[x], edge_starts[x + 1]):
             if edges[k, 0] <= byte <= edges[k, 1]:
-                n_next = add_link(edges[k, 2], tail, n_next, next_listed, next_head, next_stamp, links, state)
+                n_next = add_link(edges[k, 2], tail, n_next, NEXT, by_state, links, state)
                 if n_next < 0:
                     return -1
-                label = min(label, tail_labels[tail])
+                label = min(label, tail_facts[tail, 0])
                 break
         for k in range(call_starts[x], call_starts[x + 1]):
             callee, back = calls[k, 0], calls[k, 1]
             start = callee if callee >= 0 else counted[-1 - callee, 0]
-            if not first[start, c]:
+            if not behaviour[start, c]:
                 continue
             top = tail
             if back >= 0:
-                top = push_frame(back, 0, top, frames, frame_table, space, counted)
+                below = top
+                top = find_frame(back, 0, below, frames, frame_table)
                 if top < 0:
-                    return -1
+                    top = new_frame(back, 0, below, space, counted)
+                    if top < 0:
+                        return -1
             if callee < 0:
-                top = push_frame(-2 - 2 * (-1 - callee), 0, top, frames, frame_table, space, counted)
+                below = top
+                top = find_frame(-2 - 2 * (-1 - callee), 0, below, frames, frame_table)
                 if top < 0:
-                    return -1
+                    top = new_frame(-2 - 2 * (-1 - callee), 0, below, space, counted)
+                    if top < 0:
+                        return -1
             before = n
-            n = add_link(start, top, n, listed, head, stamp_of, links, state)
+            n = add_link(start, top, n, NOW, by_state, links, state)
             if n < 0:
                 return -1
             if n > before:
                 at = before
-                while rank[listed[at - 1]] < rank[start]:
-                    listed[at] = listed[at - 1]
+                while by_state[by_state[at - 1, NOW + 2], RANK] < by_state[start, RANK]:
+                    by_state[at, NOW + 2] = by_state[at - 1, NOW + 2]
                     at -= 1
-                listed[at] = start
+                by_state[at, NOW + 2] = start
     following = np.int64(REJECT)
     if n_next > 0:
         following = close(n_next, label, 0, space, net)
     if following >= 0:
         # the classes around this one that all states treat like it
-        alike = space.alike
-        same = space.reads
-        same[:] = 1
-        for i in range(begin + 2 + pool[begin + 1], end, 2):
-            x = pool[i]
-            for k in range(same.size):
-                same[k] &= alike[x, k]
+        n_states = (behaviour.shape[0] - 1) // 2
+        same = 2 * n_states
+        for k in range(behaviour.shape[1]):
+            behaviour[same, k] = 1
+        for i in range(begin, end, 2):
+            x = n_states + pool[i]
+            for k in range(behaviour.shape[1]):
+                behaviour[same, k] &= behaviour[x, k]
         low, high = c, c + 1
-        while low > 0 and same[low]:
+        while low > 0 and behaviour[same, low]:
             low -= 1
-        while high < same.size and same[high]:
+        while high < behaviour.shape[1] and behaviour[same, high]:
             high += 1
-        space.steps[config, low:high] = following
+        steps = space.steps
+        for k in range(low, high):
+            steps[config, k] = following
     return following
 
 
@@ -724,18 +740,17 @@ def start_config(symbol, unit, space, net):
     space.state[STAMP] += 1
     space.state[LINKS] = 0
     tail = np.int64(0)
-    if symbol < 0:
-        frame = -2 - (2 * (-1 - symbol) + 1)
-        tail = push_frame(frame, 0, tail, space.frames, space.frame_table, space, counted)
+    if symbol < 0 or unit >= 0:
+        frame = -2 - (2 * (-1 - symbol if symbol < 0 else unit) + 1)
+        tail = find_frame(frame, 0, np.int64(0), space.frames, space.frame_table)
         if tail < 0:
-            return -1
+            tail = new_frame(frame, 0, np.int64(0), space, counted)
+            if tail < 0:
+                return -1
+    if symbol < 0:
         space.returning[0] = tail
         return close(0, 0, 1, space, net)
-    if unit >= 0:
-        tail = push_frame(-2 - (2 * unit + 1), 0, tail, space.frames, space.frame_table, space, counted)
-        if tail < 0:
-            return -1
-    add_link(symbol, tail, 0, space.next_listed, space.next_head, space.next_stamp, space.links, space.state)
+    add_link(symbol, tail, 0, NEXT, space.by_state, space.links, space.state)
     return close(1, 0, 0, space, net)
 
 
@@ -793,9 +808,10 @@ def walk(
     on one path than there is room for, 4: ranges or events are full.
     (One call a block cost 2 us a block, three times the walk itself.)
     """
+    space, net, outcomes = borrowed_space(space), borrowed_net(net), borrowed_interned(outcomes)
     nodes, suffix_parent, group_suffix, longest = trie
     starts, pool, steps, facts = space.configs.starts, space.configs.pool, space.steps, space.facts
-    class_of_byte, class_words = space.class_of_byte, space.class_words
+    class_of_byte, classes = space.class_of_byte, space.classes
     configs = np.empty(longest + 2, np.int64)
     valid = np.empty(longest + 2, np.int64)
     most_pops = 4 * longest + 64
@@ -861,7 +877,7 @@ def walk(
             # loops are learned where they are met: to try every byte of every loop cost four times the steps
             if config == above:
                 for w in range(4):
-                    facts[config, w] |= class_words[c, w]
+                    facts[config, w] |= classes[c, 1 + w]
             elif (
                 byte >= 0x80
                 and not facts[config, CHARACTERS_KNOWN]
@@ -930,6 +946,7 @@ def walk(
 def find_blocks(contexts, byte_first, space, net):
     """The blocks of all contexts: (status, block starts by byte int64[257], block configurations, user
     starts int64[257], users (context, block) of each byte). Status 1: over capacity."""
+    space, net = borrowed_space(space), borrowed_net(net)
     steps = space.steps
     n_contexts = contexts.shape[0]
     n_classes = steps.shape[1]
@@ -1476,6 +1493,8 @@ def read_more(
     Returns (status, queries done, items done, rows); status 1: a table of items is full, 2: the space is,
     3: the outcomes are. (A call for each item and symbol took three times as long.)
     """
+    space, net, outcomes = borrowed_space(space), borrowed_net(net), borrowed_interned(outcomes)
+    sets, items, memo = borrowed_interned(sets), borrowed_interned(items), borrowed_interned(memo)
     class_of_byte = space.class_of_byte
     starts, pool, steps, facts = space.configs.starts, space.configs.pool, space.steps, space.facts
     n_classes = symbol_first.shape[1]
@@ -1558,6 +1577,7 @@ def read_more(
 @kernel
 def start_configs(symbols, space, net):
     """The configuration of each symbol; one of them is -1 where the space is full."""
+    space, net = borrowed_space(space), borrowed_net(net)
     start = np.empty(symbols.size, np.int64)
     for i in range(symbols.size):
         start[i] = start_config(symbols[i], -1, space, net)

@@ -25,6 +25,7 @@ from numba.core import event as compiler_events
 from numba.core.dispatcher import Dispatcher
 
 from equivalence import Vocabulary, compute_classes
+from equivalence.byte_classes import byte_string_classes
 
 COMPILES = "numba:compile"
 """The compiler's event: a kernel is compiled, because no cache has it."""
@@ -167,3 +168,4 @@ def _run_every_kernel() -> None:
         matcher = GrammarMatcher(compiler.compile_grammar(grammar))
         matcher.fill_next_token_bitmask(bitmask)
         compute_classes(grammar, vocabulary, "displacement")
+    byte_string_classes(xgrammar.Grammar.from_ebnf(GRAMMAR), vocabulary)
