@@ -124,10 +124,10 @@ def compare_walk(
         if not pair.compare_masks() or result.difference_count > max_differences:
             result.complete = False
             return result
-        allowed = np.flatnonzero(_bits(pair.agreed_mask(), pair.size))
+        allowed = _bits(pair.agreed_mask(), pair.size)
         moved = False
-        while allowed.size and not moved:
-            token_id = walker.draw(allowed)
+        while not moved and allowed.any():
+            token_id = walker.draw_from(allowed)
             if pair.plain.fork().accept_token(token_id):
                 if not pair.advance(token_id):
                     result.complete = False
@@ -135,7 +135,7 @@ def compare_walk(
                 moved = True
             else:
                 pair.note(result.shared_errors, "mask", token_id, True, True, False)
-                allowed = allowed[allowed != token_id]
+                allowed[token_id] = False
         if not moved or pair.plain.is_terminated():
             pair.reset()
     return result

@@ -284,6 +284,21 @@ def test_walkers_leave_strings() -> None:
     assert walker.draw(np.array([STOP])) == STOP
 
 
+def test_draws_from_many_are_allowed_and_varied() -> None:
+    """Where the allowed ids are too many to be listed."""
+    tokens = [bytes([value]) for value in range(256)] + [b"a%d" % i for i in range(6000)] + [b""]
+    stop = len(tokens) - 1
+    allowed = np.zeros(len(tokens), np.bool_)
+    allowed[[ord('"'), ord("("), 200, 9, stop]] = True
+    allowed[1000:5000] = True
+    walker = Walker(random.Random(2), tokens, [stop], 0.5)
+    drawn = [walker.draw_from(allowed) for _ in range(2000)]
+    assert allowed[drawn].all()
+    assert {ord('"'), ord("("), 200, 9, stop} <= set(drawn)
+    assert drawn.count(ord('"')) > 50 > drawn.count(stop)
+    assert sum(token_id >= 1000 for token_id in drawn) > 1000
+
+
 # Sums and classes.
 
 
