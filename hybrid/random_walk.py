@@ -71,7 +71,7 @@ class Walker:
         self.first_byte, self.ids = _tables(tokens)
 
     def draw_from(self, allowed: npt.NDArray[np.bool_]) -> int:
-        """One of the ids whose flag is set, of at least one: as `draw`, without a list of them if they are many."""
+        """One of the ids whose flag is set, of at least one: as `draw`, but many are not listed."""
         if np.count_nonzero(allowed) <= FEW:
             return self.draw(np.flatnonzero(allowed))
         if self.rng.random() >= STOP_TOKEN_CHANCE:
