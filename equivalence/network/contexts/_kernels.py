@@ -191,7 +191,7 @@ def share_sets(order, used, pairs, set_starts, members, bottom, offset):
     total = used.size
     n_used, widest = 0, 0
     for rule in range(total):
-        n_used += used[rule]
+        n_used += np.int64(used[rule])
         widest = max(widest, set_starts[rule + 1] - set_starts[rule])
     codes = np.zeros(widest + 1, np.int64)
     key = np.zeros(2 * widest + 1, np.int64)
