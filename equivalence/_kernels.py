@@ -518,6 +518,31 @@ def unite_links(head, space):
 
 
 @kernel
+def note_config(length, begin, space):
+    """The number of the configuration whose list is ``space.key[:length]``, its pairs from `begin` on; -1
+    over capacity. A new one can only be rejected on what none of its states reads."""
+    key = space.key
+    before = space.configs.counts[0]
+    config = intern(key, length, space.configs)
+    if config == before:
+        steps, behaviour = space.steps, space.behaviour
+        reads = behaviour.shape[0] - 1
+        for c in range(steps.shape[1]):
+            behaviour[reads, c] = 0
+        for i in range(begin, length, 2):
+            x = key[i]
+            for c in range(steps.shape[1]):
+                behaviour[reads, c] |= behaviour[x, c]
+        for c in range(steps.shape[1]):
+            steps[config, c] = -np.int32(behaviour[reads, c])  # REJECT, or not known yet
+        for c in range(8):
+            space.facts[config, c] = 0
+        space.facts[config, LABEL] = key[0]
+        space.facts[config, POPS] = key[1]
+    return config
+
+
+@kernel
 def close(n, label, n_returning, space, net):
     """Follow returns from the `n` states listed, and from tails `space.returning`; -1 over capacity.
 
@@ -612,24 +637,7 @@ def close(n, label, n_returning, space, net):
             if key[at + 1] < 0:
                 return -1
         length += 2
-    before = space.configs.counts[0]
-    config = intern(key, length, space.configs)
-    if config == before:
-        steps, behaviour = space.steps, space.behaviour
-        reads = behaviour.shape[0] - 1
-        for c in range(steps.shape[1]):
-            behaviour[reads, c] = 0
-        for i in range(begin, length, 2):
-            x = key[i]
-            for c in range(steps.shape[1]):
-                behaviour[reads, c] |= behaviour[x, c]
-        for c in range(steps.shape[1]):
-            steps[config, c] = -np.int32(behaviour[reads, c])  # REJECT, or not known yet
-        for c in range(8):
-            space.facts[config, c] = 0
-        space.facts[config, LABEL] = label
-        space.facts[config, POPS] = n_ports
-    return config
+    return note_config(length, begin, space)
 
 
 @kernel

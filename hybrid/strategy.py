@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from equivalence.errors import HybridError, StrategyError
 from equivalence.explore import Capacity
 
-STRATEGIES = ("auto", "representatives", "engine")
+STRATEGIES = ("auto", "classifier", "representatives", "engine")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Budget:
 
     states: int = 120_000
     seconds: float | None = None
+    table_bytes: int = 256 * 2**20
 
     def __post_init__(self) -> None:
         states: object = self.states  # whatever the caller gave
@@ -50,10 +51,6 @@ class Budget:
 
 def check_strategy(strategy: str) -> str:
     """The strategy itself if it is known, else a `StrategyError`."""
-    if strategy == "classifier":
-        raise StrategyError(
-            "strategy 'classifier' is not part of this version; use 'auto', 'representatives' or 'engine'"
-        )
     if strategy not in STRATEGIES:
         raise StrategyError(f"strategy is {strategy!r}, allowed are {', '.join(map(repr, STRATEGIES))}")
     return strategy

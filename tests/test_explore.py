@@ -9,7 +9,7 @@ import pytest
 import xgrammar
 
 from equivalence import BudgetExceeded, Vocabulary, _kernels
-from equivalence.explore import Capacity, _flat, _follow, explore
+from equivalence.explore import Capacity, _flat, explore, follow_of
 from equivalence.network import Network, build_network
 
 GRAMMARS = {
@@ -58,7 +58,7 @@ def walked(network: Network, trie: Any, frames: int, configurations: int, outcom
     first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank)
     space = _kernels.new_space(net, class_of_byte, example, first, alike, rank, frames, configurations)
     status, space, known, *found = _kernels.walk_all(
-        network.contexts, _follow(network, first).contexts, _flat(trie), space, net, False,
+        network.contexts, follow_of(network, first).contexts, _flat(trie), space, net, False,
         _kernels.first_outcomes(outcomes), Capacity(),
     )  # fmt: skip
     assert status == 0
