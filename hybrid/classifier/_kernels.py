@@ -713,21 +713,23 @@ def build_ahead(table, contexts, context_starts, context_below, below, below_sta
     t = opened(table)
     while progress[0] < contexts.shape[0]:
         x, unit = contexts[progress[0], 0], contexts[progress[0], 1]
-        if x >= 0:
-            if t.first[x, 0] < 0:
-                status = summarise_first(x, t)
-                if status < 0:
-                    return np.int64(status)
-            pending = t.first[x, 1]
-            for k in range(context_starts[progress[0]], context_starts[progress[0] + 1]):
-                if pending == 0:
-                    break
-                if unit < 0:
-                    found = push_pair(pending, context_below[k], seen, queue, progress)
-                else:
-                    found = push_through(pending, -1 - unit, context_below[k], t, seen, queue, progress)
-                if found < 0:
-                    return found
+        if x < 0:  # a frame on which the next unit begins
+            unit = -1 - x
+            x = t.net[5][unit, 0]
+        if t.first[x, 0] < 0:
+            status = summarise_first(x, t)
+            if status < 0:
+                return np.int64(status)
+        pending = t.first[x, 1]
+        for k in range(context_starts[progress[0]], context_starts[progress[0] + 1]):
+            if pending == 0:
+                break
+            if unit < 0:
+                found = push_pair(pending, context_below[k], seen, queue, progress)
+            else:
+                found = push_through(pending, -1 - unit, context_below[k], t, seen, queue, progress)
+            if found < 0:
+                return found
         progress[0] += 1
     while progress[1] < progress[2]:
         pending, own = queue[progress[1], 0], queue[progress[1], 1]

@@ -57,6 +57,9 @@ def fixed_tables(
     """What follows from the network, the distinct representatives in byte order, and the vocabulary's
     bytes."""
     net = tuple(np.ascontiguousarray(array) for array in network.automaton)
+    counted = net[5].copy()
+    counted[:, 3] = counted[:, 2]  # counts are kept over many tokens here, not within a single one
+    net = (*net[:5], counted, *net[6:])
     class_of_byte, example = exploring.byte_classes(net)
     rank = exploring.call_ranks(net)
     first, alike = exploring.first_classes(net, class_of_byte, len(example), rank)
@@ -70,6 +73,9 @@ def fixed_tables(
     for symbols, rows in ((contexts, follows), (follow.symbols, follow.returns)):
         place = np.where(symbols >= 0, symbols, network.n_states - 1 - symbols)
         np.maximum.at(behind, place, rows)
+    # a unit that begins again on its frame is on top of the stack then, though it is no context of the
+    # network
+    np.maximum.at(behind, counted[:, 0], first[counted[:, 0]] | behind[network.n_states :])
     trie = build_trie(representatives)
     walked = tuple(
         np.array(array, np.int64) for array in (
