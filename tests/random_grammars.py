@@ -79,7 +79,12 @@ SUFFIXES = [
     "{0,}",
     "{1,}",
     "{2,}",
+    "{4}",
+    "{2,5}",
+    "{0,9}",
+    "{5,}",
 ]
+"""From four on, bounds are counted; smaller ones are written out."""
 
 
 class GrammarCase(NamedTuple):

@@ -349,7 +349,8 @@ def summarise_first(x, t):
         config = np.int64(REJECT)
         if above != REJECT:
             c = class_of_byte[t.node_byte[i]]
-            if facts[above, POPS] > 0 and t.behind[x, c]:
+            # what lies below a state that may be dropped at once is in the configuration by itself
+            if d > 1 and facts[above, POPS] > 0 and t.behind[x, c]:
                 pop_depth[pops] = d - 1
                 pops += 1
             config = following(above, c, space, net)
@@ -418,11 +419,9 @@ def summarise(pending, symbol, t):
     rows = t.summaries
     if 2 * t.counts[N_SUMMARIES] >= rows.shape[0]:
         return np.int64(SUMMARIES_FULL)
-    through = False
     if symbol < n_states:
         own = symbol
         config = start_config(symbol, -1, space, net)
-        through = net[0][symbol] > 0
     else:
         begin = t.units.starts[symbol - n_states]
         unit, count = t.units.pool[begin], t.units.pool[begin + 1]
@@ -451,9 +450,6 @@ def summarise(pending, symbol, t):
         current = config
         rest = suffix
         n_pops = 0
-        if through and t.behind[own, class_of_byte[t.suffix_byte[rest]]]:
-            pops[0] = rest
-            n_pops = 1
         while rest != 0 and current != REJECT:
             c = class_of_byte[t.suffix_byte[rest]]
             if facts[current, POPS] > 0 and t.behind[own, c]:

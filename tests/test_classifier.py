@@ -1,0 +1,394 @@
+"""The parser stack classifier: its masks and steps are those of the grammar, whatever it has met before.
+
+What: masks against the slow reference on random grammars, ahead of time and on demand; nothing is left to
+find after building ahead; forks, rollbacks and batches against reading from scratch; full tables;
+ambiguous and deep texts, whose configurations stay small.
+When: after any change of `hybrid.classifier` or of the kernels that it shares with the exploration.
+Limits: what it shares with other strategies is compared with XGrammar in ``test_matcher.py``.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+from numba import config
+
+from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
+from equivalence._kernels import absorbing_states
+from equivalence.network import build_network
+from equivalence.reference import ReferenceGrammar
+from hybrid import (
+    BatchGrammarMatcher,
+    Budget,
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
+    allocate_token_bitmask,
+)
+from hybrid.classifier.matcher import ClassifierMatcher
+from tests.conftest import Case, load_cases
+from tests.random_grammars import GrammarCase, grammar_cases
+
+pytestmark = pytest.mark.kernels
+
+COMPILED = not config.DISABLE_JIT  # type: ignore[attr-defined]
+EXAMPLES = 150 if COMPILED else 20
+
+SMALL = Budget(states=4_000)
+"""Enough for all but the most ambiguous random grammars."""
+
+LETTERS = [
+    b"a",
+    b"b",
+    b"ab",
+    b"aa",
+    b"(",
+    b")",
+    b"((",
+    b"))",
+    b"+",
+    b"a+",
+    b"x",
+    b"xx",
+    b"",
+    b"aaa",
+    b"+a",
+    b")+",
+]
+STOP = LETTERS.index(b"")
+
+
+def vocabulary_of(tokens: list[bytes]) -> Vocabulary:
+    """The tokens, and a stop id behind them."""
+    return Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
+
+
+def compiled_of(grammar: Any, vocabulary: Vocabulary, **options: Any) -> CompiledGrammar:
+    compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False, **options)
+    return compiler.compile_grammar(grammar)
+
+
+def mask_of(matcher: GrammarMatcher, size: int) -> list[int]:
+    bitmask = allocate_token_bitmask(1, size)
+    matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits[:size]).tolist()
+
+
+def classifier_case(case: GrammarCase, on_demand: bool) -> tuple[CompiledGrammar, Vocabulary]:
+    """The example compiled; one that is refused or outgrows its budget is left out."""
+    vocabulary = vocabulary_of(case.vocabulary)
+    try:
+        compiled = compiled_of(case.ebnf, vocabulary, on_demand=on_demand, budget=SMALL)
+    except (UnsupportedGrammar, BudgetExceeded):
+        reject()
+    if compiled.strategy != "classifier":
+        reject()
+    return compiled, vocabulary
+
+
+# --- Random grammars, against the reference ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_demand", [False, True], ids=["ahead", "on demand"])
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
+def test_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random, on_demand: bool) -> None:
+    compiled, vocabulary = classifier_case(case, on_demand)
+    reference = ReferenceGrammar(xgrammar.Grammar.from_ebnf(case.ebnf))
+    stop = len(case.vocabulary)
+    for _ in range(3):
+        matcher, prefix = GrammarMatcher(compiled), b""
+        for _ in range(8):
+            allowed = mask_of(matcher, vocabulary.size)
+            (expected,) = reference.masks([prefix], case.vocabulary)
+            wanted = [
+                token_id for token_id, taken in enumerate(expected) if taken and case.vocabulary[token_id]
+            ]
+            assert [token_id for token_id in allowed if token_id != stop] == wanted, (prefix, case.ebnf)
+            assert (stop in allowed) == reference.complete(prefix) == matcher.is_completed(), (
+                prefix,
+                case.ebnf,
+            )
+            if not wanted:
+                break
+            token_id = rng.choice(wanted)
+            assert matcher.accept_token(token_id)
+            prefix += case.vocabulary[token_id]
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
+def test_ahead_of_time_leaves_nothing_to_find(case: GrammarCase, rng: random.Random) -> None:
+    compiled, vocabulary = classifier_case(case, on_demand=False)
+    assert compiled.classifier is not None
+    store = compiled.classifier.session.store
+    known = int(store.counts[0])
+    for _ in range(3):
+        matcher = GrammarMatcher(compiled)
+        for _ in range(8):
+            allowed = [t for t in mask_of(matcher, vocabulary.size) if t != len(case.vocabulary)]
+            if not allowed or not matcher.accept_token(rng.choice(allowed)):
+                break
+    assert int(store.counts[0]) == known, case.ebnf
+
+
+@settings(max_examples=EXAMPLES // 2, deadline=None)
+@given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
+def test_any_way_to_a_text_is_the_same(case: GrammarCase, rng: random.Random) -> None:
+    """Tokens, bytes, forks and rollbacks: the text decides, not how it was read."""
+    compiled, vocabulary = classifier_case(case, on_demand=True)
+    matcher = GrammarMatcher(compiled)
+    history = [b""]
+    for _ in range(20):
+        act = rng.randrange(4)
+        if act == 0 and len(history) > 1:
+            back = rng.randrange(1, len(history))
+            matcher.rollback(back)
+            del history[-back:]
+        elif act == 1:
+            other = matcher.fork()
+            other.accept_string(b"a")
+        else:
+            token_id = rng.randrange(len(case.vocabulary))
+            if matcher.accept_token(token_id):
+                history.append(history[-1] + case.vocabulary[token_id])
+        fresh = GrammarMatcher(compiled)
+        assert fresh.accept_string(history[-1])
+        assert mask_of(fresh, vocabulary.size) == mask_of(matcher, vocabulary.size), (history, case.ebnf)
+        assert fresh.is_completed() == matcher.is_completed()
+
+
+# --- Cases of all kinds -----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not COMPILED, reason="slow as plain Python")
+@pytest.mark.parametrize("case", load_cases(), ids=str)
+def test_cases(case: Case) -> None:
+    """Each string of a case byte by byte, with the mask before each byte."""
+    vocabulary = Vocabulary.from_bytes([bytes([value]) for value in range(256)] + [b""], stop_token_ids=256)
+    compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
+    compiled = compiler.compile_grammar(case.parse())
+    for texts, whole in ((case.accepts, True), (case.rejects, False)):
+        for text in texts:
+            if len(text) > 2_000:
+                continue
+            matcher = GrammarMatcher(compiled)
+            read = all(byte in mask_of(matcher, 257) and matcher.accept_token(byte) for byte in text)
+            assert (read and matcher.is_completed()) == whole, (case.name, text, compiled.reason)
+    for text in case.prefixes:
+        assert GrammarMatcher(compiled).accept_string(text), (case.name, text)
+
+
+# --- Full tables --------------------------------------------------------------------------------------------
+
+NESTED = 'root ::= ("(" root ")" | "a"{2,9} | "+" root "x")*'
+
+
+def walk(compiled: CompiledGrammar, seed: int, steps: int) -> tuple[list[int], list[list[int]]]:
+    """Random tokens, and the mask before each; a text that cannot go on begins again."""
+    rng = random.Random(seed)
+    matcher = GrammarMatcher(compiled)
+    ids, masks = [], []
+    for _ in range(steps):
+        masks.append(mask_of(matcher, len(LETTERS)))
+        going_on = [token_id for token_id in masks[-1] if token_id != STOP]
+        if not going_on:
+            matcher.reset()
+            ids.append(-1)
+            continue
+        ids.append(rng.choice(going_on))
+        assert matcher.accept_token(ids[-1])
+    return ids, masks
+
+
+def test_full_tables_begin_anew_with_the_same_masks() -> None:
+    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
+    roomy = compiled_of(NESTED, vocabulary)
+    tight = compiled_of(NESTED, vocabulary, budget=Budget(table_bytes=4_000_000))
+    assert tight.classifier is not None
+    matcher = GrammarMatcher(tight)
+    other = GrammarMatcher(roomy)
+    rng = random.Random(0)
+    steps = 400 if COMPILED else 100
+    for _ in range(steps):
+        allowed = mask_of(other, vocabulary.size)
+        assert mask_of(matcher, vocabulary.size) == allowed
+        token_id = rng.choice([token_id for token_id in allowed if token_id != STOP])
+        assert matcher.accept_token(token_id)
+        assert other.accept_token(token_id)
+        if rng.random() < 0.1:
+            tight.classifier.session.left = -1  # the budget of remembered steps and masks is used up
+    assert isinstance(matcher, ClassifierMatcher)
+    assert tight.classifier.session.serial > 0
+    matcher.rollback(20)
+    other.rollback(20)
+    assert mask_of(matcher, vocabulary.size) == mask_of(other, vocabulary.size)
+
+
+@pytest.mark.skipif(not COMPILED, reason="slow as plain Python")
+def test_too_small_a_budget_goes_on_with_representatives() -> None:
+    """A stack that does not fit even empty tables: the matcher goes on elsewhere, in the same state."""
+    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
+    grammar = 'root ::= "(" root ")" | "a"'
+    compiled = compiled_of(grammar, vocabulary, budget=Budget(table_bytes=4_000_000))
+    assert compiled.strategy == "classifier"
+    matcher = GrammarMatcher(compiled)
+    depth = 0
+    while isinstance(matcher, ClassifierMatcher):
+        assert mask_of(matcher, vocabulary.size) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
+        assert matcher.accept_token(LETTERS.index(b"(("))
+        depth += 2
+        assert depth < 20_000
+    assert depth > 1_000
+    assert "went on in" in compiled.reason
+    assert matcher.accept_string(b"a" + b")" * (depth - 1))
+    assert mask_of(matcher, vocabulary.size) == [LETTERS.index(b")")]
+    matcher.rollback(1 + depth // 4)
+    assert mask_of(matcher, vocabulary.size) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
+    assert matcher.accept_string(b"a" + b")" * (depth - 2 * (depth // 4)))
+    assert matcher.is_completed()
+
+
+# --- Ambiguous and deep texts ----------------------------------------------------------------------------
+
+GROWING = {
+    "sums": ('root ::= e\ne ::= e "+" e | "(" e ")" | "a"', b"a+a+(a+a)+"),
+    "any pairs": ('root ::= e\ne ::= e e | "(" e ")" | "a" | "a" "a"', b"aaa(aa)"),
+    "optional parts": ('root ::= p+\np ::= q p q | q\nq ::= "x" | "x" q | ""', b"xxxx"),
+    "counted pairs": ('root ::= ("a"{1,20} "b"){0,5000}', b"aab"),
+    "lists of lists": ('root ::= l\nl ::= "(" l* ")" | "a"', b"(a(a)a)"),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_configurations_of_ambiguous_texts_stay_small(name: str) -> None:
+    """A text twice as long meets no new configurations but those of new counts, and none gets larger."""
+    grammar, period = GROWING[name]
+    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
+    compiled = compiled_of(grammar, vocabulary)
+    assert compiled.classifier is not None
+    matcher = GrammarMatcher(compiled)
+    start = b"(" if name == "lists of lists" else b""
+    assert matcher.accept_string(start)
+    sizes = []
+    for _ in range(2):
+        for _ in range(100):
+            assert matcher.accept_string(period)
+            mask_of(matcher, vocabulary.size)
+        space = compiled.classifier.session.store.space
+        sizes.append((int(space.configs.counts[0]), int(space.tails.counts[0]), int(space.tails.counts[1])))
+    per_period = 9 if name == "counted pairs" else 0
+    for before, after in zip(*sizes, strict=True):
+        assert after <= before + 100 * per_period, sizes
+
+
+def test_deep_nesting_adds_a_frame_at_a_time() -> None:
+    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
+    compiled = compiled_of('root ::= "(" root ")" | "a"', vocabulary)
+    assert compiled.classifier is not None
+    matcher = GrammarMatcher(compiled)
+    depth = 2_000 if COMPILED else 300
+    for _ in range(depth):
+        assert matcher.accept_token(LETTERS.index(b"("))
+        assert mask_of(matcher, vocabulary.size) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
+    space = compiled.classifier.session.store.space
+    assert int(space.tails.counts[0]) <= depth + 10
+    assert matcher.accept_token(LETTERS.index(b"a"))
+    assert matcher.accept_string(b")" * (depth - 1))
+    assert mask_of(matcher, vocabulary.size) == [LETTERS.index(b")")]
+    assert matcher.accept_token(LETTERS.index(b")"))
+    assert matcher.is_completed()
+
+
+def test_endless_forced_text_is_cut_off() -> None:
+    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
+    matcher = GrammarMatcher(compiled_of('root ::= "a" root', vocabulary))
+    assert set(matcher.find_jump_forward_string()) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("grammar", "expected"),
+    [
+        ('root ::= e\ne ::= e e | "a"', 1),
+        ('root ::= e\ne ::= e "+" e | "a"', 1),
+        (
+            'root ::= s\ns ::= "(" s "x"? | "a"',
+            0,
+        ),  # the lower one may still read an x that the upper one read
+        ('root ::= s\ns ::= "(" s "x"* | "a"', 1),
+        ('root ::= s\ns ::= "(" s ("x" "+")* | "a"', 1),
+        ('root ::= s\ns ::= "(" s ")" | "a"', 0),
+        ('root ::= s\ns ::= "(" s ("x" | "+" "+")* | "a"', 1),
+        ('root ::= s\ns ::= "(" s "x"* "+"* | "a"', 0),
+    ],
+)
+def test_which_return_states_absorb(grammar: str, expected: int) -> None:
+    network = build_network(xgrammar.Grammar.from_ebnf(grammar), token_bytes=4)
+    assert int(absorbing_states(network.automaton).sum()) == expected
+
+
+# --- Many at once -------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_its_members() -> None:
+    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
+    grammars = [NESTED, 'root ::= ("a" | "(" root ")")*', 'root ::= "x"* "a"+']
+    compiled = [compiled_of(text, vocabulary, on_demand=True) for text in grammars]
+    rng = random.Random(5)
+    together = [GrammarMatcher(compiled[i % 3]) for i in range(12)]
+    alone = [GrammarMatcher(compiled_of(grammars[i % 3], vocabulary)) for i in range(12)]
+    batch = BatchGrammarMatcher()
+    rows = rng.sample(range(20), 12)
+    for _ in range(30):
+        bitmask = allocate_token_bitmask(20, vocabulary.size)
+        untouched = [row for row in range(20) if row not in rows]
+        batch.batch_fill_next_token_bitmask(together, bitmask, rows)
+        assert bitmask[untouched].eq(-1).all()
+        for matcher, row in zip(alone, rows, strict=True):
+            expected = allocate_token_bitmask(1, vocabulary.size)
+            matcher.fill_next_token_bitmask(expected)
+            assert bitmask[row].equal(expected[0])
+        tokens = [rng.randrange(-1, len(LETTERS) + 2) for _ in together]
+        taken = batch.batch_accept_token(together, tokens)
+        assert taken == [matcher.accept_token(t) for matcher, t in zip(alone, tokens, strict=True)]
+        ended = [i for i, matcher in enumerate(alone) if matcher.is_terminated()]
+        for i in ended:
+            together[i].rollback()
+            alone[i].rollback()
+
+
+def test_a_batch_with_an_ended_member_writes_nothing() -> None:
+    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
+    compiled = compiled_of('root ::= "a"', vocabulary)
+    matchers = [GrammarMatcher(compiled), GrammarMatcher(compiled)]
+    assert matchers[1].accept_token(0)
+    assert matchers[1].accept_token(STOP)
+    bitmask = allocate_token_bitmask(2, vocabulary.size)
+    with pytest.raises(RuntimeError, match="terminated"):
+        BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask)
+    assert bitmask.eq(-1).all()
+
+
+def test_threads_share_a_classifier() -> None:
+    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
+    expected = walk(compiled_of(NESTED, vocabulary), 7, 200)
+    shared = compiled_of(NESTED, vocabulary, on_demand=True)
+    found: list[Any] = []
+
+    def work() -> None:
+        found.append(walk(shared, 7, 200))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 8
