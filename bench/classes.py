@@ -181,7 +181,7 @@ def command(
             cfgzip.find()
         settings = Settings(displacement, repeats, walks, walk_steps, check_walks, check_steps, root, seed)
         benches = [
-            ClassBench(_short(spec), spec, workloads.load_vocabulary(spec).prepare(), settings)
+            ClassBench(workloads.short_name(spec), spec, workloads.load_vocabulary(spec).prepare(), settings)
             for spec in vocabulary
         ]
     warm_seconds = _warm(console)
@@ -237,11 +237,6 @@ def _say_where_peer_differs(console: Console, row: Row) -> None:
             f"({'; '.join(lies['examples'][:3]) or 'none'}), {lies['missing']:,} ids are missing; "
             f"{lies['split_by_masks']:,} of {row.distinct_masks:,} distinct masks are no unions of them",
         )
-
-
-def _short(spec: str) -> str:
-    """The name of a vocabulary in tables: the last part of its path."""
-    return Path(spec).name.removesuffix(".npz").removesuffix(".vocab")
 
 
 def _warm(console: Console) -> float:
