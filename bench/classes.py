@@ -8,6 +8,9 @@ When: ``python -m bench classes --vocabulary SPEC --json FILE``, with ``--gramma
 Limits: one thread, kernels compiled and the trie of the vocabulary built before; the time includes the
 grammar network and leaves out XGrammar's parsing, which is reported apart. Times are medians of repeats.
 
+The lower bound is what masks tell apart: along walks and samples ("walks"), and for grammars also after
+texts that lead to every kind of stack down to ``--depth`` ("bound"; `bench.separation` explains the rest).
+
 Before anything is reported, masks along random walks are compared with plain XGrammar's over the whole
 vocabulary (all grammars, some schemas), and every distinct mask that a walk meets is held against the
 classes.
@@ -76,7 +79,7 @@ def grammar_table(rows: Sequence[Row]) -> Table:
     table = Table(title="grammars, one thread", title_justify="left")
     for column in ("vocabulary", "grammar"):
         table.add_column(column)
-    for column in ("classes", "bound", "ratio", "time", "CPU", "network", "explore", "memory"):
+    for column in ("classes", "walks", "bound", "ratio", "time", "CPU", "network", "explore", "memory"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         if row.refusal:
@@ -86,7 +89,7 @@ def grammar_table(rows: Sequence[Row]) -> Table:
             row.vocabulary,
             row.name,
             f"{row.classes:,}",
-            "-" if row.bound is None else f"{row.bound:,}",
+            *("-" if bound is None else f"{bound:,}" for bound in (row.walk_bound, row.bound)),
             "-" if row.ratio is None else f"{row.ratio:.2f}",
             report.readable(row.seconds or 0.0),
             report.readable(row.cpu_seconds or 0.0),
@@ -155,6 +158,7 @@ def command(
     displacement: Annotated[bool, typer.Option(help="The finer relation as well.")] = False,
     walks: options.WalksOption = 10,
     walk_steps: options.WalkStepsOption = 200,
+    depth: options.DepthOption = 4,
     check_walks: Annotated[int, typer.Option(min=0, help="Walks beside plain XGrammar.")] = 2,
     check_steps: Annotated[int, typer.Option(min=1, help="Masks of such a walk.")] = 25,
     check_schemas: Annotated[int, typer.Option(min=0, help="Schemas that are walked so.")] = 10,
@@ -179,7 +183,9 @@ def command(
             pictures.require_matplotlib()
         if peer is not None:
             cfgzip.find()
-        settings = Settings(displacement, repeats, walks, walk_steps, check_walks, check_steps, root, seed)
+        settings = Settings(
+            displacement, repeats, walks, walk_steps, depth, check_walks, check_steps, root, seed
+        )
         benches = [
             ClassBench(workloads.short_name(spec), spec, workloads.load_vocabulary(spec).prepare(), settings)
             for spec in vocabulary
@@ -195,7 +201,7 @@ def command(
                 schema_sources(files, strict), f"{bench.name}: schemas", console=console, transient=True
             )
             of_schemas[bench.name] = [
-                bench.measure(source, memory=False, check=number in checked)
+                bench.measure(source, memory=False, directed=False, check=number in checked)
                 for number, source in enumerate(work)
             ]
     record: dict[str, Any] = {
@@ -268,7 +274,7 @@ def _scale(
     repeats: int,
     picture_folder: Path | None,
 ) -> dict[str, Any]:
-    """Growth with the properties on all vocabularies, and with the first vocabulary on all grammars."""
+    """Growth with the properties on all vocabularies, and with the largest vocabulary on all grammars."""
 
     def measure(grammar: xgrammar.Grammar, vocabulary: Vocabulary) -> dict[str, Any]:
         try:
@@ -276,7 +282,7 @@ def _scale(
         except HybridError as error:
             return {"refusal": f"{type(error).__name__}: {error}"}
 
-    first = benches[0]
+    first = max(benches, key=lambda bench: bench.vocabulary.size)
     by_properties = list(scaling.by_properties({b.name: b.vocabulary for b in benches}, measure))
     grammars = {source.name: source.parse() for source in sources}
     by_vocabulary = list(scaling.by_vocabulary(first.vocabulary, grammars, measure))

@@ -54,6 +54,7 @@ class Network(NamedTuple):
         below_starts, below_symbols, below_of_symbol: symbols of each below set, and the set below each (CSR).
         below_bottom: bool[B], sets that may be the bottom of the stack.
         n_rules: rules of the grammar that the network uses.
+        start: the first state of the root rule.
     """
 
     automaton: tuple[Any, ...]
@@ -65,6 +66,7 @@ class Network(NamedTuple):
     below_of_symbol: Integers
     below_bottom: NDArray[np.bool_]
     n_rules: int
+    start: int
 
     @property
     def n_states(self) -> int:
@@ -148,7 +150,7 @@ def _merge(
         rule_first, rule_last, final, edge_starts, edges, call_starts, calls, cls, n_classes
     )
     below = contexts_and_below(states, counted, counted_cls, n_counted, order, root)
-    return Network(automaton, *below)
+    return Network(automaton, *below, int(cls[rule_first[root]]))
 
 
 def _add_foreign(
