@@ -142,6 +142,25 @@ def growth_table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+def growth_overview(title: str, rows: Sequence[dict[str, Any]]) -> Table:
+    """CPU times, a line for each series and a column for each size."""
+    sizes = sorted({row["size"] for row in rows})
+    table = Table(title=title, title_justify="left")
+    table.add_column("CPU time (classes)")
+    for size in sizes:
+        table.add_column(f"{size:,}", justify="right", no_wrap=True)
+    for series in dict.fromkeys(row["series"] for row in rows):
+        own = {row["size"]: row for row in rows if row["series"] == series}
+        table.add_row(series, *(_growth_cell(own.get(size)) for size in sizes))
+    return table
+
+
+def _growth_cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "-"
+    return "refused" if row["refusal"] else f"{report.readable(row['cpu_seconds'])} ({row['classes']:,})"
+
+
 def command(
     vocabulary: options.VocabulariesOption,
     json: options.RecordOption,
@@ -168,6 +187,11 @@ def command(
     peer: Annotated[Literal["cfgzip"] | None, typer.Option(help="Run the peer on the grammars.")] = None,
     peer_seconds: Annotated[float, typer.Option(help="Bound of one run of the peer.")] = 120.0,
     peer_gib: Annotated[float, typer.Option(help="Memory of one run of the peer.")] = 8.0,
+    growth_vocabulary: Annotated[
+        list[str] | None,
+        typer.Option(help="One more vocabulary for --scaling; the largest one is cut; repeatable."),
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Where the tables are written as Markdown.")] = None,
     picture_folder: Annotated[
         Path | None, typer.Option("--pictures", help="Folder for pictures of --scaling.")
     ] = None,
@@ -190,6 +214,9 @@ def command(
             ClassBench(workloads.short_name(spec), spec, workloads.load_vocabulary(spec).prepare(), settings)
             for spec in vocabulary
         ]
+        grown = {bench.name: bench.vocabulary for bench in benches}
+        for spec in growth_vocabulary or ():
+            grown[workloads.short_name(spec)] = workloads.load_vocabulary(spec).prepare()
     warm_seconds = _warm(console)
     rows: list[Row] = []
     of_schemas: dict[str, list[Row]] = {}
@@ -210,9 +237,11 @@ def command(
         "warm_seconds": warm_seconds,
         "grammars": [asdict(row) | {"ratio": row.ratio} for row in rows],
     }
-    console.print(grammar_table(rows))
+    tables = [grammar_table(rows)]
+    console.print(tables[0])
     if displacement or peer:
-        console.print(finer_table(rows))
+        tables.append(finer_table(rows))
+        console.print(tables[-1])
     for row in rows:
         for attempt in row.peer.get("attempts", ()):
             report.say(console, f"peer, {row.vocabulary}, {row.name}: {attempt}")
@@ -224,11 +253,16 @@ def command(
             "rows": [asdict(row) | {"ratio": row.ratio} for row in measured],
         }
         times = [(n, "s", s) for n, s in summary["spreads"].items()]
-        console.print(report.spread_table(f"{name}: {len(measured)} schemas", times))
-        console.print(report.spread_table("counts", [(n, "", s) for n, s in summary["counts"].items()]))
+        counts = [(n, "", s) for n, s in summary["counts"].items()]
+        for title, spreads in ((f"{name}: {len(measured)} schemas", times), (f"{name}: counts", counts)):
+            tables.append(report.spread_table(title, spreads))
+            console.print(tables[-1])
         report.say(console, f"{len(summary['refused'])} refused")
     if with_scaling:
-        record["scaling"] = _scale(console, benches, sources, repeats, picture_folder)
+        record["scaling"] = _scale(console, grown, sources, repeats, picture_folder, tables)
+    if markdown is not None:
+        markdown.parent.mkdir(parents=True, exist_ok=True)
+        markdown.write_text("\n".join(map(report.markdown, tables)), encoding="utf-8")
     report.write_json(json, record)
     everything = rows + [row for measured in of_schemas.values() for row in measured]
     _finish(console, everything)
@@ -269,10 +303,11 @@ def _measure_grammars(
 
 def _scale(
     console: Console,
-    benches: Sequence[ClassBench],
+    vocabularies: dict[str, Vocabulary],
     sources: Sequence[Source],
     repeats: int,
     picture_folder: Path | None,
+    tables: list[Table],
 ) -> dict[str, Any]:
     """Growth with the properties on all vocabularies, and with the largest vocabulary on all grammars."""
 
@@ -282,19 +317,20 @@ def _scale(
         except HybridError as error:
             return {"refusal": f"{type(error).__name__}: {error}"}
 
-    first = max(benches, key=lambda bench: bench.vocabulary.size)
-    by_properties = list(scaling.by_properties({b.name: b.vocabulary for b in benches}, measure))
+    largest = max(vocabularies, key=lambda name: vocabularies[name].size)
+    by_properties = list(scaling.by_properties(vocabularies, measure))
     grammars = {source.name: source.parse() for source in sources}
-    by_vocabulary = list(scaling.by_vocabulary(first.vocabulary, grammars, measure))
+    by_vocabulary = list(scaling.by_vocabulary(vocabularies[largest], grammars, measure))
     found: dict[str, Any] = {}
     for name, rows, title, label in (
         ("properties", by_properties, "schemas of mixed properties", "properties of the schema"),
-        ("vocabulary", by_vocabulary, f"first ids of {first.name}", "size of the vocabulary [ids]"),
+        ("vocabulary", by_vocabulary, f"first ids of {largest}", "size of the vocabulary [ids]"),
     ):
         series = dict.fromkeys(row["series"] for row in rows)
         powers = {one: scaling.exponent([row for row in rows if row["series"] == one]) for one in series}
         found[name] = {"rows": rows, "exponents": powers}
         console.print(growth_table(title, rows))
+        tables.append(growth_overview(title, rows))
         for one, power in powers.items():
             if power is not None:
                 report.say(console, f"{one}: CPU time grows like the size to the power of {power:.2f}")

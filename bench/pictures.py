@@ -53,7 +53,7 @@ def draw_growth(rows: Iterable[dict[str, Any]], path: Path, *, title: str, size_
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=100)
 
 
 def _draw_guide(axes: Any, points: Sequence[tuple[float, float]]) -> None:
