@@ -116,9 +116,7 @@ class ClassBench:
             repeats = self.settings.repeats
             timed = time_classes(grammar, self.vocabulary, "acceptance", repeats)
             if self.settings.displacement:
-                row.displacement = time_classes(
-                    grammar, self.vocabulary, "displacement", self.settings.repeats
-                )
+                row.displacement = self._displacement(grammar)
         except (HybridError, RuntimeError) as error:
             row.refusal = f"{type(error).__name__}: {error}"
             return row
@@ -138,6 +136,13 @@ class ClassBench:
             )
             row.peer = made.record()
         return row
+
+    def _displacement(self, grammar: xgrammar.Grammar) -> dict[str, Any]:
+        """The finer relation, or why there is none."""
+        try:
+            return time_classes(grammar, self.vocabulary, "displacement", self.settings.repeats)
+        except HybridError as error:
+            return {"refusal": f"{type(error).__name__}: {error}"}
 
     def _observe(
         self, row: Row, grammar: xgrammar.Grammar, source: Source, observed: Observed, check: bool

@@ -58,7 +58,7 @@ def summarise(rows: Sequence[Row], prefix: str) -> dict[str, Any]:
         "lower bound": Spread.of(row.bound for row in good if row.bound is not None),
         "classes / bound": Spread.of(row.ratio for row in good if row.ratio is not None),
     }
-    moved = [row.displacement for row in good if row.displacement]
+    moved = [row.displacement for row in good if row.displacement.get("classes")]
     if moved:
         spreads["time, displacement"] = Spread.of(found["seconds"] for found in moved)
         counts["classes, displacement"] = Spread.of(found["classes"] for found in moved)

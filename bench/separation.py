@@ -283,7 +283,7 @@ def separate(
     found: dict[str, list[list[str]]] = {name: [] for name in VERDICTS}
     for pair, verdict in zip(sample, verdicts, strict=True):
         found[verdict].append([repr(separation.tokens[number]) for number in pair])
-    row["examples"] = {name: examples[:5] for name, examples in found.items()}
+    row["examples"] = {name: examples[:20] for name, examples in found.items()}
     row["split"] = observed.split[:20]
     return row
 

@@ -28,8 +28,9 @@ from equivalence.trie import Trie
 Integers = NDArray[np.int64]
 
 
-DEFAULT_BYTES = 300 * 2**20
-"""Bound on the memory of one computation. Real grammars touch 5 to 40 MiB and reserve up to 100."""
+DEFAULT_BYTES = 2**30
+"""Bound on the memory of one computation. Real grammars touch 5 to 40 MiB and reserve up to 100 for relation
+"acceptance", up to 400 for "displacement"; a compilation bounds itself more tightly."""
 
 
 class Capacity(NamedTuple):

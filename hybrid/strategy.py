@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from equivalence.errors import HybridError, StrategyError
-from equivalence.explore import DEFAULT_BYTES, Capacity
+from equivalence.explore import Capacity
 
 STRATEGIES = ("auto", "representatives", "engine")
 
@@ -33,7 +33,7 @@ class Budget:
 
     states: int = 120_000
     seconds: float | None = None
-    bytes: int = DEFAULT_BYTES
+    bytes: int = 300 * 2**20
 
     def __post_init__(self) -> None:
         for name in ("states", "bytes"):

@@ -62,7 +62,8 @@ def test_what_is_no_number_of_bytes(given: object) -> None:
 
 
 def test_the_default_of_both_layers() -> None:
-    assert Budget().bytes == Capacity().bytes == Budget().capacity.bytes == DEFAULT_BYTES
+    assert Budget().bytes == Budget().capacity.bytes == 300 * MIB
+    assert Capacity().bytes == DEFAULT_BYTES > Budget().bytes
     assert Budget(bytes=5).capacity.bytes == 5
 
 
