@@ -188,7 +188,8 @@ class Space(NamedTuple):
     state: stamp, number of frames, number of links, 1 once another thread wants the work to stop, bytes of
         all tables that are alive, and 1 once they may not grow further (see `claim`).
     links int64[n, 2]: (tail, next link); returning, ports, key: scratch of `step_config`.
-    by_state int64[S + 1, 7]: lists of states with their links, now and next (see `add_link`); their ranks.
+    by_state int64[S + 1, 8]: lists of states with their links, now and next (see `add_link`); their ranks;
+        whether they absorb one another (see `absorbing_states`).
     class_of_byte int64[256], classes int64[B, 5]: bytes that no state tells apart; a byte of each class, and
         its ASCII bytes as four words of 32 bits.
     behaviour uint8[2 S + 1, B]: rows `first`, then rows `alike` of `first_classes`, then a scratch row.
@@ -213,7 +214,7 @@ class Space(NamedTuple):
 
 
 # columns of `Space.by_state`: head of the links, stamp, and the list of states; now, and next; then the rank
-NOW, NEXT, RANK = 0, 3, 6
+NOW, NEXT, RANK, ABSORBS = 0, 3, 6, 7
 SEEN = 1  # column of `Space.tail_facts`
 
 
@@ -290,6 +291,113 @@ def first_classes(net, class_of_byte, n_classes, rank):
     return first, alike
 
 
+MOST_REACHED = 64  # states looked at for each return state
+
+
+@kernel
+def tail_closure(s, net, states):
+    """Write a state and the first states of its tail calls, and of theirs; how many, -1 if there are too
+    many or
+    a counted rule is among them."""
+    call_starts, calls = net[3], net[4]
+    states[0] = s
+    n = 1
+    i = 0
+    while i < n:
+        for k in range(call_starts[states[i]], call_starts[states[i] + 1]):
+            callee = calls[k, 0]
+            if calls[k, 1] >= 0:
+                continue
+            if callee < 0 or n == states.size:
+                return -1
+            known = False
+            for j in range(n):
+                known = known or states[j] == callee
+            if not known:
+                states[n] = callee
+                n += 1
+        i += 1
+    return n
+
+
+@kernel
+def moves_within(own, n_own, other, n_other, net):
+    """Whether every move of some states, to the same target, is also one of some others."""
+    edge_starts, edges, call_starts, calls = net[1], net[2], net[3], net[4]
+    for i in range(n_own):
+        for k in range(edge_starts[own[i]], edge_starts[own[i] + 1]):
+            found = False
+            for j in range(n_other):
+                for m in range(edge_starts[other[j]], edge_starts[other[j] + 1]):
+                    found = found or (
+                        edges[m, 0] <= edges[k, 0]
+                        and edges[k, 1] <= edges[m, 1]
+                        and edges[m, 2] == edges[k, 2]
+                    )
+            if not found:
+                return False
+        for k in range(call_starts[own[i]], call_starts[own[i] + 1]):
+            found = calls[k, 1] < 0  # a tail call: the callee is among the states
+            for j in range(n_other):
+                for m in range(call_starts[other[j]], call_starts[other[j] + 1]):
+                    found = found or (calls[m, 0] == calls[k, 0] and calls[m, 1] == calls[k, 1])
+            if not found:
+                return False
+    return True
+
+
+@kernel
+def absorbing_states(net):
+    """uint8[states]: return states of which two in a row on a stack are as good as one.
+
+    Such a state is final, and so is whatever it leads to only where all its own moves are possible still:
+        what
+    the lower of the two could do, the upper one, or what has become of it, does (docs/theory.md, section 4).
+    """
+    final, edge_starts, edges, call_starts, calls = net[0], net[1], net[2], net[3], net[4]
+    n_states = final.size
+    absorbing = np.zeros(n_states, np.uint8)
+    tried = np.zeros(n_states, np.uint8)
+    own = np.empty(16, np.int64)
+    other = np.empty(16, np.int64)
+    reached = np.empty(MOST_REACHED, np.int64)
+    stamp = np.full(n_states, -1, np.int64)
+    for call in range(calls.shape[0]):
+        r = calls[call, 1]
+        if r < 0 or tried[r] or not final[r]:
+            continue
+        tried[r] = 1
+        n_own = tail_closure(r, net, own)
+        absorbs = n_own > 0
+        reached[0] = r
+        stamp[r] = r
+        n = 1
+        i = 0
+        while absorbs and i < n:
+            n_other = tail_closure(reached[i], net, other)
+            absorbs = n_other > 0 and (not final[reached[i]] or moves_within(own, n_own, other, n_other, net))
+            if not absorbs:
+                break
+            for j in range(n_other):
+                s = other[j]
+                begin = edge_starts[s]
+                for k in range(begin, edge_starts[s + 1] + call_starts[s + 1] - call_starts[s]):
+                    if k < edge_starts[s + 1]:
+                        target = edges[k, 2]
+                    else:
+                        target = calls[call_starts[s] + k - edge_starts[s + 1], 1]
+                    if target >= 0 and stamp[target] != r:
+                        stamp[target] = r
+                        if n == MOST_REACHED:
+                            absorbs = False
+                            break
+                        reached[n] = target
+                        n += 1
+            i += 1
+        absorbing[r] = 1 if absorbs else 0
+    return absorbing
+
+
 @kernel
 def follow(
     symbols, below_of_symbol, owner, index, final, counted, state_first, context_starts, context_below, below,
@@ -351,8 +459,9 @@ def new_space(net, class_of_byte, example, first, alike, rank, frame_capacity, c
     facts[0, LABEL] = -1
     state = np.zeros(6, np.int64)
     state[FRAMES] = 1
-    by_state = np.zeros((n_states + 1, 7), np.int64)
+    by_state = np.zeros((n_states + 1, 8), np.int64)
     by_state[:n_states, RANK] = rank
+    by_state[:n_states, ABSORBS] = absorbing_states(net)
     classes = np.zeros((example.size, 5), np.int64)
     for b in range(128):
         classes[class_of_byte[b], 1 + (b >> 5)] |= 1 << (b & 31)
@@ -434,17 +543,69 @@ def find_frame(a, count, tail, frames, frame_table):
 
 
 @kernel
-def new_frame(a, count, tail, space, counted):
-    """Add a frame that is not there yet; the tail that is this frame alone, -1 over capacity."""
-    frames, frame_table = space.frames, space.frame_table
-    i = space.state[FRAMES]
-    if i >= frames.shape[0]:
+def absorb(a, tail, space, counted):
+    """The tail of an absorbing state on a tail with frames of the same state; -1 if there are none there,
+    -2 over
+    capacity."""
+    frames = space.frames
+    starts, pool = space.tails.starts, space.tails.pool
+    begin, end = starts[tail], starts[tail + 1]
+    rest = np.empty(end - begin, np.int64)
+    kept = np.empty(end - begin + 1, np.int64)
+    n_rest, n_kept = 0, 0
+    label = np.int64(1 << 40)
+    least = np.int64(1 << 40)
+    for k in range(begin, end):
+        frame = pool[k]
+        if frame != 0 and frames[frame, 0] == a:
+            kept[n_kept] = frame
+            n_kept += 1
+            least = min(least, frames[frame, 4])
+        else:
+            rest[n_rest] = frame
+            n_rest += 1
+            label = min(label, frames[frame, 4])
+    if n_kept == 0:
         return -1
+    if n_rest > 0:
+        below = intern(rest, n_rest, space.tails)
+        if below < 0:
+            return -2
+        space.tail_facts[below, 0] = label
+        top = find_frame(a, 0, below, frames, space.frame_table)
+        if top < 0:
+            top = plain_frame(a, 0, below, space, counted)
+            if top < 0:
+                return -2
+        n_kept = insert_sorted(kept, n_kept, pool[starts[top]])
+        least = min(least, label)
+    number = intern(kept, n_kept, space.tails)
+    if number < 0:
+        return -2
+    space.tail_facts[number, 0] = least
+    return number
+
+
+@kernel
+def plain_frame(a, count, tail, space, counted):
+    """Add a frame as it is; the tail that is this frame alone, -1 over capacity."""
     key = np.empty(1, np.int64)
-    key[0] = i
+    key[0] = space.state[FRAMES]
+    if key[0] >= space.frames.shape[0]:
+        return -1
     number = intern(key, 1, space.tails)
     if number < 0:
         return -1
+    note_frame(a, count, tail, number, space, counted)
+    space.tail_facts[number, 0] = space.frames[key[0], 4]
+    return number
+
+
+@kernel
+def note_frame(a, count, tail, number, space, counted):
+    """Note the tail that a frame on a tail comes to, as the next frame; returns that tail."""
+    frames, frame_table = space.frames, space.frame_table
+    i = space.state[FRAMES]
     space.state[FRAMES] = i + 1
     frames[i, 0] = a
     frames[i, 1] = count
@@ -453,12 +614,28 @@ def new_frame(a, count, tail, space, counted):
     frames[i, 4] = space.tail_facts[tail, 0]
     if a < 0 and (-2 - a) & 1:
         frames[i, 4] = count + 1 if counted[(-2 - a) >> 1, 2] >= 0 else 0
-    space.tail_facts[number, 0] = frames[i, 4]
     slot = mix(mix(mix(5, a + 1048576), count), tail) & (frame_table.size - 1)
     while frame_table[slot] >= 0:
         slot = (slot + 1) & (frame_table.size - 1)
     frame_table[slot] = i
     return number
+
+
+@kernel
+def new_frame(a, count, tail, space, counted):
+    """Add a frame that is not there yet; the tail that is this frame alone, -1 over capacity.
+
+    An absorbing state on frames of the same state is not pushed: those frames stay, and the rest of the
+        tail goes
+    below one of its own. What is found for the pair is noted as a frame that no tail lists.
+    """
+    if a >= 0 and space.by_state[a, ABSORBS]:
+        number = absorb(a, tail, space, counted)
+        if number == -2 or space.state[FRAMES] >= space.frames.shape[0]:
+            return -1
+        if number >= 0:
+            return note_frame(a, count, tail, number, space, counted)
+    return plain_frame(a, count, tail, space, counted)
 
 
 @inlined
@@ -516,6 +693,31 @@ def unite_links(head, space):
     if number >= 0:
         tail_facts[number, 0] = label
     return number
+
+
+@kernel
+def note_config(length, begin, space):
+    """The number of the configuration whose list is ``space.key[:length]``, its pairs from `begin` on; -1
+    over capacity. A new one can only be rejected on what none of its states reads."""
+    key = space.key
+    before = space.configs.counts[0]
+    config = intern(key, length, space.configs)
+    if config == before:
+        steps, behaviour = space.steps, space.behaviour
+        reads = behaviour.shape[0] - 1
+        for c in range(steps.shape[1]):
+            behaviour[reads, c] = 0
+        for i in range(begin, length, 2):
+            x = key[i]
+            for c in range(steps.shape[1]):
+                behaviour[reads, c] |= behaviour[x, c]
+        for c in range(steps.shape[1]):
+            steps[config, c] = -np.int32(behaviour[reads, c])  # REJECT, or not known yet
+        for c in range(8):
+            space.facts[config, c] = 0
+        space.facts[config, LABEL] = key[0]
+        space.facts[config, POPS] = key[1]
+    return config
 
 
 @kernel
@@ -613,24 +815,7 @@ def close(n, label, n_returning, space, net):
             if key[at + 1] < 0:
                 return -1
         length += 2
-    before = space.configs.counts[0]
-    config = intern(key, length, space.configs)
-    if config == before:
-        steps, behaviour = space.steps, space.behaviour
-        reads = behaviour.shape[0] - 1
-        for c in range(steps.shape[1]):
-            behaviour[reads, c] = 0
-        for i in range(begin, length, 2):
-            x = key[i]
-            for c in range(steps.shape[1]):
-                behaviour[reads, c] |= behaviour[x, c]
-        for c in range(steps.shape[1]):
-            steps[config, c] = -np.int32(behaviour[reads, c])  # REJECT, or not known yet
-        for c in range(8):
-            space.facts[config, c] = 0
-        space.facts[config, LABEL] = label
-        space.facts[config, POPS] = n_ports
-    return config
+    return note_config(length, begin, space)
 
 
 @kernel

@@ -19,8 +19,8 @@ from equivalence.byte_classes import byte_string_classes
 from equivalence.byte_strings.features import PLAIN, find_features, is_plain
 from equivalence.errors import BudgetExceeded, HybridError, UnsupportedGrammar
 from equivalence.explore import Capacity, explore, out_of_bytes
-from equivalence.network import build_network
-from equivalence.network.reading import ReadGrammar, read_grammar
+from equivalence.network import Network, build_network
+from equivalence.network.reading import read_grammar
 from equivalence.partition import partition
 from equivalence.token_classes import TokenClasses
 from equivalence.vocabulary import Vocabulary
@@ -77,7 +77,7 @@ def compute_classes(
     if features.beyond_stacks:
         return byte_string_classes(read.whole(), vocabulary, features=features)
     try:
-        return _explored(read, vocabulary, relation, capacity, max_states, seconds)
+        return classes_and_network(read, vocabulary, relation, capacity, max_states, seconds)[0]
     except (BudgetExceeded, UnsupportedGrammar) as error:
         if on_budget == "raise":
             raise
@@ -85,15 +85,19 @@ def compute_classes(
     return byte_string_classes(read.whole(), vocabulary, features=features, cause=cause)
 
 
-def _explored(
-    grammar: ReadGrammar,
+def classes_and_network(
+    grammar: Any,
     vocabulary: Vocabulary,
     relation: Relation,
     capacity: Capacity,
     max_states: int,
     seconds: float | None,
-) -> TokenClasses:
-    """Classes by exploring the grammar's network."""
+) -> tuple[TokenClasses, Network]:
+    """Classes by exploring the grammar's network, and that network; see `compute_classes`.
+
+    Raises:
+        UnsupportedGrammar, BudgetExceeded: as there; there are no coarser classes here.
+    """
     displacement = relation == "displacement"
     trie = vocabulary.trie
     began = time.perf_counter()
@@ -127,4 +131,5 @@ def _explored(
         "items": exploration.n_items,
         "outcomes": exploration.n_outcomes,
     }
-    return TokenClasses(class_of_token, len(representatives), representatives, relation, phases, sizes)
+    classes = TokenClasses(class_of_token, len(representatives), representatives, relation, phases, sizes)
+    return classes, network

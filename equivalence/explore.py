@@ -112,7 +112,7 @@ def explore(
     class_of_byte, example = _kernels.byte_classes(net)
     rank = _kernels.call_ranks(net)
     state_first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank)
-    follow = _follow(network, state_first)
+    follow = follow_of(network, state_first)
     # tables start small (filling them takes time) and grow with what is met
     space = _kernels.new_space(
         net, class_of_byte, example, state_first, alike, rank, min(16384, capacity.nodes),
@@ -134,7 +134,7 @@ def explore(
 def _explore(
     network: Network,
     trie: Trie,
-    follow: _Follow,
+    follow: Follow,
     space: Any,
     displacement: bool,
     capacity: Capacity,
@@ -228,7 +228,7 @@ def _flat(trie: Trie) -> tuple[Any, ...]:
 def _suffix_twins(
     network: Network,
     trie: Trie,
-    follow: _Follow,
+    follow: Follow,
     space: Any,
     outcomes: Any,
     displacement: bool,
@@ -307,7 +307,7 @@ def _suffix_twins(
     return space, outcomes, twin
 
 
-class _Follow(NamedTuple):
+class Follow(NamedTuple):
     """What can come next, as byte classes (0/1 rows).
 
     Attributes:
@@ -325,7 +325,7 @@ class _Follow(NamedTuple):
     returns: NDArray[np.uint8]
 
 
-def _follow(network: Network, state_first: NDArray[np.uint8]) -> _Follow:
+def follow_of(network: Network, state_first: NDArray[np.uint8]) -> Follow:
     """Least fixed points over what may lie below."""
     final, counted = network.automaton[0], network.automaton[5]
     symbols, below_of_symbol = network.below_symbols, network.below_of_symbol
@@ -340,4 +340,4 @@ def _follow(network: Network, state_first: NDArray[np.uint8]) -> _Follow:
         symbols, below_of_symbol, owner, index, final, counted, state_first, network.context_starts,
         network.context_below, below, returns, contexts, occurrences,
     )  # fmt: skip
-    return _Follow(contexts, below, occurrences, distinct, index, returns)
+    return Follow(contexts, below, occurrences, distinct, index, returns)

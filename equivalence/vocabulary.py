@@ -242,6 +242,13 @@ class Vocabulary:
         return np.array([len(token) for token in self.tokens], np.int64)
 
     @cached_property
+    def flat(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """All bytes in id order (uint8), and where each id's begin and end (int64[size + 1])."""
+        offsets = np.zeros(self.size + 1, np.int64)
+        np.cumsum(self.token_lengths, out=offsets[1:])
+        return np.frombuffer(b"".join(self.tokens), np.uint8), offsets
+
+    @cached_property
     def trie(self) -> Trie:
         """The flat depth-first trie of all ids that are text; its arrays are read-only."""
         if self._cache_dir is None:

@@ -7,6 +7,7 @@ Limits: not written to disk in this version.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,6 +15,7 @@ import xgrammar
 
 from equivalence import TokenClasses, Vocabulary
 from equivalence.byte_strings import Features
+from hybrid.classifier.classifier import Classifier
 from hybrid.gather import Gather
 
 
@@ -22,16 +24,20 @@ class CompiledGrammar:
     """A grammar ready for matchers.
 
     Attributes:
-        strategy: what was chosen: "representatives" or "engine".
+        strategy: what was chosen: "classifier", "representatives" or "engine".
         reason: one sentence: why.
         vocabulary: the vocabulary that masks are over.
         grammar: the grammar, as XGrammar parsed it.
         classes: its token classes; None on strategy "engine".
         engine: XGrammar's compiled grammar: on "representatives" over one token per class, in the order of
-            classes, then their missing prefixes, then a stop token; on "engine" over the whole vocabulary.
-        engine_stop: the id of the stop token among the representatives; -1 on strategy "engine".
-        gather: expands class masks; None on strategy "engine".
+            classes, then their missing prefixes, then a stop token; on "engine" over the whole vocabulary;
+            None on "classifier".
+        engine_stop: the id of the stop token among the representatives; -1 on other strategies.
+        gather: expands class masks; None on other strategies.
         features: what the grammar asks of tokens besides bytes; None on strategy "engine".
+        classifier: what decides on strategy "classifier"; None on others.
+        otherwise: makes the same grammar on another strategy, for matchers that outgrow the classifier's
+            budget.
         timings: seconds by phase: "network", "explore", "partition" (these three are the classes; or
             "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
             "total".
@@ -41,11 +47,13 @@ class CompiledGrammar:
     reason: str
     vocabulary: Vocabulary
     grammar: xgrammar.Grammar
-    engine: xgrammar.CompiledGrammar
+    engine: xgrammar.CompiledGrammar | None
     engine_stop: int = -1
     classes: TokenClasses | None = None
     gather: Gather | None = None
     features: Features | None = None
+    classifier: Classifier | None = None
+    otherwise: Callable[[], CompiledGrammar] | None = None
     timings: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -61,11 +69,25 @@ class CompiledGrammar:
     @property
     def memory_size_bytes(self) -> int:
         """Bytes held by this compiled grammar, the shared vocabulary left out."""
-        size = int(self.engine.memory_size_bytes)
-        if self.classes is not None and self.gather is not None:
+        size = 0 if self.engine is None else int(self.engine.memory_size_bytes)
+        if self.classifier is not None:
+            size += self.classifier.memory_size_bytes
+        if self.classes is not None:
             size += self.classes.class_of_token.nbytes + self.classes.representatives.nbytes
+        if self.gather is not None:
             size += self.gather.memory_size_bytes
         return size
+
+    @cached_property
+    def fallback(self) -> CompiledGrammar:
+        """The same grammar on another strategy; made when a matcher first outgrows the classifier's
+        budget."""
+        assert self.otherwise is not None
+        made = self.otherwise()
+        object.__setattr__(
+            self, "reason", f"{self.reason}; matchers that outgrew the budget went on in {made.strategy!r}"
+        )
+        return made
 
     def __repr__(self) -> str:
         classes = "" if self.classes is None else f", {self.classes.n_classes} classes"

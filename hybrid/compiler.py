@@ -19,13 +19,16 @@ import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
 from equivalence.byte_strings import Features, find_features
-from equivalence.classes import TokenClasses, compute_classes
+from equivalence.classes import TokenClasses, classes_and_network, compute_classes
+from equivalence.network import Network
+from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.compiled import CompiledGrammar
 from hybrid.gather import Gather
 from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
 from hybrid.strategy import Budget, check_strategy
 from hybrid.token_level import (
     in_engine_ids,
+    refuse_beyond_stacks,
     refuse_captured_representatives,
     refuse_missing_bytes,
     refuse_unknown_ids,
@@ -47,6 +50,8 @@ class GrammarCompiler:
         max_threads: XGrammar's name for `n_jobs`.
         cache_enabled: keep compiled grammars in memory and return the same object for an equal call.
         cache_limit_bytes: bound of that memory (least recently used out first); -1 is 512 MiB.
+        on_demand: let a classifier find its states when a text first asks for them, in place of all of them
+            ahead of time: compiles faster, and the first texts are slower.
 
     Raises:
         StrategyError, HybridError: an argument that is not allowed; the message says what is.
@@ -63,6 +68,7 @@ class GrammarCompiler:
         max_threads: int | None = None,
         cache_enabled: bool = True,
         cache_limit_bytes: int = -1,
+        on_demand: bool = False,
     ) -> None:
         if isinstance(vocabulary, xgrammar.TokenizerInfo):
             vocabulary = Vocabulary.from_tokenizer_info(vocabulary)
@@ -82,6 +88,7 @@ class GrammarCompiler:
         self.strategy = check_strategy(strategy)
         self.budget = budget
         self.n_jobs = threads
+        self.on_demand = bool(on_demand)
         self._cache_enabled = cache_enabled
         self._cache_limit = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
         self._cache: OrderedDict[Any, CompiledGrammar] = OrderedDict()
@@ -190,10 +197,73 @@ class GrammarCompiler:
         features = find_features(serialized)
         refuse_unknown_ids(features, self.vocabulary)
         timings["serialize"] = time.perf_counter() - began
+        if self.strategy == "classifier":
+            return self._on_classifier(grammar, serialized, features, timings)
         changed = shield_root(serialized)
         if self.strategy == "engine":
             safe = _as_changed(grammar, serialized, changed)
             return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings)
+        return self._on_classes(grammar, serialized, changed, features, timings)
+
+    def _on_classifier(
+        self,
+        grammar: xgrammar.Grammar,
+        serialized: dict[str, Any],
+        features: Features,
+        timings: dict[str, float],
+    ) -> CompiledGrammar:
+        """A classifier, or by name what else the grammar can be run on."""
+        try:
+            refuse_beyond_stacks(features, serialized)
+            classes, network = classes_and_network(
+                serialized, self.vocabulary, "acceptance", self.budget.capacity, self.budget.states,
+                self.budget.seconds,
+            )  # fmt: skip
+            began = time.perf_counter()
+            classifier, cause = self._build_classifier(network, classes)
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            return self._on_classes(
+                grammar, serialized, shield_root(serialized), features, timings, f"no classifier: {error}"
+            )
+        timings.update(classes.seconds)
+        timings["classifier"] = time.perf_counter() - began
+        reason = f"asked for; {_reason(classes, self.vocabulary)}"
+        if cause:
+            reason += f"; built on demand: {cause}"
+
+        def otherwise() -> CompiledGrammar:
+            twin = GrammarCompiler(
+                self.vocabulary, budget=self.budget, n_jobs=self.n_jobs, cache_enabled=False
+            )
+            return twin.compile_grammar(grammar)
+
+        return CompiledGrammar(
+            "classifier", reason, self.vocabulary, grammar, None, -1, classes, None, features, classifier,
+            otherwise, timings,
+        )  # fmt: skip
+
+    def _build_classifier(self, network: Network, classes: TokenClasses) -> tuple[Classifier, str]:
+        """The classifier, and why its states are not all built ahead of time (empty if they are)."""
+        limit = self.budget.table_bytes
+        texts, grouped = distinct_classes(classes, self.vocabulary)
+        fixed = fixed_tables(network, texts, *self.vocabulary.flat)
+        if self.on_demand:
+            return Classifier(fixed, grouped, self.vocabulary, limit), "asked for"
+        known, cause = build_summaries(
+            fixed, network, limit=limit // 4, states=4 * self.budget.states, seconds=self.budget.seconds
+        )
+        return Classifier(fixed, grouped, self.vocabulary, limit, known), cause
+
+    def _on_classes(
+        self,
+        grammar: xgrammar.Grammar,
+        serialized: dict[str, Any],
+        changed: bool,
+        features: Features,
+        timings: dict[str, float],
+        cause: str = "",
+    ) -> CompiledGrammar:
+        """Representatives, or by name the engine."""
         try:
             refuse_captured_representatives(features)
             classes = compute_classes(
@@ -201,16 +271,17 @@ class GrammarCompiler:
                 seconds=self.budget.seconds, on_budget="coarse",
             )  # fmt: skip
             refuse_missing_bytes(features, self.vocabulary, classes)
-            if self.strategy == "auto":
+            if self.strategy != "representatives":
                 _refuse_many(classes, self.vocabulary)
         except (UnsupportedGrammar, BudgetExceeded) as error:
             if self.strategy == "representatives":
                 raise
             safe = _as_changed(grammar, serialized, changed)
-            return self._on_engine(grammar, safe, f"no token classes: {error}", timings)
+            reason = cause or f"no token classes: {error}"
+            return self._on_engine(grammar, safe, reason, timings)
         timings.update(classes.seconds)
         changed = without_lookahead(serialized) or changed
-        return self._on_representatives(grammar, serialized, changed, features, classes, timings)
+        return self._on_representatives(grammar, serialized, changed, features, classes, timings, cause)
 
     def _on_engine(
         self, grammar: xgrammar.Grammar, safe: xgrammar.Grammar, reason: str, timings: dict[str, float]
@@ -233,6 +304,7 @@ class GrammarCompiler:
         features: Features,
         classes: TokenClasses,
         timings: dict[str, float],
+        cause: str,
     ) -> CompiledGrammar:
         began = time.perf_counter()
         gather = Gather(classes, self.vocabulary.size)
@@ -254,8 +326,8 @@ class GrammarCompiler:
         timings["gather"] = gathered - began
         timings["compile"] = time.perf_counter() - gathered
         return CompiledGrammar(
-            "representatives", _reason(classes, self.vocabulary), self.vocabulary, grammar, engine,
-            stop, classes, gather, features, timings,
+            "representatives", cause or _reason(classes, self.vocabulary), self.vocabulary, grammar, engine,
+            stop, classes, gather, features, timings=timings,
         )  # fmt: skip
 
 

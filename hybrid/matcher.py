@@ -39,6 +39,13 @@ class GrammarMatcher:
         HybridError: not a compiled grammar of ours. VocabularyError: stop ids out of range, or none.
     """
 
+    def __new__(cls, compiled_grammar: CompiledGrammar, **options: Any) -> GrammarMatcher:
+        if cls is GrammarMatcher and getattr(compiled_grammar, "classifier", None) is not None:
+            from hybrid.classifier.matcher import ClassifierMatcher
+
+            cls = ClassifierMatcher
+        return object.__new__(cls)
+
     def __init__(
         self,
         compiled_grammar: CompiledGrammar,
@@ -59,15 +66,20 @@ class GrammarMatcher:
             )
         vocabulary = compiled_grammar.vocabulary
         stops = _stop_ids(override_stop_tokens, vocabulary.size)
-        options: dict[str, Any] = {"terminate_without_stop_token": terminate_without_stop_token}
-        if default_temperature is not None:
-            options["default_temperature"] = default_temperature
-        gather = compiled_grammar.gather
-        if gather is None and stops is not None:
-            options["override_stop_tokens"] = list(stops)
         self._compiled = compiled_grammar
-        self._inner = xgrammar.GrammarMatcher(compiled_grammar.engine, **options)
-        self._stops: tuple[int, ...] = vocabulary.stop_token_ids if stops is None else stops
+        self._default_temperature = default_temperature
+        self._begin(vocabulary.stop_token_ids if stops is None else stops, terminate_without_stop_token)
+
+    def _begin(self, stops: tuple[int, ...], terminate_without_stop_token: bool) -> None:
+        """Start on XGrammar."""
+        options: dict[str, Any] = {"terminate_without_stop_token": terminate_without_stop_token}
+        if self._default_temperature is not None:
+            options["default_temperature"] = self._default_temperature
+        if self._compiled.gather is None and stops != self._compiled.vocabulary.stop_token_ids:
+            options["override_stop_tokens"] = list(stops)
+        assert self._compiled.engine is not None
+        self._inner = xgrammar.GrammarMatcher(self._compiled.engine, **options)
+        self._stops: tuple[int, ...] = stops
         self._check_stops()
         self._prepare()
 
@@ -97,6 +109,8 @@ class GrammarMatcher:
         self._stop_set = frozenset(self._stops)
         self._gather = self._compiled.gather
         classes = self._compiled.classes
+        engine = self._compiled.engine
+        assert engine is not None
         if self._gather is None or classes is None:
             self._class_mask = torch.empty((1, self._width), dtype=torch.int32)
             self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
@@ -111,7 +125,7 @@ class GrammarMatcher:
         self._trial, self._n_classes = classes.trial, classes.n_classes
         self._trial_on_forks = features is not None and (features.max_chars or features.max_tokens)
         # behind the classes: missing prefixes, the stop token, and an id that stands for what is never taken
-        inner_size = self._compiled.engine.tokenizer_info.vocab_size
+        inner_size = engine.tokenizer_info.vocab_size
         self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
         self._class_words = self._class_mask.numpy()[0].view(np.uint32)
         self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from equivalence.errors import HybridError, StrategyError
 from equivalence.explore import Capacity
 
-STRATEGIES = ("auto", "representatives", "engine")
+STRATEGIES = ("auto", "classifier", "representatives", "engine")
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,16 @@ class Budget:
         bytes: memory of one computation of classes: network, exploration, partition and result, but not the
             vocabulary, and not what XGrammar takes. Real grammars touch 5 to 40 MiB and reserve up to 100;
             any grammar needs some 15 (docs/limits.md).
+        table_bytes: memory of the tables that a classifier is made of, once compiled.
     """
 
     states: int = 120_000
     seconds: float | None = None
     bytes: int = 300 * 2**20
+    table_bytes: int = 256 * 2**20
 
     def __post_init__(self) -> None:
-        for name in ("states", "bytes"):
+        for name in ("states", "bytes", "table_bytes"):
             given: object = getattr(self, name)  # whatever the caller gave
             if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given < 2**62:
                 raise HybridError(f"Budget.{name} is {given!r}, allowed is an integer of at least 1")
@@ -55,10 +57,6 @@ class Budget:
 
 def check_strategy(strategy: str) -> str:
     """The strategy itself if it is known, else a `StrategyError`."""
-    if strategy == "classifier":
-        raise StrategyError(
-            "strategy 'classifier' is not part of this version; use 'auto', 'representatives' or 'engine'"
-        )
     if strategy not in STRATEGIES:
         raise StrategyError(f"strategy is {strategy!r}, allowed are {', '.join(map(repr, STRATEGIES))}")
     return strategy

@@ -32,6 +32,20 @@ def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
         )
 
 
+def refuse_beyond_stacks(features: Features, serialized: dict[str, Any]) -> None:
+    """Refuse what a classifier does not decide: it knows bytes and stacks only.
+
+    Raises:
+        UnsupportedGrammar: naming the construct.
+    """
+    if features.beyond_stacks:
+        raise UnsupportedGrammar(f"the grammar has {features}, which bytes and stacks do not decide")
+    if features.captures:
+        raise UnsupportedGrammar("the grammar has captures, which only an engine records")
+    if any(rule[8] is not None for rule in serialized["rules"]):
+        raise UnsupportedGrammar("the grammar sets temperatures, which only an engine follows")
+
+
 def refuse_captured_representatives(features: Features) -> None:
     """Refuse captures where the engine reads representatives: it would capture their bytes.
 

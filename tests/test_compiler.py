@@ -261,9 +261,8 @@ def test_rules_that_only_repeat_themselves_are_refused(grammar: str, strategy: s
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"strategy": "fast"}, StrategyError, r"'fast', allowed are 'auto', 'representatives', 'engine'"),
+        ({"strategy": "fast"}, StrategyError, r"'fast', allowed are 'auto', 'classifier', 'representatives'"),
         ({"strategy": None}, StrategyError, r"None, allowed are"),
-        ({"strategy": "classifier"}, StrategyError, r"not part of this version; use 'auto'"),
         ({"cache_dir": "cache"}, HybridError, r"cache_dir is not part of this version"),
         ({"n_jobs": 0}, HybridError, r"n_jobs is 0, allowed is"),
         ({"n_jobs": 1.5}, HybridError, r"n_jobs is 1.5"),

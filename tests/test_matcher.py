@@ -42,7 +42,7 @@ from hybrid import (
 )
 from tests.random_grammars import GrammarCase, grammar_cases
 
-STRATEGIES = ("representatives", "engine")
+STRATEGIES = ("classifier", "representatives", "engine")
 
 A, B, C, ONE, AB, ABC, X, EMPTY, SPECIAL, C1, BC, STOP = range(12)
 """Ids of the small vocabulary. `SPECIAL` is given with text that fits, but is declared to be no text."""

@@ -54,7 +54,8 @@ class Network(NamedTuple):
         below_starts, below_symbols, below_of_symbol: symbols of each below set, and the set below each (CSR).
         below_bottom: bool[B], sets that may be the bottom of the stack.
         n_rules: rules of the grammar that the network uses.
-        start: the first state of the root rule.
+        start: the state that texts begin with.
+        start_final: whether the empty text is whole.
     """
 
     automaton: tuple[Any, ...]
@@ -67,6 +68,7 @@ class Network(NamedTuple):
     below_bottom: NDArray[np.bool_]
     n_rules: int
     start: int
+    start_final: bool
 
     @property
     def n_states(self) -> int:
@@ -150,7 +152,8 @@ def _merge(
         rule_first, rule_last, final, edge_starts, edges, call_starts, calls, cls, n_classes
     )
     below = contexts_and_below(states, counted, counted_cls, n_counted, order, root)
-    return Network(automaton, *below, int(cls[rule_first[root]]))
+    start = int(cls[rule_first[root]])
+    return Network(automaton, *below, start, bool(nullable[root]))
 
 
 def _add_foreign(

@@ -1,0 +1,213 @@
+"""The parser stack classifier of one grammar: what its matchers share.
+
+What: an automaton over the parser stack, read from the top, whose states are sets of pending representatives
+and whose outputs are sets of classes; built on demand, a state when a stack first asks for it. Around it the
+sets of stacks met so far, interned, so that equal configurations are one number, and what was found for them.
+When: made by `hybrid.compiler` for strategy "classifier"; any number of matchers, in any number of threads.
+Limits: bytes and stacks only; `budget` bytes of tables. Where they are used up a new `Session` begins with
+empty tables, and matchers bring over what they hold.
+
+Source: the parser stack classification paper; configurations as sets of stacks with shared tails are graph
+structured stacks (Tomita 1985).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import TokenClasses, Vocabulary
+from equivalence._kernels import POPS
+from hybrid.classifier import _kernels
+from hybrid.classifier.tables import Fixed, Store, Summaries, copied, no_summaries
+from hybrid.gather import Gather
+
+STEP_BYTES = 180
+"""Memory of one remembered step: an entry of a dictionary and its two integers."""
+
+
+class Row(NamedTuple):
+    """A mask over the vocabulary: its words (uint32, never changed), their address, whether it forbids
+    anything.
+
+    Whoever copies from the address holds the row meanwhile, so that it outlives its session's dictionaries.
+    """
+
+    words: NDArray[np.uint32]
+    address: int
+    needed: bool
+
+
+class Session:
+    """What one period of a classifier's work has met; matchers move on when the next one begins.
+
+    Attributes:
+        serial: number of the session; configurations of different sessions have nothing in common.
+        store: the tables.
+        steps: configuration << bits | token -> configuration after it (0: not accepted).
+        rows: by stop ids, (what `class_mask` names -> mask, configuration -> mask).
+        start: the configuration before any text.
+    """
+
+    def __init__(self, serial: int, fixed: Fixed, limit: int, known: Summaries) -> None:
+        self.serial = serial
+        self.store = Store(fixed, limit // 2, copied(known))
+        self.steps: dict[int, int] = {}
+        self.rows: dict[tuple[int, ...], tuple[dict[int, Row], dict[int, Row]]] = {}
+        self.start = self.store.call(_kernels.start_of, fixed.start, fixed.start_final)
+        self.left = limit // 2
+
+    def rows_for(self, stops: tuple[int, ...]) -> tuple[dict[int, Row], dict[int, Row]]:
+        """The masks met so far under some stop ids: by class mask, and by configuration."""
+        return self.rows.setdefault(stops, ({}, {}))
+
+
+class Classifier:
+    """Masks and steps of one grammar, for all its matchers.
+
+    Args:
+        fixed: the grammar network and the representatives (`tables.fixed_tables`).
+        classes: the classes of the same grammar, numbered as the representatives are (`distinct_classes`).
+        vocabulary: the vocabulary that the classes are of.
+        limit: bytes that tables, remembered steps and masks may take together.
+        known: summaries built ahead of time; ``None``: all are found on demand.
+    """
+
+    def __init__(
+        self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int,
+        known: Summaries | None = None,
+    ) -> None:  # fmt: skip
+        self._fixed = fixed
+        self.gather = Gather(classes, vocabulary.size)
+        self.vocabulary = vocabulary
+        self.token_bits = max(vocabulary.size - 1, 1).bit_length()
+        self.limit = limit
+        self.lock = threading.Lock()
+        self._known = no_summaries(self._fixed) if known is None else known
+        self.session = Session(0, self._fixed, limit, self._known)
+
+    @property
+    def memory_size_bytes(self) -> int:
+        """Bytes held now."""
+        session = self.session
+        return session.store.nbytes + (self.limit // 2 - session.left) + self.gather.memory_size_bytes
+
+    # the methods below are called with `lock` held
+
+    def renew(self) -> Session:
+        """Begin a new session with empty tables."""
+        self.session = Session(self.session.serial + 1, self._fixed, self.limit, self._known)
+        return self.session
+
+    def step(self, session: Session, config: int, token: int) -> int:
+        """The configuration after a token, 0 if it is not accepted; remembered."""
+        after = session.store.call(_kernels.advance, config, token)
+        session.steps[config << self.token_bits | token] = after
+        session.left -= STEP_BYTES
+        return after
+
+    def read(self, session: Session, config: int, text: bytes) -> int:
+        """The configuration after some bytes, 0 if they are not accepted."""
+        return session.store.call(_kernels.advance_text, config, np.frombuffer(text, np.uint8))
+
+    def is_whole(self, session: Session, config: int) -> bool:
+        """Whether the text read so far is a sentence of the grammar."""
+        return bool(session.store.space.facts[config, POPS] > 0)
+
+    def row(self, session: Session, config: int, stops: tuple[int, ...]) -> Row:
+        """The mask of a configuration; remembered."""
+        return self.row_of_mask(session, config, session.store.call(_kernels.class_mask, config), stops)
+
+    def row_of_mask(self, session: Session, config: int, mask: int, stops: tuple[int, ...]) -> Row:
+        """The mask of a configuration for which `class_mask` gave a number; remembered."""
+        known, rows = session.rows_for(stops)
+        row = known.get(mask)
+        if row is None:
+            row = known[mask] = self._expand(session, mask >> 1, bool(mask & 1), stops)
+            session.left -= row.words.nbytes + STEP_BYTES
+        rows[config] = row
+        session.left -= STEP_BYTES
+        return row
+
+    def _expand(self, session: Session, mask: int, whole: bool, stops: tuple[int, ...]) -> Row:
+        """The row of a class mask, its stop ids set iff the text so far is whole."""
+        masks = session.store.known.masks
+        words = masks.pool[masks.starts[mask] : masks.starts[mask + 1]]
+        out: NDArray[np.uint32] = np.empty((self.vocabulary.size + 31) // 32, np.uint32)
+        self.gather.expand(words, out)
+        for token in stops:
+            bit = np.uint32(1 << (token & 31))
+            if whole:
+                out[token >> 5] |= bit
+            else:
+                out[token >> 5] &= ~bit
+        rest = self.vocabulary.size & 31
+        needed = bool((out[: self.vocabulary.size >> 5] != 0xFFFFFFFF).any())
+        needed = needed or bool(rest and ~int(out[-1]) & ((1 << rest) - 1))
+        return Row(out, out.ctypes.data, needed)
+
+    def moved(self, config: int, old: Store, session: Session) -> int:
+        """A configuration of an earlier session's tables, brought to a session."""
+        tails, frames = old.space.tails, old.space.frames
+        pool, starts = old.space.configs.pool, old.space.configs.starts
+        values = np.array(pool[starts[config] : starts[config + 1]], np.int64)
+        pairs = 2 + int(values[1])
+
+        def frames_of(tail: int) -> list[int]:
+            return [int(frame) for frame in tails.pool[tails.starts[tail] : tails.starts[tail + 1]]]
+
+        found = {0: 0}
+        waiting = [int(tail) for tail in values[pairs + 1 :: 2]]
+        needed = set(waiting)
+        while waiting:
+            for frame in frames_of(waiting.pop()):
+                below = int(frames[frame, 2])
+                if frame and below not in needed:
+                    needed.add(below)
+                    waiting.append(below)
+        for tail in sorted(needed - {0}):  # a tail has a greater number than all that lie below it
+            singles = [
+                session.store.call(
+                    _kernels.put_frame,
+                    int(frames[frame, 0]),
+                    int(frames[frame, 1]),
+                    found[int(frames[frame, 2])],
+                )
+                if frame
+                else 0
+                for frame in frames_of(tail)
+            ]
+            found[tail] = session.store.call(_kernels.put_tail, np.array(singles, np.int64))
+        for place in range(pairs + 1, len(values), 2):
+            values[place] = found[int(values[place])]
+        return session.store.call(_kernels.put_config, values)
+
+
+def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], TokenClasses]:
+    """The distinct representatives in byte order, and the classes numbered like them.
+
+    A stop id that is also text is a class of its own, whose bytes another class may have: here they are
+        one, as
+    stop ids are decided apart.
+    """
+    texts = [vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
+    distinct = sorted(set(texts))
+    number = {text: index for index, text in enumerate(distinct)}
+    renumbered = np.array([number[text] for text in texts] + [-1], np.int32)
+    grouped = renumbered[classes.class_of_token]
+    return distinct, classes._replace(class_of_token=grouped, n_classes=len(distinct))
+
+
+def forced_text(classifier: Classifier, session: Session, config: int, most: int) -> bytes:
+    """The bytes that are forced from a configuration on, up to `most`; called with the lock held."""
+    text = bytearray()
+    while len(text) < most:
+        byte: Any = _kernels.forced_byte(session.store.table, config)
+        if byte < 0:
+            break
+        config = classifier.read(session, config, bytes([byte]))
+        text.append(byte)
+    return bytes(text)

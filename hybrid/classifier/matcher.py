@@ -1,0 +1,329 @@
+"""The matcher of strategy "classifier": no engine, a few look-ups a token.
+
+What: the methods and meanings of `hybrid.GrammarMatcher` (which makes one of these where the compiled grammar
+has a classifier). A state is the number of a configuration; history is a chain of nodes, so that a fork
+shares it and a rollback goes up. What was met before is answered from dictionaries without a lock: 0.2 us
+a token and 0.8 us a mask; what is new asks the classifier's kernels.
+When: one per sequence; not for concurrent use, while different matchers may run in different threads.
+Limits: where even empty tables do not do within the budget, the matcher goes on as one of the fallback
+strategy, with the same masks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from equivalence import BudgetExceeded
+from hybrid.classifier import _kernels
+from hybrid.classifier.classifier import STEP_BYTES, Row, Session, forced_text
+from hybrid.matcher import GrammarMatcher
+
+MOST_FORCED_BYTES = 1 << 16
+"""Bound of a jump-forward string: `root ::= "a" root` forces text without end."""
+
+Answer = TypeVar("Answer")
+
+_copy = ctypes.memmove
+_NOTHING = object()
+
+
+class Node(NamedTuple):
+    """A step of the history: the configuration after it, of which session, the step before, what was read.
+
+    `read` is a token id, text, or None for the stop token.
+    """
+
+    config: int
+    serial: int
+    parent: Node | None
+    read: int | bytes | None
+
+
+class ClassifierMatcher(GrammarMatcher):
+    """Follows one sequence by its classifier; see `hybrid.GrammarMatcher` for the methods."""
+
+    def _begin(self, stops: tuple[int, ...], terminate_without_stop_token: bool) -> None:
+        compiled = self._compiled
+        classifier = compiled.classifier
+        assert classifier is not None
+        self._classifier = classifier
+        self._stops = stops
+        self._stop_set = frozenset(stops)
+        self._free_end = terminate_without_stop_token
+        self._tokens = compiled.vocabulary.tokens
+        self._size = compiled.vocabulary.size
+        self._width = (self._size + 31) // 32
+        self._bytes = 4 * self._width
+        self._bits = classifier.token_bits
+        self._bitmask: Any = _NOTHING
+        self._address = self._rows = self._stride = self._pointer = 0
+        self._enter(classifier.session)
+        self._config = self._session.start
+        self._node = Node(self._config, self._session.serial, None, None)
+        self._ended = False
+
+    def _attach(self, bitmask: Any) -> None:
+        """Validate a bitmask, and remember where its rows are."""
+        self._bitmask = _NOTHING
+        row = self._row(bitmask, 0)
+        self._rows, self._stride = (len(bitmask), row.nbytes) if bitmask.ndim == 2 else (1, 0)
+        if bitmask.ndim == 2 and self._rows > 1:
+            stride = bitmask.strides[0] if isinstance(bitmask, np.ndarray) else 4 * bitmask.stride(0)
+            self._stride = int(stride)
+        self._address = row.ctypes.data
+        if isinstance(bitmask, torch.Tensor):
+            # the view keeps torch from moving the memory, were the tensor resized
+            self._bitmask, self._view, self._pointer = bitmask, row, bitmask.data_ptr()
+
+    def _enter(self, session: Session) -> None:
+        self._session = session
+        self._steps = session.steps
+        self._rows_of_masks, self._known = session.rows_for(self._stops)
+
+    # what was met before
+
+    def fill_next_token_bitmask(
+        self, bitmask: torch.Tensor | NDArray[np.int32], index: int = 0, *, debug_print: bool = False
+    ) -> bool:
+        """See `GrammarMatcher.fill_next_token_bitmask`."""
+        # as `address_of`, which a call would make 0.1 us slower
+        if bitmask is not self._bitmask or bitmask.data_ptr() != self._pointer:
+            self._attach(bitmask)
+        if index.__class__ is not int or not 0 <= index < self._rows:
+            self._row(bitmask, index)  # raises, or knows other integers
+            index = int(index)
+        if self._ended:
+            self.refuse_ended()
+        row = self._known.get(self._config)
+        if row is None:
+            try:
+                row = self._find_row()
+            except BudgetExceeded:
+                return self._fall_back().fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
+        _copy(self._address + index * self._stride, row.address, self._bytes)
+        return row.needed
+
+    def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
+        """See `GrammarMatcher.accept_token`."""
+        if not 0 <= token_id < self._size or self._ended:
+            return False
+        if token_id in self._stop_set:
+            return self._accept_stop()
+        after = self._steps.get(self._config << self._bits | token_id)
+        if after is None:
+            if not self._tokens[token_id]:
+                return False
+            try:
+                after = self._find_step(int(token_id))
+            except BudgetExceeded:
+                return self._fall_back().accept_token(token_id, debug_print=debug_print)
+        if not after:
+            return False
+        self._config = after
+        self._node = Node(after, self._session.serial, self._node, token_id)
+        return True
+
+    def refuse_ended(self) -> None:
+        """Raise `RuntimeError` if the stop token was accepted."""
+        if self._ended:
+            raise RuntimeError("the matcher has terminated: there is no next token")
+
+    def address_of(self, bitmask: Any, index: int) -> int:
+        """Where a row of a bitmask is in memory.
+
+        Raises:
+            BitmaskError: as `fill_next_token_bitmask`.
+        """
+        if bitmask is not self._bitmask or bitmask.data_ptr() != self._pointer:
+            self._attach(bitmask)
+        if index.__class__ is not int or not 0 <= index < self._rows:
+            self._row(bitmask, index)
+        return self._address + int(index) * self._stride
+
+    # what is new
+
+    def _current(self) -> Session:
+        """The classifier's session, this matcher's configuration brought there; with the lock held."""
+        session = self._classifier.session
+        if session.left < 0:
+            session = self._classifier.renew()
+        if session is not self._session:
+            old = self._session
+            self._config = self._classifier.moved(self._config, old.store, session)
+            self._enter(session)
+        return session
+
+    def _ask(self, question: Callable[[Session], Answer]) -> Answer:
+        """An answer from the classifier; where its tables are full, from new ones.
+
+        Raises:
+            BudgetExceeded: empty tables did not do either.
+        """
+        with self._classifier.lock:
+            try:
+                return question(self._current())
+            except BudgetExceeded:
+                self._classifier.renew()
+                return question(self._current())
+
+    def _find_row(self) -> Row:
+        session, classifier = self._session, self._classifier
+        if session is classifier.session and session.left > 0:  # the way of nearly all, 1 us shorter
+            with classifier.lock:
+                mask = _kernels.class_mask(session.store.table, self._config)
+            row = self._rows_of_masks.get(mask)
+            if row is not None:
+                self._known[self._config] = row
+                session.left -= STEP_BYTES
+                return row
+        return self._ask(lambda session: self._classifier.row(session, self._config, self._stops))
+
+    def _find_step(self, token: int) -> int:
+        session, classifier = self._session, self._classifier
+        if session is classifier.session and session.left > 0:
+            with classifier.lock:
+                after: int = _kernels.advance(session.store.table, self._config, token)
+            if after >= 0:
+                session.steps[self._config << self._bits | token] = after
+                session.left -= STEP_BYTES
+                return after
+        return self._ask(lambda session: self._classifier.step(session, self._config, token))
+
+    def _fall_back(self) -> GrammarMatcher:
+        """Become a matcher of the fallback strategy in the same state."""
+        other = GrammarMatcher(
+            self._compiled.fallback,
+            override_stop_tokens=self._stops,
+            terminate_without_stop_token=self._free_end,
+            default_temperature=self._default_temperature,
+        )
+        steps = []
+        at = self._node
+        while at.parent is not None:
+            steps.append(at.read)
+            at = at.parent
+        for read in reversed(steps):
+            taken = other.accept_string(read) if isinstance(read, bytes) else (
+                other.accept_token(self._stops[0] if read is None else read)
+            )  # fmt: skip
+            assert taken, "the fallback strategy accepts what the classifier accepted"
+        self.__dict__ = other.__dict__
+        self.__class__ = GrammarMatcher  # type: ignore[assignment]
+        return self
+
+    # everything else
+
+    def _accept_stop(self) -> bool:
+        if self._free_end or not self.is_completed():
+            return False
+        self._ended = True
+        self._node = Node(self._config, self._session.serial, self._node, None)
+        return True
+
+    def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
+        """See `GrammarMatcher.accept_string`."""
+        if self._ended:
+            return False
+        text = input_str.encode() if isinstance(input_str, str) else bytes(input_str)
+        try:
+            after = self._ask(lambda session: self._classifier.read(session, self._config, text))
+        except BudgetExceeded:
+            return self._fall_back().accept_string(text, debug_print=debug_print)
+        if not after:
+            return False
+        self._config = after
+        self._node = Node(after, self._session.serial, self._node, text)
+        return True
+
+    def rollback(self, num_tokens: int = 1) -> None:
+        """See `GrammarMatcher.rollback`."""
+        node: Node | None = self._node
+        for _ in range(num_tokens):
+            assert node is not None
+            node = node.parent
+            if node is None:
+                raise RuntimeError(f"rollback of {num_tokens} steps, but fewer were made")
+        assert node is not None
+        if num_tokens > 0:
+            self._go_to(node)
+
+    def _go_to(self, node: Node) -> None:
+        if node.serial == self._session.serial:
+            self._config = node.config
+        else:  # its tables are gone: read the text again
+            try:
+                self._config = self._replayed(node)
+            except BudgetExceeded:
+                self._node = node
+                self._fall_back()
+                return
+        self._node = node
+        self._ended = node.read is None and node.parent is not None
+
+    def _replayed(self, node: Node) -> int:
+        text = b"".join(self._texts(node))
+
+        def read(session: Session) -> int:
+            return self._classifier.read(session, session.start, text)
+
+        return self._ask(read)
+
+    def _texts(self, node: Node) -> list[bytes]:
+        """What was read on the way to a node, in order."""
+        texts = []
+        at: Node | None = node
+        while at is not None:
+            if at.read is not None:
+                texts.append(at.read if isinstance(at.read, bytes) else self._tokens[at.read])
+            at = at.parent
+        return texts[::-1]
+
+    def reset(self) -> None:
+        """See `GrammarMatcher.reset`."""
+        session = self._classifier.session
+        self._enter(session)
+        self._config = session.start
+        self._node = Node(self._config, session.serial, None, None)
+        self._ended = False
+
+    def fork(self) -> GrammarMatcher:
+        """See `GrammarMatcher.fork`."""
+        twin = object.__new__(ClassifierMatcher)
+        twin.__dict__.update(self.__dict__)
+        twin._bitmask = _NOTHING
+        return twin
+
+    def is_terminated(self) -> bool:
+        """See `GrammarMatcher.is_terminated`."""
+        return self.is_completed() if self._free_end else self._ended
+
+    def is_completed(self) -> bool:
+        """See `GrammarMatcher.is_completed`."""
+        return self._classifier.is_whole(self._session, self._config)
+
+    def find_jump_forward_string(self) -> str:
+        """See `GrammarMatcher.find_jump_forward_string`; at most 65,536 bytes of text without end."""
+        if self._ended:
+            raise RuntimeError("the matcher has terminated: nothing is forced any more")
+        try:
+            forced = self._ask(
+                lambda session: forced_text(self._classifier, session, self._config, MOST_FORCED_BYTES)
+            )
+        except BudgetExceeded:
+            return self._fall_back().find_jump_forward_string()
+        return forced.decode()
+
+    @property
+    def temperature(self) -> float | None:
+        """See `GrammarMatcher.temperature`; grammars that set temperatures have no classifier."""
+        return self._default_temperature
+
+    def get_captures(self, *, deduplicate: bool = True) -> Any:
+        """See `GrammarMatcher.get_captures`; grammars with captures have no classifier."""
+        return {}

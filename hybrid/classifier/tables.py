@@ -1,0 +1,247 @@
+"""What a classifier has met: the tables that its kernels read and write, and their growth.
+
+What: stacks (configurations, tails, frames), pending sets and their summaries, masks; all interned, so that
+equal things have equal numbers and nothing is computed twice. A kernel that finds a table full says which;
+`Store.call` makes room and calls again.
+When: one `Store` per compiled grammar at a time; a new one takes over where the budget of bytes is used up.
+Limits: not for concurrent use; `hybrid.classifier.classifier` holds a lock around every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import _kernels as exploring
+from equivalence.errors import BudgetExceeded
+from equivalence.explore import follow_of
+from equivalence.interning import _kernels as interning
+from equivalence.network import Network
+from equivalence.trie import build_trie
+from hybrid.classifier import _kernels
+
+Integers = NDArray[np.int64]
+
+
+class Fixed(NamedTuple):
+    """What does not change while a classifier runs; the arrays are those of `_kernels.Tables`."""
+
+    net: tuple[NDArray[Any], ...]
+    class_of_byte: Integers
+    example: Integers
+    first: NDArray[np.uint8]
+    alike: NDArray[np.uint8]
+    rank: Integers
+    behind: NDArray[np.uint8]
+    trie: tuple[NDArray[Any], ...]
+    longest: int
+    n_groups: int
+    n_pairs: int
+    data: NDArray[np.uint8]
+    offsets: Integers
+    start: int
+    start_final: bool
+
+    @property
+    def n_words(self) -> int:
+        """Words of 32 bits of a mask of classes."""
+        return max((self.n_groups + 31) // 32, 1)
+
+
+def fixed_tables(
+    network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers
+) -> Fixed:
+    """What follows from the network, the distinct representatives in byte order, and the vocabulary's
+    bytes."""
+    net = tuple(np.ascontiguousarray(array) for array in network.automaton)
+    counted = net[5].copy()
+    counted[:, 3] = counted[:, 2]  # counts are kept over many tokens here, not within a single one
+    net = (*net[:5], counted, *net[6:])
+    class_of_byte, example = exploring.byte_classes(net)
+    rank = exploring.call_ranks(net)
+    first, alike = exploring.first_classes(net, class_of_byte, len(example), rank)
+    follow = follow_of(network, first)
+    behind = np.zeros((network.n_states + len(net[5]), len(example)), np.uint8)
+    contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
+    # below a state that is explored together with a counter frame, the next unit may begin too
+    on_frame = unit >= 0
+    follows = follow.contexts.copy()
+    follows[on_frame] |= first[net[5][unit[on_frame], 0]]
+    for symbols, rows in ((contexts, follows), (follow.symbols, follow.returns)):
+        place = np.where(symbols >= 0, symbols, network.n_states - 1 - symbols)
+        np.maximum.at(behind, place, rows)
+    # a unit that begins again on its frame is on top of the stack then, though it is no context of the
+    # network
+    np.maximum.at(behind, counted[:, 0], first[counted[:, 0]] | behind[network.n_states :])
+    trie = build_trie(representatives)
+    walked = tuple(
+        np.array(array, np.int64) for array in (
+            trie.byte, trie.depth, trie.skip, trie.group, trie.suffix_parent, trie.suffix_byte,
+            trie.group_suffix
+        )
+    )  # fmt: skip
+    lengths = np.array([len(text) for text in representatives], np.int64)
+    return Fixed(
+        net, class_of_byte, example, first, alike, rank, behind, walked, trie.longest, len(representatives),
+        int((lengths * (lengths + 1) // 2).sum()) + 2, data, offsets, network.start, network.start_final,
+    )  # fmt: skip
+
+
+class Summaries(NamedTuple):
+    """What is known of pending sets, whatever the stacks met: the automaton that reads stacks from the top.
+
+    Attributes:
+        first: int64[S, 2], per state on top (mask, pending set), -1 = not known yet.
+        table: int64[n, 4], a hash table (pending set, symbol, mask, pending set below it), -1 = empty.
+        pendings, masks, units: the interned sets and counter frames that these numbers name.
+    """
+
+    first: Integers
+    table: Integers
+    pendings: Any
+    masks: Any
+    units: Any
+
+    @property
+    def n_known(self) -> int:
+        """Number of rows of the table that are used."""
+        return int((self.table[:, 0] >= 0).sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = (self.first, self.table, *self.pendings, *self.masks, *self.units)
+        return sum(int(array.nbytes) for array in arrays)
+
+
+def no_summaries(fixed: Fixed) -> Summaries:
+    """Tables in which nothing is known yet; number 0 is the empty set."""
+    pendings: Any = interning.new_interned(512, 64)
+    masks: Any = interning.new_interned(512, fixed.n_words)
+    interning.intern(np.zeros(1, np.int64), 0, pendings)
+    interning.intern(np.zeros(fixed.n_words, np.int64), fixed.n_words, masks)
+    return Summaries(
+        np.full((fixed.net[0].size, 2), -1, np.int64), np.full((4096, 4), -1, np.int64), pendings, masks,
+        interning.new_interned(64, 2),
+    )  # fmt: skip
+
+
+def copied(known: Summaries) -> Summaries:
+    """The same tables in memory of their own."""
+
+    def interned(lists: Any) -> Any:
+        return type(lists)(*(array.copy() for array in lists))
+
+    return Summaries(
+        known.first.copy(), known.table.copy(), interned(known.pendings), interned(known.masks),
+        interned(known.units),
+    )  # fmt: skip
+
+
+class Store:
+    """The growing tables of one classifier.
+
+    Args:
+        fixed: what does not change.
+        limit: bytes that all tables may take.
+        known: summaries to begin with; they are changed.
+    """
+
+    def __init__(self, fixed: Fixed, limit: int, known: Summaries) -> None:
+        self.fixed, self.limit = fixed, limit
+        self._frames, self._configs = 4096, 1024
+        self.space: Any = exploring.new_space(
+            fixed.net, fixed.class_of_byte, fixed.example, fixed.first, fixed.alike, fixed.rank,
+            self._frames, self._configs,
+        )  # fmt: skip
+        self.known = known
+        self.reads: Integers = np.full((4096, 3), -1, np.int64)
+        self.config_mask: Integers = np.full(self._configs + 2, -1, np.int64)
+        self.counts: Integers = np.array([known.n_known, 0, fixed.longest], np.int64)
+        self._pairs: Integers = np.empty(max(fixed.n_pairs, 2), np.int64)
+        self._bits: Integers = np.zeros(fixed.n_words, np.int64)
+        self._levels: Integers = np.zeros((64, 3), np.int64)
+        self._level: Integers = np.zeros((64, fixed.n_words), np.int64)
+        self.table: Integers = self._flat()
+
+    def _arrays(self) -> list[Any]:
+        """All arrays, in the order of `_kernels.opened`."""
+        space, fixed, known = self.space, self.fixed, self.known
+        return [
+            space.frames, space.frame_table, *space.tails, space.tail_facts, *space.configs, space.steps,
+            space.facts, space.state, space.links, space.returning, space.ports, space.key, space.by_state,
+            space.class_of_byte, space.classes, space.behaviour, *fixed.net, fixed.behind, *fixed.trie,
+            known.first, *known.pendings, *known.masks, *known.units, known.table, self.reads,
+            self.config_mask,
+            self.counts,
+            self._pairs, self._bits, self._levels, self._level, fixed.data, fixed.offsets,
+        ]  # fmt: skip
+
+    def _flat(self) -> Integers:
+        rows = []
+        for array in self._arrays():
+            assert array.flags.c_contiguous
+            rows.append((array.ctypes.data, array.shape[0], array.shape[1] if array.ndim == 2 else 0))
+        return np.array(rows, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables that grow."""
+        n = len(self.fixed.net) + 1 + len(self.fixed.trie)
+        arrays = self._arrays()
+        return sum(int(array.nbytes) for array in arrays[:22] + arrays[22 + n : -2])
+
+    def call(self, kernel: Callable[..., Any], *arguments: Any) -> int:
+        """What a kernel finds; where a table is full it is given room first.
+
+        Raises:
+            BudgetExceeded: the tables would need more than their limit of bytes.
+        """
+        found = int(kernel(self.table, *arguments))
+        while found < 0:
+            self.grow(found)
+            found = int(kernel(self.table, *arguments))
+        return found
+
+    def grow(self, status: int) -> None:
+        """Make room where a kernel had none."""
+        if 2 * self.nbytes > self.limit:
+            raise BudgetExceeded(
+                f"the classifier's tables have {self.nbytes} bytes and need more, allowed are {self.limit}; "
+                "raise the budget's bytes, or use strategy='representatives'"
+            )
+        if status == _kernels.SPACE_FULL:
+            self._frames, self._configs = 2 * self._frames, 2 * self._configs
+            self.space = exploring.grown_space(self.space, self._frames, self._configs)
+            known = np.full(self._configs + 2, -1, np.int64)
+            known[: self.config_mask.size] = self.config_mask
+            self.config_mask = known
+        elif status == _kernels.SUMMARIES_FULL:
+            self.known = _larger(self.known)
+        elif status == _kernels.READS_FULL:
+            self.reads = _rehashed(self.reads, 13)
+        else:
+            self._levels = np.zeros((2 * len(self._levels), 3), np.int64)
+            self._level = np.zeros((len(self._levels), self.fixed.n_words), np.int64)
+        self.table = self._flat()
+
+
+def _larger(known: Summaries) -> Summaries:
+    """The same tables with twice the room."""
+
+    def interned(lists: Any) -> Any:
+        capacity = lists.starts.size - 2
+        width = -(-(lists.pool.size - 2) // capacity)
+        return interning.grown_interned(lists, 2 * capacity, width)
+
+    return Summaries(
+        known.first, _rehashed(known.table, 11), interned(known.pendings), interned(known.masks),
+        interned(known.units),
+    )  # fmt: skip
+
+
+def _rehashed(rows: Integers, seed: int) -> Integers:
+    return np.asarray(_kernels.rehashed(rows, seed))
