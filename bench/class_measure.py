@@ -20,8 +20,9 @@ import xgrammar
 
 from bench import cfgzip, workloads
 from bench.memory import measure_memory
-from bench.observed import Observed, follow_masks, walk_masks
+from bench.observed import Observed, directed_masks, follow_masks, walk_masks
 from equivalence import HybridError, Vocabulary, compute_classes
+from equivalence.network import build_network
 
 BUILTIN_JSON = "builtin:json"
 
@@ -31,6 +32,8 @@ class Row:
     """One grammar over one vocabulary; seconds and bytes throughout.
 
     ``refusal`` is the error where there are no classes. ``errors`` are masks that contradict the classes.
+    ``walk_bound`` is what masks of walks and samples tell apart, ``bound`` what masks after directed texts
+    tell apart as well.
     """
 
     vocabulary: str
@@ -45,6 +48,7 @@ class Row:
     sizes: dict[str, int] = field(default_factory=dict)
     displacement: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, int] | None = None
+    walk_bound: int | None = None
     bound: int | None = None
     masks: int = 0
     distinct_masks: int = 0
@@ -77,6 +81,7 @@ class Settings:
     repeats: int = 5
     walks: int = 10
     walk_steps: int = 200
+    depth: int = 4
     check_walks: int = 2
     check_steps: int = 25
     root: str = "root"
@@ -92,7 +97,15 @@ class ClassBench:
     vocabulary: Vocabulary
     settings: Settings
 
-    def measure(self, source: Source, *, memory: bool, check: bool, peer: cfgzip.Peer | None = None) -> Row:
+    def measure(
+        self,
+        source: Source,
+        *,
+        memory: bool,
+        check: bool,
+        directed: bool = True,
+        peer: cfgzip.Peer | None = None,
+    ) -> Row:
         """Everything that is asked for, of one grammar."""
         row = Row(self.name, source.name)
         try:
@@ -103,9 +116,7 @@ class ClassBench:
             repeats = self.settings.repeats
             timed = time_classes(grammar, self.vocabulary, "acceptance", repeats)
             if self.settings.displacement:
-                row.displacement = time_classes(
-                    grammar, self.vocabulary, "displacement", self.settings.repeats
-                )
+                row.displacement = self._displacement(grammar)
         except (HybridError, RuntimeError) as error:
             row.refusal = f"{type(error).__name__}: {error}"
             return row
@@ -114,6 +125,9 @@ class ClassBench:
             setattr(row, name, value)
         observed = Observed(found, self.vocabulary.stop_token_ids)
         self._observe(row, grammar, source, observed, check)
+        if directed and self.settings.depth and found.method == "explored":
+            self._observe_directed(row, grammar, observed)
+        row.errors = observed.split[:20] + row.errors
         if memory:
             row.memory = measure_memory(self.spec, grammar.serialize_json(), "acceptance")
         if peer is not None:
@@ -122,6 +136,13 @@ class ClassBench:
             )
             row.peer = made.record()
         return row
+
+    def _displacement(self, grammar: xgrammar.Grammar) -> dict[str, Any]:
+        """The finer relation, or why there is none."""
+        try:
+            return time_classes(grammar, self.vocabulary, "displacement", self.settings.repeats)
+        except HybridError as error:
+            return {"refusal": f"{type(error).__name__}: {error}"}
 
     def _observe(
         self, row: Row, grammar: xgrammar.Grammar, source: Source, observed: Observed, check: bool
@@ -140,7 +161,7 @@ class ClassBench:
                     observed.add(words)
         if observed.masks:
             row.bound, row.masks, row.distinct_masks = observed.bound, observed.masks, observed.distinct
-        row.errors = observed.split[:20]
+        row.walk_bound = row.bound
         if check and self.settings.check_walks:
             plain = workloads.plain_compiler(self.vocabulary, 1).compile_grammar(grammar)
             for walk in range(self.settings.check_walks):
@@ -149,6 +170,16 @@ class ClassBench:
                 row.compared_masks += compared.masks
                 row.contradictions += compared.contradiction_count
                 row.errors += [str(item) for item in compared.differences[:20]]
+
+    def _observe_directed(self, row: Row, grammar: xgrammar.Grammar, observed: Observed) -> None:
+        """The lower bound once more, with masks that walks hardly ever meet."""
+        network = build_network(grammar, token_bytes=self.vocabulary.trie.longest)
+        compiled = workloads.hybrid_compiler(self.vocabulary, "representatives", 1).compile_grammar(grammar)
+        for words in directed_masks(
+            compiled, self.vocabulary, network, self.settings.depth, self.settings.seed
+        ):
+            observed.add(words)
+        row.bound, row.masks, row.distinct_masks = observed.bound, observed.masks, observed.distinct
 
 
 def time_classes(

@@ -8,6 +8,9 @@ When: ``python -m bench classes --vocabulary SPEC --json FILE``, with ``--gramma
 Limits: one thread, kernels compiled and the trie of the vocabulary built before; the time includes the
 grammar network and leaves out XGrammar's parsing, which is reported apart. Times are medians of repeats.
 
+The lower bound is what masks tell apart: along walks and samples ("walks"), and for grammars also after
+texts that lead to every kind of stack down to ``--depth`` ("bound"; `bench.separation` explains the rest).
+
 Before anything is reported, masks along random walks are compared with plain XGrammar's over the whole
 vocabulary (all grammars, some schemas), and every distinct mask that a walk meets is held against the
 classes.
@@ -55,7 +58,7 @@ def summarise(rows: Sequence[Row], prefix: str) -> dict[str, Any]:
         "lower bound": Spread.of(row.bound for row in good if row.bound is not None),
         "classes / bound": Spread.of(row.ratio for row in good if row.ratio is not None),
     }
-    moved = [row.displacement for row in good if row.displacement]
+    moved = [row.displacement for row in good if row.displacement.get("classes")]
     if moved:
         spreads["time, displacement"] = Spread.of(found["seconds"] for found in moved)
         counts["classes, displacement"] = Spread.of(found["classes"] for found in moved)
@@ -76,7 +79,7 @@ def grammar_table(rows: Sequence[Row]) -> Table:
     table = Table(title="grammars, one thread", title_justify="left")
     for column in ("vocabulary", "grammar"):
         table.add_column(column)
-    for column in ("classes", "bound", "ratio", "time", "CPU", "network", "explore", "memory"):
+    for column in ("classes", "walks", "bound", "ratio", "time", "CPU", "network", "explore", "memory"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         if row.refusal:
@@ -86,7 +89,7 @@ def grammar_table(rows: Sequence[Row]) -> Table:
             row.vocabulary,
             row.name,
             f"{row.classes:,}",
-            "-" if row.bound is None else f"{row.bound:,}",
+            *("-" if bound is None else f"{bound:,}" for bound in (row.walk_bound, row.bound)),
             "-" if row.ratio is None else f"{row.ratio:.2f}",
             report.readable(row.seconds or 0.0),
             report.readable(row.cpu_seconds or 0.0),
@@ -139,6 +142,25 @@ def growth_table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+def growth_overview(title: str, rows: Sequence[dict[str, Any]]) -> Table:
+    """CPU times, a line for each series and a column for each size."""
+    sizes = sorted({row["size"] for row in rows})
+    table = Table(title=title, title_justify="left")
+    table.add_column("CPU time (classes)")
+    for size in sizes:
+        table.add_column(f"{size:,}", justify="right", no_wrap=True)
+    for series in dict.fromkeys(row["series"] for row in rows):
+        own = {row["size"]: row for row in rows if row["series"] == series}
+        table.add_row(series, *(_growth_cell(own.get(size)) for size in sizes))
+    return table
+
+
+def _growth_cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "-"
+    return "refused" if row["refusal"] else f"{report.readable(row['cpu_seconds'])} ({row['classes']:,})"
+
+
 def command(
     vocabulary: options.VocabulariesOption,
     json: options.RecordOption,
@@ -155,6 +177,7 @@ def command(
     displacement: Annotated[bool, typer.Option(help="The finer relation as well.")] = False,
     walks: options.WalksOption = 10,
     walk_steps: options.WalkStepsOption = 200,
+    depth: options.DepthOption = 4,
     check_walks: Annotated[int, typer.Option(min=0, help="Walks beside plain XGrammar.")] = 2,
     check_steps: Annotated[int, typer.Option(min=1, help="Masks of such a walk.")] = 25,
     check_schemas: Annotated[int, typer.Option(min=0, help="Schemas that are walked so.")] = 10,
@@ -164,6 +187,11 @@ def command(
     peer: Annotated[Literal["cfgzip"] | None, typer.Option(help="Run the peer on the grammars.")] = None,
     peer_seconds: Annotated[float, typer.Option(help="Bound of one run of the peer.")] = 120.0,
     peer_gib: Annotated[float, typer.Option(help="Memory of one run of the peer.")] = 8.0,
+    growth_vocabulary: Annotated[
+        list[str] | None,
+        typer.Option(help="One more vocabulary for --scaling; the largest one is cut; repeatable."),
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Where the tables are written as Markdown.")] = None,
     picture_folder: Annotated[
         Path | None, typer.Option("--pictures", help="Folder for pictures of --scaling.")
     ] = None,
@@ -179,11 +207,16 @@ def command(
             pictures.require_matplotlib()
         if peer is not None:
             cfgzip.find()
-        settings = Settings(displacement, repeats, walks, walk_steps, check_walks, check_steps, root, seed)
+        settings = Settings(
+            displacement, repeats, walks, walk_steps, depth, check_walks, check_steps, root, seed
+        )
         benches = [
-            ClassBench(_short(spec), spec, workloads.load_vocabulary(spec).prepare(), settings)
+            ClassBench(workloads.short_name(spec), spec, workloads.load_vocabulary(spec).prepare(), settings)
             for spec in vocabulary
         ]
+        grown = {bench.name: bench.vocabulary for bench in benches}
+        for spec in growth_vocabulary or ():
+            grown[workloads.short_name(spec)] = workloads.load_vocabulary(spec).prepare()
     warm_seconds = _warm(console)
     rows: list[Row] = []
     of_schemas: dict[str, list[Row]] = {}
@@ -195,7 +228,7 @@ def command(
                 schema_sources(files, strict), f"{bench.name}: schemas", console=console, transient=True
             )
             of_schemas[bench.name] = [
-                bench.measure(source, memory=False, check=number in checked)
+                bench.measure(source, memory=False, directed=False, check=number in checked)
                 for number, source in enumerate(work)
             ]
     record: dict[str, Any] = {
@@ -204,9 +237,11 @@ def command(
         "warm_seconds": warm_seconds,
         "grammars": [asdict(row) | {"ratio": row.ratio} for row in rows],
     }
-    console.print(grammar_table(rows))
+    tables = [grammar_table(rows)]
+    console.print(tables[0])
     if displacement or peer:
-        console.print(finer_table(rows))
+        tables.append(finer_table(rows))
+        console.print(tables[-1])
     for row in rows:
         for attempt in row.peer.get("attempts", ()):
             report.say(console, f"peer, {row.vocabulary}, {row.name}: {attempt}")
@@ -218,11 +253,16 @@ def command(
             "rows": [asdict(row) | {"ratio": row.ratio} for row in measured],
         }
         times = [(n, "s", s) for n, s in summary["spreads"].items()]
-        console.print(report.spread_table(f"{name}: {len(measured)} schemas", times))
-        console.print(report.spread_table("counts", [(n, "", s) for n, s in summary["counts"].items()]))
+        counts = [(n, "", s) for n, s in summary["counts"].items()]
+        for title, spreads in ((f"{name}: {len(measured)} schemas", times), (f"{name}: counts", counts)):
+            tables.append(report.spread_table(title, spreads))
+            console.print(tables[-1])
         report.say(console, f"{len(summary['refused'])} refused")
     if with_scaling:
-        record["scaling"] = _scale(console, benches, sources, repeats, picture_folder)
+        record["scaling"] = _scale(console, grown, sources, repeats, picture_folder, tables)
+    if markdown is not None:
+        markdown.parent.mkdir(parents=True, exist_ok=True)
+        markdown.write_text("\n".join(map(report.markdown, tables)), encoding="utf-8")
     report.write_json(json, record)
     everything = rows + [row for measured in of_schemas.values() for row in measured]
     _finish(console, everything)
@@ -237,11 +277,6 @@ def _say_where_peer_differs(console: Console, row: Row) -> None:
             f"({'; '.join(lies['examples'][:3]) or 'none'}), {lies['missing']:,} ids are missing; "
             f"{lies['split_by_masks']:,} of {row.distinct_masks:,} distinct masks are no unions of them",
         )
-
-
-def _short(spec: str) -> str:
-    """The name of a vocabulary in tables: the last part of its path."""
-    return Path(spec).name.removesuffix(".npz").removesuffix(".vocab")
 
 
 def _warm(console: Console) -> float:
@@ -268,12 +303,13 @@ def _measure_grammars(
 
 def _scale(
     console: Console,
-    benches: Sequence[ClassBench],
+    vocabularies: dict[str, Vocabulary],
     sources: Sequence[Source],
     repeats: int,
     picture_folder: Path | None,
+    tables: list[Table],
 ) -> dict[str, Any]:
-    """Growth with the properties on all vocabularies, and with the first vocabulary on all grammars."""
+    """Growth with the properties on all vocabularies, and with the largest vocabulary on all grammars."""
 
     def measure(grammar: xgrammar.Grammar, vocabulary: Vocabulary) -> dict[str, Any]:
         try:
@@ -281,19 +317,20 @@ def _scale(
         except HybridError as error:
             return {"refusal": f"{type(error).__name__}: {error}"}
 
-    first = benches[0]
-    by_properties = list(scaling.by_properties({b.name: b.vocabulary for b in benches}, measure))
+    largest = max(vocabularies, key=lambda name: vocabularies[name].size)
+    by_properties = list(scaling.by_properties(vocabularies, measure))
     grammars = {source.name: source.parse() for source in sources}
-    by_vocabulary = list(scaling.by_vocabulary(first.vocabulary, grammars, measure))
+    by_vocabulary = list(scaling.by_vocabulary(vocabularies[largest], grammars, measure))
     found: dict[str, Any] = {}
     for name, rows, title, label in (
         ("properties", by_properties, "schemas of mixed properties", "properties of the schema"),
-        ("vocabulary", by_vocabulary, f"first ids of {first.name}", "size of the vocabulary [ids]"),
+        ("vocabulary", by_vocabulary, f"first ids of {largest}", "size of the vocabulary [ids]"),
     ):
         series = dict.fromkeys(row["series"] for row in rows)
         powers = {one: scaling.exponent([row for row in rows if row["series"] == one]) for one in series}
         found[name] = {"rows": rows, "exponents": powers}
         console.print(growth_table(title, rows))
+        tables.append(growth_overview(title, rows))
         for one, power in powers.items():
             if power is not None:
                 report.say(console, f"{one}: CPU time grows like the size to the power of {power:.2f}")

@@ -1,119 +1,316 @@
-"""``python -m bench equality``: every mask of many schemas against plain XGrammar, without timing anything.
+"""``python -m bench equality``: every mask of many grammars against plain XGrammar, without timing anything.
 
-What: for each schema, masks along every instance (cut into tokens by longest match and at random) and along
-random walks are compared bit for bit.
-When: before a release, over all schemas and several vocabularies; `--shard` splits the work.
+What: for each schema or grammar, masks along its texts (cut into tokens by longest match and at random) and
+along random walks are compared bit for bit. The texts are the instances of a schema and the strings of a
+case; a grammar without any is given texts that walks through it make.
+When: before a release, over all schemas and grammars and several vocabularies; `--shard` splits the work.
 Limits: plain XGrammar keeps its cache of rules here, which makes it faster and its masks no different;
 that is why this command reports no times. Contradictions of XGrammar with itself are counted and listed.
 """
 
 from __future__ import annotations
 
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 import xgrammar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
-from bench import options
-from bench.report import environment, write_json
-from bench.workloads import load_schema_files, load_vocabulary, render_instance, token_sequences
+from bench import options, workloads
+from bench.cases import Case, load_grammars
+from bench.report import environment, make_console, say, write_json
+from equivalence import Vocabulary
+from hybrid.random_walk import Walker
 from hybrid.verify import Comparison, compare_along, compare_walk
+
+MADE_TEXTS, MADE_TOKENS = 4, 60
+"""Texts made for a grammar that has none, and their length in tokens."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One grammar: how a compiler of either side takes it, and its texts."""
+
+    name: str
+    kind: str
+    compile_with: Callable[[Any], Any]
+    texts: tuple[bytes, ...]
+
+
+def work_of_schemas(files: Sequence[workloads.SchemaFile]) -> Iterator[Work]:
+    """Schemas with all their instances, valid and invalid."""
+    for file in files:
+        texts = tuple(map(workloads.render_instance, (*file.valid, *file.invalid)))
+        yield Work(file.name, "schema", partial(_compile_schema, file.schema), texts)
+
+
+def work_of_cases(cases: Sequence[Case]) -> Iterator[Work]:
+    """Cases with all their strings, those that are no texts of the grammar as well."""
+    for case in cases:
+        texts = (*case.accepts, *case.prefixes, *case.rejects)
+        yield Work(case.name, case.kind, partial(_compile_case, case), texts)
+
+
+def _compile_schema(schema: Any, compiler: Any) -> Any:
+    return compiler.compile_json_schema(schema, strict_mode=False)
+
+
+def _compile_case(case: Case, compiler: Any) -> Any:
+    return compiler.compile_grammar(case.parse())
+
+
+@dataclass
+class Compilers:
+    """Both sides over one vocabulary, and what is asked of every grammar."""
+
+    name: str
+    vocabulary: Vocabulary
+    strategy: str
+    cache_gib: float
+    seed: int
+    walks: int
+    walk_steps: int
+    seconds: float
+
+    def __post_init__(self) -> None:
+        from hybrid import GrammarCompiler
+
+        info = self.vocabulary.tokenizer_info
+        self.ours = GrammarCompiler(self.vocabulary, strategy=self.strategy, cache_enabled=False)
+        self.plain = xgrammar.GrammarCompiler(
+            info, max_threads=1, cache_enabled=True, cache_limit_bytes=int(self.cache_gib * 2**30)
+        )
+        self.uncached = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+
+    def compare(self, work: Work) -> tuple[dict[str, Any], Comparison]:
+        """The row of one grammar, and what was found."""
+        from hybrid import HybridError
+
+        row: dict[str, Any] = {"vocabulary": self.name, "kind": work.kind, work_name(work.kind): work.name}
+        found = Comparison()
+        ours_error = plain_error = ""
+        compiled = plain_compiled = None
+        try:
+            compiled = work.compile_with(self.ours)
+        except (HybridError, RuntimeError) as error:  # of XGrammar's parsers, where a case parses by itself
+            ours_error = str(error)
+        try:
+            plain_compiled = work.compile_with(self.plain)
+        except RuntimeError:
+            # its cache across grammars fails an internal check now and then: once more without
+            try:
+                plain_compiled = work.compile_with(self.uncached)
+            except RuntimeError as error:
+                plain_error = str(error)
+        if compiled is None or plain_compiled is None:
+            row["refused"] = {"ours": ours_error, "plain": plain_error}
+            row["alike"] = bool(ours_error) == bool(plain_error)
+            return row, found
+        row["strategy"], row["reason"] = compiled.strategy, compiled.reason
+        row["classes"] = workloads.class_count(compiled)
+        began = perf_counter()
+        deadline = began + self.seconds
+        for one in self._comparisons(work, compiled, plain_compiled, deadline):
+            found.add(one)
+            if perf_counter() >= deadline:
+                break
+        row["within_seconds"] = perf_counter() < deadline
+        row.update(
+            masks=found.masks,
+            equal=found.equal,
+            contradictions=[repr(entry) for entry in found.contradictions[:20]],
+            contradiction_count=found.contradiction_count,
+            contradicted_masks=found.contradicted_masks,
+            differences=[repr(entry) for entry in found.differences[:20]],
+            difference_count=found.difference_count,
+        )
+        return row, found
+
+    def _comparisons(
+        self, work: Work, compiled: Any, plain_compiled: Any, deadline: float
+    ) -> Iterator[Comparison]:
+        """Texts and walks in turn, so that a bound of time leaves some of both."""
+        seed = self.seed
+        texts = work.texts or tuple(made_texts(compiled, self.vocabulary, seed))
+        for number in range(max(len(texts), self.walks)):
+            if number < len(texts):
+                cuts = f"{seed} {work.name} {number}"
+                for ids in workloads.token_sequences(self.vocabulary, texts[number], cuts):
+                    yield compare_along(compiled, plain_compiled, ids, deadline=deadline)
+            if number < self.walks:
+                walk = 1000 * seed + number
+                yield compare_walk(compiled, plain_compiled, walk, self.walk_steps, deadline=deadline)
+
+
+def work_name(kind: str) -> str:
+    """The key of a row's name."""
+    return "schema" if kind == "schema" else "grammar"
+
+
+def made_texts(compiled: Any, vocabulary: Vocabulary, seed: int) -> Iterator[bytes]:
+    """Texts that random walks make, for grammars that have none; a text may be cut off anywhere."""
+    from hybrid import GrammarMatcher
+
+    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+    words = bitmask.numpy()[0]
+    for number in range(MADE_TEXTS):
+        walker = Walker(random.Random(f"{seed} {number}"), vocabulary.tokens, vocabulary.stop_token_ids, 0.5)
+        matcher = GrammarMatcher(compiled)
+        text = b""
+        for _ in range(MADE_TOKENS):
+            matcher.fill_next_token_bitmask(bitmask)
+            bits = np.unpackbits(words.view(np.uint8), bitorder="little")[: vocabulary.size]
+            bits[list(vocabulary.stop_token_ids)] = 0
+            if not bits.any():
+                break
+            token = walker.draw_from(bits.view(np.bool_))
+            if not matcher.accept_token(token):  # XGrammar's mask may contradict it on strategy "engine"
+                break
+            text += vocabulary.tokens[token]
+        yield text
+
+
+def summary_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """One line for each vocabulary and kind of grammar."""
+    table = Table(title="masks compared with plain XGrammar's", title_justify="left")
+    for column in ("vocabulary", "kind"):
+        table.add_column(column)
+    for column in ("grammars", "on classes", "refused", "ended early", "masks", "differences"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("contradictions (bits in masks)", justify="right")
+    for line in summarise(rows):
+        table.add_row(
+            line["vocabulary"],
+            line["kind"],
+            *(
+                f"{line[name]:,}"
+                for name in ("grammars", "on_classes", "refused", "ended_early", "masks", "differences")
+            ),
+            f"{line['contradictions']:,} in {line['contradicted_masks']:,}",
+        )
+    return table
+
+
+def summarise(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The sums over the rows of each vocabulary and kind."""
+    lines = []
+    for vocabulary, kind in dict.fromkeys((row["vocabulary"], row["kind"]) for row in rows):
+        own = [row for row in rows if (row["vocabulary"], row["kind"]) == (vocabulary, kind)]
+        compared = [row for row in own if "refused" not in row]
+        lines.append(
+            {
+                "vocabulary": vocabulary,
+                "kind": kind,
+                "grammars": len(own),
+                "on_classes": sum(row["strategy"] == "representatives" for row in compared),
+                "refused": len(own) - len(compared),
+                "ended_early": sum(not row["within_seconds"] for row in compared),
+                "masks": sum(row["masks"] for row in compared),
+                "differences": sum(row["difference_count"] for row in compared),
+                "contradictions": sum(row["contradiction_count"] for row in compared),
+                "contradicted_masks": sum(row["contradicted_masks"] for row in compared),
+            }
+        )
+    return lines
 
 
 def command(
-    vocabulary: options.VocabularyOption,
-    schemas: options.SchemasOption,
+    vocabulary: options.VocabulariesOption,
     json_file: options.RecordOption,
+    schemas: options.OptionalSchemasOption = None,
+    grammars: Annotated[
+        list[Path] | None,
+        typer.Option(help="GBNF file, TOML file of cases, or a folder of both; repeatable.", exists=True),
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="Name of a schema or grammar to leave out; repeatable.")
+    ] = None,
+    root: options.RootOption = "root",
+    strategy: options.StrategyOption = "auto",
     limit: options.LimitOption = None,
     seed: options.SeedOption = 0,
     walks: options.WalksOption = 2,
     walk_steps: options.WalkStepsOption = 200,
-    shard: Annotated[str, typer.Option(help="i/n: only every n-th schema, from the i-th.")] = "0/1",
+    seconds: Annotated[
+        float, typer.Option(min=0, help="Bound of the comparisons of one grammar; 0 for none.")
+    ] = 0.0,
+    shard: Annotated[str, typer.Option(help="i/n: only every n-th grammar, from the i-th.")] = "0/1",
     cache_gib: Annotated[float, typer.Option(help="Bound of plain XGrammar's cache.")] = 6.0,
 ) -> None:
-    """Compare every mask of many schemas with plain XGrammar's."""
-    from hybrid import GrammarCompiler, HybridError
-
-    console = Console()
+    """Compare every mask of many schemas and grammars with plain XGrammar's."""
+    arguments = dict(locals())
+    console = make_console()
     index, parts = (int(part) for part in shard.split("/"))
-    files = load_schema_files(schemas, limit, seed)[index::parts]
-    words = load_vocabulary(vocabulary)
-    ours = GrammarCompiler(words, cache_enabled=False)
-    plain = xgrammar.GrammarCompiler(
-        words.tokenizer_info, max_threads=1, cache_enabled=True, cache_limit_bytes=int(cache_gib * 2**30)
-    )
-    uncached = xgrammar.GrammarCompiler(words.tokenizer_info, max_threads=1, cache_enabled=False)
-    total = Comparison()
-    rows: list[dict[str, Any]] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("schemas", total=len(files))
-        for file in files:
-            row: dict[str, Any] = {"schema": file.name}
-            rows.append(row)
-            ours_error = plain_error = ""
-            compiled = plain_compiled = None
-            try:
-                compiled = ours.compile_json_schema(file.schema, strict_mode=False)
-            except HybridError as error:
-                ours_error = str(error)
-            try:
-                plain_compiled = plain.compile_json_schema(file.schema, strict_mode=False)
-            except RuntimeError:
-                # its cache across grammars fails an internal check now and then: once more without
-                try:
-                    plain_compiled = uncached.compile_json_schema(file.schema, strict_mode=False)
-                except RuntimeError as error:
-                    plain_error = str(error)
-            if compiled is None or plain_compiled is None:
-                row["refused"] = {"ours": ours_error, "plain": plain_error}
-                row["alike"] = bool(ours_error) == bool(plain_error)
-                progress.advance(task)
-                continue
-            row["strategy"], row["reason"] = compiled.strategy, compiled.reason
-            found = Comparison()
-            for number, instance in enumerate((*file.valid, *file.invalid)):
-                for ids in token_sequences(words, render_instance(instance), f"{seed} {file.name} {number}"):
-                    found.add(compare_along(compiled, plain_compiled, ids))
-            for walk in range(walks):
-                found.add(compare_walk(compiled, plain_compiled, 1000 * seed + walk, walk_steps))
-            row.update(
-                masks=found.masks,
-                equal=found.equal,
-                contradictions=[repr(entry) for entry in found.contradictions[:20]],
-                contradiction_count=found.contradiction_count,
-                contradicted_masks=found.contradicted_masks,
-                differences=[repr(entry) for entry in found.differences[:20]],
-                difference_count=found.difference_count,
+    left_out = set(without or ())
+    with workloads.usage_errors():
+        if not schemas and not grammars:
+            raise ValueError("nothing to compare; give --schemas DIR, --grammars DIR or both")
+        files = workloads.load_schema_files(schemas, limit, seed) if schemas else []
+        cases = load_grammars(grammars, root) if grammars else []
+        work = [one for one in (*work_of_schemas(files), *work_of_cases(cases)) if one.name not in left_out]
+        work = work[index::parts]
+        sides = [
+            Compilers(
+                *(workloads.short_name(spec), workloads.load_vocabulary(spec), strategy, cache_gib),
+                *(seed, walks, walk_steps, seconds or math.inf),
             )
-            total.add(found)
-            progress.advance(task)
+            for spec in vocabulary
+        ]
+    total, rows = _compare_all(console, sides, work)
     unlike = sum(row.get("alike") is False for row in rows)
     record = {
         "bench": "equality",
-        **environment(
-            {
-                "vocabulary": vocabulary,
-                "seed": seed,
-                "shard": shard,
-                "walks": walks,
-                "walk_steps": walk_steps,
-            }
-        ),
-        "schemas": len(files),
+        **environment(arguments),
+        "schemas": sum(one.kind == "schema" for one in work),
+        "grammars": sum(one.kind != "schema" for one in work),
         "refused_by_one_side": unlike,
         "masks": total.masks,
         "equal": total.equal,
         "contradiction_count": total.contradiction_count,
         "contradicted_masks": total.contradicted_masks,
         "difference_count": total.difference_count,
+        "summary": summarise(rows),
         "rows": rows,
     }
     write_json(json_file, record)
+    console.print(summary_table(rows))
+    for row in rows:
+        name = f"{row['vocabulary']}, {row.get('schema') or row.get('grammar')}"
+        if row.get("difference_count"):
+            say(console, f"DIFFERENCE {name}: {row['differences'][0]}")
+        elif row.get("contradiction_count"):
+            say(console, f"contradictions, {name}: {row['contradictions'][0]}")
+        elif row.get("alike") is False:
+            say(console, f"refused by one side, {name}: {row['refused']}")
     engine = sum(row.get("strategy") == "engine" for row in rows)
     refused = sum("refused" in row for row in rows)
     outcome = f"{refused} refused, {unlike} by one side only; {engine} on the engine"
-    console.print(f"{len(files)} schemas ({outcome}): {total}")
+    say(console, f"{len(rows)} grammars and vocabularies ({outcome}): {total}")
     raise typer.Exit(1 if total.difference_count or unlike else 0)
+
+
+def _compare_all(
+    console: Console, sides: Sequence[Compilers], work: Sequence[Work]
+) -> tuple[Comparison, list[dict[str, Any]]]:
+    total = Comparison()
+    rows: list[dict[str, Any]] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        for side in sides:
+            task = progress.add_task(side.name, total=len(work))
+            for one in work:
+                row, found = side.compare(one)
+                rows.append(row)
+                total.add(found)
+                progress.advance(task)
+    return total, rows

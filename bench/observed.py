@@ -1,7 +1,8 @@
 """How many token classes a grammar needs at least: those that masks along walks tell apart.
 
-What: `Observed` takes masks and counts the classes that at least one of them tells apart; `walk_masks` and
-`follow_masks` yield the masks along a random walk and along a sequence of tokens.
+What: `Observed` takes masks and counts the classes that at least one of them tells apart; `walk_masks`,
+`follow_masks` and `directed_masks` yield the masks along a random walk, along a sequence of tokens, and
+after texts that lead to every kind of stack.
 When: in `bench.classes`, beside the number of classes that were computed.
 Limits: a lower bound, exact for the masks that were met: configurations that no walk reached are missing. A
 class that no mask allowed is not counted, for it might be empty of use.
@@ -17,7 +18,9 @@ import numpy as np
 import xgrammar
 from numpy.typing import NDArray
 
+from bench.directed import Automata, Prefixes
 from equivalence import TokenClasses, Vocabulary
+from equivalence.network import Network
 from hybrid.random_walk import Walker
 from hybrid.verify import split_classes
 
@@ -50,6 +53,11 @@ class Observed:
     def distinct_masks(self) -> Iterator[NDArray[np.int32]]:
         """Each mask once."""
         return (np.frombuffer(key, np.int32) for key in self._seen)
+
+    @property
+    def part(self) -> NDArray[np.int64]:
+        """A number for each class: equal for classes that all masks treat alike."""
+        return self._part
 
     @property
     def bound(self) -> int:
@@ -109,3 +117,23 @@ def follow_masks(compiled: Any, vocabulary: Vocabulary, token_ids: Sequence[int]
             return
     matcher.fill_next_token_bitmask(bitmask)
     yield bitmask.numpy()[0]
+
+
+def directed_masks(
+    compiled: Any, vocabulary: Vocabulary, network: Network, depth: int, seed: int, most: int = 40_000
+) -> Iterator[NDArray[np.int32]]:
+    """The masks after texts that lead to every reachable stack, down to a depth (see `bench.directed`).
+
+    Raises:
+        AssertionError: the engine refuses such a text, so the network would be wrong.
+    """
+    from hybrid import GrammarMatcher
+
+    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+    texts = dict.fromkeys(Prefixes(Automata(network), seed).all(depth, most).values())
+    for text in texts:
+        matcher = GrammarMatcher(compiled)
+        if not matcher.accept_string(text):
+            raise AssertionError(f"the engine refuses {text!r}, which the network leads to")
+        matcher.fill_next_token_bitmask(bitmask)
+        yield bitmask.numpy()[0]

@@ -32,6 +32,10 @@ LimitOption = Annotated[
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the sample, of random tokens and of walks.")]
 WalksOption = Annotated[int, typer.Option("--walks", min=0, help="Random walks per grammar or schema.")]
 WalkStepsOption = Annotated[int, typer.Option("--walk-steps", min=1, help="Masks per walk.")]
+DepthOption = Annotated[
+    int,
+    typer.Option("--depth", min=0, help="Symbols of the stacks that texts lead to, for the lower bound."),
+]
 SamplesOption = Annotated[
     list[Path] | None, typer.Option("--sample", help="Text of the grammar; repeatable.", exists=True)
 ]

@@ -42,7 +42,7 @@ def draw_growth(rows: Iterable[dict[str, Any]], path: Path, *, title: str, size_
     for row in rows:
         if row.get("cpu_seconds"):
             series.setdefault(row["series"], []).append((row["size"], row["cpu_seconds"]))
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
     axes = figure.subplots()
     for name, points in series.items():
         axes.loglog(*zip(*sorted(points), strict=True), marker="o", label=name)
@@ -51,9 +51,9 @@ def draw_growth(rows: Iterable[dict[str, Any]], path: Path, *, title: str, size_
     axes.set_ylabel("CPU time for token classes, one thread [s]")
     axes.set_title(title)
     axes.grid(visible=True, which="both", alpha=0.3)
-    axes.legend()
+    figure.legend(loc="outside right upper")  # beside the lines, not on them
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=100)
 
 
 def _draw_guide(axes: Any, points: Sequence[tuple[float, float]]) -> None:

@@ -127,6 +127,11 @@ def load_vocabulary(spec: str) -> Vocabulary:
     return load(spec)
 
 
+def short_name(spec: str) -> str:
+    """The name of a vocabulary in tables: the last part of its path."""
+    return Path(spec).name.removesuffix(".npz").removesuffix(".vocab")
+
+
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """Turns what is wrong with the arguments into a message of the command line, without a traceback."""

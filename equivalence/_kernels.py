@@ -172,7 +172,7 @@ def build_suffixes(data, offsets):
 # relative counter had c units left. A pop through port c needs c units to fit the counter's bounds.
 REJECT = 0  # the configuration of no stack at all: the last byte was not read
 MOST_PORTS = 8192  # a port is 0 or a count of units read by one token, which has at most 4,096 bytes
-STAMP, FRAMES, LINKS, STOP = 0, 1, 2, 3
+STAMP, FRAMES, LINKS, STOP, TAKEN, OUT_OF_BYTES = 0, 1, 2, 3, 4, 5
 # columns of `Space.facts` after the four words of loops
 CHARACTER_LOOP, CHARACTERS_KNOWN, LABEL, POPS = 4, 5, 6, 7
 
@@ -185,7 +185,8 @@ class Space(NamedTuple):
     configs, steps int32[n, B]: the interned configurations and what follows them; -1 = not known yet.
     facts int64[n, 8]: of each configuration, the ASCII bytes on which it is known to stay itself, as four
         words of 32 bits; whether all multi-byte characters do so, and whether that is known; label, pops.
-    state: stamp, number of frames, number of links, and 1 once another thread wants the work to stop.
+    state: stamp, number of frames, number of links, 1 once another thread wants the work to stop, bytes of
+        all tables that are alive, and 1 once they may not grow further (see `claim`).
     links int64[n, 2]: (tail, next link); returning, ports, key: scratch of `step_config`.
     by_state int64[S + 1, 8]: lists of states with their links, now and next (see `add_link`); their ranks;
         whether they absorb one another (see `absorbing_states`).
@@ -456,7 +457,7 @@ def new_space(net, class_of_byte, example, first, alike, rank, frame_capacity, c
     steps[0, :] = 0
     facts[0, :] = 0
     facts[0, LABEL] = -1
-    state = np.zeros(4, np.int64)
+    state = np.zeros(6, np.int64)
     state[FRAMES] = 1
     by_state = np.zeros((n_states + 1, 8), np.int64)
     by_state[:n_states, RANK] = rank
@@ -1203,21 +1204,74 @@ def first_of_blocks(users, firsts, n_blocks):
 
 
 @kernel
-def with_more_room(space, limits):
-    """(status, space): larger tables after one was full; status 1: they are as large as they may be."""
-    frames, configs = space.frames.shape[0], space.steps.shape[0] - 2
-    if space.state[STOP] or (frames >= limits.nodes and configs >= limits.configurations):
-        return 1, space
-    return 0, grown_space(space, min(4 * frames, limits.nodes), min(4 * configs, limits.configurations))
+def claim(state, limits, wanted, replaced):
+    """Whether tables of `wanted` bytes may be made, and noted if so; 1: there are no bytes left.
+
+    The tables that they replace, of `replaced` bytes, are alive until theirs are copied.
+    """
+    if state[TAKEN] + wanted > limits.bytes:
+        state[OUT_OF_BYTES] = 1
+        return 1
+    state[OUT_OF_BYTES] = 0  # a smaller size was asked for
+    state[TAKEN] += wanted - replaced
+    return 0
 
 
 @kernel
-def with_more_outcomes(outcomes, limits):
+def interned_bytes(capacity, width):
+    """Bytes of `new_interned`."""
+    size = 16
+    while size < 2 * capacity:
+        size *= 2
+    return 4 * size + 8 * (capacity + 2) + 8 * (width * capacity + 2)
+
+
+@kernel
+def room_bytes(frame_capacity, config_capacity, n_classes):
+    """Bytes of the tables of a space that grow."""
+    size = 16
+    while size < 2 * frame_capacity:
+        size *= 2
+    frames = 4 * size + (40 + 16 + 16 + 8) * (frame_capacity + 2) + interned_bytes(frame_capacity, 3)
+    return frames + (4 * n_classes + 64) * (config_capacity + 2) + interned_bytes(config_capacity, 12)
+
+
+@kernel
+def with_more_room(space, limits):
+    """(status, space): larger tables after one was full; status 1: they are as large as they may be."""
+    frames, configs, n_classes = space.frames.shape[0], space.steps.shape[0] - 2, space.steps.shape[1]
+    if space.state[STOP] or (frames >= limits.nodes and configs >= limits.configurations):
+        return 1, space
+    # what is half empty need not grow; where nothing tells which table is full, both do
+    tails, known = space.tails, space.configs
+    used = max(space.state[FRAMES], space.state[LINKS], tails.counts[0])
+    few_frames = 2 * used < frames and 2 * tails.counts[1] < tails.pool.size
+    few_configs = 2 * known.counts[0] < configs and 2 * known.counts[1] < known.pool.size
+    replaced = room_bytes(frames, configs, n_classes)
+    for factor in (4, 2):
+        more_frames, more_configs = min(factor * frames, limits.nodes), configs
+        if not few_configs or few_frames:
+            more_configs = min(factor * configs, limits.configurations)
+            if few_frames and not few_configs:
+                more_frames = frames
+        if more_frames == frames and more_configs == configs:
+            return 1, space
+        if claim(space.state, limits, room_bytes(more_frames, more_configs, n_classes), replaced) == 0:
+            return 0, grown_space(space, more_frames, more_configs)
+    return 1, space
+
+
+@kernel
+def with_more_outcomes(outcomes, limits, state):
     """(status, outcomes): as `with_more_room`, for outcomes."""
     room = outcomes.starts.size - 2
     if room >= limits.outcomes:
         return 1, outcomes
-    return 0, grown_interned(outcomes, min(8 * room, limits.outcomes), 16)
+    for factor in (8, 2):
+        more = min(factor * room, limits.outcomes)
+        if claim(state, limits, interned_bytes(more, 16), interned_bytes(room, 16)) == 0:
+            return 0, grown_interned(outcomes, more, 16)
+    return 1, outcomes
 
 
 @kernel
@@ -1238,6 +1292,7 @@ def walk_all(contexts, firsts, trie, space, net, displacement, outcomes, limits)
     Returns (status, space, outcomes, block starts, user starts, users, range starts, ranges, event
     starts, events), ranges and events by block; status 1: over capacity.
     """
+    space.state[TAKEN] += 2 * 16384 * 16  # the first ranges and events; what grows asks first
     child = children(trie[0])
     status, block_starts, blocks, user_starts, users = find_blocks(contexts, child, space, net)
     while status:
@@ -1268,14 +1323,20 @@ def walk_all(contexts, firsts, trie, space, net, displacement, outcomes, limits)
             if status == 1:
                 status, space = with_more_room(space, limits)
             elif status == 2:
-                status, outcomes = with_more_outcomes(outcomes, limits)
+                status, outcomes = with_more_outcomes(outcomes, limits, space.state)
             elif status == 4:
                 status = 0
                 room = trie[0][trie[0].shape[0] - 1, GROUP]
+                more = 2 * (range_starts[block] + room)
                 if range_starts[block] + room > ranges.shape[0]:
-                    ranges = grown_rows(ranges, 2 * (range_starts[block] + room))
-                if event_starts[block] + room > events.shape[0]:
-                    events = grown_rows(events, 2 * (event_starts[block] + room))
+                    status = claim(space.state, limits, 16 * more, 16 * ranges.shape[0])
+                    if status == 0:
+                        ranges = grown_rows(ranges, more)
+                more = 2 * (event_starts[block] + room)
+                if status == 0 and event_starts[block] + room > events.shape[0]:
+                    status = claim(space.state, limits, 16 * more, 16 * events.shape[0])
+                    if status == 0:
+                        events = grown_rows(events, more)
             if status:
                 break
     return (
@@ -1418,7 +1479,7 @@ def order_suffixes(parent, first_byte):
 @kernel
 def suffix_twins(
     group_suffix, round_of_group, range_sets, set_words, first_byte, block_starts, user_starts, users, owner,
-    events, outcomes,
+    events, outcomes, state, limits,
 ):  # fmt: skip
     """For each suffix of `group_suffix`, one suffix that reads alike on every symbol; -1 for the others.
 
@@ -1427,10 +1488,15 @@ def suffix_twins(
     257]. Row ``range_sets[g]`` of `set_words` tells with bit i that the i-th block of its first byte reads
     suffix g outright; ``events[e]`` is a row (g, outcome) of block ``owner[e]``. Suffixes are taken in the
     order of their numbers: what an outcome leaves to be read is shorter, and has a lower number.
+    Returns (status, int32[suffixes]); status 1: over capacity.
     """
     n = group_suffix.size
     n_suffixes = first_byte.size
     twin = np.full(n_suffixes, -1, np.int32)
+    taken = state[TAKEN]
+    fixed = 8 * n_suffixes + 24 * n + 16 * owner.size + 8 * outcomes.counts[0]
+    if claim(state, limits, fixed + interned_bytes(outcomes.counts[0], 16) + 2 * interned_bytes(n, 16), 0):
+        return 1, twin
     group_of = np.full(n_suffixes, -1, np.int32)
     for g in range(n):
         group_of[group_suffix[g]] = g
@@ -1478,7 +1544,10 @@ def suffix_twins(
             if rewritten[o] < 0:
                 number = rewrite_outcome(o, outcomes, twin, fresh, key[length:], pairs)
                 while number < 0:
-                    fresh = grown_interned(fresh, 2 * fresh.starts.size, 32)
+                    room = fresh.starts.size
+                    if claim(state, limits, interned_bytes(2 * room, 32), interned_bytes(room, 16)):
+                        return 1, twin
+                    fresh = grown_interned(fresh, 2 * room, 32)
                     number = rewrite_outcome(o, outcomes, twin, fresh, key[length:], pairs)
                 rewritten[o] = number
             key[length] = own[e, 0]
@@ -1486,7 +1555,10 @@ def suffix_twins(
             length += 2
         known = by_block.counts[0]
         if by_block.counts[1] + length > by_block.pool.size:
-            by_block = grown_interned(by_block, n + 2, 2 * by_block.pool.size // (n + 2) + length)
+            width = 2 * by_block.pool.size // (n + 2) + length
+            if claim(state, limits, interned_bytes(n, width), interned_bytes(n, width // 2)):
+                return 1, twin
+            by_block = grown_interned(by_block, n + 2, width)
         listed = intern(key, length, by_block)
         if listed == known:
             first_block = block_starts[r, b]
@@ -1507,13 +1579,17 @@ def suffix_twins(
                     length += 2
             known = full.counts[0]
             if full.counts[1] + length > full.pool.size:
-                full = grown_interned(full, n + 2, 2 * full.pool.size // (n + 2) + length)
+                width = 2 * full.pool.size // (n + 2) + length
+                if claim(state, limits, interned_bytes(n, width), interned_bytes(n, width // 2)):
+                    return 1, twin
+                full = grown_interned(full, n + 2, width)
             number = intern(key, length, full)
             if number == known:
                 example[number] = suffix
             class_of_key[listed] = number
         twin[suffix] = example[class_of_key[listed]]
-    return twin
+    state[TAKEN] = taken  # nothing but the result is left
+    return 0, twin
 
 
 @kernel
@@ -1770,6 +1846,15 @@ def start_configs(symbols, space, net):
 
 
 @kernel
+def items_bytes(sets, items, memo, rows):
+    """Bytes of the tables of `read_items` that grow."""
+    total = 16 * rows.shape[0] + 8 * items.starts.size + 8 * memo.starts.size
+    for known in (sets, items, memo):
+        total += 4 * known.table.size + 8 * known.starts.size + 8 * known.pool.size
+    return total
+
+
+@kernel
 def read_items(
     queries, below_starts, below_symbols, below_of_symbol, symbols, symbol_index, first, symbol_first,
     return_first, suffix_parent, suffix_byte, space, net, displacement, outcomes, limits,
@@ -1793,6 +1878,8 @@ def read_items(
     query_starts = np.zeros(queries.shape[0] + 1, np.int64)
     item_starts = np.zeros(item_capacity + 2, np.int64)
     symbol_start = start_configs(symbols, space, net)
+    if claim(space.state, limits, items_bytes(sets, items, memo, rows) + 8 * query_starts.size, 0):
+        return 1, rows, query_starts, item_starts, symbol_start
     while symbol_start.size and symbol_start.min() < 0:
         status, space = with_more_room(space, limits)
         if status:
@@ -1811,25 +1898,33 @@ def read_items(
             # whichever table is full: all get more room
             if items.counts[0] > limits.items or rows.shape[0] > 64 * limits.items:
                 return 1, rows, query_starts, item_starts, symbol_start
+            replaced = items_bytes(sets, items, memo, rows)
+            factor = 4
+            if claim(space.state, limits, factor * replaced, replaced):
+                factor = 2
+                if claim(space.state, limits, factor * replaced, replaced):
+                    return 1, rows, query_starts, item_starts, symbol_start
             room = sets.starts.size - 2
             if 2 * sets.counts[0] > room or 2 * sets.counts[1] > sets.pool.size:
-                sets = grown_interned(sets, 4 * room, max(16, 4 * sets.pool.size // (4 * room)))
+                sets = grown_interned(sets, factor * room, max(16, sets.pool.size // room))
             room = items.starts.size - 2
             if 2 * items.counts[0] > room:
-                items = grown_interned(items, 4 * room, 2)
-                item_starts = grown(item_starts, 4 * room + 2)
+                items = grown_interned(items, factor * room, 2)
+                item_starts = grown(item_starts, factor * room + 2)
             room = memo.starts.size - 2
             if 2 * memo.counts[0] > room:
-                memo = grown_interned(memo, 4 * room, 2)
-                memo_value = grown(memo_value, 4 * room + 2)
+                memo = grown_interned(memo, factor * room, 2)
+                memo_value = grown(memo_value, factor * room + 2)
             rows = grown_rows(rows, 2 * rows.shape[0])
             buffer = np.empty(2 * buffer.size, np.int64)
+            # not all tables grew by the factor
+            space.state[TAKEN] += items_bytes(sets, items, memo, rows) - factor * replaced
         elif status == 2:
             status, space = with_more_room(space, limits)
             if status:
                 return 1, rows, query_starts, item_starts, symbol_start
         elif status == 3:
-            status, outcomes = with_more_outcomes(outcomes, limits)
+            status, outcomes = with_more_outcomes(outcomes, limits, space.state)
             if status:
                 return 1, rows, query_starts, item_starts, symbol_start
     below_of_item = np.empty(done, np.int64)
@@ -1984,11 +2079,13 @@ def row_colors(rows, begin, end, color, buffer, length, pairs):
 
 
 @kernel
-def find_queries(event_starts, events, n_outcomes, block_users, users, context_starts, context_below):
+def find_queries(
+    event_starts, events, n_outcomes, block_users, users, context_starts, context_below, state, limits,
+):  # fmt: skip
     """The distinct pairs (outcome, below) that some context needs, and the table that finds them.
 
     `block_users` int64[blocks + 1] points into `users` rows sorted by block.
-    Returns (queries int64[n, 2], table int64[2**k]).
+    Returns (status, queries int64[n, 2], table int64[2**k]); status 1: over capacity.
     """
     size = 1024
     table = np.full(size, -1, np.int64)
@@ -2025,6 +2122,9 @@ def find_queries(event_starts, events, n_outcomes, block_users, users, context_s
                 if table[slot] >= 0:
                     continue
                 if n == queries.shape[0]:
+                    # queries and table grow together, to twice their size
+                    if claim(state, limits, 2 * (16 * n + 8 * size), 16 * n + 8 * size):
+                        return 1, queries[:n], table
                     queries = grown_rows(queries, 2 * n)
                 queries[n, 0] = outcome
                 queries[n, 1] = belows[k]
@@ -2038,16 +2138,16 @@ def find_queries(event_starts, events, n_outcomes, block_users, users, context_s
                         while table[slot] >= 0:
                             slot = (slot + 1) & (size - 1)
                         table[slot] = q
-    return queries[:n], table
+    return 0, queries[:n], table
 
 
 @kernel
-def partition_blocks(byte_of_group, block_starts, range_starts, ranges):
+def partition_blocks(byte_of_group, block_starts, range_starts, ranges, state, limits):
     """Number per group of (first byte, blocks that read it outright); equal pairs, equal numbers; 0 = none.
 
     The set at hand is kept while sweeping the groups in order, and looked up, with an exact comparison,
-    where a range begins or ends; no range crosses a first byte. Returns (numbers, words of each number):
-    bit i of the 32-bit words is the i-th block of the byte.
+    where a range begins or ends; no range crosses a first byte. Returns (status, numbers, words of each
+    number): bit i of the 32-bit words is the i-th block of the byte. Status 1: over capacity.
     """
     widest = 1
     for b in range(256):
@@ -2055,6 +2155,9 @@ def partition_blocks(byte_of_group, block_starts, range_starts, ranges):
     n_words = (widest + 31) // 32
     n_groups = byte_of_group.size
     total = range_starts[-1]
+    taken = state[TAKEN]
+    if claim(state, limits, 12 * n_groups + 40 * total, 0):
+        return 1, np.zeros(0, np.int64), np.zeros((0, n_words), np.int64)
     at = np.zeros(n_groups + 2, np.int32)
     for r in range(total):
         at[ranges[r, 0] + 1] += 1
@@ -2126,6 +2229,9 @@ def partition_blocks(byte_of_group, block_starts, range_starts, ranges):
             slot = (slot + 1) & (table_size - 1)
         if current < 0:
             if n_sets == capacity:
+                replaced = (8 * n_words + 48) * capacity  # with a table of at most 4 numbers a set
+                if claim(state, limits, 2 * replaced, replaced):
+                    return 1, number, sets
                 capacity *= 2
                 sets = grown_rows(sets, capacity)
                 set_byte = grown(set_byte, capacity)
@@ -2151,7 +2257,8 @@ def partition_blocks(byte_of_group, block_starts, range_starts, ranges):
     for i in range(n_bounds):
         for g in range(bounds[i], bounds[i + 1]):
             result[g] = number[i]
-    return result, sets[:n_sets]
+    state[TAKEN] = taken + 8 * n_groups + 8 * n_words * capacity
+    return 0, result, sets[:n_sets]
 
 
 @kernel
@@ -2204,10 +2311,13 @@ def merge_classes(
     context_starts,
     context_below,
     tuple_capacity,
+    state,
+    limits,
 ):
     """Merge the classes of each first byte that all contexts treat alike.
 
-    Returns (status, int32[groups], -1 = never read); status 1: more than `tuple_capacity` distinct lists.
+    Returns (status, int32[groups], -1 = never read); status 1: more than `tuple_capacity` distinct lists, 2:
+    no bytes left.
 
     A class is spelled out as its list of (context, feature), feature 1 = read outright, and interned. For
     a context with several below sets the feature is the interned list of their colors.
@@ -2226,6 +2336,10 @@ def merge_classes(
             event_at[classes[g] + 1] += 1
     for k in range(n_classes):
         event_at[k + 1] += event_at[k]
+    taken = state[TAKEN]
+    room = 16 * event_at[n_classes] + 64 * n_classes + 4 * n_groups + interned_bytes(tuple_capacity, 4)
+    if claim(state, limits, room, 0):
+        return 2, np.empty(0, np.int32)
     own = np.empty((event_at[n_classes], 2), np.int64)
     fill = event_at[:-1].copy()
     for block in range(event_starts.size - 1):
@@ -2315,12 +2429,15 @@ def merge_classes(
                         tuple_counts,
                     )
                     if feature < 2:
+                        state[TAKEN] = taken
                         return 1, result
             key[length] = c
             key[length + 1] = feature
             length += 2
         if length:
             if counts[1] + length > pool.size:
+                if claim(state, limits, 8 * (2 * pool.size + length), 8 * pool.size):
+                    return 2, result
                 pool = grown(pool, 2 * pool.size + length)
             merged[k] = intern_list(key, length, table, starts, pool, counts)
     for g in range(n_groups):

@@ -18,7 +18,7 @@ from equivalence import _kernels
 from equivalence.byte_classes import byte_string_classes
 from equivalence.byte_strings.features import PLAIN, find_features, is_plain
 from equivalence.errors import BudgetExceeded, HybridError, UnsupportedGrammar
-from equivalence.explore import Capacity, explore
+from equivalence.explore import Capacity, explore, out_of_bytes
 from equivalence.network import Network, build_network
 from equivalence.network.reading import read_grammar
 from equivalence.partition import partition
@@ -27,6 +27,9 @@ from equivalence.vocabulary import Vocabulary
 
 Relation = Literal["acceptance", "displacement"]
 OnBudget = Literal["raise", "coarse"]
+
+NETWORK_BYTES_A_STATE = 1024
+"""Most that building a network takes for each state of its largest automaton: 580 to 960 were measured."""
 
 __all__ = ["OnBudget", "Relation", "TokenClasses", "compute_classes"]
 
@@ -49,7 +52,7 @@ def compute_classes(
         relation: "acceptance": equal bits in every mask, enough where the engine is advanced with the
             token's own bytes. "displacement": also the same stacks afterwards, so that an engine may be
             advanced with the representative (CFGzip's relation); more classes, slower.
-        capacity: bounds of the exploration.
+        capacity: bounds of the exploration, and of the memory of everything (`Capacity.bytes`).
         max_states: bound on the states of the grammar network.
         seconds: bound on the time until the exploration ends; the grammar network, which `max_states` bounds,
             is not interrupted. ``None``: no bound.
@@ -100,12 +103,19 @@ def classes_and_network(
     began = time.perf_counter()
     # displacement needs every count: no bound of a repeat is out of a token's reach
     token_bytes = 1 << 40 if displacement else trie.longest
-    network = build_network(grammar, token_bytes=token_bytes, max_states=max_states)
+    # what the bytes leave room for on the way
+    within_bytes = max(capacity.bytes // NETWORK_BYTES_A_STATE, 1)
+    try:
+        network = build_network(grammar, token_bytes=token_bytes, max_states=min(max_states, within_bytes))
+    except BudgetExceeded as error:
+        if within_bytes >= max_states:
+            raise
+        raise out_of_bytes(capacity) from error
     built = time.perf_counter()
     left = None if seconds is None else seconds - (built - began)
     exploration = explore(network, trie, displacement=displacement, capacity=capacity, seconds=left)
     explored = time.perf_counter()
-    class_of_group = partition(exploration, network, trie)
+    class_of_group = partition(exploration, network, trie, capacity=capacity)
     # a stop id that is also text has a life of its own in every mask: it gets a class of its own
     alone = np.array(vocabulary.stop_token_ids, np.int64)
     class_of_token, representatives = _kernels.number_classes(

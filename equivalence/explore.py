@@ -28,13 +28,27 @@ from equivalence.trie import Trie
 Integers = NDArray[np.int64]
 
 
+DEFAULT_BYTES = 2**30
+"""Bound on the memory of one computation. Real grammars touch 5 to 40 MiB and reserve up to 100 for relation
+"acceptance", up to 400 for "displacement"; a compilation bounds itself more tightly."""
+
+
 class Capacity(NamedTuple):
-    """Bounds of one exploration; memory is taken as it is used, at most about 0.6 KiB a configuration."""
+    """Bounds of one computation of classes; memory is taken as it is used.
+
+    Attributes:
+        configurations, nodes, outcomes, items: rows of the exploration's tables.
+        bytes: memory of the grammar network, of all tables of exploration and partition, and of the result;
+            a table that grows asks for its new size while the old one is alive. The first tables take some
+            4 MiB. Not counted: the vocabulary with its trie, Python's own objects, and what the building of
+            the network takes beside its result (it is bounded by states, at 1 KiB each).
+    """
 
     configurations: int = 120_000
     nodes: int = 500_000
     outcomes: int = 500_000
     items: int = 500_000
+    bytes: int = DEFAULT_BYTES
 
 
 MANY_OUTCOMES = 512
@@ -92,7 +106,7 @@ def explore(
             to stop, and they look at each configuration, block and item.
 
     Raises:
-        BudgetExceeded: more configurations, outcomes or items than `capacity` allows, or more time.
+        BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or more time.
     """
     net = network.automaton
     class_of_byte, example = _kernels.byte_classes(net)
@@ -104,6 +118,7 @@ def explore(
         net, class_of_byte, example, state_first, alike, rank, min(16384, capacity.nodes),
         min(4096, capacity.configurations),
     )  # fmt: skip
+    claim(space.state, capacity, array_bytes(network), array_bytes(follow), array_bytes(space))
     timer = None
     if seconds is not None:
         timer = threading.Timer(max(seconds, 0.0), operator.setitem, (space.state, _kernels.STOP, 1))
@@ -126,6 +141,7 @@ def _explore(
 ) -> Exploration:
     net = network.automaton
     outcomes = _kernels.first_outcomes(min(4096, capacity.outcomes))
+    claim(space.state, capacity, array_bytes(outcomes))
     (
         status, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts, events,
     ) = _kernels.walk_all(
@@ -135,12 +151,18 @@ def _explore(
         raise _too_large(capacity, space)
     if outcomes.counts[0] > MANY_OUTCOMES:
         space, outcomes, twin = _suffix_twins(network, trie, follow, space, outcomes, displacement, capacity)
+        old = array_bytes(outcomes)
+        claim(space.state, capacity, old + 8 * int(outcomes.counts[0]))
         outcomes = _kernels.rewrite_outcomes(outcomes, twin, event_starts, events)
+        space.state[_kernels.TAKEN] -= old
+    claim(space.state, capacity, 2 * users.nbytes + event_starts.nbytes)
     block_users, sorted_users = _kernels.rows_by_block(users, len(event_starts) - 1)
-    queries, table = _kernels.find_queries(
+    status, queries, table = _kernels.find_queries(
         event_starts, events, int(outcomes.counts[0]), block_users, sorted_users, network.context_starts,
-        network.context_below,
+        network.context_below, space.state, capacity,
     )  # fmt: skip
+    if status:
+        raise _too_large(capacity, space)
     status, rows, query_starts, item_starts, below_of_item = _kernels.read_items(
         queries, network.below_starts, network.below_symbols, network.below_of_symbol, follow.symbols,
         follow.symbol_index, follow.below, follow.occurrences, follow.returns, trie.suffix_parent,
@@ -148,6 +170,7 @@ def _explore(
     )  # fmt: skip
     if status:
         raise _too_large(capacity, space)
+    claim(space.state, capacity, 16 * len(rows) + 64 * len(below_of_item) + 48 * len(queries))
     colors, _ = _kernels.color_queries(
         rows, queries, query_starts, item_starts, below_of_item, network.below_bottom, displacement
     )
@@ -157,7 +180,34 @@ def _explore(
     )  # fmt: skip
 
 
+def array_bytes(arrays: Any) -> int:
+    """Bytes of the arrays of a tuple, and of the tuples in it."""
+    if isinstance(arrays, tuple):
+        return sum(map(array_bytes, arrays))
+    return int(getattr(arrays, "nbytes", 0))
+
+
+def claim(account: Integers, capacity: Capacity, *wanted: int) -> None:
+    """Note bytes that are about to be taken in an account as `Space.state` keeps it.
+
+    Raises:
+        BudgetExceeded: there are not as many left.
+    """
+    if _kernels.claim(account, capacity, sum(wanted), 0):
+        raise out_of_bytes(capacity)
+
+
+def out_of_bytes(capacity: Capacity) -> BudgetExceeded:
+    """The error for tables that may not grow further."""
+    return BudgetExceeded(
+        f"the token classes need more than {capacity.bytes} bytes; raise the budget's bytes, simplify the "
+        "grammar, or use strategy='engine'"
+    )
+
+
 def _too_large(capacity: Capacity, space: Any) -> BudgetExceeded:
+    if space.state[_kernels.OUT_OF_BYTES]:
+        return out_of_bytes(capacity)
     if space.state[_kernels.STOP]:
         return BudgetExceeded(
             "the budget's seconds were used up before the exploration ended; raise them, simplify the "
@@ -222,9 +272,12 @@ def _suffix_twins(
         ) = _kernels.walk_all(rows, follow.returns, flat, space, net, displacement, outcomes, capacity)
         if status:
             raise _too_large(capacity, space)
-        range_sets, words = _kernels.partition_blocks(
-            trie.suffix_byte[suffixes], block_starts, range_starts, ranges
+        status, range_sets, words = _kernels.partition_blocks(
+            trie.suffix_byte[suffixes], block_starts, range_starts, ranges, space.state, capacity
         )
+        if status:
+            raise _too_large(capacity, space)
+        space.state[_kernels.TAKEN] -= array_bytes((ranges, events))  # what is kept of them is copied
         events = events[: event_starts[-1]] + np.array([n_groups, 0])
         users = users + np.array([0, n_blocks])
         owner = np.repeat(np.arange(n_blocks, n_blocks + len(event_starts) - 1), np.diff(event_starts))
@@ -233,6 +286,7 @@ def _suffix_twins(
             block_starts + n_blocks,
             user_starts + n_users, users, owner, events,
         ))  # fmt: skip
+        claim(space.state, capacity, 2 * array_bytes(rounds[-1]))  # once more when the rounds are joined
         n_groups += len(suffixes)
         n_blocks += len(event_starts) - 1
         n_users += len(users)
@@ -240,11 +294,16 @@ def _suffix_twins(
     width = max(words.shape[1] for _, _, _, words, *_ in rounds)
     padded = [np.pad(words, ((0, 0), (0, width - words.shape[1]))) for _, _, _, words, *_ in rounds]
     columns = list(zip(*rounds, strict=True))
-    twin = _kernels.suffix_twins(
+    status, twin = _kernels.suffix_twins(
         np.concatenate(columns[0]), np.concatenate(columns[1]), np.concatenate(columns[2]),
         np.concatenate(padded), trie.suffix_byte, np.stack(columns[4]), np.stack(columns[5]),
         np.concatenate(columns[6]), np.concatenate(columns[7]), np.concatenate(columns[8]), outcomes,
+        space.state, capacity,
     )  # fmt: skip
+    if status:
+        raise _too_large(capacity, space)
+    for kept in rounds:
+        space.state[_kernels.TAKEN] -= 2 * array_bytes(kept)
     return space, outcomes, twin
 
 

@@ -3,7 +3,7 @@
 What: two byte strings share a class iff every context treats them alike: each reads both outright, or
 neither, or both with the same feature. Class -1: no context reads it, so its bit is 0 in every mask.
 When: the last step of `equivalence.classes.compute_classes`.
-Limits: none; signatures are compared exactly, never by hash alone.
+Limits: `Capacity.bytes`; signatures are compared exactly, never by hash alone.
 
 Rejected: summing random weights per token (a prototype's way) needs a separate check of the result, which
 costs as much as this does; splitting context by context touches every token for every context (0.2 s for
@@ -16,21 +16,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import _kernels
-from equivalence.explore import Exploration
+from equivalence.explore import Capacity, Exploration, array_bytes, claim, out_of_bytes
 from equivalence.network import Network
 from equivalence.trie import Trie
 
 
-def partition(exploration: Exploration, network: Network, trie: Trie) -> NDArray[np.int32]:
+def partition(
+    exploration: Exploration, network: Network, trie: Trie, *, capacity: Capacity = Capacity()
+) -> NDArray[np.int32]:
     """int32[groups]: the class of each group, dense from 0; -1 = no context reads it.
 
     Groups of one first byte are split by the blocks of that byte first; then classes, whatever their first
     byte, are merged if all contexts treat them alike.
+
+    Raises:
+        BudgetExceeded: more bytes than `capacity` allows.
     """
     found = exploration
-    range_sets, words = _kernels.partition_blocks(
-        trie.first_byte, found.block_starts, found.range_starts, found.ranges
+    account = np.zeros(_kernels.OUT_OF_BYTES + 1, np.int64)
+    # two numbers a group here, and three when ids are given their classes
+    claim(account, capacity, array_bytes(network), array_bytes(exploration), 40 * trie.n_groups)
+    status, range_sets, words = _kernels.partition_blocks(
+        trie.first_byte, found.block_starts, found.range_starts, found.ranges, account, capacity
     )
+    if status:
+        raise out_of_bytes(capacity)
     classes = range_sets.copy()
     # groups that no block reads outright still differ by first byte: 0 becomes one number a byte
     unread = classes == 0
@@ -41,8 +51,10 @@ def partition(exploration: Exploration, network: Network, trie: Trie) -> NDArray
         status, result = _kernels.merge_classes(
             classes, n_classes, range_sets, words, trie.first_byte, found.block_starts, found.user_starts,
             found.users, found.event_starts, found.events, found.queries, found.query_table, found.colors,
-            network.context_starts, network.context_below, tuples,
+            network.context_starts, network.context_below, tuples, account, capacity,
         )  # fmt: skip
         if not status:
             return result
+        if status == 2:
+            raise out_of_bytes(capacity)
         tuples *= 8

@@ -26,16 +26,22 @@ class Budget:
         seconds: time for network and exploration; ``None`` means no bound. XGrammar's own parsing and
             compiling cannot be interrupted and are not counted. With a bound, the strategy depends on the
             clock.
+        bytes: memory of one computation of classes: network, exploration, partition and result, but not the
+            vocabulary, and not what XGrammar takes. Real grammars touch 5 to 40 MiB and reserve up to 100;
+            any grammar needs some 15 (docs/limits.md).
+        table_bytes: memory of the tables that a classifier is made of, once compiled.
     """
 
     states: int = 120_000
     seconds: float | None = None
+    bytes: int = 300 * 2**20
     table_bytes: int = 256 * 2**20
 
     def __post_init__(self) -> None:
-        states: object = self.states  # whatever the caller gave
-        if isinstance(states, bool) or not isinstance(states, int) or states < 1:
-            raise HybridError(f"Budget.states is {self.states!r}, allowed is an integer of at least 1")
+        for name in ("states", "bytes", "table_bytes"):
+            given: object = getattr(self, name)  # whatever the caller gave
+            if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given < 2**62:
+                raise HybridError(f"Budget.{name} is {given!r}, allowed is an integer of at least 1")
 
         seconds: object = self.seconds
         if seconds is None:
@@ -45,8 +51,8 @@ class Budget:
 
     @property
     def capacity(self) -> Capacity:
-        """The exploration's bounds that these states imply."""
-        return Capacity(self.states, 4 * self.states, 4 * self.states, 4 * self.states)
+        """The bounds that these states and bytes imply."""
+        return Capacity(self.states, 4 * self.states, 4 * self.states, 4 * self.states, self.bytes)
 
 
 def check_strategy(strategy: str) -> str:

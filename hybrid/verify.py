@@ -13,6 +13,7 @@ with us, XGrammar contradicts itself (a *contradiction*, counted and listed); an
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from array import array
@@ -60,6 +61,7 @@ def compare_along(
     *,
     matcher: Any = None,
     max_differences: int = 100,
+    deadline: float = math.inf,
 ) -> Comparison:
     """Compares both matchers from the start along a token sequence.
 
@@ -73,6 +75,7 @@ def compare_along(
         token_ids: the tokens; a stop token ends the run.
         matcher: a matcher of ours at its start, to use in place of a new one.
         max_differences: the run ends early with more differences than this.
+        deadline: of `time.perf_counter`; the run ends early at the first mask after it.
     """
     pair = _Pair(compiled, plain_compiled, matcher)
     result = pair.result
@@ -80,7 +83,7 @@ def compare_along(
         if not pair.compare_masks() or not pair.advance(int(token_id)):
             result.complete = False
             return result
-        if result.difference_count > max_differences:
+        if result.difference_count > max_differences or perf_counter() >= deadline:
             result.complete = False
             return result
         if pair.plain.is_terminated():
@@ -100,6 +103,7 @@ def compare_walk(
     matcher: Any = None,
     by_kind: float = 0.5,
     max_differences: int = 100,
+    deadline: float = math.inf,
 ) -> Comparison:
     """Compares both matchers along a random walk through allowed tokens.
 
@@ -108,7 +112,7 @@ def compare_walk(
     is allowed, both sides are reset and the walk goes on.
 
     Args:
-        compiled, plain_compiled, matcher, max_differences: as in `compare_along`.
+        compiled, plain_compiled, matcher, max_differences, deadline: as in `compare_along`.
         seed: of the random generator; equal arguments give equal walks.
         steps: masks to compare.
         by_kind: share of the draws that are uniform over the kinds of first bytes (quotes, brackets,
@@ -121,7 +125,8 @@ def compare_walk(
     rng = random.Random(seed)
     walker = Walker(rng, pair.tokens, pair.stops, by_kind)
     for _ in range(steps):
-        if not pair.compare_masks() or result.difference_count > max_differences:
+        failed = not pair.compare_masks() or result.difference_count > max_differences
+        if failed or perf_counter() >= deadline:
             result.complete = False
             return result
         allowed = _bits(pair.agreed_mask(), pair.size)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from bench import report, schemas, workloads
 from bench.__main__ import app
+from bench.cases import load_grammars
 from equivalence.vocabulary import Vocabulary
 from hybrid.comparison import Comparison, Disagreement
 
@@ -265,3 +266,99 @@ def test_samples_of_schema_files_are_repeatable(schema_folder: Path) -> None:
 def test_instances_are_written_as_models_write_them() -> None:
     assert workloads.render_instance({"a": [1, "é"]}) == '{"a": [1, "é"]}'.encode()
     assert workloads.render_instance("\ud800") == b'"\\ud800"'
+
+
+# --- Equality ----------------------------------------------------------------------------------------------
+
+
+CASES = """
+[[case]]
+name = "pairs"
+kind = "ebnf"
+grammar = '''root ::= ("a" [0-9]+ ";")*'''
+accepts = ["a12;a3;", { hex = "61313b" }]
+rejects = ["a;"]
+prefixes = [{ before = "a", text = "1", times = 20 }]
+features = []
+
+[[case]]
+name = "wrong"
+kind = "regex"
+grammar = "("
+accepts = []
+rejects = []
+prefixes = []
+features = []
+"""
+
+
+def test_equality_of_schemas_and_grammars(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "grammars"
+    folder.mkdir()
+    (folder / "cases.toml").write_text(CASES)
+    (folder / "made.gbnf").write_text(GRAMMAR)
+    (folder / "made.1.txt").write_text("begin a = 1; end")
+    (folder / "without_text.gbnf").write_text(GRAMMAR)
+    (folder / "left_out.gbnf").write_text("nonsense")
+    target = tmp_path / "out.json"
+    done = run(
+        *("equality", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--grammars", folder),
+        *("--without", "left_out", "--strategy", "representatives", "--walks", 2, "--walk-steps", 30),
+        *("--json", target),
+    )
+    assert done.exit_code == 0, done.output
+    record = json.loads(target.read_text())
+    assert (record["schemas"], record["grammars"], record["difference_count"]) == (4, 4, 0)
+    rows = {row.get("schema") or row["grammar"]: row for row in record["rows"]}
+    assert {name for name, row in rows.items() if "refused" in row} == {"refused", "wrong"}
+    assert all(row["alike"] for row in rows.values() if "refused" in row)
+    # cut twice each, in one of both ways into single bytes at most, and 2 walks of 30 masks
+    assert 60 + 2 * 5 < rows["pairs"]["masks"] <= 60 + 2 * (8 + 4 + 22 + 2)
+    assert rows["made"]["masks"] > 60 + 2 * 3
+    assert rows["without_text"]["masks"] > 60 + 2 * 4
+    kinds = {line["kind"]: line for line in record["summary"]}
+    assert {kind: line["grammars"] for kind, line in kinds.items()} == {"schema": 4, "ebnf": 3, "regex": 1}
+    assert kinds["ebnf"]["on_classes"] == 3 and kinds["regex"]["refused"] == 1
+    assert kinds["ebnf"]["masks"] + kinds["schema"]["masks"] == record["masks"] == record["equal"]
+    assert "0 differences" in done.output
+
+
+def test_equality_says_where_the_time_ended(vocabulary_file: str, tmp_path: Path) -> None:
+    grammar = tmp_path / "made.gbnf"
+    grammar.write_text(GRAMMAR)
+    target = tmp_path / "out.json"
+    done = run(
+        *("equality", "--vocabulary", vocabulary_file, "--vocabulary", vocabulary_file),
+        *("--grammars", grammar, "--seconds", 1e-6, "--walks", 9, "--json", target),
+    )
+    assert done.exit_code == 0, done.output
+    record = json.loads(target.read_text())
+    assert [row["within_seconds"] for row in record["rows"]] == [False, False]
+    assert record["masks"] < 10
+    assert record["summary"][0]["ended_early"] == 2, "both vocabularies have one name here"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[case]]\nname = 'a'\nkind = 'ebnf'", "not of the form"),
+        (CASES.replace("'ebnf'", "'bnf'").replace('"ebnf"', '"bnf"'), "allowed are ebnf"),
+        (CASES.replace("features = []", "features = []\nmore = 1"), "unknown keys"),
+        ("", "no grammars there"),
+    ],
+)
+def test_equality_refuses_what_is_no_case(
+    vocabulary_file: str, tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "cases.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        load_grammars([path])
+    done = run("equality", "--vocabulary", vocabulary_file, "--grammars", path, "--json", tmp_path / "o.json")
+    assert done.exit_code == 2
+
+
+def test_equality_wants_something_to_compare(vocabulary_file: str, tmp_path: Path) -> None:
+    done = run("equality", "--vocabulary", vocabulary_file, "--json", tmp_path / "o.json")
+    assert done.exit_code == 2
+    assert "--grammars" in done.output

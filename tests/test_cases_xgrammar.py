@@ -12,7 +12,8 @@ from functools import cache
 import pytest
 import xgrammar
 
-from tests.conftest import Case, load_cases
+from bench.cases import Case
+from tests.conftest import load_cases
 
 STOP_TOKEN_ID = 256
 

@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 import xgrammar
 
+from bench.cases import Case
 from bench.workloads import load_schema_files, render_instance
 from equivalence import UnsupportedGrammar, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.comparison import Comparison
 from hybrid.verify import compare_along, compare_walk, tokenize_random
-from tests.conftest import Case, load_cases
+from tests.conftest import load_cases
 
 STRATEGIES = ("representatives", "engine", "auto")
 

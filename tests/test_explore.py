@@ -51,7 +51,10 @@ def prepared(name: str) -> tuple[Network, Any, Any]:
     return network, vocabulary.trie, network.automaton
 
 
-def walked(network: Network, trie: Any, frames: int, configurations: int, outcomes: int) -> tuple[Any, ...]:
+def walked(
+    network: Network, trie: Any, frames: int, configurations: int, outcomes: int, n_bytes: int | None = None
+) -> Any:
+    """What a walk finds from tables of these first sizes; None where the bytes do not suffice."""
     net = network.automaton
     class_of_byte, example = _kernels.byte_classes(net)
     rank = _kernels.call_ranks(net)
@@ -59,8 +62,11 @@ def walked(network: Network, trie: Any, frames: int, configurations: int, outcom
     space = _kernels.new_space(net, class_of_byte, example, first, alike, rank, frames, configurations)
     status, space, known, *found = _kernels.walk_all(
         network.contexts, follow_of(network, first).contexts, _flat(trie), space, net, False,
-        _kernels.first_outcomes(outcomes), Capacity(),
+        _kernels.first_outcomes(outcomes), Capacity() if n_bytes is None else Capacity(bytes=n_bytes),
     )  # fmt: skip
+    if status and n_bytes is not None:
+        assert space.state[_kernels.OUT_OF_BYTES]
+        return None
     assert status == 0
     block_starts, user_starts, users, range_starts, ranges, event_starts, events = found
     lists = [known.pool[known.starts[i] : known.starts[i + 1]].tolist() for i in range(int(known.counts[0]))]
@@ -144,6 +150,7 @@ def explore_often(network: Network, trie: Any) -> None:
 
 def test_time_is_bounded() -> None:
     network, trie, _ = prepared("nested")
+    explore(network, trie)  # kernels are compiled before the clock runs
     with pytest.raises(BudgetExceeded, match="seconds were used up"):
         explore_often(network, trie)
     assert explore(network, trie, seconds=60.0).n_configurations > 1
@@ -156,3 +163,16 @@ def test_capacity_is_a_bound() -> None:
     found = explore(network, trie)
     enough = Capacity(configurations=found.n_configurations + 8)
     assert np.array_equal(explore(network, trie, capacity=enough).colors, found.colors)
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_tables_stop_growing_where_the_bytes_end(name: str) -> None:
+    network, trie, _ = prepared(name)
+    *roomy, space = walked(network, trie, 2, 2, 2)
+    needed = int(space.state[_kernels.TAKEN])
+    outcome = []
+    for part in (0.9, 0.95, 1.0, 1.5, 3.0):
+        limited = walked(network, trie, 2, 2, 2, int(part * needed))
+        outcome.append(limited is not None)
+        assert limited is None or list(limited[:-1]) == roomy
+    assert outcome == sorted(outcome) and not outcome[0] and outcome[-1]

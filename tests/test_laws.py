@@ -21,6 +21,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from numba import config
 
+from bench.cases import Case
 from equivalence.classes import Relation, TokenClasses, compute_classes
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.explore import Capacity
@@ -28,7 +29,7 @@ from equivalence.reference import ReferenceGrammar
 from equivalence.vocabulary import Vocabulary
 from hybrid.gather import LARGE_CLASS, Gather
 from hybrid.segmentation import tokenize_random
-from tests.conftest import Case, load_cases
+from tests.conftest import load_cases
 from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels

@@ -11,9 +11,9 @@ import pytest
 from numba import config
 from typer.testing import CliRunner
 
+from bench.cases import CHECKOUT
 from hybrid.cli import app
 from hybrid.warmup import kernels, warm_up
-from tests.conftest import CHECKOUT
 
 compiled_only = pytest.mark.skipif(
     bool(config.DISABLE_JIT),  # type: ignore[attr-defined]

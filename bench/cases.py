@@ -1,0 +1,144 @@
+"""Cases: grammars with strings that say what they mean, and grammar files as cases.
+
+What: `Case` is one grammar with its strings, `read_cases` reads a TOML file of them, `load_grammars` what
+a command line names: case files, grammar files, folders of both.
+When: in the tests, which run every case on every strategy, and in ``python -m bench equality``.
+Limits: a file that is not of the form is an error; strings are not checked here (the tests do so).
+
+A case is one grammar with strings that say what it means, in a TOML table ``[[case]]``:
+
+====================  ===================================================================================
+``name``              unique over all files
+``kind``              ``ebnf``, ``json_schema``, ``regex``, ``structural_tag``, ``lark`` (XGrammar's
+                      scannerless dialect) or ``builtin_json``
+``grammar``           the source text; ``grammar_file`` names a file of the project instead
+``options``           keywords of XGrammar's ``Grammar.from_...`` function of this kind (optional)
+``accepts``           whole strings of the language
+``rejects``           strings outside of the language; some are prefixes of it
+``prefixes``          strings that some string of the language begins with
+``features``          words to select cases by
+====================  ===================================================================================
+
+A string is written as a TOML string, as ``{ hex = "c3" }`` where it is not UTF-8, or as ``{ before = "[",
+text = "ab", times = 500, after = "]" }`` where it is long (``before`` and ``after`` may be left out).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import xgrammar
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+KINDS = ("ebnf", "json_schema", "regex", "structural_tag", "lark", "builtin_json")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One grammar and what it means; the fields are described at the top of this file."""
+
+    name: str
+    kind: str
+    grammar: str
+    options: dict[str, Any] = field(default_factory=dict)
+    accepts: tuple[bytes, ...] = ()
+    rejects: tuple[bytes, ...] = ()
+    prefixes: tuple[bytes, ...] = ()
+    features: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def parse(self) -> xgrammar.Grammar:
+        """The grammar as XGrammar's own parsers and converters read it."""
+        if self.kind == "ebnf":
+            return xgrammar.Grammar.from_ebnf(self.grammar, **self.options)
+        if self.kind == "json_schema":
+            return xgrammar.Grammar.from_json_schema(self.grammar, **self.options)
+        if self.kind == "regex":
+            return xgrammar.Grammar.from_regex(self.grammar, **self.options)
+        if self.kind == "structural_tag":
+            return xgrammar.Grammar.from_structural_tag(self.grammar)
+        if self.kind == "lark":
+            return xgrammar.Grammar.from_lark(self.grammar, **self.options)
+        return xgrammar.Grammar.builtin_json_grammar()
+
+
+def read_cases(path: Path) -> Iterator[Case]:
+    """The cases of a TOML file.
+
+    Raises:
+        ValueError: the file, or a case of it, is not of the form.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    for table in tomllib.loads(path.read_text(encoding="utf-8")).get("case", []):
+        where = f"{path.name}: case {table.get('name')!r}"
+        try:
+            file = table.pop("grammar_file", None)
+            grammar = table.pop("grammar", "")
+            case = Case(
+                name=table.pop("name"),
+                kind=table.pop("kind"),
+                grammar=grammar if file is None else (CHECKOUT / file).read_text(encoding="utf-8"),
+                options=table.pop("options", {}),
+                accepts=tuple(map(_as_bytes, table.pop("accepts"))),
+                rejects=tuple(map(_as_bytes, table.pop("rejects"))),
+                prefixes=tuple(map(_as_bytes, table.pop("prefixes"))),
+                features=frozenset(table.pop("features")),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{where} is not of the form of a case ({error!r})") from error
+        if case.kind not in KINDS:
+            raise ValueError(f"{where} has kind {case.kind!r}, allowed are {', '.join(KINDS)}")
+        if table:
+            raise ValueError(f"{where} has unknown keys {sorted(table)}")
+        yield case
+
+
+def load_grammars(paths: Iterable[Path], root: str = "root") -> list[Case]:
+    """The cases that files and folders stand for, a folder by the names of its files.
+
+    Args:
+        paths: ``*.toml`` files of cases; ``*.gbnf`` files, whose texts lie beside them: ``NAME.1.txt`` or any
+            other file that begins with the grammar's name and a dot; folders of both.
+        root: root rule of the grammar files.
+
+    Raises:
+        ValueError: nothing is there, or a file is not of the form.
+    """
+    found: list[Case] = []
+    for given in paths:
+        files = [given]
+        if given.is_dir():
+            files = sorted(path for path in given.iterdir() if path.suffix in (".toml", ".gbnf"))
+        for path in files:
+            found += read_cases(path) if path.suffix == ".toml" else [_grammar_file(path, root)]
+    if not found:
+        raise ValueError(
+            "no grammars there; expected are files *.toml (cases) and *.gbnf, or folders of them"
+        )
+    return found
+
+
+def _grammar_file(path: Path, root: str) -> Case:
+    beside = sorted(path.parent.glob(f"{path.stem}.*"))
+    texts = tuple(text.read_bytes() for text in beside if text.suffix not in (".gbnf", ".toml"))
+    grammar = path.read_text(encoding="utf-8")
+    return Case(path.stem, "ebnf", grammar, {"root_rule_name": root}, accepts=texts)
+
+
+def _as_bytes(string: str | dict[str, Any]) -> bytes:
+    if isinstance(string, str):
+        return string.encode()
+    if "hex" in string:
+        return bytes.fromhex(string["hex"])
+    text: str = string.get("before", "") + string["text"] * string["times"] + string.get("after", "")
+    return text.encode()
