@@ -20,6 +20,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from numba import config
 
+from bench.cases import Case
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from equivalence._kernels import absorbing_states
 from equivalence.network import build_network
@@ -33,7 +34,7 @@ from hybrid import (
     allocate_token_bitmask,
 )
 from hybrid.classifier.matcher import ClassifierMatcher
-from tests.conftest import Case, load_cases
+from tests.conftest import load_cases
 from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
