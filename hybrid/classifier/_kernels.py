@@ -122,7 +122,7 @@ class Tables(NamedTuple):
     reads int64[n, 3]: a hash table (pending set, tail, mask); -1 = empty.
     config_mask int64[n]: the mask of each configuration, -1 = not known yet.
     counts: [summaries, reads, longest representative].
-    pairs, bits, levels, level: scratch.
+    pairs, bits, row, levels, level: scratch.
     data, offsets: the bytes of each token id.
     """
 
@@ -146,13 +146,14 @@ class Tables(NamedTuple):
     counts: Any
     pairs: Any
     bits: Any
+    row: Any
     levels: Any
     level: Any
     data: Any
     offsets: Any
 
 
-STEPS, FACTS, CLASS_OF_BYTE, CONFIG_MASK, DATA, OFFSETS = 11, 12, 19, 52, 58, 59  # places of `opened`
+STEPS, FACTS, CLASS_OF_BYTE, CONFIG_MASK, DATA, OFFSETS = 11, 12, 19, 52, 59, 60  # places of `opened`
 N_SUMMARIES, N_READS, LONGEST = 0, 1, 2  # in `Tables.counts`
 
 
@@ -185,24 +186,15 @@ def opened(table):
         space, net, view_rows(table, 29, np.uint8), view(table, 30, np.int64), view(table, 31, np.int64),
         view(table, 32, np.int64), view(table, 33, np.int64), view(table, 34, np.int64),
         view(table, 35, np.int64), view(table, 36, np.int64), view_rows(table, 37, np.int64),
-        interned_at(table, 38), interned_at(table, 42), interned_at(table, 46), view_rows(table, 50,
-        np.int64),
-        view_rows(table, 51, np.int64), view(table, 52, np.int64), view(table, 53, np.int64),
-        view(table, 54, np.int64), view(table, 55, np.int64), view_rows(table, 56, np.int64),
-        view_rows(table, 57, np.int64), view(table, 58, np.uint8), view(table, 59, np.int64),
+        interned_at(table, 38), interned_at(table, 42), interned_at(table, 46),
+        view_rows(table, 50, np.int64), view_rows(table, 51, np.int64), view(table, 52, np.int64),
+        view(table, 53, np.int64), view(table, 54, np.int64), view(table, 55, np.int64),
+        view(table, 56, np.int64), view_rows(table, 57, np.int64), view_rows(table, 58, np.int64),
+        view(table, 59, np.uint8), view(table, 60, np.int64),
     )  # fmt: skip
 
 
 # ---------------------------------------------------------------- advancing
-
-
-@inlined
-def following(config, c, space, net):
-    """The configuration after a byte of class c; -1 without room."""
-    after = np.int64(space.steps[config, c])
-    if after < 0:
-        after = step_config(config, c, space, net)
-    return after
 
 
 @kernel
@@ -317,19 +309,13 @@ def put_config(table, values):
 # ---------------------------------------------------------------- masks
 
 
-@inlined
-def add_mask(mask, masks, row):
-    """row |= the words of a mask."""
-    begin = masks.starts[mask]
-    for w in range(masks.starts[mask + 1] - begin):
-        row[w] |= masks.pool[begin + w]
-
-
 @kernel
 def summarise_first(x, t):
     """Read every representative on state x over an unknown stack; 0, or a status."""
     space, net = t.space, t.net
-    class_of_byte, facts = space.class_of_byte, space.facts
+    class_of_byte, facts, steps = space.class_of_byte, space.facts, space.steps
+    node_byte, node_depth, node_skip, node_group = t.node_byte, t.node_depth, t.node_skip, t.node_group
+    suffix_parent, behind = t.suffix_parent, t.behind
     config = start_config(x, -1, space, net)
     if config < 0:
         return SPACE_FULL
@@ -343,27 +329,29 @@ def summarise_first(x, t):
     n = 0
     configs[0] = config
     i = 1
-    while i < t.node_byte.size:
-        d = t.node_depth[i]
+    while i < node_byte.size:
+        d = node_depth[i]
         above, pops = configs[d - 1], valid[d - 1]
         config = np.int64(REJECT)
         if above != REJECT:
-            c = class_of_byte[t.node_byte[i]]
+            c = class_of_byte[node_byte[i]]
             # what lies below a state that may be dropped at once is in the configuration by itself
-            if d > 1 and facts[above, POPS] > 0 and t.behind[x, c]:
+            if d > 1 and facts[above, POPS] > 0 and behind[x, c]:
                 pop_depth[pops] = d - 1
                 pops += 1
-            config = following(above, c, space, net)
-            if config < 0:
-                return SPACE_FULL
+            config = np.int64(steps[above, c])
+            if config < 0:  # the call alone costs 90 ns, for the arrays it passes
+                config = step_config(above, c, space, net)
+                if config < 0:
+                    return SPACE_FULL
         if config == REJECT and pops == 0:
-            i = t.node_skip[i]
+            i = node_skip[i]
             continue
         configs[d] = config
         valid[d] = pops
-        g = t.node_group[i]
+        g = node_group[i]
         i += 1
-        if t.node_group[i] == g:
+        if node_group[i] == g:
             continue
         if config != REJECT:
             bits[g >> 5] |= 1 << (g & 31)
@@ -372,7 +360,7 @@ def summarise_first(x, t):
             at = 0
             for p in range(pops):
                 while at < pop_depth[p]:
-                    suffix = t.suffix_parent[suffix]
+                    suffix = suffix_parent[suffix]
                     at += 1
                 pairs[n] = suffix * n_groups + g
                 n += 1
@@ -414,7 +402,8 @@ def symbol_of(a, count, t):
 def summarise(pending, symbol, t):
     """Read a pending set on a symbol over an unknown stack; its row of `summaries`, or a status."""
     space, net = t.space, t.net
-    class_of_byte, facts = space.class_of_byte, space.facts
+    class_of_byte, facts, steps = space.class_of_byte, space.facts, space.steps
+    suffix_parent, suffix_byte, behind = t.suffix_parent, t.suffix_byte, t.behind
     n_states = net[0].size
     rows = t.summaries
     if 2 * t.counts[N_SUMMARIES] >= rows.shape[0]:
@@ -451,14 +440,17 @@ def summarise(pending, symbol, t):
         rest = suffix
         n_pops = 0
         while rest != 0 and current != REJECT:
-            c = class_of_byte[t.suffix_byte[rest]]
-            if facts[current, POPS] > 0 and t.behind[own, c]:
+            c = class_of_byte[suffix_byte[rest]]
+            if facts[current, POPS] > 0 and behind[own, c]:
                 pops[n_pops] = rest
                 n_pops += 1
-            current = following(current, c, space, net)
-            if current < 0:
-                return np.int64(SPACE_FULL)
-            rest = t.suffix_parent[rest]
+            after = np.int64(steps[current, c])
+            if after < 0:
+                after = step_config(current, c, space, net)
+                if after < 0:
+                    return np.int64(SPACE_FULL)
+            current = after
+            rest = suffix_parent[rest]
         while i < end and pool[i] // n_groups == suffix:
             g = pool[i] % n_groups
             if current != REJECT:
@@ -504,57 +496,82 @@ def find_read(pending, tail, reads):
 def read_below(pending, tail, t):
     """The mask of what a pending set reads on the stacks of a tail; a status.
 
-    `levels` holds (pending set, tail, next frame, end) of the sets being read, deeper ones later; their
-    masks so far are rows of `level`. Tails lie strictly deeper each time, so this ends.
+    `levels` holds (pending set, tail, next frame) of the sets being read, deeper ones later; their masks
+    so far
+    are rows of `level`. Tails lie strictly deeper each time, so this ends. (Look-ups are written out: a
+    call that
+    passes the tables costs more than the rest of a step.)
     """
     levels, level, reads, rows = t.levels, t.level, t.reads, t.summaries
     starts, pool, frames = t.space.tails.starts, t.space.tails.pool, t.space.frames
+    mask_starts, words = t.masks.starts, t.masks.pool
+    n_words = level.shape[1]
+    last_read, last_row = reads.shape[0] - 1, rows.shape[0] - 1
     depth = 0
     levels[0, 0] = pending
     levels[0, 1] = tail
     levels[0, 2] = starts[tail]
     level[0, :] = 0
     while True:
-        if levels[depth, 2] == starts[levels[depth, 1] + 1]:
-            mask = intern(level[depth], level.shape[1], t.masks)
+        own, on = levels[depth, 0], levels[depth, 1]
+        if levels[depth, 2] == starts[on + 1]:
+            mask = intern(level[depth], n_words, t.masks)
             if mask < 0:
                 return np.int64(SUMMARIES_FULL)
             if 2 * t.counts[N_READS] >= reads.shape[0]:
                 return np.int64(READS_FULL)
-            slot = find_read(levels[depth, 0], levels[depth, 1], reads)
-            reads[slot, 0] = levels[depth, 0]
-            reads[slot, 1] = levels[depth, 1]
+            slot = mix(mix(13, own), on) & last_read
+            while reads[slot, 0] >= 0:
+                slot = (slot + 1) & last_read
+            reads[slot, 0] = own
+            reads[slot, 1] = on
             reads[slot, 2] = mask
             t.counts[N_READS] += 1
             if depth == 0:
                 return mask
             depth -= 1
-            add_mask(mask, t.masks, level[depth])
+            begin = mask_starts[mask]
+            for w in range(n_words):
+                level[depth, w] |= words[begin + w]
             continue
         frame = pool[levels[depth, 2]]
         levels[depth, 2] += 1
         if frame == 0:
             continue
-        symbol = symbol_of(frames[frame, 0], frames[frame, 1], t)
+        symbol = frames[frame, 0]
         if symbol < 0:
-            return symbol
-        slot = summary_of(levels[depth, 0], symbol, t)
-        if slot < 0:
-            return slot
-        add_mask(rows[slot, 2], t.masks, level[depth])
-        if rows[slot, 3] != 0:
-            deeper = frames[frame, 2]
-            known = find_read(rows[slot, 3], deeper, reads)
-            if reads[known, 0] >= 0:
-                add_mask(reads[known, 2], t.masks, level[depth])
-                continue
-            depth += 1
-            if depth == levels.shape[0]:
-                return np.int64(DEPTH_FULL)
-            levels[depth, 0] = rows[slot, 3]
-            levels[depth, 1] = deeper
-            levels[depth, 2] = starts[deeper]
-            level[depth, :] = 0
+            symbol = symbol_of(symbol, frames[frame, 1], t)
+            if symbol < 0:
+                return symbol
+        slot = mix(mix(11, own), symbol) & last_row
+        while rows[slot, 0] >= 0 and not (rows[slot, 0] == own and rows[slot, 1] == symbol):
+            slot = (slot + 1) & last_row
+        if rows[slot, 0] < 0:
+            slot = summarise(own, symbol, t)
+            if slot < 0:
+                return slot
+        if rows[slot, 2] != 0:
+            begin = mask_starts[rows[slot, 2]]
+            for w in range(n_words):
+                level[depth, w] |= words[begin + w]
+        left, deeper = rows[slot, 3], frames[frame, 2]
+        if left == 0 or deeper == 0:
+            continue
+        known = mix(mix(13, left), deeper) & last_read
+        while reads[known, 0] >= 0 and not (reads[known, 0] == left and reads[known, 1] == deeper):
+            known = (known + 1) & last_read
+        if reads[known, 0] >= 0:
+            begin = mask_starts[reads[known, 2]]
+            for w in range(n_words):
+                level[depth, w] |= words[begin + w]
+            continue
+        depth += 1
+        if depth == levels.shape[0]:
+            return np.int64(DEPTH_FULL)
+        levels[depth, 0] = left
+        levels[depth, 1] = deeper
+        levels[depth, 2] = starts[deeper]
+        level[depth, :] = 0
 
 
 @kernel
@@ -573,22 +590,32 @@ def config_classes(config, t):
     known = t.config_mask[config]
     if known >= 0:
         return known
-    starts, pool = t.space.configs.starts, t.space.configs.pool
-    row = np.zeros(t.bits.size, np.int64)
+    starts, pool, first, reads = t.space.configs.starts, t.space.configs.pool, t.first, t.reads
+    mask_starts, words, row = t.masks.starts, t.masks.pool, t.row
+    last = reads.shape[0] - 1
+    row[:] = 0
     for i in range(starts[config] + 2 + pool[starts[config] + 1], starts[config + 1], 2):
         x, tail = pool[i], pool[i + 1]
-        if t.first[x, 0] < 0:
+        if first[x, 0] < 0:
             status = summarise_first(x, t)
             if status < 0:
                 return np.int64(status)
-        add_mask(t.first[x, 0], t.masks, row)
-        pending = t.first[x, 1]
+        begin = mask_starts[first[x, 0]]
+        for w in range(row.size):
+            row[w] |= words[begin + w]
+        pending = first[x, 1]
         if pending != 0 and tail != 0:
-            slot = find_read(pending, tail, t.reads)
-            mask = t.reads[slot, 2] if t.reads[slot, 0] >= 0 else read_below(pending, tail, t)
-            if mask < 0:
-                return mask
-            add_mask(mask, t.masks, row)
+            slot = mix(mix(13, pending), tail) & last
+            while reads[slot, 0] >= 0 and not (reads[slot, 0] == pending and reads[slot, 1] == tail):
+                slot = (slot + 1) & last
+            mask = reads[slot, 2]
+            if reads[slot, 0] < 0:
+                mask = read_below(pending, tail, t)
+                if mask < 0:
+                    return mask
+            begin = mask_starts[mask]
+            for w in range(row.size):
+                row[w] |= words[begin + w]
     mask = intern(row, row.size, t.masks)
     if mask < 0:
         return np.int64(SUMMARIES_FULL)
