@@ -22,6 +22,7 @@ from equivalence.byte_strings import Features, find_features
 from equivalence.classes import TokenClasses, classes_and_network, compute_classes
 from equivalence.network import Network
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
+from hybrid.classifier.minimise import minimised
 from hybrid.compiled import CompiledGrammar
 from hybrid.gather import Gather
 from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
@@ -252,6 +253,8 @@ class GrammarCompiler:
         known, cause = build_summaries(
             fixed, network, limit=limit // 4, states=4 * self.budget.states, seconds=self.budget.seconds
         )
+        if not cause:
+            known = minimised(known)
         return Classifier(fixed, grouped, self.vocabulary, limit, known), cause
 
     def _on_classes(

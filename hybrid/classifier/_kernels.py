@@ -32,7 +32,7 @@ from equivalence._kernels import (
     start_config,
     step_config,
 )
-from equivalence.interning._kernels import Interned, intern, mix
+from equivalence.interning._kernels import Interned, intern, mix, new_interned
 
 kernel = njit(cache=True, nogil=True)
 # LLVM's inlining, not numba's (see `_pointer`): to hand over 60 arrays in memory took 4 us
@@ -762,3 +762,59 @@ def build_ahead(table, contexts, context_starts, context_below, below, below_sta
                 return found
         progress[1] += 1
     return np.int64(0)
+
+
+# ---------------------------------------------------------------- minimising and reading artefacts
+
+
+@kernel
+def merge_alike(rows, row_starts, blocks):
+    """Write the block of each pending set, numbered by first member; how many blocks there are.
+
+    `rows` are those of `summaries`, sorted by pending set, then symbol; `row_starts` where each set's begin.
+    Blocks are split until the members of each have equal rows (symbol, mask, block below): as often as one
+    block more is found, so that every pass but the last splits at least one.
+    """
+    n = row_starts.size - 1
+    longest = np.int64(0)
+    for p in range(n):
+        longest = max(longest, row_starts[p + 1] - row_starts[p])
+    key = np.empty(1 + 3 * longest, np.int64)
+    width = (n + 3 * rows.shape[0]) // n + 1
+    after = np.empty(n, np.int64)
+    blocks[:] = 0
+    n_blocks = np.int64(0)
+    while True:
+        known = new_interned(n + 1, width)
+        for p in range(n):
+            key[0] = blocks[p]
+            length = 1
+            for k in range(row_starts[p], row_starts[p + 1]):
+                key[length] = rows[k, 1]
+                key[length + 1] = rows[k, 2]
+                key[length + 2] = blocks[rows[k, 3]]
+                length += 3
+            after[p] = intern(key, length, known)
+        blocks[:] = after
+        if known.counts[0] == n_blocks:
+            return n_blocks
+        n_blocks = known.counts[0]
+
+
+@kernel
+def pairs_fit(starts, suffixes, groups, suffix_parent, whole):
+    """Whether each list is sorted, without doubles, and pairs groups with suffixes of their own that are not
+    empty."""
+    for i in range(starts.size - 1):
+        for k in range(starts[i], starts[i + 1]):
+            if k > starts[i] and (
+                suffixes[k] < suffixes[k - 1]
+                or (suffixes[k] == suffixes[k - 1] and groups[k] <= groups[k - 1])
+            ):
+                return False
+            at = np.int64(whole[groups[k]])
+            while at != 0 and at != suffixes[k]:
+                at = np.int64(suffix_parent[at])
+            if at == 0:
+                return False
+    return True

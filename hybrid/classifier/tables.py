@@ -61,7 +61,7 @@ def fixed_tables(
     net = (*net[:5], counted, *net[6:])
     class_of_byte, example = exploring.byte_classes(net)
     rank = exploring.call_ranks(net)
-    first, alike = exploring.first_classes(net, class_of_byte, len(example), rank)
+    first, _ = exploring.first_classes(net, class_of_byte, len(example), rank)
     follow = follow_of(network, first)
     behind = np.zeros((network.n_states + len(net[5]), len(example)), np.uint8)
     contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
@@ -75,6 +75,17 @@ def fixed_tables(
     # a unit that begins again on its frame is on top of the stack then, though it is no context of the
     # network
     np.maximum.at(behind, counted[:, 0], first[counted[:, 0]] | behind[network.n_states :])
+    return assembled(net, rank, behind, representatives, data, offsets, network.start, network.start_final)
+
+
+def assembled(
+    net: tuple[NDArray[Any], ...], rank: Integers, behind: NDArray[np.uint8],
+    representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers, start: int,
+    start_final: bool,
+) -> Fixed:  # fmt: skip
+    """The fixed tables from those of their parts that take a network to find (see `fixed_tables`)."""
+    class_of_byte, example = exploring.byte_classes(net)
+    first, alike = exploring.first_classes(net, class_of_byte, len(example), rank)
     lengths = np.array([len(text) for text in representatives], np.int64)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     text = np.frombuffer(b"".join(representatives), np.uint8)
@@ -84,7 +95,7 @@ def fixed_tables(
     walked = tuple(np.array(array, np.int64) for array in (*nodes, *exploring.build_suffixes(text, ends)))
     return Fixed(
         net, class_of_byte, example, first, alike, rank, behind, walked, longest, len(representatives),
-        int((lengths * (lengths + 1) // 2).sum()) + 2, data, offsets, network.start, network.start_final,
+        int((lengths * (lengths + 1) // 2).sum()) + 2, data, offsets, start, start_final,
     )  # fmt: skip
 
 

@@ -1,0 +1,48 @@
+"""Merging pending sets that behave alike, by partition refinement (Moore 1956).
+
+What: two pending sets are one if on every symbol they name the same classes and leave sets behind that are
+one again; the states of the automaton that reads stacks from the top become as few as its rows allow.
+When: after `build_summaries` has built all of them. An automaton that is still growing must not be merged:
+what is not known yet of two sets may tell them apart.
+Limits: sets that were read on different symbols are not compared, though no stack may tell them apart.
+
+Measured (llama3): C++ keeps 662 of 670 sets and 3,101 of 3,110 rows, SQL 461 of 678 and 3,456 of 3,841, the
+C-like grammar 1,159 of 1,293 and 5,793 of 6,080. It takes 1 to 4 % of the
+time of `build_summaries`, and halves the memory of the tables, spare room included (2.3 MB to 1.1 for C++).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hybrid.classifier import _kernels
+from hybrid.classifier.rows import interned, table_of, used_lists, used_rows
+from hybrid.classifier.tables import Summaries
+
+
+def minimised(known: Summaries) -> Summaries:
+    """The same masks from as few pending sets as possible, in tables without spare room for more.
+
+    Args:
+        known: all summaries that stacks can ask for, as `build_summaries` gives them without a cause.
+    """
+    rows, row_starts = used_rows(known)
+    starts, pool = used_lists(known.pendings)
+    n = len(starts) - 1
+    blocks = np.empty(n, np.int64)
+    _kernels.merge_alike(rows, row_starts, blocks)
+    # blocks are numbered by first member: the first of a new number stands for its block, and the empty
+    # set, whose number 0 the kernels know, stays 0
+    members = np.unique(blocks, return_index=True)[1]
+    stays = np.zeros(n, np.bool_)
+    stays[members] = True
+    rows = rows[stays[rows[:, 0]]]
+    rows[:, 0] = blocks[rows[:, 0]]
+    rows[:, 3] = blocks[rows[:, 3]]
+    first = known.first.copy()
+    found = first[:, 1] >= 0
+    first[found, 1] = blocks[first[found, 1]]
+    lengths = np.diff(starts)
+    kept = pool[np.repeat(stays, lengths)]
+    new_starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[members])])
+    return Summaries(first, table_of(rows), interned(new_starts, kept), known.masks, known.units)

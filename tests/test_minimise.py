@@ -1,0 +1,168 @@
+"""Minimised summaries: the same masks, as few pending sets as refinement by hand finds, nothing left to find.
+
+What: laws over random grammars, against the summaries as they were built and a slow reference.
+When: after any change of `hybrid.classifier.ahead`, `minimise` or `rows`.
+Limits: small vocabularies; masks over real ones are compared with XGrammar's in other files.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import xgrammar
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equivalence import Capacity, Vocabulary
+from equivalence.classes import classes_and_network
+from hybrid.classifier import _kernels, build_summaries, distinct_classes, fixed_tables
+from hybrid.classifier.minimise import minimised
+from hybrid.classifier.rows import used_lists, used_rows
+from hybrid.classifier.tables import Fixed, Store, Summaries, copied, no_summaries
+from tests.conftest import CHECKOUT
+from tests.random_grammars import GrammarCase, grammar_cases
+
+LIMIT = 1 << 28
+
+
+class Built(NamedTuple):
+    fixed: Fixed
+    known: Summaries
+
+
+def build(grammar: xgrammar.Grammar, vocabulary: Vocabulary) -> Built:
+    """Summaries as they are built, all of them."""
+    serialized = json.loads(grammar.serialize_json())
+    classes, network = classes_and_network(
+        serialized, vocabulary, "acceptance", Capacity(), max_states=200_000, seconds=None
+    )
+    texts, _ = distinct_classes(classes, vocabulary)
+    fixed = fixed_tables(network, texts, *vocabulary.flat)
+    known, cause = build_summaries(fixed, network, limit=LIMIT, states=1 << 20, seconds=None)
+    assert not cause
+    return Built(fixed, known)
+
+
+def words_of(store: Store, number: int) -> list[int]:
+    masks = store.known.masks
+    return [int(word) for word in masks.pool[masks.starts[number] : masks.starts[number + 1]]]
+
+
+def walk(stores: list[Store], fixed: Fixed, tokens: list[int], rng: random.Random, steps: int) -> None:
+    """Ask all stores for the masks along one random walk; they have to agree."""
+    starts = [store.call(_kernels.start_of, fixed.start, fixed.start_final) for store in stores]
+    configs = starts
+    for _ in range(steps):
+        masks = [
+            store.call(_kernels.class_mask, config) for store, config in zip(stores, configs, strict=True)
+        ]
+        found = [(words_of(store, mask >> 1), mask & 1) for store, mask in zip(stores, masks, strict=True)]
+        assert all(mask == found[0] for mask in found)
+        for token in rng.sample(tokens, len(tokens)):
+            after = [
+                store.call(_kernels.advance, config, token)
+                for store, config in zip(stores, configs, strict=True)
+            ]
+            assert len({config > 0 for config in after}) == 1
+            if after[0] > 0:
+                break
+        configs = after if after[0] > 0 else starts
+
+
+def check(built: Built, vocabulary: Vocabulary, seed: int, steps: int) -> Summaries:
+    smaller = minimised(built.known)
+    n_known = [known.n_known for known in (built.known, smaller)]
+    stores = [
+        Store(built.fixed, LIMIT, copied(known))
+        for known in (built.known, smaller, no_summaries(built.fixed))
+    ]
+    tokens = [i for i, token in enumerate(vocabulary.tokens) if token]
+    walk(stores, built.fixed, tokens, random.Random(seed), steps)
+    # merging is sound only where stacks ask for nothing that was not built
+    assert [store.known.n_known for store in stores[:2]] == n_known
+    return smaller
+
+
+def refined(known: Summaries) -> int:
+    """Number of blocks, by comparing all pairs of pending sets over and over (greatest fixed point)."""
+    rows, starts = used_rows(known)
+    behaviour: list[Any] = [
+        {int(s): (int(m), int(b)) for _, s, m, b in rows[starts[p] : starts[p + 1]]}
+        for p in range(len(starts) - 1)
+    ]
+    n = len(behaviour)
+    alike = {(p, q) for p in range(n) for q in range(n) if behaviour[p].keys() == behaviour[q].keys()}
+    while True:
+        kept = {
+            (p, q)
+            for p, q in alike
+            if all(
+                mask == behaviour[q][symbol][0] and (below, behaviour[q][symbol][1]) in alike
+                for symbol, (mask, below) in behaviour[p].items()
+            )
+        }
+        if kept == alike:
+            break
+        alike = kept
+    return sum(all((p, q) not in alike for q in range(p)) for p in range(n))
+
+
+@pytest.mark.kernels
+@settings(max_examples=40, deadline=None)
+@given(grammar_cases(max_tokens=12), st.integers(0, 2**32 - 1))
+def test_masks_stay_equal_and_blocks_are_as_few_as_by_hand(case: GrammarCase, seed: int) -> None:
+    vocabulary = Vocabulary.from_bytes(case.vocabulary)
+    built = build(xgrammar.Grammar.from_ebnf(case.ebnf), vocabulary)
+    smaller = check(built, vocabulary, seed, 12)
+    n = int(smaller.pendings.counts[0])
+    assert n == refined(built.known)
+    assert n == refined(smaller), "what is minimal stays as it is"
+
+
+TOKENS = [
+    *(bytes([b]) for b in range(256)),
+    b'":',
+    b'"}',
+    b"}]",
+    b"]}",
+    b"ab",
+    b"((",
+    b"))",
+    b"12",
+    b"e1",
+    b" = ",
+]
+SMALL = Vocabulary.from_bytes(TOKENS)
+
+
+@pytest.mark.parametrize("name", ["json", "arithmetic", "sql_like", "counted"])
+def test_masks_stay_equal_on_larger_grammars(name: str) -> None:
+    if name == "json":
+        grammar = xgrammar.Grammar.builtin_json_grammar()
+    elif name == "counted":
+        schema = {"type": "array", "items": {"type": "string", "maxLength": 5}, "minItems": 2, "maxItems": 9}
+        grammar = xgrammar.Grammar.from_json_schema(json.dumps(schema))
+    else:
+        path: Path = CHECKOUT / "hybrid" / "grammars" / f"{name}.gbnf"
+        grammar = xgrammar.Grammar.from_ebnf(path.read_text("utf-8"))
+    check(build(grammar, SMALL), SMALL, 1, 400)
+
+
+def test_merged_pending_sets_leave_the_tables(tekken: Vocabulary) -> None:
+    """Over a real vocabulary this grammar has pending sets that nothing tells apart."""
+    text = (CHECKOUT / "hybrid" / "grammars" / "sql_like.gbnf").read_text("utf-8")
+    built = build(xgrammar.Grammar.from_ebnf(text), tekken)
+    smaller = minimised(built.known)
+    assert smaller.pendings.counts[0] < built.known.pendings.counts[0]
+    assert smaller.n_known < built.known.n_known
+    starts, pool = used_lists(smaller.pendings)
+    assert starts[1] == 0 and len(pool) == starts[-1]
+    lists = {tuple(pool[a:b].tolist()) for a, b in itertools.pairwise(starts)}
+    assert len(lists) == len(starts) - 1
+    assert np.array_equal(minimised(smaller).first, smaller.first)
