@@ -5,6 +5,7 @@ The lower layer of the project: it knows vocabularies and grammars, no tensors, 
 
 from equivalence.classes import TokenClasses, compute_classes
 from equivalence.errors import (
+    ArtifactError,
     BitmaskError,
     BudgetExceeded,
     GrammarError,
@@ -17,6 +18,7 @@ from equivalence.explore import Capacity
 from equivalence.vocabulary import Vocabulary
 
 __all__ = [
+    "ArtifactError",
     "BitmaskError",
     "BudgetExceeded",
     "Capacity",

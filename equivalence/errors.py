@@ -36,3 +36,7 @@ class BitmaskError(HybridError, RuntimeError):
 
 class StrategyError(HybridError, ValueError):
     """An unknown strategy name, or one that this grammar cannot be compiled with."""
+
+
+class ArtifactError(HybridError, ValueError):
+    """A compiled grammar that cannot be written to a file, or a file that must not be used as one."""

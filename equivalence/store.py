@@ -104,12 +104,21 @@ def write_arrays(
     text += b" " * (-(BODY + 8 + len(text)) % ALIGNMENT)
     body = b"".join([len(text).to_bytes(8, "little"), text, *members])
     digest = hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
+    write_whole(path, MAGIC + digest, body)
+
+
+def write_whole(path: str | os.PathLike[str], *parts: bytes) -> None:
+    """Write a file under another name in its folder and rename it, so that it appears whole or not at all.
+
+    Raises:
+        OSError: the file cannot be written; nothing is left behind.
+    """
     target = os.fspath(path)
     partial = f"{target}.{os.getpid()}.{secrets.token_hex(4)}.partial"
     try:
         with open(partial, "xb") as stream_out:
-            stream_out.write(MAGIC + digest)
-            stream_out.write(body)
+            for part in parts:
+                stream_out.write(part)
         os.replace(partial, target)
     finally:
         if os.path.exists(partial):

@@ -13,6 +13,7 @@ from xgrammar import (
 )
 
 from equivalence import (
+    ArtifactError,
     BitmaskError,
     BudgetExceeded,
     GrammarError,
@@ -34,6 +35,7 @@ from hybrid.warmup import announce_compilation
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArtifactError",
     "BatchGrammarMatcher",
     "BitmaskError",
     "Budget",

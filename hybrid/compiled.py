@@ -1,12 +1,13 @@
 """A compiled grammar: what was decided for it, and everything that its matchers share.
 
 What: immutable; one serves any number of matchers, in any number of threads.
-When: made by `GrammarCompiler`.
-Limits: not written to disk in this version.
+When: made by `GrammarCompiler`, or read from a file that `save` wrote.
+Limits: only strategy "classifier" is written to files (docs/artifacts.md).
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,7 @@ from equivalence import TokenClasses, Vocabulary
 from equivalence.byte_strings import Features
 from hybrid.classifier.classifier import Classifier
 from hybrid.gather import Gather
+from hybrid.strategy import Budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,7 @@ class CompiledGrammar:
             budget.
         timings: seconds by phase: "network", "explore", "partition" (these three are the classes; or
             "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
-            "total".
+            "total"; "load" where it was read from a file.
     """
 
     strategy: str
@@ -55,6 +57,35 @@ class CompiledGrammar:
     classifier: Classifier | None = None
     otherwise: Callable[[], CompiledGrammar] | None = None
     timings: dict[str, float] = field(default_factory=dict)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write this compiled grammar, but not the vocabulary, to a file, which appears whole or not at all.
+
+        Raises:
+            StrategyError: the strategy is not "classifier"; the message says how to get one that is.
+            OSError: the file cannot be written.
+        """
+        from hybrid import artifact
+
+        artifact.save(self, path)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], vocabulary: Vocabulary, *, budget: Budget = Budget()
+    ) -> CompiledGrammar:
+        """Read a compiled grammar that `save` wrote, in milliseconds; its masks are those of the one saved.
+
+        Args:
+            path: the file; it should come from those who may change the program too.
+            vocabulary: the vocabulary that the grammar was compiled for.
+            budget: bounds of the tables, and of compiling again where matchers outgrow them.
+
+        Raises:
+            ArtifactError: no such file, a damaged one, or one of another version or vocabulary.
+        """
+        from hybrid import artifact
+
+        return artifact.load(path, vocabulary, budget=budget)
 
     @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:

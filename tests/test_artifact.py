@@ -1,0 +1,346 @@
+"""Compiled grammars in files: the same masks, and an error for everything else that a file may hold.
+
+What: masks along walks, compiled and loaded; damage, other versions and vocabularies; forged files; writing.
+When: after any change of `hybrid.artifact`, or of the tables of the classifier.
+Limits: small vocabularies and one real one; sizes and times are measured, not tested (docs/artifacts.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+
+from equivalence import ArtifactError, HybridError, StrategyError, UnsupportedGrammar, Vocabulary
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.artifact import from_bytes, to_bytes
+from hybrid.artifact.container import BODY, MAGIC, VERSION, pack, unpack
+from tests.conftest import CHECKOUT, load_cases
+
+WORDS = [b'":', b'"}', b"}]", b"]}", b"ab", b"((", b"))", b"12", b"e1", b" = ", b'"a": ', b"ab"]
+TOKENS = [*(bytes([byte]) for byte in range(256)), *WORDS, b""]
+VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65])
+"""One stop id is text as well, one text is there twice."""
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 4},
+        "b": {"type": "string", "minLength": 2, "maxLength": 7},
+    },
+}
+
+
+def grammar_of(name: str) -> xgrammar.Grammar:
+    if name == "json":
+        return xgrammar.Grammar.builtin_json_grammar()
+    if name == "schema":
+        return xgrammar.Grammar.from_json_schema(json.dumps(SCHEMA))
+    if name == "small":
+        return xgrammar.Grammar.from_ebnf('root ::= "(" root ")" | [a-c]{2,4} root?')
+    return xgrammar.Grammar.from_ebnf((CHECKOUT / "hybrid" / "grammars" / f"{name}.gbnf").read_text("utf-8"))
+
+
+@cache
+def compiled_as(name: str, on_demand: bool = False) -> CompiledGrammar:
+    compiler = GrammarCompiler(VOCABULARY, strategy="classifier", on_demand=on_demand)
+    return compiler.compile_grammar(grammar_of(name))
+
+
+@cache
+def small() -> bytes:
+    return to_bytes(compiled_as("small"))
+
+
+def masks_along(compiled: CompiledGrammar, seed: int, steps: int) -> list[bytes]:
+    """The masks of a random walk, which depends on nothing but the masks."""
+    matcher = GrammarMatcher(compiled)
+    vocabulary = compiled.vocabulary
+    bitmask = allocate_token_bitmask(1, vocabulary.size)
+    rng = random.Random(seed)
+    found = []
+    for _ in range(steps):
+        if matcher.is_terminated():
+            matcher.reset()
+        matcher.fill_next_token_bitmask(bitmask)
+        row = bitmask.numpy()[0].view(np.uint8)
+        found.append(row.tobytes())
+        allowed = np.flatnonzero(np.unpackbits(row, bitorder="little")[: vocabulary.size])
+        if not allowed.size:
+            matcher.reset()
+            continue
+        assert matcher.accept_token(int(rng.choice(allowed)))
+    return found
+
+
+@pytest.mark.parametrize("on_demand", [False, True])
+@pytest.mark.parametrize("name", ["json", "schema", "arithmetic", "sql_like"])
+def test_masks_of_a_loaded_grammar_are_those_of_the_compiled_one(
+    name: str, on_demand: bool, tmp_path: Path
+) -> None:
+    compiled = compiled_as(name, on_demand)
+    compiled.save(tmp_path / "file")
+    loaded = CompiledGrammar.load(tmp_path / "file", VOCABULARY)
+    for seed in range(3):
+        assert masks_along(loaded, seed, 200) == masks_along(compiled, seed, 200)
+    assert loaded.strategy == "classifier" and loaded.reason == compiled.reason
+    assert str(loaded.grammar) == str(compiled.grammar) and loaded.features == compiled.features
+    assert loaded.classes is not None and compiled.classes is not None
+    assert np.array_equal(loaded.classes.class_of_token, compiled.classes.class_of_token)
+    assert loaded.memory_size_bytes > 0 and loaded.timings["load"] > 0
+
+
+def test_masks_over_a_real_vocabulary(tekken: Vocabulary, tmp_path: Path) -> None:
+    compiled = GrammarCompiler(tekken, strategy="classifier").compile_grammar(grammar_of("sql_like"))
+    compiled.save(tmp_path / "file")
+    assert (tmp_path / "file").stat().st_size < 1 << 20
+    loaded = CompiledGrammar.load(tmp_path / "file", tekken)
+    assert masks_along(loaded, 5, 150) == masks_along(compiled, 5, 150)
+
+
+def test_every_case_is_written_and_read_or_refused_by_name() -> None:
+    written = 0
+    compiler = GrammarCompiler(VOCABULARY, strategy="classifier", cache_enabled=False)
+    for case in load_cases():
+        try:
+            compiled = compiler.compile_grammar(case.parse())
+        except UnsupportedGrammar:
+            continue
+        if compiled.strategy != "classifier":
+            with pytest.raises(StrategyError, match="allowed is 'classifier'"):
+                to_bytes(compiled)
+            continue
+        loaded = from_bytes(to_bytes(compiled), VOCABULARY)
+        assert masks_along(loaded, 0, 8) == masks_along(compiled, 0, 8), case.name
+        written += 1
+    assert written > 50
+
+
+def test_equal_grammars_give_equal_bytes() -> None:
+    again = GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(grammar_of("small"))
+    masks_along(again, 1, 50)
+    assert to_bytes(again) == small()
+    assert to_bytes(from_bytes(small(), VOCABULARY)) == small()
+
+
+@pytest.mark.parametrize("strategy", ["representatives", "engine"])
+def test_other_strategies_are_not_written(strategy: str, tmp_path: Path) -> None:
+    compiled = GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(grammar_of("small"))
+    with pytest.raises(StrategyError, match="strategy='classifier'"):
+        compiled.save(tmp_path / "file")
+    assert not list(tmp_path.iterdir())
+
+
+def test_matchers_of_a_loaded_grammar_fall_back_beyond_the_budget() -> None:
+    whole = from_bytes(small(), VOCABULARY)
+    tight = from_bytes(small(), VOCABULARY, budget=Budget(table_bytes=len(small()) * 40))
+    text = b"(" * 20_000
+    for compiled in (whole, tight):
+        matcher = GrammarMatcher(compiled)
+        assert matcher.accept_string(text)
+        bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+        matcher.fill_next_token_bitmask(bitmask)
+        if compiled is whole:
+            wanted = bitmask.numpy().copy()
+        else:
+            assert np.array_equal(bitmask.numpy(), wanted)
+    assert "went on in" not in whole.reason
+    assert "went on in" in tight.reason
+
+
+# --- What is refused ---------------------------------------------------------------------------------------
+
+
+def refused(data: bytes, vocabulary: Vocabulary = VOCABULARY, **options: Any) -> str:
+    with pytest.raises(ArtifactError) as caught:
+        from_bytes(data, vocabulary, **options)
+    return str(caught.value)
+
+
+def test_every_flipped_bit_is_found() -> None:
+    for place in range(len(small())):
+        changed = bytearray(small())
+        changed[place] ^= 1 << place % 8
+        refused(bytes(changed))
+
+
+def test_every_truncation_is_found() -> None:
+    for length in range(len(small())):
+        refused(small()[:length])
+    refused(small() + b"\0")
+
+
+def test_another_version_is_named() -> None:
+    data = MAGIC + (VERSION + 1).to_bytes(4, "little") + small()[len(MAGIC) + 4 :]
+    assert f"version {VERSION + 1} of the format, allowed is {VERSION}" in refused(data)
+
+
+def test_what_is_no_artefact_is_named() -> None:
+    assert "no compiled grammar" in refused(b"")
+    assert "no compiled grammar" in refused(b"\x80\x04pickle")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Vocabulary.from_bytes([*TOKENS[:-2], b"ba", b""], stop_token_ids=[len(TOKENS) - 1, 65]),
+        Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1]),
+        Vocabulary.from_bytes(TOKENS[:100]),
+    ],
+)
+def test_another_vocabulary_is_named(other: Vocabulary) -> None:
+    message = refused(small(), other)
+    assert VOCABULARY.fingerprint in message and other.fingerprint in message and "compile" in message
+
+
+def test_wrong_arguments_are_named(tmp_path: Path) -> None:
+    with pytest.raises(HybridError, match=r"allowed is hybrid\.Vocabulary"):
+        from_bytes(small(), "tekken")
+    with pytest.raises(HybridError, match=r"allowed is a hybrid\.Budget"):
+        from_bytes(small(), VOCABULARY, budget=5)
+    with pytest.raises(ArtifactError, match="missing"):
+        CompiledGrammar.load(tmp_path / "missing", VOCABULARY)
+    (tmp_path / "cut").write_bytes(small()[:-5])
+    with pytest.raises(ArtifactError, match="cut': the compiled grammar is damaged"):
+        CompiledGrammar.load(tmp_path / "cut", VOCABULARY)
+
+
+def test_more_than_the_budget_is_not_decompressed() -> None:
+    assert "allow more by Budget.table_bytes" in refused(small(), budget=Budget(table_bytes=100))
+
+
+# --- Files that somebody made on purpose -------------------------------------------------------------------
+
+
+def forged(header: dict[str, Any] | None = None, **arrays: Any) -> bytes:
+    """A file with a fitting digest and other contents; None takes a member out."""
+    found, members = unpack(small(), 1 << 30)
+    del found["members"]
+    for name, value in arrays.items():
+        if value is None:
+            del members[name]
+        else:
+            members[name] = np.asarray(value)
+    return pack({**found, **(header or {})}, members)
+
+
+def member(name: str) -> np.ndarray:
+    return unpack(small(), 1 << 30)[1][name].astype(np.int64)
+
+
+def test_forging_nothing_changes_nothing() -> None:
+    assert forged() == small()
+
+
+@pytest.mark.parametrize("name", sorted(unpack(small(), 1 << 30)[1]))
+def test_a_forged_member_is_refused(name: str) -> None:
+    refused(forged(**{name: None}))
+    if name != "rows":  # fewer of them are found on demand
+        refused(forged(**{name: member(name)[..., :-1]}))
+    refused(forged(**{name: member(name).reshape(-1, 1, 1)[:1]}))
+    far = member(name)
+    if far.size:
+        for value in (2**40, -(2**40)):
+            far.flat[far.size - 1] = value
+            refused(forged(**{name: far}))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"strategy": "engine"},
+        {"start": -2},
+        {"start": 10**9},
+        {"start": None},
+        {"start_final": 1},
+        {"reason": 5},
+        {"sizes": []},
+        {"features": [1]},
+        {"features": [[], 1, 2, 3, 4, 5, 6, 7]},
+        {"grammar": "00"},
+    ],
+)
+def test_a_forged_header_is_refused(header: dict[str, Any]) -> None:
+    assert "malformed" in refused(forged(header))
+
+
+def test_a_grammar_that_the_engine_cannot_read_is_refused() -> None:
+    text = b'{"rules": 5}'
+    digest = hashlib.blake2b(text, digest_size=16).hexdigest()
+    message = refused(forged({"grammar": digest}, grammar=np.frombuffer(text, np.uint8)))
+    assert "XGrammar" in message and "compile the grammar again" in message
+
+
+def test_a_call_that_leads_to_itself_is_refused() -> None:
+    calls = member("calls")
+    calls[:, 0] = np.repeat(np.arange(len(member("final"))), member("call_lengths"))
+    assert "leads to itself" in refused(forged(calls=calls))
+
+
+def test_a_stream_that_grows_without_end_is_not_followed() -> None:
+    data = pack({"vocabulary": VOCABULARY.fingerprint}, {"grammar": np.zeros(10**6, np.uint8)})
+    begin = BODY + 8
+    length = int.from_bytes(data[BODY:begin], "little")
+    header = json.loads(data[begin : begin + length])
+    header["members"]["grammar"][1] = [1000]
+    text = json.dumps(header).encode()
+    body = len(text).to_bytes(8, "little") + text + data[begin + length :]
+    digest = hashlib.blake2b(body, digest_size=32).digest()
+    assert "described are 1000" in refused(data[: len(MAGIC) + 4] + digest + body)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("seed", range(4))
+def test_forged_numbers_are_refused_or_harmless(seed: int) -> None:
+    """Any number of any member is changed to one nearby or of its neighbours, and what loads is run."""
+    rng = random.Random(seed)
+    names = sorted(unpack(small(), 1 << 30)[1])
+    names.remove("grammar")
+    loaded = 0
+    for _ in range(60):
+        name = rng.choice(names)
+        array = member(name)
+        if not array.size:
+            continue
+        for _ in range(rng.choice([1, 1, 3])):
+            place = rng.randrange(array.size)
+            other = int(array.flat[rng.randrange(array.size)])
+            array.flat[place] = rng.choice([other, int(array.flat[place]) + rng.choice([-1, 1]), 0, 1])
+        try:
+            compiled = from_bytes(forged(**{name: array}), VOCABULARY)
+        except ArtifactError:
+            continue
+        loaded += 1
+        matcher = GrammarMatcher(compiled)
+        bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+        for token in [40, 97, 261, 98, 41, 99]:
+            matcher.fill_next_token_bitmask(bitmask)
+            matcher.accept_token(token)
+    assert loaded
+
+
+# --- Writing -----------------------------------------------------------------------------------------------
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+
+    def fails(*arguments: Any) -> None:
+        raise OSError("no room left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fails)
+        with pytest.raises(OSError, match="no room left"):
+            compiled_as("small").save(path)
+    assert path.read_bytes() == b"before" and list(tmp_path.iterdir()) == [path]
+    compiled_as("small").save(path)
+    assert path.read_bytes() == small() and list(tmp_path.iterdir()) == [path]
