@@ -12,8 +12,8 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 import xgrammar
 
@@ -25,6 +25,7 @@ from hybrid.classifier import Classifier, build_summaries, distinct_classes, fix
 from hybrid.classifier.minimise import minimised
 from hybrid.compiled import CompiledGrammar
 from hybrid.gather import Gather
+from hybrid.parallel import Source, compile_all
 from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
 from hybrid.strategy import Budget, check_strategy
 from hybrid.token_level import (
@@ -147,6 +148,31 @@ class GrammarCompiler:
         )
         # a tag may hold model classes, which only the grammar made of them tells apart
         return self.compile_grammar(grammar)
+
+    def compile_many(
+        self,
+        grammars: Iterable[str | xgrammar.Grammar | Source | tuple[Any, ...]],
+        n_jobs: int | None = None,
+        *,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Any]:
+        """Compile many grammars, in threads, or by the backend of the caller's `joblib.parallel_config`.
+
+        Args:
+            grammars: what `compile_grammar` takes, or tuples (kind, argument, options) as `Source` says:
+                ``("json_schema", schema)``, ``("regex", text)``, ``("builtin_json",)`` ...
+            n_jobs: threads or processes; -1 is one for each core, None what joblib is told, or 1.
+            on_error: "raise" the first error with the item's number, or "return" errors among the grammars.
+            progress: called with the number of grammars done, and of all, in order.
+
+        Returns:
+            The compiled grammars in order. Those compiled by other processes are not in the memory cache.
+
+        Raises:
+            HybridError: an item that is none, or the error of one.
+        """
+        return compile_all(self, grammars, n_jobs, on_error, progress)
 
     def clear_cache(self) -> None:
         """Forget all compiled grammars; those in use stay usable."""
