@@ -1,7 +1,8 @@
-"""The command line: ``python -m hybrid demo``, ``classes`` and ``warmup``.
+"""The command line: ``python -m hybrid demo``, ``classes``, ``compile``, ``inspect`` and ``warmup``.
 
 What: `demo` constrains a small model on a real vocabulary and compares every mask with plain XGrammar's;
-`classes` shows the token classes of a grammar or schema; `warmup` compiles all kernels ahead.
+`classes` shows the token classes of a grammar or schema; `compile` writes compiled grammars to files and
+`inspect` looks into one; `warmup` compiles all kernels ahead.
 When: to look at the project, or at a grammar; programs use `hybrid.GrammarCompiler`.
 Limits: the model of the demonstration has random weights, so its text is noise that obeys a grammar.
 """
@@ -10,19 +11,19 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import json
-import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
-import xgrammar
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
+from hybrid.cli_artifacts import SUFFIX, compile_files, inspect_file
+from hybrid.grammar_source import ALLOWED as GRAMMARS
+from hybrid.grammar_source import read_grammar
 from hybrid.vocabulary_spec import ALLOWED, load_vocabulary
 from hybrid.warmup import WarmUp, warm_up
 
@@ -76,9 +77,7 @@ def _print_warm_up(console: Console, done: WarmUp) -> None:
 def classes(
     grammar: Annotated[
         str,
-        typer.Argument(
-            help="A file with a grammar (EBNF/GBNF) or a JSON schema (.json), or the text of either."
-        ),
+        typer.Argument(help=GRAMMARS),
     ],
     vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
     relation: Annotated[str, typer.Option(help="acceptance or displacement.")] = "acceptance",
@@ -101,52 +100,58 @@ def classes(
             progress.update(task, description="again, with compiled kernels")
             found = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
     except HybridError as error:
-        console.print(f"[red]{type(error).__name__}[/red]: {error}", highlight=False, markup=True)
-        raise typer.Exit(2) from error
+        raise _refused(console, error) from error
     _print_classes(console, words, found, sum(cold.seconds.values()), top)
 
 
-def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> xgrammar.Grammar:
-    """A grammar or schema from a file or from its text; JSON text is a schema.
+@app.command(name="compile")
+def compile_command(
+    grammars: Annotated[list[str], typer.Argument(metavar="GRAMMAR...", help=GRAMMARS)],
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", help=f"The file; a folder for several grammars (NAME{SUFFIX} each)."),
+    ],
+    vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
+    n_jobs: Annotated[int, typer.Option(help="Threads for several grammars; -1: one a core.")] = 1,
+    root: Annotated[str, typer.Option(help="Root rule of grammars.")] = "root",
+    strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
+) -> None:
+    """Compile grammars to files that CompiledGrammar.load reads in milliseconds.
 
-    Raises:
-        GrammarError: XGrammar refuses it.
+    Ends with status 1 if some of several grammars could not be written; the others are.
     """
-    from equivalence import GrammarError
-
-    text = text_or_file
-    # a text longer than a path can be is not looked for on disk
-    if len(text) < 4096 and "\n" not in text and os.path.isfile(text):
-        try:
-            text = Path(text).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise GrammarError(f"{text_or_file!r} cannot be read as UTF-8 text: {error}") from error
-    schema = _as_json(text)
+    console = Console()
     try:
-        if schema is not None:
-            return xgrammar.Grammar.from_json_schema(json.dumps(schema), strict_mode=strict)
-        return xgrammar.Grammar.from_ebnf(text, root_rule_name=root)
-    except RuntimeError as error:
-        kind = "schema" if schema is not None else "grammar"
-        raise GrammarError(
-            f"XGrammar refuses the {kind} {_short(text_or_file)}: {error}; allowed are a file or the text of "
-            "an EBNF/GBNF grammar or a JSON schema"
-        ) from error
+        failed = compile_files(console, grammars, vocabulary, output, n_jobs, root, strict)
+    except (HybridError, OSError) as error:
+        raise _refused(console, error) from error
+    if failed:
+        raise typer.Exit(1)
 
 
-def _as_json(text: str) -> Any:
-    """The schema if the text is one; a file of MaskBench's form holds it under "schema"."""
+@app.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(help="A file that compile, or CompiledGrammar.save, wrote.")],
+    vocabulary: Annotated[
+        str | None, typer.Option(help="SPEC of its vocabulary, to load it and to read masks.")
+    ] = None,
+    sample: Annotated[
+        Path | None, typer.Option(help="A text to follow; without it a random walk is made.")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Masks of the random walk.")] = 500,
+) -> None:
+    """Print what is in a compiled grammar: counts, sizes, digests, and how deep masks look into the stack."""
+    console = Console()
     try:
-        value = json.loads(text)
-    except ValueError:
-        return None
-    if isinstance(value, dict) and "schema" in value and "tests" in value:
-        return value["schema"]
-    return value if isinstance(value, (dict, bool)) else None
+        inspect_file(console, file, vocabulary, sample, steps)
+    except HybridError as error:
+        raise _refused(console, error) from error
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+def _refused(console: Console, error: Exception) -> typer.Exit:
+    """Print an error; the end of the command."""
+    console.print(f"{type(error).__name__}: {error}", highlight=False, markup=False, style="red")
+    return typer.Exit(2)
 
 
 def _print_classes(

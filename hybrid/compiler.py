@@ -97,6 +97,8 @@ class GrammarCompiler:
         self._cache_bytes = 0
         self._lock = threading.Lock()
         self._plain: xgrammar.GrammarCompiler | None = None
+        self.on_phase: Callable[[str], None] = _nothing
+        """Told the phase that begins, "classes" or "summaries", where a classifier is made."""
 
     @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
@@ -241,12 +243,14 @@ class GrammarCompiler:
     ) -> CompiledGrammar:
         """A classifier, or by name what else the grammar can be run on."""
         try:
+            self.on_phase("classes")
             refuse_beyond_stacks(features, serialized)
             classes, network = classes_and_network(
                 serialized, self.vocabulary, "acceptance", self.budget.capacity, self.budget.states,
                 self.budget.seconds,
             )  # fmt: skip
             began = time.perf_counter()
+            self.on_phase("summaries")
             classifier, cause = self._build_classifier(network, classes)
         except (UnsupportedGrammar, BudgetExceeded) as error:
             return self._on_classes(
@@ -358,6 +362,10 @@ class GrammarCompiler:
             "representatives", cause or _reason(classes, self.vocabulary), self.vocabulary, grammar, engine,
             stop, classes, gather, features, timings=timings,
         )  # fmt: skip
+
+
+def _nothing(phase: str) -> None:
+    """What is done at a phase where nobody asks."""
 
 
 MANY_CLASSES = 256

@@ -8,8 +8,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from hybrid import GrammarError, Vocabulary
-from hybrid.cli import app, read_grammar
+from hybrid import (
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarError,
+    GrammarMatcher,
+    Vocabulary,
+    allocate_token_bitmask,
+)
+from hybrid.classifier.depth import depths_read
+from hybrid.classifier.matcher import ClassifierMatcher
+from hybrid.cli import app
+from hybrid.grammar_source import read_grammar
 
 DIGITS = "root ::= [0-9]+"
 
@@ -70,3 +80,109 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(GrammarError, match="UTF-8"):
         read_grammar(str(path))
+
+
+# --- Files with compiled grammars --------------------------------------------------------------------------
+
+NESTED = 'root ::= "(" root ")" | [0-9]+'
+
+
+@pytest.fixture
+def grammars(tmp_path: Path) -> list[str]:
+    """Files with a grammar, with a schema, and with neither."""
+    (tmp_path / "nested.gbnf").write_text(NESTED)
+    (tmp_path / "schema.json").write_text(json.dumps({"type": "boolean"}))
+    (tmp_path / "broken.gbnf").write_text("root ::= (")
+    return [str(tmp_path / name) for name in ("nested.gbnf", "schema.json", "broken.gbnf")]
+
+
+def test_a_grammar_is_compiled_to_a_file_and_inspected(
+    vocabulary: str, grammars: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "nested.cg"
+    result = run("compile", grammars[0], "--vocabulary", vocabulary, "-o", str(file))
+    assert result.exit_code == 0, result.output
+    assert "nested.cg: " in result.output and "classes" in result.output
+    loaded = CompiledGrammar.load(file, Vocabulary.load(vocabulary))
+    assert GrammarMatcher(loaded).accept_string("((12))")
+
+    result = run("inspect", str(file))
+    assert result.exit_code == 0, result.output
+    for part in ("classifier", "pending sets", "summaries", "KiB in the file", loaded.vocabulary.fingerprint):
+        assert part in result.output
+    assert "loaded in" not in result.output
+
+    sample = tmp_path / "sample"
+    sample.write_text("((12))")
+    result = run("inspect", str(file), "--vocabulary", vocabulary, "--sample", str(sample))
+    assert result.exit_code == 0, result.output
+    assert "loaded in" in result.output and "6 masks of the sample" in result.output
+    result = run("inspect", str(file), "--vocabulary", vocabulary, "--steps", "20")
+    assert result.exit_code == 0, result.output
+    assert "20 masks of a random walk" in result.output and "%" in result.output
+
+
+def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    arguments = ["--vocabulary", vocabulary, "-o", str(folder), "--n-jobs", "2"]
+    result = run("compile", "builtin:json", *grammars, *arguments)
+    assert result.exit_code == 1, result.output
+    assert "broken.gbnf: GrammarError" in result.output
+    assert sorted(file.name for file in folder.iterdir()) == ["builtin_json.cg", "nested.cg", "schema.cg"]
+    result = run("compile", grammars[0], *arguments)
+    assert result.exit_code == 0 and "nested.cg" in result.output, "a folder that is there takes one too"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compile", "root ::= (", "-o", "OUT/x.cg"], "GrammarError"),
+        (["compile", DIGITS, DIGITS, "-o", "OUT/x"], "is no file; allowed with a folder"),
+        (
+            ["compile", "builtin:json", "builtin:json", "-o", "OUT/x"],
+            "several grammars are called",
+        ),
+        (["compile", DIGITS, "-o", "OUT/no/folder.cg"], "FileNotFoundError"),
+        (["inspect", "OUT/missing.cg"], "ArtifactError"),
+        (["inspect", "SPEC"], "this is no compiled grammar"),
+    ],
+)
+def test_files_are_refused_with_status_2(
+    arguments: list[str], message: str, vocabulary: str, tmp_path: Path
+) -> None:
+    words = [word.replace("OUT", str(tmp_path)).replace("SPEC", vocabulary) for word in arguments]
+    if words[0] == "compile":
+        words += ["--vocabulary", vocabulary]
+    result = run(*words)
+    assert result.exit_code == 2, result.output
+    assert message in result.output and "Traceback" not in result.output
+    assert not list(tmp_path.glob("*.cg")) and not (tmp_path / "x").exists()
+
+
+def test_a_sample_that_does_not_fit_is_refused(vocabulary: str, grammars: list[str], tmp_path: Path) -> None:
+    file, sample = tmp_path / "nested.cg", tmp_path / "sample"
+    run("compile", grammars[0], "--vocabulary", vocabulary, "-o", str(file))
+    sample.write_text("((x")
+    result = run("inspect", str(file), "--vocabulary", vocabulary, "--sample", str(sample))
+    assert result.exit_code == 2 and "beyond byte 2" in result.output
+    result = run("inspect", str(file), "--sample", str(sample))
+    assert result.exit_code == 2 and "without a vocabulary" in result.output
+
+
+@pytest.mark.parametrize("grammar", ['root ::= "(" root ")" | "x"', 'root ::= "(" ("x" | root) ")" "!"{0,5}'])
+def test_depths_are_those_of_the_brackets(grammar: str) -> None:
+    tokens = [b"(", b")", b"x", b"))", b")))", b"!", b""]
+    words = Vocabulary.from_bytes(tokens, stop_token_ids=[6])
+    matcher = GrammarMatcher(GrammarCompiler(words, strategy="classifier").compile_grammar(grammar))
+    assert isinstance(matcher, ClassifierMatcher)
+    bitmask = allocate_token_bitmask(1, words.size)
+    configs = []
+    for depth in range(1, 8):
+        matcher.reset()
+        assert matcher.accept_string("(" * depth + "x")
+        matcher.fill_next_token_bitmask(bitmask)
+        configs.append(matcher._config)
+    found = depths_read(matcher._session.store, configs)
+    assert [found[config] for config in configs][:3] == [1, 2, 3]
+    if "!" not in grammar:
+        assert {found[config] for config in configs[3:]} == {3}

@@ -1,0 +1,80 @@
+"""What a file with a compiled grammar holds, without a vocabulary.
+
+What: `describe` reads its header and counts its members.
+When: by ``python -m hybrid inspect``.
+Limits: only the digest is checked, as no kernel sees these numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybrid.artifact.container import BODY, malformed, unpack, unpack_header
+
+PARTS = {
+    "classes": ("class_of_token", "representatives"),
+    "network": (
+        "final", "edge_lengths", "edges", "call_lengths", "calls", "counted", "loops", "rank", "behind",
+    ),
+    "pending sets": ("pending_lengths", "pending_suffixes", "pending_classes"),
+    "summaries": ("first", "rows", "units"),
+    "masks": ("masks",),
+    "grammar": ("grammar",),
+}  # fmt: skip
+"""The members by what they are; all of them."""
+
+
+class Description(NamedTuple):
+    """A compiled grammar in numbers.
+
+    Attributes:
+        header: what the file says of itself.
+        counts: how many there are of what.
+        mask_classes: classes in each distinct mask that was built ahead of time.
+        parts: by part, bytes in memory (int64 as kernels read them, the grammar as text) and in the file.
+        file_bytes: bytes of the file.
+    """
+
+    header: dict[str, Any]
+    counts: dict[str, int]
+    mask_classes: NDArray[np.int64]
+    parts: dict[str, tuple[int, int]]
+    file_bytes: int
+
+
+def describe(data: bytes) -> Description:
+    """A file's header and counts.
+
+    Raises:
+        ArtifactError: as `container.unpack`.
+    """
+    _, begin = unpack_header(data)
+    header, arrays = unpack(data, 1 << 30)
+    members = header.pop("members")
+    missing = {name for names in PARTS.values() for name in names} - set(arrays)
+    if missing:
+        raise malformed(f"members {', '.join(sorted(missing))} are missing")
+    rows = {name: len(array) for name, array in arrays.items()}
+    counts = {
+        "classes": rows["representatives"],
+        "states": rows["final"],
+        "counters": rows["counted"],
+        "pending sets": rows["pending_lengths"],
+        "summaries": arrays["rows"].shape[-1],
+        "counter frames": rows["units"],
+        "masks": rows["masks"],
+    }
+    bits = np.unpackbits(arrays["masks"].astype("<u4").view(np.uint8), axis=None)
+    mask_classes = bits.reshape(rows["masks"], -1).sum(axis=1, dtype=np.int64)
+    parts = {
+        part: (
+            sum(arrays[name].size * (1 if name == "grammar" else 8) for name in names),
+            sum(members[name][2] for name in names),
+        )
+        for part, names in PARTS.items()
+    }
+    parts["header"] = (0, begin - BODY)
+    return Description(header, counts, mask_classes, parts, len(data))
