@@ -150,11 +150,13 @@ def _run_every_kernel() -> None:
     """Small inputs that reach every kernel with the types of arguments that real ones have."""
     # the package announces compilation, so it imports this module
     from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+    from hybrid.artifact import from_bytes, to_bytes
 
     words = [bytes(word) for word in itertools.product(b'{}[]":,1a \\', repeat=3)]
     tokens = [*(bytes([value]) for value in range(256)), "\u00e9\u20ac".encode(), *words, b""]
     vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[len(tokens) - 1])
     compiler = GrammarCompiler(vocabulary, cache_enabled=False)
+    classifying = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
     bitmask = allocate_token_bitmask(1, vocabulary.size)
     for grammar in (
         xgrammar.Grammar.from_json_schema(SCHEMA, strict_mode=False),
@@ -168,4 +170,8 @@ def _run_every_kernel() -> None:
         matcher = GrammarMatcher(compiler.compile_grammar(grammar))
         matcher.fill_next_token_bitmask(bitmask)
         compute_classes(grammar, vocabulary, "displacement")
+        matcher = GrammarMatcher(from_bytes(to_bytes(classifying.compile_grammar(grammar)), vocabulary))
+        matcher.fill_next_token_bitmask(bitmask)
+        matcher.accept_token(next(token for token in range(256) if matcher.fork().accept_token(token)))
+        matcher.accept_string(b"")
     byte_string_classes(xgrammar.Grammar.from_ebnf(GRAMMAR), vocabulary)
