@@ -3,7 +3,8 @@
 What: XGrammar's `GrammarCompiler`, with its methods and options; the grammar is parsed by XGrammar, its token
 classes are computed, and XGrammar compiles it over one representative per class.
 When: one per vocabulary; thread-safe.
-Limits: equal calls are served from a bounded memory cache; nothing is written to disk in this version.
+Limits: equal calls are served from a bounded memory cache; nothing is written to disk but by
+`CompiledGrammar.save`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class GrammarCompiler:
         vocabulary: a `Vocabulary`, or an `xgrammar.TokenizerInfo`.
         strategy: "auto" (representatives, or the engine where classes cannot be had), "representatives"
             (an error where they cannot be had) or "engine" (plain XGrammar).
-        cache_dir: reserved for compiled grammars on disk; must be None in this version.
+        cache_dir: reserved for compiled grammars on disk; must be None in this version (see
+            `CompiledGrammar.save`).
         budget: bounds of one compilation.
         n_jobs: threads of XGrammar's own compilation.
         max_threads: XGrammar's name for `n_jobs`.

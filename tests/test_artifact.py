@@ -98,6 +98,19 @@ def test_masks_of_a_loaded_grammar_are_those_of_the_compiled_one(
     assert loaded.memory_size_bytes > 0 and loaded.timings["load"] > 0
 
 
+@pytest.mark.parametrize(
+    "grammar",
+    ['root ::= "z"', 'root ::= ""', "root ::= root", 'root ::= "a" root', 'root ::= ("a" "b"){2,2000000000}'],
+)
+@pytest.mark.parametrize("tokens", [[b"a", b"b", b""], [b"", b"", b""]])
+def test_grammars_and_vocabularies_of_nearly_nothing(grammar: str, tokens: list[bytes]) -> None:
+    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[2])
+    compiled = GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(grammar)
+    loaded = from_bytes(to_bytes(compiled), vocabulary)
+    assert masks_along(loaded, 0, 20) == masks_along(compiled, 0, 20)
+    assert to_bytes(loaded) == to_bytes(compiled)
+
+
 def test_masks_over_a_real_vocabulary(tekken: Vocabulary, tmp_path: Path) -> None:
     compiled = GrammarCompiler(tekken, strategy="classifier").compile_grammar(grammar_of("sql_like"))
     compiled.save(tmp_path / "file")
