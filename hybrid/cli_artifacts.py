@@ -199,6 +199,7 @@ def _print_description(console: Console, path: Path, found: Description) -> None
     table.add_row("strategy", f"{header.get('strategy')} ({header.get('reason')})")
     table.add_row("vocabulary", f"{header.get('vocabulary')} ({header.get('vocabulary_size')} ids)")
     table.add_row("grammar", str(header.get("grammar")))
+    table.add_row("built", "all ahead of time" if header.get("complete") else "in part: the rest on demand")
     for name, count in found.counts.items():
         table.add_row(name, f"{count:,}")
     sizes = np.sort(found.mask_classes)

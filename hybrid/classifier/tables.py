@@ -106,6 +106,8 @@ class Summaries(NamedTuple):
         first: int64[S, 2], per state on top (mask, pending set), -1 = not known yet.
         table: int64[n, 4], a hash table (pending set, symbol, mask, pending set below it), -1 = empty.
         pendings, masks, units: the interned sets and counter frames that these numbers name.
+        complete: whether all is known that stacks can ask for, and pending sets that behave alike are one
+            (`minimise`). Their members are those of one of them, so that nothing may be added any more.
     """
 
     first: Integers
@@ -113,6 +115,7 @@ class Summaries(NamedTuple):
     pendings: Any
     masks: Any
     units: Any
+    complete: bool = False
 
     @property
     def n_known(self) -> int:
@@ -146,7 +149,7 @@ def copied(known: Summaries) -> Summaries:
 
     return Summaries(
         known.first.copy(), known.table.copy(), interned(known.pendings), interned(known.masks),
-        interned(known.units),
+        interned(known.units), known.complete,
     )  # fmt: skip
 
 
@@ -170,6 +173,7 @@ class Store:
         self.reads: Integers = np.full((4096, 3), -1, np.int64)
         self.config_mask: Integers = np.full(self._configs + 2, -1, np.int64)
         self.counts: Integers = np.array([known.n_known, 0, fixed.longest], np.int64)
+        self._most_summaries = known.n_known if known.complete else 1 << 62
         self._pairs: Integers = np.empty(max(fixed.n_pairs, 2), np.int64)
         self._bits: Integers = np.zeros(fixed.n_words, np.int64)
         self._row: Integers = np.zeros(fixed.n_words, np.int64)
@@ -208,12 +212,15 @@ class Store:
         """What a kernel finds; where a table is full it is given room first.
 
         Raises:
-            BudgetExceeded: the tables would need more than their limit of bytes.
+            BudgetExceeded: the tables would need more than their limit of bytes; or (an error of ours, which
+                must not become a wrong mask) they were complete, and are asked for more.
         """
         found = int(kernel(self.table, *arguments))
         while found < 0:
             self.grow(found)
             found = int(kernel(self.table, *arguments))
+        if self.counts[_kernels.N_SUMMARIES] > self._most_summaries:
+            raise BudgetExceeded("a stack asks for a summary that was not built, though all should be")
         return found
 
     def grow(self, status: int) -> None:
@@ -249,7 +256,7 @@ def _larger(known: Summaries) -> Summaries:
 
     return Summaries(
         known.first, _rehashed(known.table, 11), interned(known.pendings), interned(known.masks),
-        interned(known.units),
+        interned(known.units), known.complete,
     )  # fmt: skip
 
 
