@@ -34,7 +34,7 @@ from hybrid.random_walk import Walker
 from hybrid.segmentation import tokenize_greedy
 from hybrid.vocabulary_spec import load_vocabulary
 
-SUFFIX = ".cg"
+SUFFIX = ".equimask"
 """Of the files that are written into a folder."""
 
 BY_KIND = 0.5

@@ -99,10 +99,10 @@ def grammars(tmp_path: Path) -> list[str]:
 def test_a_grammar_is_compiled_to_a_file_and_inspected(
     vocabulary: str, grammars: list[str], tmp_path: Path
 ) -> None:
-    file = tmp_path / "nested.cg"
+    file = tmp_path / "nested.equimask"
     result = run("compile", grammars[0], "--vocabulary", vocabulary, "-o", str(file))
     assert result.exit_code == 0, result.output
-    assert "nested.cg: " in result.output and "classes" in result.output
+    assert "nested.equimask: " in result.output and "classes" in result.output
     loaded = CompiledGrammar.load(file, Vocabulary.load(vocabulary))
     assert GrammarMatcher(loaded).accept_string("((12))")
 
@@ -128,22 +128,23 @@ def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], t
     result = run("compile", "builtin:json", *grammars, *arguments)
     assert result.exit_code == 1, result.output
     assert "broken.gbnf: GrammarError" in result.output
-    assert sorted(file.name for file in folder.iterdir()) == ["builtin_json.cg", "nested.cg", "schema.cg"]
+    assert {file.suffix for file in folder.iterdir()} == {".equimask"}
+    assert {file.stem for file in folder.iterdir()} == {"builtin_json", "nested", "schema"}
     result = run("compile", grammars[0], *arguments)
-    assert result.exit_code == 0 and "nested.cg" in result.output, "a folder that is there takes one too"
+    assert result.exit_code == 0 and "nested.equimask" in result.output, "a folder takes one too"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compile", "root ::= (", "-o", "OUT/x.cg"], "GrammarError"),
+        (["compile", "root ::= (", "-o", "OUT/x.equimask"], "GrammarError"),
         (["compile", DIGITS, DIGITS, "-o", "OUT/x"], "is no file; allowed with a folder"),
         (
             ["compile", "builtin:json", "builtin:json", "-o", "OUT/x"],
             "several grammars are called",
         ),
-        (["compile", DIGITS, "-o", "OUT/no/folder.cg"], "FileNotFoundError"),
-        (["inspect", "OUT/missing.cg"], "ArtifactError"),
+        (["compile", DIGITS, "-o", "OUT/no/folder.equimask"], "FileNotFoundError"),
+        (["inspect", "OUT/missing.equimask"], "ArtifactError"),
         (["inspect", "SPEC"], "this is no compiled grammar"),
     ],
 )
@@ -156,11 +157,11 @@ def test_files_are_refused_with_status_2(
     result = run(*words)
     assert result.exit_code == 2, result.output
     assert message in result.output and "Traceback" not in result.output
-    assert not list(tmp_path.glob("*.cg")) and not (tmp_path / "x").exists()
+    assert not list(tmp_path.glob("*.equimask")) and not (tmp_path / "x").exists()
 
 
 def test_a_sample_that_does_not_fit_is_refused(vocabulary: str, grammars: list[str], tmp_path: Path) -> None:
-    file, sample = tmp_path / "nested.cg", tmp_path / "sample"
+    file, sample = tmp_path / "nested.equimask", tmp_path / "sample"
     run("compile", grammars[0], "--vocabulary", vocabulary, "-o", str(file))
     sample.write_text("((x")
     result = run("inspect", str(file), "--vocabulary", vocabulary, "--sample", str(sample))
