@@ -417,7 +417,7 @@ def borrowed_net(net):
     """See `borrowed`."""
     return (
         borrowed(net[0]), borrowed(net[1]), borrowed(net[2]), borrowed(net[3]), borrowed(net[4]),
-        borrowed(net[5]), borrowed(net[6]),
+        borrowed(net[5]),
     )  # fmt: skip
 
 
