@@ -237,6 +237,8 @@ def _suffix_twins(
         n_blocks += len(event_starts) - 1
         n_users += len(users)
         n_sets += len(words)
+    if not rounds:  # many outcomes and nothing left to be read: labels of a counter on long tokens
+        return space, outcomes, np.full(len(trie.suffix_parent), -1, np.int32)
     width = max(words.shape[1] for _, _, _, words, *_ in rounds)
     padded = [np.pad(words, ((0, 0), (0, width - words.shape[1]))) for _, _, _, words, *_ in rounds]
     columns = list(zip(*rounds, strict=True))
