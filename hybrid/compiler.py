@@ -20,6 +20,7 @@ import xgrammar
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
 from equivalence.byte_strings import Features, find_features
 from equivalence.classes import TokenClasses, compute_classes
+from equivalence.network.reading import check_version
 from hybrid.compiled import CompiledGrammar
 from hybrid.gather import Gather
 from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
@@ -186,6 +187,13 @@ class GrammarCompiler:
         timings = {"parse": parsing}
         began = time.perf_counter()
         serialized = json.loads(grammar.serialize_json())
+        try:
+            check_version(serialized)
+        except GrammarError as error:
+            # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
+            if self.strategy == "representatives":
+                raise
+            return self._on_engine(grammar, grammar, f"no token classes: {error}", timings)
         refuse_endless_rules(serialized)
         features = find_features(serialized)
         refuse_unknown_ids(features, self.vocabulary)
