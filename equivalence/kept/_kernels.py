@@ -95,18 +95,19 @@ def with_room(known, lists, cells):
 @kernel
 def find_list(key, length, known):
     """The number of a list, as `intern` gives it; -1 where there is no such list."""
+    table, starts, pool = known.table, known.starts, known.pool
     h = length
     for i in range(length):
         h = mix(h, key[i] + 1048576)
-    mask = known.table.size - 1
+    mask = table.size - 1
     slot = h & mask
-    while known.table[slot] >= 0:
-        candidate = np.int64(known.table[slot])
-        begin = known.starts[candidate]
-        if known.starts[candidate + 1] - begin == length:
+    while table[slot] >= 0:
+        candidate = np.int64(table[slot])
+        begin = starts[candidate]
+        if starts[candidate + 1] - begin == length:
             same = True
             for i in range(length):
-                if known.pool[begin + i] != key[i]:
+                if pool[begin + i] != key[i]:
                     same = False
                     break
             if same:
@@ -136,7 +137,7 @@ def name_states(net, lists):
     final, edge_starts, edges, call_starts = net[0], net[1], net[2], net[3]
     n = final.size
     cells = 1 + 2 * n + 3 * edges.shape[0]
-    lists = with_room(lists, 2 * n, cells + 3 * n)
+    lists = with_room(lists, 2 * n, cells + 4 * n)  # a component has a list, and each of its states
     known = borrowed_interned(lists)
     key = np.empty(cells, np.int64)
     member = np.full(3, MEMBER, np.int64)
@@ -399,28 +400,24 @@ def class_masks(class_of_byte, n_classes):
 
 
 @kernel
-def order_by_mask(masks):
-    """(the blocks in an order where equal masks are neighbours, the mask's number of each block)."""
-    n = masks.shape[0]
+def order_by_mask(masks, chosen):
+    """Some blocks, equal masks side by side: (the blocks, the number of each one's mask)."""
+    n = chosen.size
     known = new_interned(n + 1, 8)
     numbers = np.empty(n, np.int64)
     starts = np.zeros(n + 2, np.int64)
     for i in range(n):
-        same = i > 0
-        if same:
-            for w in range(8):
-                if masks[i, w] != masks[i - 1, w]:
-                    same = False
-                    break
-        numbers[i] = numbers[i - 1] if same else intern(masks[i], 8, known)
+        numbers[i] = intern(masks[chosen[i]], 8, known)
         starts[numbers[i] + 2] += 1
     for k in range(n):
         starts[k + 2] += starts[k + 1]
-    order = np.empty(n, np.int64)
+    blocks, ordered = np.empty(n, np.int64), np.empty(n, np.int64)
     for i in range(n):
-        order[starts[numbers[i] + 1]] = i
+        at = starts[numbers[i] + 1]
         starts[numbers[i] + 1] += 1
-    return order, numbers
+        blocks[at] = chosen[i]
+        ordered[at] = numbers[i]
+    return blocks, ordered
 
 
 @kernel
@@ -457,39 +454,41 @@ def copy_known(e, end, source_events, number, number_of_mask, mask, events, n_ev
 
 
 @kernel
-def filtered_all(order, mask_numbers, masks, places, source_events, source, suffix_byte, outcomes, limits):
-    """Write the events of the blocks in `order` in terms of `outcomes`, without what cannot follow.
+def filtered_all(masks, places, source_events, source, suffix_byte, outcomes, limits):
+    """Write the events of blocks in terms of `outcomes`, without what cannot follow.
 
     ``places[block]`` holds begin and end of its rows in `source_events`, at 2 and 3, and afterwards those in
     the events returned; a negative begin says that the block is none of these.
     Returns (status, outcomes, events); status 1: more outcomes than there may be.
     """
+    chosen = np.empty(places.shape[0], np.int64)
+    n, total = 0, 0
+    for i in range(places.shape[0]):
+        if places[i, 3] > places[i, 2]:
+            chosen[n] = i
+            n += 1
+            total += places[i, 3] - places[i, 2]
+    chosen, mask_numbers = order_by_mask(masks, chosen[:n])
     widest = 1
     for o in range(source.counts[0]):
         widest = max(widest, source.starts[o + 1] - source.starts[o])
     key = np.empty(widest + 1, np.int64)
     number = np.full(source.counts[0], -1, np.int64)
     number_of_mask = np.full(source.counts[0], -1, np.int64)
-    total = 0
-    for i in range(order.size):
-        if places[order[i], 2] >= 0:
-            total += places[order[i], 3] - places[order[i], 2]
     events = np.empty((total, 2), np.int64)
     n_events = 0
-    for i in range(order.size):
-        block = order[i]
-        if places[block, 2] < 0:
-            continue
+    for i in range(n):
+        block = chosen[i]
         begin = n_events
         e, end = places[block, 2], places[block, 3]
         while True:
             e, n_events = copy_known(
-                e, end, source_events, number, number_of_mask, mask_numbers[block], events, n_events
+                e, end, source_events, number, number_of_mask, mask_numbers[i], events, n_events
             )
             if e == end:
                 break
             o = np.int64(source_events[e, 1])
-            number_of_mask[o] = mask_numbers[block]
+            number_of_mask[o] = mask_numbers[i]
             number[o] = filtered(o, source, masks[block], suffix_byte, outcomes, key)
             while number[o] < 0:
                 status, outcomes = with_more_outcomes(outcomes, limits)
@@ -582,7 +581,7 @@ def find_walks(kept, names, first_bytes, masks, wide, entries):
     A walk will do if it was made with all the bytes that can follow here. One that was made with others is
     made again with these and those, `wide`: what follows strings of all schemas is soon one mask.
     """
-    blocks = borrowed_interned(kept.blocks)
+    blocks, kept_masks = borrowed_interned(kept.blocks), borrowed(kept.masks)
     key = np.empty(2, np.int64)
     missing = 0
     for i in range(names.size):
@@ -595,14 +594,42 @@ def find_walks(kept, names, first_bytes, masks, wide, entries):
         entry = find_list(key, 2, blocks)
         if entry >= 0:
             for w in range(8):
-                if masks[i, w] & ~kept.masks[entry, w]:
+                if masks[i, w] & ~kept_masks[entry, w]:
                     for v in range(8):
-                        wide[i, v] |= kept.masks[entry, v]
+                        wide[i, v] |= kept_masks[entry, v]
                     entry = np.int64(-1)
                     break
         entries[i] = entry
         missing += entry < 0
     return missing
+
+
+@kernel
+def copy_ranges(entries, kept_places, kept_ranges):
+    """(places int64[blocks, 4], ranges) of the blocks that have an entry; the others' places are -1.
+
+    (Arrays of a tuple are counted in and out at each use: a loop of its own is three times as fast.)
+    """
+    n = entries.size
+    places = np.full((n, 4), -1, np.int64)
+    total = 0
+    for i in range(n):
+        if entries[i] >= 0:
+            total += kept_places[entries[i], 1] - kept_places[entries[i], 0]
+    ranges = np.empty((total, 2), np.int64)
+    n_ranges = 0
+    for i in range(n):
+        entry = entries[i]
+        if entry >= 0:
+            places[i, 0] = n_ranges
+            for r in range(kept_places[entry, 0], kept_places[entry, 1]):
+                ranges[n_ranges, 0] = kept_ranges[r, 0]
+                ranges[n_ranges, 1] = kept_ranges[r, 1]
+                n_ranges += 1
+            places[i, 1] = n_ranges
+            places[i, 2] = kept_places[entry, 2]
+            places[i, 3] = kept_places[entry, 3]
+    return places, ranges
 
 
 @kernel
@@ -649,26 +676,9 @@ def recall(kept, former, blocks, first_bytes, masks, space, net, longest, suffix
                 )  # fmt: skip
                 entries[i] = -1
         find_walks(kept, names, first_bytes, masks, wide, entries)
-    places = np.full((n, 4), -1, np.int64)
-    total = 0
-    for i in range(n):
-        if entries[i] >= 0:
-            places[i] = kept.places[entries[i]]
-            total += places[i, 1] - places[i, 0]
-    ranges = np.empty((total, 2), np.int64)
-    n_ranges = 0
-    for i in range(n):
-        if entries[i] >= 0:
-            begin = n_ranges
-            for r in range(places[i, 0], places[i, 1]):
-                ranges[n_ranges, 0] = kept.ranges[r, 0]
-                ranges[n_ranges, 1] = kept.ranges[r, 1]
-                n_ranges += 1
-            places[i, 0] = begin
-            places[i, 1] = n_ranges
-    order, numbers = order_by_mask(masks)
+    places, ranges = copy_ranges(entries, borrowed(kept.places), borrowed(kept.ranges))
     status, outcomes, events = filtered_all(
-        order, numbers, masks, places, kept.events, kept.outcomes, suffix_byte, outcomes, limits
+        masks, places, borrowed(kept.events), borrowed_interned(kept.outcomes), suffix_byte, outcomes, limits
     )
     return status, kept, former, outcomes, names, wide, places, ranges, events
 
@@ -857,9 +867,8 @@ def join(masks, places, ranges, events, outcomes, own, apart, wider, suffix_byte
             new_places[block, 1] = wider.range_starts[i + 1]
             new_places[block, 2] = wider.event_starts[i]
             new_places[block, 3] = wider.event_starts[i + 1]
-        order, numbers = order_by_mask(masks)
         status, outcomes, wider_events = filtered_all(
-            order, numbers, masks, new_places, wider.events, apart, suffix_byte, outcomes, limits
+            masks, new_places, wider.events, apart, suffix_byte, outcomes, limits
         )
         for i in range(wider.blocks.size):
             places[wider.blocks[i]] = new_places[wider.blocks[i]]
