@@ -527,7 +527,7 @@ def borrowed_net(net):
     """See `borrowed`."""
     return (
         borrowed(net[0]), borrowed(net[1]), borrowed(net[2]), borrowed(net[3]), borrowed(net[4]),
-        borrowed(net[5]), borrowed(net[6]),
+        borrowed(net[5]),
     )  # fmt: skip
 
 
@@ -1136,7 +1136,7 @@ def find_blocks(contexts, byte_first, space, net):
     steps = space.steps
     n_contexts = contexts.shape[0]
     n_classes = steps.shape[1]
-    after = np.zeros((n_contexts, n_classes), np.int32)
+    after = np.zeros((n_classes, n_contexts), np.int32)  # read class by class below
     per_class = np.zeros(n_classes, np.int64)
     starts = np.zeros(257, np.int64)
     for i in range(n_contexts):
@@ -1149,7 +1149,7 @@ def find_blocks(contexts, byte_first, space, net):
                 config = step_config(start, c, space, net)
                 if config < 0:
                     return 1, starts, starts, starts, contexts
-            after[i, c] = config
+            after[c, i] = config
             if config != REJECT:
                 per_class[c] += 1
     for b in range(256):
@@ -1167,7 +1167,7 @@ def find_blocks(contexts, byte_first, space, net):
         if byte_first[b]:
             c = space.class_of_byte[b]
             for i in range(n_contexts):
-                config = np.int64(after[i, c])
+                config = np.int64(after[c, i])
                 if config == REJECT:
                     continue
                 if number[config] < first_block:
@@ -2157,7 +2157,7 @@ def partition_blocks(byte_of_group, block_starts, range_starts, ranges, state, l
     total = range_starts[-1]
     taken = state[TAKEN]
     if claim(state, limits, 12 * n_groups + 40 * total, 0):
-        return 1, np.zeros(0, np.int64), np.zeros((0, n_words), np.int64)
+        return 1, np.zeros(0, np.int32), np.zeros((0, n_words), np.int64)
     at = np.zeros(n_groups + 2, np.int32)
     for r in range(total):
         at[ranges[r, 0] + 1] += 1
@@ -2231,7 +2231,7 @@ def partition_blocks(byte_of_group, block_starts, range_starts, ranges, state, l
             if n_sets == capacity:
                 replaced = (8 * n_words + 48) * capacity  # with a table of at most 4 numbers a set
                 if claim(state, limits, 2 * replaced, replaced):
-                    return 1, number, sets
+                    return 1, np.zeros(0, np.int32), sets
                 capacity *= 2
                 sets = grown_rows(sets, capacity)
                 set_byte = grown(set_byte, capacity)
@@ -2253,7 +2253,7 @@ def partition_blocks(byte_of_group, block_starts, range_starts, ranges, state, l
                     table[slot] = j
         number[i] = current
     # a loop of its own: the one above replaces arrays, which costs 70 ns every time round
-    result = np.zeros(n_groups, np.int64)
+    result = np.zeros(n_groups, np.int32)
     for i in range(n_bounds):
         for g in range(bounds[i], bounds[i + 1]):
             result[g] = number[i]
@@ -2262,8 +2262,17 @@ def partition_blocks(byte_of_group, block_starts, range_starts, ranges, state, l
 
 
 @kernel
+def split_unread(range_sets, n_sets, byte_of_group):
+    """int32[groups]: the numbers of `partition_blocks`, and instead of 0 one number a first byte."""
+    classes = np.empty(range_sets.size, np.int32)
+    for g in range(range_sets.size):
+        classes[g] = range_sets[g] if range_sets[g] else n_sets + np.int64(byte_of_group[g])
+    return classes
+
+
+@kernel
 def split_events(classes, event_starts, events, n_classes):
-    """Split classes (int64[groups], in place) by each block's events (group, outcome), exactly.
+    """Split classes (int32[groups], in place) by each block's events (group, outcome), exactly.
 
     Returns the number of class numbers handed out; those that lost all groups stay unused.
     """
@@ -2280,7 +2289,7 @@ def split_events(classes, event_starts, events, n_classes):
         first_new = n_classes
         for e in range(begin, end):
             g, outcome = events[e, 0], events[e, 1]
-            old = classes[g]
+            old = np.int64(classes[g])
             slot = mix(mix(9, old), outcome) & (table_size - 1)
             while table[slot, 2] >= first_new and not (table[slot, 0] == old and table[slot, 1] == outcome):
                 slot = (slot + 1) & (table_size - 1)
@@ -2483,28 +2492,28 @@ def number_classes(class_of_group, group_of_token, lengths, alone, n_classes):
     token, the lowest id among equals; classes are numbered in the order of their first ids.
     """
     size = group_of_token.size
-    raw = np.full(size, -1, np.int64)
+    result = np.empty(size, np.int32)
     for t in range(size):
-        if group_of_token[t] >= 0:
-            raw[t] = class_of_group[group_of_token[t]]
+        g = np.int64(group_of_token[t])
+        result[t] = class_of_group[g] if g >= 0 else -1
     for i in range(alone.size):
-        if raw[alone[i]] >= 0:
-            raw[alone[i]] = n_classes
+        if result[alone[i]] >= 0:
+            result[alone[i]] = n_classes
             n_classes += 1
-    number = np.full(n_classes + 1, -1, np.int64)
-    result = np.full(size, -1, np.int32)
+    number = np.full(n_classes + 1, -1, np.int32)
     representatives = np.zeros(n_classes + 1, np.int32)
+    shortest = np.full(n_classes + 1, 1 << 40, np.int64)
     n = 0
     for t in range(size):
-        c = raw[t]
-        if c < 0:
-            continue
-        if number[c] < 0:
-            number[c] = n
-            representatives[n] = t
-            n += 1
-        k = number[c]
-        result[t] = k
-        if lengths[t] < lengths[representatives[k]]:
-            representatives[k] = t
+        c = np.int64(result[t])
+        if c >= 0:
+            k = np.int64(number[c])
+            if k < 0:
+                k = np.int64(n)
+                number[c] = k
+                n += 1
+            result[t] = k
+            if lengths[t] < shortest[k]:
+                shortest[k] = lengths[t]
+                representatives[k] = t
     return result, representatives[:n].copy()

@@ -113,7 +113,9 @@ def classes_and_network(
         raise out_of_bytes(capacity) from error
     built = time.perf_counter()
     left = None if seconds is None else seconds - (built - began)
-    exploration = explore(network, trie, displacement=displacement, capacity=capacity, seconds=left)
+    exploration = explore(
+        network, trie, displacement=displacement, capacity=capacity, seconds=left, kept=vocabulary.kept_walks
+    )
     explored = time.perf_counter()
     class_of_group = partition(exploration, network, trie, capacity=capacity)
     # a stop id that is also text has a life of its own in every mask: it gets a class of its own

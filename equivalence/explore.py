@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from equivalence import _kernels
 from equivalence.errors import BudgetExceeded
+from equivalence.kept import KeptWalks
 from equivalence.network import Network
 from equivalence.trie import Trie
 
@@ -94,6 +95,7 @@ def explore(
     displacement: bool = False,
     capacity: Capacity = Capacity(),
     seconds: float | None = None,
+    kept: KeptWalks | None = None,
 ) -> Exploration:
     """Explore all contexts of a network over all tokens of a trie.
 
@@ -104,6 +106,8 @@ def explore(
         capacity: bounds on what is met.
         seconds: bound on the time. The kernels run without the interpreter's lock; a timer's thread asks them
             to stop, and they look at each configuration, block and item.
+        kept: walks of former grammars over the same trie; acceptance only. The result is the same with and
+            without it, but for the configurations that are counted: those of kept walks are not made.
 
     Raises:
         BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or more time.
@@ -125,7 +129,7 @@ def explore(
         timer.daemon = True
         timer.start()
     try:
-        return _explore(network, trie, follow, space, displacement, capacity)
+        return _explore(network, trie, follow, space, displacement, capacity, kept)
     finally:
         if timer is not None:
             timer.cancel()
@@ -138,15 +142,22 @@ def _explore(
     space: Any,
     displacement: bool,
     capacity: Capacity,
+    kept: KeptWalks | None,
 ) -> Exploration:
     net = network.automaton
     outcomes = _kernels.first_outcomes(min(4096, capacity.outcomes))
     claim(space.state, capacity, array_bytes(outcomes))
+    if kept is None or displacement:
+        found = _kernels.walk_all(
+            network.contexts, follow.contexts, _flat(trie), space, net, displacement, outcomes, capacity
+        )
+    else:
+        found = kept.walk_all(
+            network.contexts, follow.contexts, _flat(trie), trie.suffix_byte, space, net, outcomes, capacity
+        )
     (
         status, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts, events,
-    ) = _kernels.walk_all(
-        network.contexts, follow.contexts, _flat(trie), space, net, displacement, outcomes, capacity
-    )  # fmt: skip
+    ) = found  # fmt: skip
     if status:
         raise _too_large(capacity, space)
     if outcomes.counts[0] > MANY_OUTCOMES:
@@ -291,6 +302,8 @@ def _suffix_twins(
         n_blocks += len(event_starts) - 1
         n_users += len(users)
         n_sets += len(words)
+    if not rounds:  # many outcomes and nothing left to be read: labels of a counter on long tokens
+        return space, outcomes, np.full(len(trie.suffix_parent), -1, np.int32)
     width = max(words.shape[1] for _, _, _, words, *_ in rounds)
     padded = [np.pad(words, ((0, 0), (0, width - words.shape[1]))) for _, _, _, words, *_ in rounds]
     columns = list(zip(*rounds, strict=True))

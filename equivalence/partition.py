@@ -41,10 +41,8 @@ def partition(
     )
     if status:
         raise out_of_bytes(capacity)
-    classes = range_sets.copy()
-    # groups that no block reads outright still differ by first byte: 0 becomes one number a byte
-    unread = classes == 0
-    classes[unread] = len(words) + trie.first_byte[unread].astype(np.int64)
+    # groups that no block reads outright still differ by first byte
+    classes = _kernels.split_unread(range_sets, len(words), trie.first_byte)
     n_classes = _kernels.split_events(classes, found.event_starts, found.events, len(words) + 256)
     tuples = 1024
     while True:

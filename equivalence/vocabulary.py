@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.errors import VocabularyError
+from equivalence.kept import KeptWalks
 from equivalence.trie import Trie, build_trie, read_only, stored_trie
 
 if TYPE_CHECKING:
@@ -221,6 +222,11 @@ class Vocabulary:
         _ = self.trie
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("kept_walks", None)  # it holds a lock, and the next process soon has its own
+        return state
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if "trie" in state:  # pickling forgets that arrays are read-only
@@ -254,6 +260,11 @@ class Vocabulary:
         if self._cache_dir is None:
             return build_trie(self.tokens)
         return stored_trie(lambda: build_trie(self.tokens), self.fingerprint, self._cache_dir)
+
+    @cached_property
+    def kept_walks(self) -> KeptWalks:
+        """Walks of former grammars over the trie, kept in memory for the next grammar; see docs/caches.md."""
+        return KeptWalks()
 
     @cached_property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:

@@ -22,6 +22,7 @@ from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGr
 from equivalence.byte_strings import Features, find_features
 from equivalence.classes import TokenClasses, classes_and_network, compute_classes
 from equivalence.network import Network
+from equivalence.network.reading import check_version
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.compiled import CompiledGrammar
@@ -224,6 +225,13 @@ class GrammarCompiler:
         timings = {"parse": parsing}
         began = time.perf_counter()
         serialized = json.loads(grammar.serialize_json())
+        try:
+            check_version(serialized)
+        except GrammarError as error:
+            # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
+            if self.strategy == "representatives":
+                raise
+            return self._on_engine(grammar, grammar, f"no token classes: {error}", timings)
         refuse_endless_rules(serialized)
         features = find_features(serialized)
         refuse_unknown_ids(features, self.vocabulary)

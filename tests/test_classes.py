@@ -178,3 +178,10 @@ def test_max_states() -> None:
     grammar = xgrammar.Grammar.from_ebnf(f'root ::= "{"ab" * 50}"')
     with pytest.raises(BudgetExceeded, match="more than 20 states"):
         compute_classes(grammar, Vocabulary.from_bytes([b"a"]), max_states=20)
+
+
+def test_many_outcomes_without_anything_left_to_read() -> None:
+    """Only labels of a counter, more than are merged one by one."""
+    tokens = [b"a" * length for length in range(1, 520)]
+    found = classes('root ::= "a"{1,4000}', tokens)
+    assert found.n_classes == len(tokens), "each length is read up to another number of units left"

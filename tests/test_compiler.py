@@ -278,6 +278,18 @@ def test_arguments_that_are_not_allowed(
         GrammarCompiler(VOCABULARY, **arguments)
 
 
+def test_an_unknown_serialisation_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by the classes, and not by what looks for trouble before them."""
+    monkeypatch.setattr("equivalence.network.reading.SERIALIZATION_VERSION", "v17")
+    monkeypatch.setattr("hybrid.compiler.refuse_endless_rules", lambda serialized: pytest.fail("was read"))
+    monkeypatch.setattr("hybrid.compiler.find_features", lambda serialized: pytest.fail("was read"))
+    compiled = GrammarCompiler(VOCABULARY).compile_grammar('root ::= "ab"')
+    assert compiled.strategy == "engine"
+    assert "serialises grammars in version 'v16', read here is 'v17'" in compiled.reason
+    with pytest.raises(GrammarError, match="read here is 'v17'"):
+        GrammarCompiler(VOCABULARY, strategy="representatives").compile_grammar('root ::= "ab"')
+
+
 @pytest.mark.parametrize("vocabulary", [[b"a", b"b"], None, {"a": 0}, "tekken"])
 def test_other_vocabularies_are_refused(vocabulary: Any) -> None:
     with pytest.raises(HybridError, match=r"allowed are hybrid\.Vocabulary and xgrammar\.TokenizerInfo"):

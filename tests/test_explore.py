@@ -117,7 +117,7 @@ def test_byte_classes_and_first() -> None:
     rank = _kernels.call_ranks(net)
     first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank)
     assert class_of_byte[example].tolist() == list(range(len(example)))
-    final, edge_starts, edges, call_starts, calls, counted, _ = net
+    final, edge_starts, edges, call_starts, calls, counted = net
 
     def reads(state: int, byte: int) -> frozenset[tuple[int, ...]]:
         """Targets of a byte, each with the return states of the calls that lead to its edge."""

@@ -1,7 +1,7 @@
 """Numba kernels of the grammar network: flat arrays in, flat arrays out, nothing is validated here.
 
-What: reading integers, expressions to automata, which rules call which, loops and first bytes of states;
-in that order. Folders beside it hold the subset construction, the merging of states, and the contexts.
+What: reading integers, expressions to automata, and which rules call which; in that order. Folders beside it
+hold the subset construction, the merging of states, and the contexts.
 When: called by `equivalence.network` only, which validates, names and documents what goes in and out.
 Limits: where a bound is met a kernel returns status 1 and the caller raises `BudgetExceeded`.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from equivalence.interning._kernels import grown_rows, mix, utf8_step
+from equivalence.interning._kernels import grown_rows, mix
 
 kernel = njit(cache=True, nogil=True)
 
@@ -592,87 +592,3 @@ def left_calls(starts, edges, begins, counted, nullable, order):
             pairs[kept, 1] = callee
             kept += 1
     return pairs[:kept]
-
-
-# ---------------------------------------------------------------- states of the finished network
-
-
-@kernel
-def byte_target(state, byte, edge_starts, edges):
-    """The state after a byte, -1 if there is none."""
-    for k in range(edge_starts[state], edge_starts[state + 1]):
-        if edges[k, 0] <= byte <= edges[k, 1]:
-            return edges[k, 2]
-    return -1
-
-
-@kernel
-def loops_on_characters(state, edge_starts, edges):
-    """1 if every multi-byte character leads from a state back to itself, else 0."""
-    # the states met inside a character, by decoder state; each must be the only one
-    inside = np.full(7, -1, np.int64)
-    for lead in range(0xC2, 0xF5):
-        t = byte_target(state, lead, edge_starts, edges)
-        d = utf8_step(0, lead)
-        if t < 0 or (inside[d] >= 0 and inside[d] != t):
-            return 0
-        inside[d] = t
-    for round_number in range(3):
-        for d in range(1, 7):
-            if inside[d] < 0:
-                continue
-            for byte in range(0x80, 0xC0):
-                after = utf8_step(d, byte)
-                if after < 0:
-                    continue
-                t = byte_target(inside[d], byte, edge_starts, edges)
-                if t < 0:
-                    return 0
-                if after == 0:
-                    if t != state:
-                        return 0
-                elif inside[after] >= 0 and inside[after] != t:
-                    return 0
-                else:
-                    inside[after] = t
-    return 1
-
-
-@kernel
-def unite_rows(target, owner, rows):
-    """Unite row i of 0/1 `rows` into row ``owner[i]`` of `target`; returns whether anything was added.
-
-    (``numpy.maximum.at`` does the same 50 times slower.)
-    """
-    added = False
-    for i in range(owner.size):
-        t = owner[i]
-        for b in range(rows.shape[1]):
-            if rows[i, b] and not target[t, b]:
-                target[t, b] = 1
-                added = True
-    return added
-
-
-@kernel
-def first_bytes(net):
-    """uint8[states, 256]: bytes that a state can read next, its calls included; a least fixed point."""
-    edge_starts, edges, call_starts, calls, counted = net[1], net[2], net[3], net[4], net[5]
-    n = edge_starts.size - 1
-    first = np.zeros((n, 256), np.uint8)
-    for s in range(n):
-        for k in range(edge_starts[s], edge_starts[s + 1]):
-            first[s, edges[k, 0] : edges[k, 1] + 1] = 1
-    changed = True
-    while changed:
-        changed = False
-        for s in range(n):
-            for k in range(call_starts[s], call_starts[s + 1]):
-                callee = calls[k, 0]
-                if callee < 0:
-                    callee = counted[-1 - callee, 0]
-                for b in range(256):
-                    if first[callee, b] and not first[s, b]:
-                        first[s, b] = 1
-                        changed = True
-    return first

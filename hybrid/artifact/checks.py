@@ -83,8 +83,7 @@ def check_network(arrays: Arrays) -> tuple[tuple[NDArray[Any], ...], Integers]:
     owner = np.repeat(np.arange(n), np.diff(call_starts))
     if bool((rank[callee] >= rank[owner]).any()) or len(np.unique(rank)) != int(rank.max()) + 1:
         raise malformed("a call of its network leads to itself, or ranks have gaps")
-    loops = taken(arrays, "loops", (n, 5), 0, 2**32 - 1)
-    return (final, edge_starts, edges, call_starts, calls, counted, loops), rank
+    return (final, edge_starts, edges, call_starts, calls, counted), rank
 
 
 def check_classes(

@@ -17,7 +17,7 @@ from hybrid.artifact.container import BODY, malformed, unpack, unpack_header
 PARTS = {
     "classes": ("class_of_token", "representatives"),
     "network": (
-        "final", "edge_lengths", "edges", "call_lengths", "calls", "counted", "loops", "rank", "behind",
+        "final", "edge_lengths", "edges", "call_lengths", "calls", "counted", "rank", "behind",
     ),
     "pending sets": ("pending_lengths", "pending_suffixes", "pending_classes"),
     "summaries": ("first", "rows", "units"),

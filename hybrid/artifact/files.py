@@ -82,7 +82,7 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
     rows, _ = used_rows(known)
     starts, pairs = used_lists(known.pendings)
     masks, units = used_lists(known.masks)[1], used_lists(known.units)[1]
-    final, edge_starts, edges, call_starts, calls, counted, loops = fixed.net
+    final, edge_starts, edges, call_starts, calls, counted = fixed.net
     arrays: Arrays = {
         "grammar": np.frombuffer(text, np.uint8),
         "class_of_token": classes.class_of_token,
@@ -93,7 +93,6 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
         "call_lengths": np.diff(call_starts),
         "calls": calls,
         "counted": counted,
-        "loops": loops,
         "rank": fixed.rank,
         "behind": np.packbits(fixed.behind > 0, axis=1),
         "first": known.first,
@@ -115,7 +114,8 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
         "start_final": bool(fixed.start_final),
         "relation": classes.relation,
         "method": classes.method,
-        "sizes": classes.sizes,
+        # what was met on the way depends on the walks that were kept before
+        "sizes": {name: classes.sizes[name] for name in ("states", "contexts") if name in classes.sizes},
         "features": list(compiled.features or ()),
     }
     return pack(header, arrays)

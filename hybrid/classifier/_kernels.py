@@ -153,7 +153,7 @@ class Tables(NamedTuple):
     offsets: Any
 
 
-STEPS, FACTS, CLASS_OF_BYTE, CONFIG_MASK, DATA, OFFSETS = 11, 12, 19, 52, 59, 60  # places of `opened`
+STEPS, FACTS, CLASS_OF_BYTE, CONFIG_MASK, DATA, OFFSETS = 11, 12, 19, 51, 58, 59  # places of `opened`
 N_SUMMARIES, N_READS, LONGEST = 0, 1, 2  # in `Tables.counts`
 
 
@@ -180,17 +180,16 @@ def opened(table):
     net = (
         view(table, 22, np.uint8), view(table, 23, np.int64), view_rows(table, 24, np.int64),
         view(table, 25, np.int64), view_rows(table, 26, np.int64), view_rows(table, 27, np.int64),
-        view_rows(table, 28, np.int64),
     )  # fmt: skip
     return Tables(
-        space, net, view_rows(table, 29, np.uint8), view(table, 30, np.int64), view(table, 31, np.int64),
-        view(table, 32, np.int64), view(table, 33, np.int64), view(table, 34, np.int64),
-        view(table, 35, np.int64), view(table, 36, np.int64), view_rows(table, 37, np.int64),
-        interned_at(table, 38), interned_at(table, 42), interned_at(table, 46),
-        view_rows(table, 50, np.int64), view_rows(table, 51, np.int64), view(table, 52, np.int64),
-        view(table, 53, np.int64), view(table, 54, np.int64), view(table, 55, np.int64),
-        view(table, 56, np.int64), view_rows(table, 57, np.int64), view_rows(table, 58, np.int64),
-        view(table, 59, np.uint8), view(table, 60, np.int64),
+        space, net, view_rows(table, 28, np.uint8), view(table, 29, np.int64), view(table, 30, np.int64),
+        view(table, 31, np.int64), view(table, 32, np.int64), view(table, 33, np.int64),
+        view(table, 34, np.int64), view(table, 35, np.int64), view_rows(table, 36, np.int64),
+        interned_at(table, 37), interned_at(table, 41), interned_at(table, 45),
+        view_rows(table, 49, np.int64), view_rows(table, 50, np.int64), view(table, 51, np.int64),
+        view(table, 52, np.int64), view(table, 53, np.int64), view(table, 54, np.int64),
+        view(table, 55, np.int64), view_rows(table, 56, np.int64), view_rows(table, 57, np.int64),
+        view(table, 58, np.uint8), view(table, 59, np.int64),
     )  # fmt: skip
 
 

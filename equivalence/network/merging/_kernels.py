@@ -17,7 +17,6 @@ import numpy as np
 from numba import njit
 
 from equivalence.interning._kernels import intern_list
-from equivalence.network._kernels import loops_on_characters
 
 kernel = njit(cache=True, nogil=True)
 
@@ -439,10 +438,9 @@ def quotient(
 ):
     """The network of classes.
 
-    Returns (final, edge starts, edges, call starts, calls, counted rows, loops). A call row is (callee,
+    Returns (final, edge starts, edges, call starts, calls, counted rows). A call row is (callee,
     return): callee >= 0 is a first state, -1 - k counted class k; return -1 marks a tail call. A counted
     row is (first state of the unit, least, most, most as far as a single token can tell).
-    `loops` int64[n, 5]: the bytes on which a state stays itself, as in `Trie.below`.
     """
     n = final.size
     n_rules = rule_first.size
@@ -502,13 +500,6 @@ def quotient(
         q_counted[k, 1] = 0 if nullable[unit] else counted[i, 1]
         q_counted[k, 2] = counted[i, 2]
         q_counted[k, 3] = -1 if counted[i, 2] > longest else counted[i, 2]
-    loops = np.zeros((n_classes, 5), np.int64)
-    for c in range(n_classes):
-        for k in range(q_edge_starts[c], q_edge_starts[c + 1]):
-            if q_edges[k, 2] == c:
-                for b in range(q_edges[k, 0], min(q_edges[k, 1], 127) + 1):
-                    loops[c, b >> 5] |= 1 << (b & 31)
-        loops[c, 4] = loops_on_characters(c, q_edge_starts, q_edges)
     return (
         q_final,
         q_edge_starts,
@@ -516,5 +507,4 @@ def quotient(
         q_call_starts,
         q_calls[:n_calls].copy(),
         q_counted,
-        loops,
     )
