@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typer
 
-from bench import classes, equality, grammar, schemas
+from bench import classes, deep_texts, equality, grammar, schemas
 
 app = typer.Typer(
     help="Benchmarks next to plain XGrammar; every mask is compared before a number is reported.",
@@ -21,6 +21,7 @@ app.command("schemas")(schemas.command)
 app.command("grammar")(grammar.command)
 app.command("equality")(equality.command)
 app.command("classes")(classes.command)
+app.command("deep")(deep_texts.command)
 
 
 @app.callback()

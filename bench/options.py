@@ -33,7 +33,8 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the sample, of 
 WalksOption = Annotated[int, typer.Option("--walks", min=0, help="Random walks per grammar or schema.")]
 WalkStepsOption = Annotated[int, typer.Option("--walk-steps", min=1, help="Masks per walk.")]
 SamplesOption = Annotated[
-    list[Path] | None, typer.Option("--sample", help="Text of the grammar; repeatable.", exists=True)
+    list[Path] | None,
+    typer.Option("--sample", help="Text of the grammar, or a folder of them; repeatable.", exists=True),
 ]
 RootOption = Annotated[str, typer.Option("--root", help="Root rule.")]
 ThreadsOption = Annotated[
