@@ -31,10 +31,14 @@ Ids = Sequence[int]
 
 @dataclass
 class Served:
-    """Seconds of each mask and of each token of some documents, one array for each document."""
+    """Seconds of each mask and of each token of some documents, one array for each document.
+
+    `new` counts the configurations whose mask was not known before (0 without a classifier).
+    """
 
     fill: list[array[float]] = field(default_factory=list)
     accept: list[array[float]] = field(default_factory=list)
+    new: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ def serve(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
     from hybrid import GrammarMatcher
 
     served = Served()
+    known = masks_known(compiled)
     for ids in documents:
         fills, accepts = array("d"), array("d")
         matcher = GrammarMatcher(compiled)
@@ -96,6 +101,7 @@ def serve(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
             accepts.append(ended - filled)
         served.fill.append(fills)
         served.accept.append(accepts)
+    served.new = masks_known(compiled) - known
     return served
 
 
