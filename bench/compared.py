@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter, process_time
 from typing import Any
 
 from rich.console import Console
@@ -77,10 +78,13 @@ def compare_samples(
     cuts: Sequence[Sequence[list[int]]],
     seed: int,
     most_masks: int | None,
-) -> list[SampleRow]:
+) -> tuple[list[SampleRow], float]:
     """Compares with plain XGrammar along samples in random order until so many masks were compared.
 
     All samples come cut by longest match first, then at random.
+
+    Returns:
+        the rows, and the share of a core that this process had meanwhile.
     """
     from hybrid.verify import compare_along
 
@@ -88,13 +92,15 @@ def compare_samples(
     work = [(place, cut) for cut in range(len(CUTS)) for place in order]
     rows: list[SampleRow] = []
     masks = 0
+    began, cpu_began = perf_counter(), process_time()
     for place, cut in track(work, "samples", console=console, transient=True):
         if most_masks is not None and masks >= most_masks:
             break
         found = compare_along(ours, plain, cuts[place][cut])
         masks += found.masks
         rows.append(SampleRow(names[place], place, cut, len(cuts[place][cut]), found))
-    return sorted(rows, key=lambda row: (row.place, row.cut))
+    share = (process_time() - cpu_began) / max(perf_counter() - began, 1e-9)
+    return sorted(rows, key=lambda row: (row.place, row.cut)), share
 
 
 def compare_walks(console: Console, ours: Any, plain: Any, seed: int, walks: int, steps: int) -> Comparison:

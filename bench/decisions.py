@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from bench.serving import switches
 from hybrid.segmentation import tokenize_greedy
 
 
@@ -26,12 +27,14 @@ def _times() -> array[float]:
 
 @dataclass
 class Decisions:
-    """Seconds of each kernel call, by what was asked for, and how many calls had to make room."""
+    """Seconds of each kernel call, by what was asked for; how many calls had to make room; how many documents
+    were left out because the core was taken away meanwhile."""
 
     mask: array[float] = field(default_factory=_times)
     step: array[float] = field(default_factory=_times)
     known: array[float] = field(default_factory=_times)
     grown: int = 0
+    disturbed: int = 0
 
 
 class SharedTokens:
@@ -80,11 +83,13 @@ def decide(compiled: Any, warm: Sequence[Sequence[int]], measured: Sequence[Sequ
     steps: set[tuple[int, int]] = set()
     for number, ids in enumerate([*warm, *measured]):
         timed = number >= len(warm)
+        document = Decisions()
+        before = switches()
         config = session.start
         for token in ids:
             for kernel, arguments, known, times in (
-                (_kernels.class_mask, (config,), config in masks, found.mask),
-                (_kernels.advance, (config, token), (config, token) in steps, found.step),
+                (_kernels.class_mask, (config,), config in masks, document.mask),
+                (_kernels.advance, (config, token), (config, token) in steps, document.step),
             ):
                 table = store.table
                 began = perf_counter()
@@ -94,10 +99,16 @@ def decide(compiled: Any, warm: Sequence[Sequence[int]], measured: Sequence[Sequ
                     found.grown += timed
                     answer = store.call(kernel, *arguments)
                 elif timed:
-                    (found.known if known else times).append(ended - began)
+                    (document.known if known else times).append(ended - began)
             masks.add(config)
             steps.add((config, token))
             config = int(answer)
             if not config:
                 break
+        if switches() != before:
+            found.disturbed += timed
+            continue
+        found.mask += document.mask
+        found.step += document.step
+        found.known += document.known
     return found

@@ -99,7 +99,9 @@ def command(
     cuts = compared.cut_samples(
         tokens, [(name, whole.get(name, data)) for name, data in samples], seed, max_tokens
     )
-    rows = compared.compare_samples(console, ours.compiled, plain.compiled, names, cuts, seed, plain_masks)
+    rows, core_share = compared.compare_samples(
+        console, ours.compiled, plain.compiled, names, cuts, seed, plain_masks
+    )
     walked = compared.compare_walks(console, ours.compiled, plain.compiled, seed, walks, walk_steps)
     total = Comparison()
     for row in rows:
@@ -127,6 +129,7 @@ def command(
         "plain_first_mask_cpu": plain.cpu_seconds,
         "phases": dict(ours.compiled.timings),
         "spreads": first_visits if exact else {},
+        "core_share": core_share,
         "documents": len(accepted.names),
         "document_tokens": sum(map(len, accepted.ids)),
         "masks": total.masks,
@@ -142,6 +145,7 @@ def command(
         case = Case(
             vocabulary, text, root, strategy, threads, tokens, accepted, rounds, batch, builds, soak_tokens,
             other_vocabulary, seed, {row.name: row.comparison for row in rows if row.cut == 0},
+            core_share,
         )  # fmt: skip
         summary["measured"] = measure(console, case)
     record |= {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -28,7 +29,8 @@ from hybrid.comparison import Comparison
 class Case:
     """What is measured: the grammar, its documents, and how much of everything.
 
-    `plain` holds what comparing documents with plain XGrammar gave, by their names.
+    `plain` holds what comparing documents with plain XGrammar gave, by their names, and `core_share` the share
+    of a core that the process had meanwhile.
     """
 
     spec: str
@@ -45,6 +47,7 @@ class Case:
     other: str | None
     seed: int
     plain: Mapping[str, Comparison]
+    core_share: float
 
     def compile(self, vocabulary: Any = None, *, on_demand: bool = False) -> Any:
         """The grammar, newly compiled."""
@@ -91,7 +94,14 @@ def _serve(console: Console, case: Case, compiled: Any, clock: float) -> tuple[A
         for what in ("fill", "accept"):
             times = [serving.flat(getattr(served, what)) for served in rounds]
             label = f"{'mask' if what == 'fill' else 'accept'}, {name}"
-            rows[label] = Rounds.of(times, clock)
+            calm = [
+                value
+                for served in rounds
+                for values, still in zip(getattr(served, what), served.calm, strict=True)
+                for value in values
+                if still
+            ]
+            rows[label] = Rounds.of(times, clock, calm)
             raw[label] = [sum(values) / max(len(values), 1) for values in times]
             if what == "fill":
                 shares[label] = sum(served.new for served in rounds) / max(sum(map(len, times)), 1)
@@ -106,9 +116,10 @@ def _serve(console: Console, case: Case, compiled: Any, clock: float) -> tuple[A
         found = serving.first_documents(compile_it, ids, bitmask, 2 * case.rounds, case.seed)
         add(f"first document, {way}", found)
     order = sorted(rows, key=lambda name: name.startswith("accept"))
-    console.print(
-        rounds_table(f"calls from Python, cost of the clock {clock * 1e9:.0f} ns subtracted", rows, order)
-    )
+    title = f"calls from Python, cost of the clock {clock * 1e9:.0f} ns subtracted"
+    console.print(rounds_table(title, rows, order))
+    met = ", ".join(f"{name.removeprefix('mask, ')} {share:.0%}" for name, share in shares.items() if share)
+    report.say(console, f"configurations whose mask was new: {met or 'none'}")
     against = _against_plain(case, new, clock)
     if against:
         report.say(
@@ -127,10 +138,16 @@ def _serve(console: Console, case: Case, compiled: Any, clock: float) -> tuple[A
 def _against_plain(
     case: Case, new: Sequence[tuple[list[int], serving.Served]], clock: float
 ) -> dict[str, Any] | None:
-    """Means of new requests and of plain XGrammar over the masks of documents that both ran."""
+    """Means of new requests and of plain XGrammar over the masks of documents that both ran.
+
+    Ours are of calm documents. Those of plain XGrammar take too long to be calm: they are multiplied by the
+    share of a core that the process had while comparing.
+    """
     seconds: dict[int, list[float]] = {}
     for measured, served in new:
-        for place, times in zip(measured, served.fill, strict=True):
+        for place, times, calm in zip(measured, served.fill, served.calm, strict=True):
+            if not calm:
+                continue
             seconds.setdefault(place, []).append(sum(times) - clock * len(times))
     ours = plain = 0.0
     masks = 0
@@ -143,7 +160,14 @@ def _against_plain(
             masks += count
     if not masks or not ours:
         return None
-    return {"masks": masks, "mean": ours / masks, "plain_mean": plain / masks, "ratio": plain / ours}
+    plain *= min(case.core_share, 1.0)
+    return {
+        "masks": masks,
+        "mean": ours / masks,
+        "plain_mean": plain / masks,
+        "ratio": plain / ours,
+        "core_share": case.core_share,
+    }
 
 
 def _batches(console: Console, case: Case, clock: float) -> dict[str, Any]:
@@ -152,6 +176,7 @@ def _batches(console: Console, case: Case, clock: float) -> dict[str, Any]:
     rows: dict[str, Rounds] = {}
     fills: dict[str, list[list[float]]] = {"new": [], "repeated": []}
     accepts: dict[str, list[list[float]]] = {"new": [], "repeated": []}
+    calm: dict[str, list[bool]] = {"new": [], "repeated": []}
     shares = []
     for warm, measured in serving.halves(len(texts), case.rounds, case.seed):
         compiled = case.compile()
@@ -164,11 +189,13 @@ def _batches(console: Console, case: Case, clock: float) -> dict[str, Any]:
             found = serving.serve_batch(compiled, streams, steps)
             fills[name].append([(value - clock) / case.batch for value in found.fill])
             accepts[name].append([(value - clock) / case.batch for value in found.accept])
+            calm[name] += found.calm
             if name == "new":
                 shares.append(found.new_rows / max(found.rows, 1))
     for name in ("repeated", "new"):
-        rows[f"mask, {name}"] = Rounds.of(fills[name], 0.0)
-        rows[f"accept, {name}"] = Rounds.of(accepts[name], 0.0)
+        for what, times in (("mask", fills[name]), ("accept", accepts[name])):
+            still = [value for value, kept in zip(chain(*times), calm[name], strict=True) if kept]
+            rows[f"{what}, {name}"] = Rounds.of(times, 0.0, still)
     share = median(shares)
     title = f"batch of {case.batch} in one call, per row; {share:.0%} of the rows of 'new' are new"
     console.print(rounds_table(title, rows, sorted(rows, key=lambda name: name.startswith("accept"))))
@@ -194,7 +221,8 @@ def _decisions(console: Console, case: Case, clock: float) -> dict[str, Any]:
             bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
             documents = [cuts[i][number] for i in measured]
             serving.serve(compiled, documents, bitmask)
-            rows = serving.flat(serving.serve(compiled, documents, bitmask).fill)
+            again = serving.serve(compiled, documents, bitmask)
+            rows = serving.flat([row for row, still in zip(again.fill, again.calm, strict=True) if still])
             for name, values in (
                 ("class mask, new", found.mask), ("token, new", found.step), ("call, known", found.known),
                 ("mask of a row, repeated", rows),
@@ -212,7 +240,7 @@ def _decisions(console: Console, case: Case, clock: float) -> dict[str, Any]:
         names = ("class mask, new", "token, new", "mask of a row, repeated")
         sizes = [f"{vocabulary.size:,} ids" for vocabulary in vocabularies]
         ratios = {
-            name: table[f"{name}, {sizes[1]}"].mean / max(table[f"{name}, {sizes[0]}"].mean, 1e-12)
+            name: table[f"{name}, {sizes[1]}"].calm_mean / max(table[f"{name}, {sizes[0]}"].calm_mean, 1e-12)
             for name in names
         }
         shown = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
@@ -290,13 +318,14 @@ def _soak(console: Console, case: Case) -> list[dict[str, Any]]:
 
 
 def rounds_table(title: str, rows: Mapping[str, Rounds], order: Sequence[str]) -> Table:
-    """A table of rounds in microseconds."""
+    """A table of rounds in microseconds; the last three columns are of calm calls alone."""
     table = Table(title=title, title_justify="left")
     table.add_column("us", no_wrap=True)
-    for name in ("calls", "mean", "least mean", "p50", "p99", "max"):
+    for name in ("calls", "mean", "least", "p50", "p99", "max", "calm calls", "mean", "p99"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in order:
         row = rows[name]
-        values = (row.mean, row.least, row.p50, row.p99, row.max)
-        table.add_row(name, f"{row.calls:,}", *(f"{value * 1e6:,.3g}" for value in values))
+        every = (f"{value * 1e6:,.3g}" for value in (row.mean, row.least, row.p50, row.p99, row.max))
+        calm = (f"{value * 1e6:,.3g}" for value in (row.calm_mean, row.calm_p99))
+        table.add_row(name, f"{row.calls:,}", *every, f"{row.calm_calls:,}", *calm)
     return table

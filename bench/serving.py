@@ -6,8 +6,9 @@ When: in `bench.grammar`, after masks were compared.
 Limits: calls from Python, one thread. A call is timed by `perf_counter`, whose own cost (`clock_cost`) is
 subtracted from each time. Between two clocks stands the call and nothing else; the method is looked up as
 a server does. The garbage collector stays on with its usual thresholds, as in a server; what earlier work
-left is collected before each round. On a shared machine look at the least of several rounds as well as at
-their median.
+left is collected before each round. On a shared machine the system takes the core away now and then, for
+milliseconds: documents and batches during which it did (`switches`) are told apart, and *calm* numbers
+leave them out.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ import xgrammar
 
 from hybrid.segmentation import tokenize_random
 
+try:
+    import resource
+except ImportError:  # not a Unix
+    resource = None  # type: ignore[assignment]
+
 Ids = Sequence[int]
 
 
@@ -33,11 +39,13 @@ Ids = Sequence[int]
 class Served:
     """Seconds of each mask and of each token of some documents, one array for each document.
 
-    `new` counts the configurations whose mask was not known before (0 without a classifier).
+    `calm` says for each document whether the core was its own all the time; `new` counts the configurations
+    whose mask was not known before (0 without a classifier).
     """
 
     fill: list[array[float]] = field(default_factory=list)
     accept: list[array[float]] = field(default_factory=list)
+    calm: list[bool] = field(default_factory=list)
     new: int = 0
 
 
@@ -50,6 +58,7 @@ class Rounds:
         mean, p50, p99: medians over the rounds of each round's mean, median and 99th percentile.
         least: the least mean of a round.
         max: the longest call of all.
+        calm_calls, calm_mean, calm_p99: of the calls of all rounds while the core was not taken away.
     """
 
     calls: int
@@ -58,17 +67,33 @@ class Rounds:
     p50: float
     p99: float
     max: float
+    calm_calls: int = 0
+    calm_mean: float = 0.0
+    calm_p99: float = 0.0
 
     @classmethod
-    def of(cls, rounds: Sequence[Sequence[float]], clock: float) -> Rounds:
+    def of(
+        cls, rounds: Sequence[Sequence[float]], clock: float, calm: Sequence[float] | None = None
+    ) -> Rounds:
+        """Sum up the times of some rounds; `calm` are those of them all that count as calm (None: all)."""
         values = [np.maximum(np.asarray(times, np.float64) - clock, 0.0) for times in rounds if len(times)]
         if not values:
             return cls(0, 0.0, 0.0, 0.0, 0.0, 0.0)
         means = [float(times.mean()) for times in values]
         p50, p99 = (float(np.median([np.percentile(times, share) for times in values])) for share in (50, 99))
         longest = max(float(times.max()) for times in values)
+        still = np.concatenate(values)
+        if calm is not None:
+            still = np.maximum(np.asarray(calm, np.float64) - clock, 0.0)
+        share = (int(still.size), float(still.mean()), float(np.percentile(still, 99))) if still.size else ()
         return cls(
-            sum(times.size for times in values), float(np.median(means)), min(means), p50, p99, longest
+            sum(times.size for times in values),
+            float(np.median(means)),
+            min(means),
+            p50,
+            p99,
+            longest,
+            *share,
         )
 
 
@@ -82,6 +107,11 @@ def clock_cost(times: int = 20_000) -> float:
     return float(np.median(found))
 
 
+def switches() -> int:
+    """How often the system has taken the core away from this thread; 0 where it does not say."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw if resource is not None else 0
+
+
 def serve(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
     """Run documents one after the other, each on a new matcher; a full row for each token."""
     from hybrid import GrammarMatcher
@@ -90,6 +120,7 @@ def serve(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
     known = masks_known(compiled)
     for ids in documents:
         fills, accepts = array("d"), array("d")
+        before = switches()
         matcher = GrammarMatcher(compiled)
         for token in ids:
             began = perf_counter()
@@ -101,6 +132,7 @@ def serve(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
             accepts.append(ended - filled)
         served.fill.append(fills)
         served.accept.append(accepts)
+        served.calm.append(switches() == before)
     served.new = masks_known(compiled) - known
     return served
 
@@ -119,7 +151,7 @@ def halves(count: int, rounds: int, seed: int) -> Iterator[tuple[list[int], list
     rng = random.Random(seed)
     order = list(range(count))
     for number in range(rounds):
-        if number % 2 == 0:
+        if number % 2 == 0 or count == 1:
             rng.shuffle(order)
             yield order[: count // 2], order[count // 2 :]
         else:
@@ -154,10 +186,11 @@ def first_documents(
 
 @dataclass
 class Batches:
-    """Seconds of each call for a whole batch, and the share of rows whose configuration was new."""
+    """Seconds of each call for a whole batch, whether it was calm, and how many rows were new."""
 
     fill: array[float] = field(default_factory=lambda: array("d"))
     accept: array[float] = field(default_factory=lambda: array("d"))
+    calm: list[bool] = field(default_factory=list)
     rows: int = 0
     new_rows: int = 0
 
@@ -180,6 +213,7 @@ def serve_batch(compiled: Any, streams: Sequence[Sequence[Ids]], steps: int) -> 
                 matchers[row] = GrammarMatcher(compiled)
             tokens.append(streams[row][place[0]][place[1]])
             place[1] += 1
+        before = switches()
         began = perf_counter()
         batch.batch_fill_next_token_bitmask(matchers, bitmask)
         filled = perf_counter()
@@ -187,6 +221,7 @@ def serve_batch(compiled: Any, streams: Sequence[Sequence[Ids]], steps: int) -> 
         ended = perf_counter()
         found.fill.append(filled - began)
         found.accept.append(ended - filled)
+        found.calm.append(switches() == before)
     found.rows = size * steps
     found.new_rows = masks_known(compiled) - known
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import xgrammar
 from typer.testing import CliRunner
 
 from bench import agreement, decisions, deep_texts, documents, serving, soak
@@ -163,7 +164,8 @@ def test_halves_measure_each_document_equally_often() -> None:
 
 def test_rounds_subtract_the_clock() -> None:
     rounds = serving.Rounds.of([array("d", [1.0, 3.0]), array("d", [2.0, 6.0]), array("d", [0.1, 2.1])], 0.5)
-    assert (rounds.calls, rounds.mean, rounds.least) == (6, 1.5, pytest.approx(0.8))
+    assert (rounds.calls, rounds.mean, rounds.calm_calls) == (6, 1.5, 6)
+    assert rounds.least == pytest.approx(0.8)
     assert rounds.max == 5.5
     assert serving.Rounds.of([], 0.5).calls == 0
     assert 0 < serving.clock_cost(100) < 1
@@ -172,7 +174,7 @@ def test_rounds_subtract_the_clock() -> None:
 def test_served_documents_and_batches(compiled: Any, vocabulary: Vocabulary) -> None:
     found = documents.Documents.of(compiled, vocabulary, [("a", TEXTS[0]), ("b", b"?"), ("c", b" x=1;")], 9)
     assert found.names == ["a", "c"]
-    served = serving.serve(compiled, found.ids, serving.xgrammar.allocate_token_bitmask(1, vocabulary.size))
+    served = serving.serve(compiled, found.ids, xgrammar.allocate_token_bitmask(1, vocabulary.size))
     assert [len(times) for times in served.fill] == [len(ids) for ids in found.ids]
     assert [len(times) for times in served.accept] == [len(ids) for ids in found.ids]
     streams = serving.streams_of(vocabulary, found.texts, 3, seed=0)
@@ -205,6 +207,8 @@ def test_decisions_are_timed_once_each(compiled: Any, vocabulary: Vocabulary) ->
     assert cuts[0] == cuts[1]
     fresh = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False).compile_grammar(GRAMMAR)
     found = decisions.decide(fresh, [], [cuts[0], cuts[0]])
+    if found.disturbed:
+        pytest.skip("the core was taken away")
     assert len(found.mask) + len(found.step) + len(found.known) + found.grown == 4 * len(cuts[0])
     assert len(found.step) + found.grown <= 2 * len(cuts[0])
     assert len(found.known) >= 2 * len(cuts[0])
