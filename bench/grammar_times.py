@@ -29,8 +29,8 @@ from hybrid.comparison import Comparison
 class Case:
     """What is measured: the grammar, its documents, and how much of everything.
 
-    `plain` holds what comparing documents with plain XGrammar gave, by their names, and `core_share` the share
-    of a core that the process had meanwhile.
+    `plain` holds what comparing documents with plain XGrammar gave, by names, and `core_share` the share of
+    a core that the process had meanwhile.
     """
 
     spec: str
@@ -97,8 +97,8 @@ def _serve(console: Console, case: Case, compiled: Any, clock: float) -> tuple[A
             calm = [
                 value
                 for served in rounds
-                for values, still in zip(getattr(served, what), served.calm, strict=True)
-                for value in values
+                for values, kept in zip(getattr(served, what), served.calm, strict=True)
+                for value, still in zip(values, kept, strict=True)
                 if still
             ]
             rows[label] = Rounds.of(times, clock, calm)
@@ -140,15 +140,15 @@ def _against_plain(
 ) -> dict[str, Any] | None:
     """Means of new requests and of plain XGrammar over the masks of documents that both ran.
 
-    Ours are of calm documents. Those of plain XGrammar take too long to be calm: they are multiplied by the
+    Ours are of calm tokens. Those of plain XGrammar take too long to be calm: they are multiplied by the
     share of a core that the process had while comparing.
     """
     seconds: dict[int, list[float]] = {}
     for measured, served in new:
         for place, times, calm in zip(measured, served.fill, served.calm, strict=True):
-            if not calm:
-                continue
-            seconds.setdefault(place, []).append(sum(times) - clock * len(times))
+            still = [value for value, kept in zip(times, calm, strict=True) if kept]
+            if still:
+                seconds.setdefault(place, []).append((sum(still) / len(still) - clock) * len(times))
     ours = plain = 0.0
     masks = 0
     for place, totals in seconds.items():
@@ -222,7 +222,11 @@ def _decisions(console: Console, case: Case, clock: float) -> dict[str, Any]:
             documents = [cuts[i][number] for i in measured]
             serving.serve(compiled, documents, bitmask)
             again = serving.serve(compiled, documents, bitmask)
-            rows = serving.flat([row for row, still in zip(again.fill, again.calm, strict=True) if still])
+            rows = [
+                value
+                for value, still in zip(serving.flat(again.fill), chain(*again.calm), strict=True)
+                if still
+            ]
             for name, values in (
                 ("class mask, new", found.mask), ("token, new", found.step), ("call, known", found.known),
                 ("mask of a row, repeated", rows),
@@ -321,11 +325,11 @@ def rounds_table(title: str, rows: Mapping[str, Rounds], order: Sequence[str]) -
     """A table of rounds in microseconds; the last three columns are of calm calls alone."""
     table = Table(title=title, title_justify="left")
     table.add_column("us", no_wrap=True)
-    for name in ("calls", "mean", "least", "p50", "p99", "max", "calm calls", "mean", "p99"):
+    for name in ("calls", "mean", "least", "p50", "p99", "calm calls", "mean", "p99"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in order:
         row = rows[name]
-        every = (f"{value * 1e6:,.3g}" for value in (row.mean, row.least, row.p50, row.p99, row.max))
+        every = (f"{value * 1e6:,.3g}" for value in (row.mean, row.least, row.p50, row.p99))
         calm = (f"{value * 1e6:,.3g}" for value in (row.calm_mean, row.calm_p99))
         table.add_row(name, f"{row.calls:,}", *every, f"{row.calm_calls:,}", *calm)
     return table

@@ -7,8 +7,8 @@ Limits: calls from Python, one thread. A call is timed by `perf_counter`, whose 
 subtracted from each time. Between two clocks stands the call and nothing else; the method is looked up as
 a server does. The garbage collector stays on with its usual thresholds, as in a server; what earlier work
 left is collected before each round. On a shared machine the system takes the core away now and then, for
-milliseconds: documents and batches during which it did (`switches`) are told apart, and *calm* numbers
-leave them out.
+milliseconds: groups of tokens and batches during which it did (`switches`) are told apart, and *calm*
+numbers leave them out.
 """
 
 from __future__ import annotations
@@ -34,18 +34,21 @@ except ImportError:  # not a Unix
 
 Ids = Sequence[int]
 
+AROUND = 16
+"""Tokens between two looks at whether the core was taken away."""
+
 
 @dataclass
 class Served:
     """Seconds of each mask and of each token of some documents, one array for each document.
 
-    `calm` says for each document whether the core was its own all the time; `new` counts the configurations
-    whose mask was not known before (0 without a classifier).
+    `calm` says for each token whether the core was this process's own all the time around it; `new` counts
+    the configurations whose mask was not known before (0 without a classifier).
     """
 
     fill: list[array[float]] = field(default_factory=list)
     accept: list[array[float]] = field(default_factory=list)
-    calm: list[bool] = field(default_factory=list)
+    calm: list[bytearray] = field(default_factory=list)
     new: int = 0
 
 
@@ -119,20 +122,23 @@ def serve(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
     served = Served()
     known = masks_known(compiled)
     for ids in documents:
-        fills, accepts = array("d"), array("d")
-        before = switches()
+        fills, accepts, calm = array("d"), array("d"), bytearray()
         matcher = GrammarMatcher(compiled)
-        for token in ids:
-            began = perf_counter()
-            matcher.fill_next_token_bitmask(bitmask)
-            filled = perf_counter()
-            matcher.accept_token(token)
-            ended = perf_counter()
-            fills.append(filled - began)
-            accepts.append(ended - filled)
+        for first in range(0, len(ids), AROUND):
+            before = switches()
+            for token in ids[first : first + AROUND]:
+                began = perf_counter()
+                matcher.fill_next_token_bitmask(bitmask)
+                filled = perf_counter()
+                matcher.accept_token(token)
+                ended = perf_counter()
+                fills.append(filled - began)
+                accepts.append(ended - filled)
+            still = switches() == before
+            calm.extend(still for _ in range(len(fills) - first))
         served.fill.append(fills)
         served.accept.append(accepts)
-        served.calm.append(switches() == before)
+        served.calm.append(calm)
     served.new = masks_known(compiled) - known
     return served
 
