@@ -244,11 +244,11 @@ def _decisions(console: Console, case: Case, clock: float) -> dict[str, Any]:
         names = ("class mask, new", "token, new", "mask of a row, repeated")
         sizes = [f"{vocabulary.size:,} ids" for vocabulary in vocabularies]
         ratios = {
-            name: table[f"{name}, {sizes[1]}"].calm_mean / max(table[f"{name}, {sizes[0]}"].calm_mean, 1e-12)
+            name: table[f"{name}, {sizes[1]}"].p50 / max(table[f"{name}, {sizes[0]}"].p50, 1e-12)
             for name in names
         }
         shown = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
-        report.say(console, f"{sizes[1]} ({classes[1]} classes) / {sizes[0]} ({classes[0]}): {shown}")
+        report.say(console, f"{sizes[1]} ({classes[1]} classes) / {sizes[0]} ({classes[0]}), by p50: {shown}")
         result["ratios"] = ratios
     return result
 
@@ -270,7 +270,11 @@ def _building(console: Console, case: Case) -> dict[str, Any]:
             memory = (
                 f"; memory at most {above:,.0f} MiB above, the process {found['process'] / 2**20:,.0f} MiB"
             )
-        report.say(console, f"building {name}: median {report.readable(middle)}; least: {phases}{memory}")
+        cpu = report.readable(median(found["cpu"]))
+        report.say(
+            console,
+            f"building {name}: median {report.readable(middle)}, CPU {cpu}; least: {phases}{memory}",
+        )
     return result
 
 
