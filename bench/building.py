@@ -32,7 +32,7 @@ def measure_building(
         strategy: as for `GrammarCompiler`.
 
     Returns:
-        ``phases``: for each compilation, seconds by phase with ``total``; ``cpu``: its seconds of the processor.
+        ``phases``: for each compilation, seconds by phase with ``total``; ``cpu``: its CPU seconds.
         ``before``: resident bytes before.
         ``above``: bytes above them at the peak, for each compilation. ``process``: peak of the process.
         ``kept``: bytes that the compiled grammar itself counts.
