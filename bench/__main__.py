@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typer
 
-from bench import classes, equality, grammar, schemas, separation
+from bench import classes, deep_texts, equality, grammar, schemas, separation
 
 app = typer.Typer(
     help="Benchmarks next to plain XGrammar; every mask is compared before a number is reported.",
@@ -22,6 +22,7 @@ app.command("grammar")(grammar.command)
 app.command("equality")(equality.command)
 app.command("classes")(classes.command)
 app.command("separation")(separation.command)
+app.command("deep")(deep_texts.command)
 
 
 @app.callback()

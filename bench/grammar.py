@@ -1,110 +1,39 @@
-"""One grammar that is used often: compile time, classes, and the cost of each mask along real texts.
+"""One grammar that is used often: equality, masks and tokens as a server meets them, memory.
 
-What: compiles an EBNF (GBNF) grammar with plain XGrammar and with ours, compares every mask along the
-samples and along random walks, and reports the times of both sides.
-When: ``python -m bench grammar --grammar FILE --sample FILE --vocabulary SPEC --json FILE``.
-Limits: as in `bench.schemas`: one process, no caches, mask times are those of the first visit. A sample
-that the grammar does not accept is compared up to the first token that both sides refuse.
+What: compiles an EBNF (GBNF) grammar with plain XGrammar and with ours, compares masks along documents and
+random walks, and reports times: of repeated texts, of new requests, of the first document; of batches, of
+decisions alone, of building; and what a long run holds.
+When: ``python -m bench grammar --grammar FILE --sample FILE_OR_FOLDER --vocabulary SPEC --json FILE``.
+Limits: one process and one thread, no caches. Plain XGrammar is asked at ``--plain-masks`` masks; at every
+step our own ways to run the grammar (ahead of time, on demand, representatives) are compared with one
+another. A sample that the grammar does not accept is compared up to the first token that is refused, and
+not timed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import xgrammar
 from rich.console import Console
-from rich.progress import track
 
-from bench import options, report, workloads
+from bench import compared, options, report, workloads
+from bench.documents import Documents, read_documents
+from bench.grammar_times import Case, measure
 from bench.report import Spread
-from hybrid.comparison import Comparison, Times
+from hybrid.comparison import Comparison
 
 BUILTIN_JSON = "builtin:json"
 
 
-@dataclass
-class SampleRow:
-    """One sample in one way to cut it into tokens."""
-
-    name: str
-    tokens: int
-    comparison: Comparison
-    repeated: list[float] = field(default_factory=list)
-
-    def record(self) -> dict[str, Any]:
-        times = self.comparison.times
-        return {
-            "name": self.name,
-            "tokens": self.tokens,
-            "accepted": self.comparison.accepted,
-            "complete": self.comparison.complete,
-            "masks": self.comparison.masks,
-            "equal": self.comparison.equal,
-            "contradictions": self.comparison.contradiction_count,
-            "differences": [str(item) for item in self.comparison.differences],
-            "mask": report.summed(Spread.of(times.fill)),
-            "plain_mask": report.summed(Spread.of(times.plain_fill)),
-            "repeated_mask": report.summed(Spread.of(self.repeated)),
-            "accept": report.summed(Spread.of(times.accept)),
-            "plain_accept": report.summed(Spread.of(times.plain_accept)),
-        }
-
-
-def start_both(
-    ours: Any, plain: Any, text: str | None, root: str, bitmask: Any
-) -> tuple[workloads.Start, workloads.Start]:
-    """Compiles on both sides; a text of None stands for XGrammar's built-in JSON grammar."""
+def compile_text(compiler: Any, text: str | None, root: str) -> Any:
+    """Compiles on either side; a text of None stands for XGrammar's built-in JSON grammar."""
     if text is None:
-        return (
-            workloads.hybrid_start(ours.compile_builtin_json_grammar, bitmask),
-            workloads.plain_start(plain.compile_builtin_json_grammar, bitmask),
-        )
-    return (
-        workloads.hybrid_start(lambda: ours.compile_grammar(text, root_rule_name=root), bitmask),
-        workloads.plain_start(lambda: plain.compile_grammar(text, root_rule_name=root), bitmask),
-    )
-
-
-def compare_samples(
-    console: Console,
-    ours: Any,
-    plain: Any,
-    tokens: Any,
-    samples: list[tuple[str, bytes]],
-    seed: int,
-    max_tokens: int,
-) -> list[SampleRow]:
-    """Compares along every sample, cut by longest match and at random, with a progress bar."""
-    from hybrid.verify import compare_along
-
-    bitmask = xgrammar.allocate_token_bitmask(1, tokens.size)
-    work = []
-    for name, data in samples:
-        greedy, scattered = workloads.token_sequences(tokens, data, f"{seed} {name}")
-        work += [(f"{name}, longest match", greedy), (f"{name}, random cuts", scattered)]
-    rows = []
-    for name, ids in track(work, "samples", console=console, transient=True):
-        ids = ids[:max_tokens]
-        found = compare_along(ours, plain, ids)
-        row = SampleRow(name, len(ids), found)
-        if found.exact:
-            row.repeated = workloads.run_along(ours, ids[: found.accepted], bitmask)
-        rows.append(row)
-    return rows
-
-
-def compare_walks(console: Console, ours: Any, plain: Any, seed: int, walks: int, steps: int) -> Comparison:
-    """Compares along random walks; their times are left out."""
-    from hybrid.verify import compare_walk
-
-    total = Comparison()
-    for walk in track(range(walks), "walks", console=console, transient=True):
-        total.add(compare_walk(ours, plain, seed * 1000 + walk, steps))
-    total.times = Times()
-    return total
+        return compiler.compile_builtin_json_grammar()
+    return compiler.compile_grammar(text, root_rule_name=root)
 
 
 def command(
@@ -115,19 +44,31 @@ def command(
     root: options.RootOption = "root",
     walks: options.WalksOption = 0,
     walk_steps: options.WalkStepsOption = 500,
+    our_walks: Annotated[int, typer.Option(min=0, help="Walks that only our own ways run.")] = 0,
     seed: options.SeedOption = 0,
+    documents: Annotated[int | None, typer.Option(min=1, help="A random sample of so many.")] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of each sample.")] = 2000,
+    plain_masks: Annotated[
+        int | None, typer.Option(min=0, help="Masks of samples to compare with plain XGrammar; default all.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=0, help="Of each measurement; 0 leaves times out.")] = 6,
+    batch: Annotated[int, typer.Option(min=0, help="Sequences of a batch; 0 leaves batches out.")] = 64,
+    builds: Annotated[int, typer.Option(min=0, help="Compilations in a process of their own.")] = 5,
+    soak_tokens: Annotated[int, typer.Option(min=0, help="Tokens of the long run.")] = 0,
+    other_vocabulary: Annotated[
+        str | None, typer.Option(help="Where decisions are timed too, at the same configurations.")
+    ] = None,
     threads: options.ThreadsOption = 0,
-    strategy: options.StrategyOption = "auto",
+    strategy: options.StrategyOption = "classifier",
     warm: options.WarmOption = True,
 ) -> None:
-    """One grammar used often: compile time, classes, masks; ours next to plain XGrammar."""
+    """One grammar used often: masks, tokens, batches, building, memory; ours next to plain XGrammar."""
     arguments = dict(locals())
     console = report.make_console()
     threads = threads or report.usable_cores()
-    samples = [(path.name, path.read_bytes()) for path in sample or []]
     setup = workloads.Setup()
     with workloads.usage_errors():
+        samples = read_documents(sample or [], documents, seed)
         text = None if grammar == BUILTIN_JSON else workloads.read_text(Path(grammar))
         with setup.timed("vocabulary"):
             tokens = workloads.load_vocabulary(vocabulary)
@@ -137,7 +78,8 @@ def command(
     bitmask = xgrammar.allocate_token_bitmask(1, tokens.size)
     if warm:
         setup.warm(ours_compiler, plain_compiler, tokens, bitmask)
-    ours, plain = start_both(ours_compiler, plain_compiler, text, root, bitmask)
+    ours = workloads.hybrid_start(partial(compile_text, ours_compiler, text, root), bitmask)
+    plain = workloads.plain_start(partial(compile_text, plain_compiler, text, root), bitmask)
     setup.print(console)
     record: dict[str, Any] = {
         "benchmark": "grammar",
@@ -150,21 +92,32 @@ def command(
             report.say(console, f"{side}: {start.error or 'takes the grammar'}")
         report.write_json(json, record)
         raise typer.Exit(1)
-    rows = compare_samples(console, ours.compiled, plain.compiled, tokens, samples, seed, max_tokens)
-    walked = compare_walks(console, ours.compiled, plain.compiled, seed, walks, walk_steps)
+
+    accepted = Documents.of(ours.compiled, tokens, samples, max_tokens)
+    whole = dict(zip(accepted.names, accepted.texts, strict=True))
+    names = [name for name, _ in samples]
+    cuts = compared.cut_samples(
+        tokens, [(name, whole.get(name, data)) for name, data in samples], seed, max_tokens
+    )
+    rows, core_share = compared.compare_samples(
+        console, ours.compiled, plain.compiled, names, cuts, seed, plain_masks
+    )
+    walked = compared.compare_walks(console, ours.compiled, plain.compiled, seed, walks, walk_steps)
     total = Comparison()
     for row in rows:
         total.add(row.comparison)
-    repeated = [value for row in rows for value in row.repeated]
-    spreads = {
-        "mask, ours": Spread.of(total.times.fill),
-        "mask, ours repeated": Spread.of(repeated),
+    first_visits = {
         "mask, XGrammar": Spread.of(total.times.plain_fill),
-        "accept, ours": Spread.of(total.times.accept),
         "accept, XGrammar": Spread.of(total.times.plain_accept),
+        "mask, ours, first visit": Spread.of(total.times.fill),
+        "accept, ours, first visit": Spread.of(total.times.accept),
     }
     total.add(walked)
-    summary = {
+    sides = _our_sides(ours.compiled, tokens, text, root, threads)
+    agreed = compared.agree_samples(console, sides, cuts)
+    more = compared.agree_walks(console, sides, seed, our_walks, walk_steps)
+    exact = total.exact and not agreed.difference_count and not more.difference_count
+    summary: dict[str, Any] = {
         "strategy": ours.compiled.strategy,
         "reason": ours.compiled.reason,
         "classes": workloads.class_count(ours.compiled),
@@ -175,28 +128,57 @@ def command(
         "first_mask_cpu": ours.cpu_seconds,
         "plain_first_mask_cpu": plain.cpu_seconds,
         "phases": dict(ours.compiled.timings),
-        "spreads": spreads if total.exact else {},
+        "spreads": first_visits if exact else {},
+        "core_share": core_share,
+        "documents": len(accepted.names),
+        "document_tokens": sum(map(len, accepted.ids)),
         "masks": total.masks,
         "equal": total.equal,
         "contradictions": total.contradiction_count,
         "differences": total.difference_count,
+        "our_masks": agreed.masks + more.masks,
+        "our_differences": agreed.difference_count + more.difference_count,
+        "compared_sides": list(sides),
     }
-    _print_summary(console, summary, rows, total)
-    listed = [str(item) for item in total.contradictions[:100]]
+    _print_equality(console, summary, rows, total, [*agreed.differences, *more.differences])
+    if exact:
+        case = Case(
+            vocabulary, text, root, strategy, threads, tokens, accepted, rounds, batch, builds, soak_tokens,
+            other_vocabulary, seed, {row.name: row.comparison for row in rows if row.cut == 0},
+            core_share,
+        )  # fmt: skip
+        summary["measured"] = measure(console, case)
     record |= {
         "peak_memory_bytes": report.peak_memory_bytes(),
+        "load_average_after": report.load_average(),
         "summary": report.flat(summary),
-        "contradictions": listed,
-        "differences": [str(item) for item in total.differences],
+        "contradictions": [str(item) for item in total.contradictions[:100]],
+        "differences": [str(item) for item in total.differences] + agreed.differences + more.differences,
         "rows": [row.record() for row in rows],
     }
     report.write_json(json, record)
-    if not total.exact:
+    if not exact:
         raise typer.Exit(1)
 
 
-def _print_summary(
-    console: Console, summary: dict[str, Any], rows: list[SampleRow], total: Comparison
+def _our_sides(compiled: Any, tokens: Any, text: str | None, root: str, threads: int) -> dict[str, Any]:
+    """The grammar in every way that we can run it, by name; the one that is measured first."""
+    sides = {compiled.strategy: compiled}
+    if compiled.strategy == "classifier":
+        lazy = workloads.hybrid_compiler(tokens, "classifier", threads, on_demand=True)
+        sides["on demand"] = compile_text(lazy, text, root)
+    if "representatives" not in sides:
+        other = compile_text(workloads.hybrid_compiler(tokens, "auto", threads), text, root)
+        sides.setdefault(other.strategy, other)
+    return sides
+
+
+def _print_equality(
+    console: Console,
+    summary: dict[str, Any],
+    rows: list[compared.SampleRow],
+    total: Comparison,
+    our_differences: list[str],
 ) -> None:
     readable = report.readable
     first, plain_first = readable(summary["first_mask"]), readable(summary["plain_first_mask"])
@@ -209,10 +191,25 @@ def _print_summary(
     )
     phases = ", ".join(f"{name} {readable(value)}" for name, value in summary["phases"].items())
     report.say(console, f"classes: {summary['classes']}; phases: {phases or 'none'}")
-    console.print(report.spread_table("seconds", [(n, "s", s) for n, s in summary["spreads"].items()]))
+    console.print(
+        report.spread_table("while comparing", [(n, "s", s) for n, s in summary["spreads"].items()])
+    )
     for row in rows:
-        reached = "to the end" if row.comparison.complete else f"up to {row.comparison.accepted:,}"
-        report.say(console, f"{row.name}: {row.tokens:,} tokens, accepted {reached}")
-    report.say(console, str(total))
-    for item in total.differences[:20]:
+        if not row.comparison.complete:
+            report.say(
+                console,
+                f"{row.name}, {compared.CUTS[row.cut]}: accepted up to token "
+                f"{row.comparison.accepted:,} of {row.tokens:,}",
+            )
+    report.say(
+        console,
+        f"{summary['documents']:,} documents are accepted to the end, {summary['document_tokens']:,} tokens",
+    )
+    report.say(console, f"against plain XGrammar: {total}")
+    report.say(
+        console,
+        f"{', '.join(summary['compared_sides'])}: {summary['our_masks']:,} masks compared, "
+        f"{summary['our_differences']} differences",
+    )
+    for item in [*map(str, total.differences[:20]), *our_differences]:
         report.say(console, f"DIFFERENCE {item}")

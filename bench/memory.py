@@ -46,38 +46,38 @@ def _measure_here(spec: str, grammar: str, relation: str) -> dict[str, int] | No
     vocabulary = load_vocabulary(spec).prepare()
     warm_up()
     serialized = json.loads(grammar)
-    if not _reset():
+    if not reset_peak():
         return None
-    before = _bytes("VmRSS")
+    before = status_bytes("VmRSS")
     peaks = []
     for _ in range(2):
-        _reset()
+        reset_peak()
         found = compute_classes(serialized, vocabulary, relation)  # type: ignore[arg-type]
-        peaks.append(_bytes("VmHWM") - before)
+        peaks.append(status_bytes("VmHWM") - before)
         del found
-        _free()
-    return {"before": before, "first": peaks[0], "again": peaks[1], "left": _bytes("VmRSS") - before}
+        give_back()
+    return {"before": before, "first": peaks[0], "again": peaks[1], "left": status_bytes("VmRSS") - before}
 
 
-def _bytes(name: str) -> int:
+def status_bytes(name: str) -> int:
     for line in STATUS.read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     raise LookupError(f"{STATUS} has no {name}")
 
 
-def _free() -> None:
+def give_back() -> None:
     """Give back to the system what nothing uses any more."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
-def _reset() -> bool:
+def reset_peak() -> bool:
     """Let the peak begin at the present size; False if the system cannot."""
-    _free()
+    give_back()
     try:
         CLEAR.write_text("5")
-        return _bytes("VmHWM") > 0
+        return status_bytes("VmHWM") > 0
     except (OSError, LookupError):
         return False

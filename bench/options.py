@@ -37,7 +37,8 @@ DepthOption = Annotated[
     typer.Option("--depth", min=0, help="Symbols of the stacks that texts lead to, for the lower bound."),
 ]
 SamplesOption = Annotated[
-    list[Path] | None, typer.Option("--sample", help="Text of the grammar; repeatable.", exists=True)
+    list[Path] | None,
+    typer.Option("--sample", help="Text of the grammar, or a folder of them; repeatable.", exists=True),
 ]
 RootOption = Annotated[str, typer.Option("--root", help="Root rule.")]
 ThreadsOption = Annotated[

@@ -64,9 +64,14 @@ def environment(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": _versions(),
         "commit": _commit(),
-        "load_average": os.getloadavg() if hasattr(os, "getloadavg") else None,
+        "load_average": load_average(),
         "arguments": {name: _plain(value) for name, value in arguments.items()},
     }
+
+
+def load_average() -> tuple[float, float, float] | None:
+    """Processes that wanted a core in the last 1, 5 and 15 minutes."""
+    return os.getloadavg() if hasattr(os, "getloadavg") else None
 
 
 def usable_cores() -> int:

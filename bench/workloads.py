@@ -194,11 +194,13 @@ class Setup:
             say(console, f"before: {name} {readable(seconds)}")
 
 
-def hybrid_compiler(vocabulary: Vocabulary, strategy: str, threads: int) -> Any:
+def hybrid_compiler(vocabulary: Vocabulary, strategy: str, threads: int, on_demand: bool = False) -> Any:
     """Our compiler without caches."""
     from hybrid import GrammarCompiler
 
-    return GrammarCompiler(vocabulary, strategy=strategy, n_jobs=threads, cache_enabled=False)
+    return GrammarCompiler(
+        vocabulary, strategy=strategy, n_jobs=threads, cache_enabled=False, on_demand=on_demand
+    )
 
 
 def plain_compiler(vocabulary: Vocabulary, threads: int) -> xgrammar.GrammarCompiler:

@@ -134,14 +134,14 @@ def test_memory_is_measured_in_another_process(vocabulary_file: str) -> None:
 
 
 def test_the_peak_sees_what_was_freed() -> None:
-    if not memory._reset():
+    if not memory.reset_peak():
         pytest.skip("the system does not say")
-    before = memory._bytes("VmRSS")
+    before = memory.status_bytes("VmRSS")
     data = np.ones(2**26, np.uint8)
     del data
-    assert memory._bytes("VmHWM") - before > 2**25
-    memory._reset()
-    assert memory._bytes("VmHWM") - before < 2**25
+    assert memory.status_bytes("VmHWM") - before > 2**25
+    memory.reset_peak()
+    assert memory.status_bytes("VmHWM") - before < 2**25
 
 
 def test_made_schemas_are_equal_every_time_and_use_all_kinds() -> None:

@@ -104,18 +104,18 @@ def peaks(specification: str, grammar: str, bounds: list[int]) -> list[tuple[int
     vocabulary = load_vocabulary(specification).prepare()
     warm_up()
     serialized = json.loads(grammar)
-    if not memory._reset():
+    if not memory.reset_peak():
         return None
     found = []
     for bound in bounds:
-        memory._reset()
-        before = memory._bytes("VmRSS")
+        memory.reset_peak()
+        before = memory.status_bytes("VmRSS")
         try:
             compute_classes(serialized, vocabulary, capacity=Capacity(bytes=bound))
             fits = True
         except BudgetExceeded:
             fits = False
-        found.append((bound, fits, memory._bytes("VmHWM") - before))
+        found.append((bound, fits, memory.status_bytes("VmHWM") - before))
     return found
 
 

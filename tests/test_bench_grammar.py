@@ -1,0 +1,236 @@
+"""What `bench grammar` and `bench deep` compare, count and cut; how fast anything is is not asserted."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xgrammar
+from typer.testing import CliRunner
+
+from bench import agreement, decisions, deep_texts, documents, serving, soak
+from bench.__main__ import app
+from equivalence.vocabulary import Vocabulary
+from hybrid import GrammarCompiler, GrammarMatcher
+
+ROOT = Path(__file__).parent.parent
+STOP = 256
+WORDS = [
+    b"foo",
+    b"bar = ",
+    b" = ",
+    b";\n",
+    b"12",
+    b"begin",
+    b"end",
+    b"begin a",
+    b'"}',
+    b'{"',
+    b'": ',
+    b"true",
+]
+
+GRAMMAR = """root ::= (ws stmt)* ws
+stmt ::= [a-z]+ ws "=" ws [0-9]+ ";"
+ws ::= [ \\n]*
+"""
+TEXTS = [b"foo = 12;\nbar=3;", b"a=1; ", b"begin = 1;\n\nend = 22;", b"x = 0;"]
+
+
+def made(extra: list[bytes]) -> Vocabulary:
+    return Vocabulary.from_bytes(
+        [bytes([value]) for value in range(256)] + [b"", *WORDS, *extra], stop_token_ids=[STOP]
+    )
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    return made([])
+
+
+@pytest.fixture(scope="module")
+def compiled(vocabulary: Vocabulary) -> Any:
+    return GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(GRAMMAR)
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("name", ["c_like", "arithmetic"])
+def test_samples_are_sentences_of_their_grammars(name: str, vocabulary: Vocabulary) -> None:
+    text = (ROOT / "hybrid" / "grammars" / f"{name}.gbnf").read_text()
+    grammar = GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(text)
+    samples = documents.read_documents([ROOT / "bench" / "samples" / name])
+    assert len(samples) >= 20
+    for sample, content in samples:
+        assert documents.is_accepted(grammar, content), sample
+
+
+def test_samples_of_other_grammars_are_there() -> None:
+    for name, words in (("cpp", b"int main() {"), ("bython", b"print(")):
+        samples = documents.read_documents([ROOT / "bench" / "samples" / name])
+        assert len(samples) >= 20
+        assert all(words in content or b"(" in content for _, content in samples)
+        assert sum(words in content for _, content in samples) > 15
+
+
+def test_all_measurements(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    spec, other, grammar = tmp_path / "one.npz", tmp_path / "other.npz", tmp_path / "made.gbnf"
+    vocabulary.save(spec)
+    made([b"foo = 1", b"= "]).save(other)
+    grammar.write_text(GRAMMAR)
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for number, text in enumerate([*TEXTS, b"no sentence"]):
+        (folder / f"{number}.txt").write_bytes(text)
+    target = tmp_path / "out.json"
+    done = run(
+        *("grammar", "--grammar", grammar, "--sample", folder, "--vocabulary", spec, "--json", target),
+        *("--walks", 1, "--walk-steps", 30, "--our-walks", 2, "--rounds", 2, "--batch", 3, "--builds", 1),
+        *("--plain-masks", 20, "--soak-tokens", 400, "--other-vocabulary", other, "--no-warm"),
+    )
+    assert done.exit_code == 0, done.output
+    summary = json.loads(target.read_text())["summary"]
+    assert summary["differences"] == summary["our_differences"] == 0
+    assert summary["compared_sides"] == ["classifier", "on demand", "representatives"]
+    assert summary["documents"] == 4
+    # plain XGrammar was asked no further than the bound says, our own ways at every mask
+    assert 20 <= summary["masks"] - 30 < 50
+    assert summary["our_masks"] - 60 > summary["masks"] - 30
+    measured = summary["measured"]
+    calls = measured["calls"]
+    assert len(calls) == 10
+    assert calls["mask, repeated"]["calls"] == 2 * summary["document_tokens"]
+    # two rounds of halves measure every document once
+    assert calls["mask, new request, ahead"]["calls"] == summary["document_tokens"]
+    assert measured["against_plain"]["masks"] > 0
+    assert measured["batches"]["size"] == 3
+    assert 0 < measured["batches"]["new_share"] <= 1
+    assert measured["decisions"]["sizes"] == [vocabulary.size, vocabulary.size + 2]
+    assert set(measured["decisions"]["ratios"]) == {
+        "class mask, new", "token, new", "mask of a row, repeated",
+    }  # fmt: skip
+    for way in ("ahead", "on demand"):
+        assert measured["building"][way]["phases"][0]["total"] > 0
+    assert measured["memory"]["configurations"] > 1
+    assert [run["kind"] for run in measured["soak"]] == ["requests", "endless"]
+    assert all(run["tokens"] == 200 and run["sessions"] == 1 for run in measured["soak"])
+    assert "new requests against plain XGrammar" in done.output
+    assert "4.txt, longest match: accepted up to token" in done.output
+
+
+def test_without_documents_nothing_is_timed(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    spec, grammar, target = tmp_path / "one.npz", tmp_path / "made.gbnf", tmp_path / "out.json"
+    vocabulary.save(spec)
+    grammar.write_text(GRAMMAR)
+    done = run(
+        *("grammar", "--grammar", grammar, "--vocabulary", spec, "--json", target, "--no-warm"),
+        *("--our-walks", 1, "--walk-steps", 20, "--builds", 0, "--strategy", "representatives"),
+    )
+    assert done.exit_code == 0, done.output
+    summary = json.loads(target.read_text())["summary"]
+    assert summary["measured"] == {}
+    assert summary["compared_sides"] == ["representatives"]
+
+
+def test_a_wrong_side_is_found(compiled: Any, vocabulary: Vocabulary) -> None:
+    other = GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(
+        GRAMMAR.replace("[0-9]+", "[0-8]+")
+    )
+    ids = list(b"a=9;")
+    found = agreement.agree_along({"right": compiled, "wrong": other}, ids)
+    assert found.difference_count == 2  # the mask before the digit, and the digit
+    assert found.masks == 3
+    assert "wrong" in found.differences[0]
+    found = agreement.agree_walk({"right": compiled, "wrong": other}, 1, 200)
+    assert found.masks == 200
+    assert found.difference_count > 0
+    assert agreement.agree_walk({"right": compiled, "twin": compiled}, 1, 50).difference_count == 0
+
+
+def test_halves_measure_each_document_equally_often() -> None:
+    counts = [0] * 5
+    for warm, measured in serving.halves(5, 4, seed=1):
+        assert sorted([*warm, *measured]) == list(range(5))
+        for place in measured:
+            counts[place] += 1
+    assert counts == [2] * 5
+
+
+def test_rounds_subtract_the_clock() -> None:
+    rounds = serving.Rounds.of([array("d", [1.0, 3.0]), array("d", [2.0, 6.0]), array("d", [0.1, 2.1])], 0.5)
+    assert (rounds.calls, rounds.mean, rounds.calm_calls) == (6, 1.5, 6)
+    assert rounds.least == pytest.approx(0.8)
+    assert rounds.max == 5.5
+    assert serving.Rounds.of([], 0.5).calls == 0
+    assert 0 < serving.clock_cost(100) < 1
+
+
+def test_served_documents_and_batches(compiled: Any, vocabulary: Vocabulary) -> None:
+    found = documents.Documents.of(compiled, vocabulary, [("a", TEXTS[0]), ("b", b"?"), ("c", b" x=1;")], 9)
+    assert found.names == ["a", "c"]
+    served = serving.serve(compiled, found.ids, xgrammar.allocate_token_bitmask(1, vocabulary.size))
+    assert [len(times) for times in served.fill] == [len(ids) for ids in found.ids]
+    assert [len(times) for times in served.accept] == [len(ids) for ids in found.ids]
+    streams = serving.streams_of(vocabulary, found.texts, 3, seed=0)
+    assert b"".join(vocabulary.tokens[i] for i in streams[1][0]) == found.texts[1]
+    batches = serving.serve_batch(compiled, streams, 25)
+    assert len(batches.fill) == len(batches.accept) == 25
+    assert batches.rows == 75
+    assert serving.serve_batch(compiled, streams, 25).new_rows == 0
+
+
+def test_a_text_without_end_is_accepted(compiled: Any, vocabulary: Vocabulary) -> None:
+    ids = documents.endless(compiled, vocabulary, TEXTS, seed=3)
+    assert ids is not None
+    matcher = GrammarMatcher(compiled)
+    assert all(matcher.accept_token(token) for token in islice(ids, 500))
+    values = GrammarCompiler(vocabulary, strategy="classifier").compile_builtin_json_grammar()
+    ids = documents.endless(values, vocabulary, [b'{"a": 1}', b"[true]"], seed=3)
+    assert ids is not None
+    matcher = GrammarMatcher(values)
+    assert all(matcher.accept_token(token) for token in islice(ids, 200))
+    single = GrammarCompiler(vocabulary, strategy="classifier").compile_grammar('root ::= "a"')
+    assert documents.endless(single, vocabulary, [b"a"], seed=3) is None
+    runs = soak.soak(single, [b"a"], 60, seed=0)
+    assert [(run.kind, run.tokens) for run in runs] == [("requests", 60)]
+
+
+def test_decisions_are_timed_once_each(compiled: Any, vocabulary: Vocabulary) -> None:
+    shared = decisions.SharedTokens([vocabulary, made([b"foo = 1"])])
+    cuts = shared.cuts(TEXTS[0])
+    assert cuts[0] == cuts[1]
+    fresh = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False).compile_grammar(GRAMMAR)
+    found = decisions.decide(fresh, [], [cuts[0], cuts[0]])
+    if found.disturbed:
+        pytest.skip("the core was taken away")
+    assert len(found.mask) + len(found.step) + len(found.known) + found.grown == 4 * len(cuts[0])
+    assert len(found.step) + found.grown <= 2 * len(cuts[0])
+    assert len(found.known) >= 2 * len(cuts[0])
+
+
+def test_matchers_are_weighed(compiled: Any, vocabulary: Vocabulary) -> None:
+    matcher, token = soak.matcher_bytes(compiled, list(TEXTS[0]), count=5)
+    assert matcher > 100
+    assert token > 10
+
+
+def test_deep(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    spec, target = tmp_path / "one.npz", tmp_path / "deep.json"
+    vocabulary.save(spec)
+    done = run("deep", "--vocabulary", spec, "--json", target, "--size", 24, "--compare", 10)
+    assert done.exit_code == 0, done.output
+    record = json.loads(target.read_text())
+    assert record["differences"] == []
+    rows = {row["name"]: row for row in record["rows"]}
+    assert len(rows) == len(deep_texts.TEXTS)
+    for row in rows.values():
+        assert len(row["mask"]) == len(row["accept"]) == 4
+        assert row["tops"] >= 1
+        assert row["compared"] >= 1
+    assert all(row["complete"] for row in rows.values()), list(rows)
