@@ -149,7 +149,7 @@ _announcer = _Announcer()
 def _run_every_kernel() -> None:
     """Small inputs that reach every kernel with the types of arguments that real ones have."""
     # the package announces compilation, so it imports this module
-    from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+    from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
     from hybrid.artifact import from_bytes, to_bytes
 
     words = [bytes(word) for word in itertools.product(b'{}[]":,1a \\', repeat=3)]
@@ -174,4 +174,13 @@ def _run_every_kernel() -> None:
         matcher.fill_next_token_bitmask(bitmask)
         matcher.accept_token(next(token for token in range(256) if matcher.fork().accept_token(token)))
         matcher.accept_string(b"")
+        matcher.find_jump_forward_string()
+        classifier = matcher.compiled_grammar.classifier
+        assert classifier is not None
+        with classifier.lock:
+            classifier.renew()  # the matcher brings its stacks over
+        together = [matcher, matcher.fork()]
+        batch = BatchGrammarMatcher()
+        batch.batch_fill_next_token_bitmask(together, allocate_token_bitmask(2, vocabulary.size))
+        batch.batch_accept_token(together, [0, 1])
     byte_string_classes(xgrammar.Grammar.from_ebnf(GRAMMAR), vocabulary)
