@@ -35,6 +35,7 @@ kernel = njit(cache=True, nogil=True)
 # What runs many times a step is inlined, and only the rare way out is a call; spaces are borrowed (see
 # `borrowed`).
 inlined = njit(cache=True, nogil=True, inline="always")
+forced = njit(cache=True, nogil=True, forceinline=True)  # by LLVM, see `equivalence.interning`
 
 # ---------------------------------------------------------------- trie
 
@@ -695,7 +696,7 @@ def unite_links(head, space):
     return number
 
 
-@kernel
+@forced
 def note_config(length, begin, space):
     """The number of the configuration whose list is ``space.key[:length]``, its pairs from `begin` on; -1
     over capacity. A new one can only be rejected on what none of its states reads."""
@@ -720,7 +721,7 @@ def note_config(length, begin, space):
     return config
 
 
-@kernel
+@forced
 def close(n, label, n_returning, space, net):
     """Follow returns from the `n` states listed, and from tails `space.returning`; -1 over capacity.
 

