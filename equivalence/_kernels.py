@@ -1287,61 +1287,78 @@ def first_outcomes(capacity):
 
 
 @kernel
-def walk_all(contexts, firsts, trie, space, net, displacement, outcomes, limits):
-    """Walk every block of the contexts (symbol, unit).
-
-    Returns (status, space, outcomes, block starts, user starts, users, range starts, ranges, event
-    starts, events), ranges and events by block; status 1: over capacity.
-    """
-    space.state[TAKEN] += 2 * 16384 * 16  # the first ranges and events; what grows asks first
-    child = children(trie[0])
+def all_blocks(contexts, child, space, net, limits):
+    """(status, space, what `find_blocks` gives), with room where it is needed; status 1: over capacity."""
     status, block_starts, blocks, user_starts, users = find_blocks(contexts, child, space, net)
     while status:
         status, space = with_more_room(space, limits)
         if status:
             break
         status, block_starts, blocks, user_starts, users = find_blocks(contexts, child, space, net)
-    n_blocks = blocks.size
-    range_starts = np.zeros(n_blocks + 1, np.int64)
-    event_starts = np.zeros(n_blocks + 1, np.int64)
+    return status, space, block_starts, blocks, user_starts, users
+
+
+@kernel
+def walk_blocks(block_nodes, blocks, first, trie, space, net, displacement, outcomes, limits):
+    """Walk some blocks, see `walk`, with more room where it is needed.
+
+    Returns (status, space, outcomes, range starts, ranges, event starts, events); status 1: over capacity.
+    """
+    status = claim(space.state, limits, 2 * 16384 * 16, 0)
+    range_starts = np.zeros(blocks.size + 1, np.int64)
+    event_starts = np.zeros(blocks.size + 1, np.int64)
     ranges = np.empty((16384, 2), np.int64)
     events = np.empty((16384, 2), np.int64)
-    if status == 0:
-        first = first_of_blocks(users, firsts, n_blocks)
-        block_nodes = np.empty(n_blocks, np.int64)
-        for b in range(256):
-            block_nodes[block_starts[b] : block_starts[b + 1]] = child[b]
-        block = 0
-        while True:
-            status, block = walk(
-                block, block_nodes, blocks, first, trie, space, net, displacement, outcomes, range_starts,
-                ranges,
-                event_starts, events,
-            )  # fmt: skip
-            if status == 0:
-                break
-            # what was met so far stays known; only the block at hand is walked again
-            if status == 1:
-                status, space = with_more_room(space, limits)
-            elif status == 2:
-                status, outcomes = with_more_outcomes(outcomes, limits, space.state)
-            elif status == 4:
-                status = 0
-                room = trie[0][trie[0].shape[0] - 1, GROUP]
-                more = 2 * (range_starts[block] + room)
-                if range_starts[block] + room > ranges.shape[0]:
-                    status = claim(space.state, limits, 16 * more, 16 * ranges.shape[0])
-                    if status == 0:
-                        ranges = grown_rows(ranges, more)
-                more = 2 * (event_starts[block] + room)
-                if status == 0 and event_starts[block] + room > events.shape[0]:
-                    status = claim(space.state, limits, 16 * more, 16 * events.shape[0])
-                    if status == 0:
-                        events = grown_rows(events, more)
-            if status:
-                break
+    room = np.int64(trie[0][trie[0].shape[0] - 1, GROUP])
+    block = 0
+    while status == 0:
+        status, block = walk(
+            block, block_nodes, blocks, first, trie, space, net, displacement, outcomes, range_starts, ranges,
+            event_starts, events,
+        )  # fmt: skip
+        if status == 0:
+            break
+        # what was met so far stays known; only the block at hand is walked again
+        if status == 1:
+            status, space = with_more_room(space, limits)
+        elif status == 2:
+            status, outcomes = with_more_outcomes(outcomes, limits, space.state)
+        elif status == 4:
+            status = 0
+            more = 2 * (range_starts[block] + room)
+            if range_starts[block] + room > ranges.shape[0]:
+                status = claim(space.state, limits, 16 * more, 16 * ranges.shape[0])
+                if status == 0:
+                    ranges = grown_rows(ranges, more)
+            more = 2 * (event_starts[block] + room)
+            if status == 0 and event_starts[block] + room > events.shape[0]:
+                status = claim(space.state, limits, 16 * more, 16 * events.shape[0])
+                if status == 0:
+                    events = grown_rows(events, more)
+    return status, space, outcomes, range_starts, ranges, event_starts, events
+
+
+@kernel
+def walk_all(contexts, firsts, trie, space, net, displacement, outcomes, limits):
+    """Walk every block of the contexts (symbol, unit).
+
+    Returns (status, space, outcomes, block starts, user starts, users, range starts, ranges, event
+    starts, events), ranges and events by block; status 1: over capacity.
+    """
+    child = children(trie[0])
+    status, space, block_starts, blocks, user_starts, users = all_blocks(contexts, child, space, net, limits)
+    if status:
+        blocks = blocks[:0]  # nothing is walked then
+    first = first_of_blocks(users[: users.shape[0] if status == 0 else 0], firsts, blocks.size)
+    block_nodes = np.empty(blocks.size, np.int64)
+    for b in range(256):
+        block_nodes[min(block_starts[b], blocks.size) : min(block_starts[b + 1], blocks.size)] = child[b]
+    walked, space, outcomes, range_starts, ranges, event_starts, events = walk_blocks(
+        block_nodes, blocks, first, trie, space, net, displacement, outcomes, limits
+    )
     return (
-        status, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts, events,
+        max(status, walked), space, outcomes, block_starts, user_starts, users, range_starts, ranges,
+        event_starts, events,
     )  # fmt: skip
 
 

@@ -86,17 +86,13 @@ def insert_sorted(values, count, value):
 
 
 @forced
-def intern_list(key, length, table, starts, pool, counts):
-    """The number of a list of integers, equal lists having equal numbers.
-
-    `counts` holds [lists, used cells of the pool]; list i is ``pool[starts[i]:starts[i + 1]]``.
-    Returns -1 where a capacity is exceeded.
-    """
+def list_slot(key, length, table, starts, pool):
+    """The place of a list in the hash table: that of its number, or an empty one if there is no such list."""
     h = length
     for i in range(length):
         h = mix(h, key[i] + 1048576)
-    size = table.size
-    slot = h & (size - 1)
+    last = table.size - 1
+    slot = h & last
     while table[slot] >= 0:
         candidate = np.int64(table[slot])
         begin = np.int64(starts[candidate])
@@ -107,11 +103,24 @@ def intern_list(key, length, table, starts, pool, counts):
                     same = False
                     break
             if same:
-                return candidate
-        slot = (slot + 1) & (size - 1)
+                break
+        slot = (slot + 1) & last
+    return slot
+
+
+@forced
+def intern_list(key, length, table, starts, pool, counts):
+    """The number of a list of integers, equal lists having equal numbers.
+
+    `counts` holds [lists, used cells of the pool]; list i is ``pool[starts[i]:starts[i + 1]]``.
+    Returns -1 where a capacity is exceeded.
+    """
+    slot = list_slot(key, length, table, starts, pool)
+    if table[slot] >= 0:
+        return np.int64(table[slot])
     number = np.int64(counts[0])
     used = np.int64(counts[1])
-    if number + 2 > starts.size or used + length > pool.size or 2 * number > size:
+    if number + 2 > starts.size or used + length > pool.size or 2 * number > table.size:
         return -1
     for i in range(length):
         pool[used + i] = key[i]
@@ -148,6 +157,12 @@ def new_interned(capacity, width):
 def intern(key, length, known):
     """`intern_list` on its arrays in one piece; -1 where a capacity is exceeded."""
     return intern_list(key, length, known.table, known.starts, known.pool, known.counts)
+
+
+@kernel
+def find_list(key, length, known):
+    """The number of a list, as `intern` gives it; -1 where there is no such list."""
+    return np.int64(known.table[list_slot(key, length, known.table, known.starts, known.pool)])
 
 
 @kernel

@@ -18,21 +18,18 @@ import numpy as np
 from numba import njit
 
 from equivalence._kernels import (
-    GROUP,
     NOTHING,
-    TAKEN,
+    all_blocks,
     borrowed_net,
     children,
-    claim,
-    find_blocks,
     first_outcomes,
-    walk,
+    walk_blocks,
     with_more_outcomes,
-    with_more_room,
 )
 from equivalence.interning._kernels import (
     borrowed,
     borrowed_interned,
+    find_list,
     grown_interned,
     grown_rows,
     intern,
@@ -92,30 +89,6 @@ def with_room(known, lists, cells):
     while pool < used + cells:
         pool *= 2
     return grown_interned(known, room, pool // room + 1)
-
-
-@kernel
-def find_list(key, length, known):
-    """The number of a list, as `intern` gives it; -1 where there is no such list."""
-    table, starts, pool = known.table, known.starts, known.pool
-    h = length
-    for i in range(length):
-        h = mix(h, key[i] + 1048576)
-    mask = table.size - 1
-    slot = h & mask
-    while table[slot] >= 0:
-        candidate = np.int64(table[slot])
-        begin = starts[candidate]
-        if starts[candidate + 1] - begin == length:
-            same = True
-            for i in range(length):
-                if pool[begin + i] != key[i]:
-                    same = False
-                    break
-            if same:
-                return candidate
-        slot = (slot + 1) & mask
-    return np.int64(-1)
 
 
 # ---------------------------------------------------------------- names
@@ -360,12 +333,7 @@ def begin_walks(contexts, firsts, nodes, space, net, limits):
     masks int64[blocks, 8]); status 1: over capacity.
     """
     child = children(nodes)
-    status, block_starts, blocks, user_starts, users = find_blocks(contexts, child, space, net)
-    while status:
-        status, space = with_more_room(space, limits)
-        if status:
-            break
-        status, block_starts, blocks, user_starts, users = find_blocks(contexts, child, space, net)
+    status, space, block_starts, blocks, user_starts, users = all_blocks(contexts, child, space, net, limits)
     of_class = class_masks(space.class_of_byte, firsts.shape[1])
     of_context = np.zeros((contexts.shape[0], 8), np.int64)
     for i in range(contexts.shape[0]):
@@ -743,38 +711,9 @@ def walk_some(chosen, blocks, first_bytes, wide, trie, space, net, outcomes, lim
         else:
             for c in range(n_classes):
                 first[i, c] = first[example[number], c]
-    space.state[TAKEN] += 2 * 16384 * 16  # the first ranges and events; what grows asks first
-    range_starts = np.zeros(n + 1, np.int64)
-    event_starts = np.zeros(n + 1, np.int64)
-    ranges = np.empty((16384, 2), np.int64)
-    events = np.empty((16384, 2), np.int64)
-    room = np.int64(nodes[nodes.shape[0] - 1, GROUP])
-    block, status = 0, 0
-    while True:
-        status, block = walk(
-            block, block_nodes, configs, first, trie, space, net, False, outcomes, range_starts, ranges,
-            event_starts, events,
-        )  # fmt: skip
-        if status == 0:
-            break
-        if status == 1:
-            status, space = with_more_room(space, limits)
-        elif status == 2:
-            status, outcomes = with_more_outcomes(outcomes, limits, space.state)
-        elif status == 4:
-            status = 0
-            more = 2 * (range_starts[block] + room)
-            if range_starts[block] + room > ranges.shape[0]:
-                status = claim(space.state, limits, 16 * more, 16 * ranges.shape[0])
-                if status == 0:
-                    ranges = grown_rows(ranges, more)
-            more = 2 * (event_starts[block] + room)
-            if status == 0 and event_starts[block] + room > events.shape[0]:
-                status = claim(space.state, limits, 16 * more, 16 * events.shape[0])
-                if status == 0:
-                    events = grown_rows(events, more)
-        if status:
-            break
+    status, space, outcomes, range_starts, ranges, event_starts, events = walk_blocks(
+        block_nodes, configs, first, trie, space, net, False, outcomes, limits
+    )
     return status, space, outcomes, Walked(chosen, range_starts, ranges, event_starts, events)
 
 
