@@ -1,0 +1,136 @@
+"""What the lexer makes of every token in every state: terminal sequences, found once for all states alike.
+
+What: a token in a lexer state emits terminals and leaves the lexer in a state, from where the lexeme in progress
+may go on in some ways (its *family* of sequences). Tokens for which that is the same in all states are one
+*lexical class*.
+When: the first half of the token classes of a Lark grammar; the parser is not asked yet.
+Limits: memory is one number for each token and distinct (state after the first byte, first byte).
+
+Walks are shared by first byte: states that go to one state on a byte read what follows alike, and most states of
+a lexer go where the start goes, having emitted their own lexeme. Of a Java grammar's 283 states times 90 first
+bytes that leaves a few hundred walks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.factored import _kernels
+from equivalence.lexing import LexerMachine
+from equivalence.trie import Trie
+
+Integers = NDArray[np.int64]
+
+
+class Sequences(NamedTuple):
+    """Terminal sequences by number: `terminals[start[i]:start[i + 1]]`; number 0 is the empty one."""
+
+    terminals: NDArray[np.int32]
+    start: Integers
+
+    @classmethod
+    def of(cls, sequences: Sequence[tuple[int, ...]]) -> Sequences:
+        """Out of tuples."""
+        start = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(s) for s in sequences])])
+        return cls(np.array([t for s in sequences for t in s], np.int32), start.astype(np.int64))
+
+
+class LexicalWalks(NamedTuple):
+    """What states make of tokens.
+
+    Attributes:
+        class_of_group: int32[G], the lexical class of each distinct byte string.
+        examples: int64[K], the first group of each class.
+        pair: int32[Q, K], what a state makes of a class: the number of a pair, -1 where the text is dead.
+        texts: the terminal sequences of all pairs, those of pair i from ``pair_start[i]`` on: the pair is allowed
+            where the parser takes one of them.
+        pair_start: int64[pairs + 1].
+        group_of_pair: int32[pairs], what is known of the stack where the pair is asked for; see `walk`.
+    """
+
+    class_of_group: NDArray[np.int32]
+    examples: Integers
+    pair: NDArray[np.int32]
+    texts: Sequences
+    pair_start: Integers
+    group_of_pair: NDArray[np.int32]
+
+
+def walk(lexer: LexerMachine, trie: Trie, group_of: NDArray[np.int32]) -> LexicalWalks:
+    """Read all tokens in all states; `group_of` is int32[Q], equal for states with the same tops of stacks."""
+    families = {family: index for index, family in enumerate(dict.fromkeys(lexer.continuations))}
+    family_of = np.array([families[family] for family in lexer.continuations], np.int32)
+    numbers = {sequence: index for index, sequence in enumerate(lexer.sequences)}
+    for family in families:
+        for sequence in family:
+            numbers.setdefault(sequence, len(numbers))
+    sequences = Sequences.of(list(numbers))
+    family_text = Sequences.of([tuple(numbers[s] for s in family) for family in families])
+    first_group, has_byte = _first_groups(trie)
+    states, of_byte, block_of = _blocks(lexer.step, has_byte)
+    nodes = np.stack([trie.byte, trie.depth, trie.skip], axis=1).astype(np.int32)
+    sizes = np.diff(np.append(first_group, trie.n_groups))
+    starts, found, paths, rests, class_of_group, n_classes = _kernels.walk_blocks(
+        states, of_byte, nodes, trie.group, trie.longest, lexer.step, lexer.emitted, *sequences, family_of,
+        int(sizes[of_byte].sum()),
+    )  # fmt: skip
+    _, examples = np.unique(class_of_group, return_index=True)
+    assert len(examples) == n_classes
+    pair, pairs = _kernels.pairs_of(
+        lexer.step, lexer.emitted, block_of, group_of, examples, trie.first_byte, first_group, starts, found
+    )
+    texts, text_start, pair_start = _kernels.texts_of(
+        pairs, rests, paths, *sequences, family_text.terminals, family_text.start
+    )
+    group_of_pair = pairs.pool[: pairs.counts[1]].reshape(-1, 3)[:, 2].astype(np.int32)
+    return LexicalWalks(
+        class_of_group, examples, pair, Sequences(texts, text_start), pair_start, group_of_pair
+    )
+
+
+def _first_groups(trie: Trie) -> tuple[Integers, NDArray[np.bool_]]:
+    """int64[256], the first group of each first byte (its place, where there is none); bool[256] which there are."""
+    first = np.searchsorted(trie.first_byte, np.arange(256)).astype(np.int64)
+    has = np.zeros(256, np.bool_)
+    has[trie.first_byte] = True
+    return first, has
+
+
+def _blocks(step: NDArray[np.int32], has_byte: NDArray[np.bool_]) -> tuple[Any, Any, NDArray[np.int32]]:
+    """The distinct (state after a first byte, first byte), in order of bytes; int32[Q, 256] the block of each."""
+    states, of_byte = [], []
+    block_of = np.full(step.shape, -1, np.int32)
+    for byte in np.flatnonzero(has_byte):
+        after, place = np.unique(step[:, byte], return_inverse=True)
+        alive = after >= 0
+        numbers = np.where(alive, len(states) + np.cumsum(alive) - 1, -1)
+        block_of[:, byte] = numbers[place]
+        states += after[alive].tolist()
+        of_byte += [byte] * int(alive.sum())
+    return np.array(states, np.int64), np.array(of_byte, np.int64), block_of
+
+
+def last_emitted(lexer: LexerMachine) -> NDArray[np.bool_]:
+    """bool[Q, T + 1], the terminals that may have been emitted last in a state; at T: that there was none.
+
+    It is the terminal by which the parser came to the state on top of its stack.
+    """
+    n_states = len(lexer.step)
+    last = np.zeros((n_states, len(lexer.terminals) + 1), np.bool_)
+    last[0, -1] = True
+    before, byte = np.nonzero(lexer.step >= 0)
+    after, emitted = lexer.step[before, byte], lexer.emitted[before, byte]
+    _, edges = np.unique(np.stack([before, after, emitted]), axis=1, return_index=True)
+    silent = edges[emitted[edges] == 0]
+    for edge in edges[emitted[edges] > 0].tolist():
+        last[after[edge], lexer.sequences[emitted[edge]][-1]] = True
+    while True:
+        found = last.copy()
+        np.logical_or.at(found, after[silent], last[before[silent]])
+        if np.array_equal(found, last):
+            return last
+        last = found
