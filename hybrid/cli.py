@@ -1,8 +1,9 @@
-"""The command line: ``python -m hybrid demo``, ``classes``, ``compile``, ``inspect`` and ``warmup``.
+"""The command line: ``python -m hybrid``, with a command for each thing to do or to look at.
 
 What: `demo` constrains a small model on a real vocabulary and compares every mask with plain XGrammar's;
 `classes` shows the token classes of a grammar or schema; `compile` writes compiled grammars to files and
-`inspect` looks into one; `warmup` compiles all kernels ahead.
+`inspect` looks into one; `grammars` lists those that come with the package; `warmup` compiles all kernels
+ahead.
 When: to look at the project, or at a grammar; programs use `hybrid.GrammarCompiler`.
 Limits: the model of the demonstration has random weights, so its text is noise that obeys a grammar.
 """
@@ -24,6 +25,7 @@ from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
 from hybrid.cli_artifacts import SUFFIX, compile_files, inspect_file
 from hybrid.grammar_source import ALLOWED as GRAMMARS
 from hybrid.grammar_source import read_grammar
+from hybrid.shipped import shipped_grammar, shipped_grammars
 from hybrid.vocabulary_spec import ALLOWED, load_vocabulary
 from hybrid.warmup import WarmUp, warm_up
 
@@ -146,6 +148,28 @@ def inspect(
         inspect_file(console, file, vocabulary, sample, steps)
     except HybridError as error:
         raise _refused(console, error) from error
+
+
+@app.command(name="grammars")
+def grammars_command(
+    show_name: Annotated[
+        str | None, typer.Option("--show", metavar="NAME", help="Print the text of one of them.")
+    ] = None,
+) -> None:
+    """List the grammars that come with the package, or print one."""
+    console = Console()
+    if show_name is not None:
+        try:
+            typer.echo(shipped_grammar(show_name).text, nl=False)
+        except HybridError as error:
+            raise _refused(console, error) from error
+        return
+    table = Table()
+    for column in ("name", "kind", "description"):
+        table.add_column(column, no_wrap=column != "description")
+    for grammar in shipped_grammars():
+        table.add_row(grammar.name, grammar.kind, grammar.description)
+    console.print(table, markup=False)
 
 
 def _refused(console: Console, error: Exception) -> typer.Exit:
