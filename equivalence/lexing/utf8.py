@@ -46,20 +46,23 @@ def blocks_of(kinds: Kinds) -> Blocks:
     """The blocks of a partition of all characters."""
     lengths = np.diff(kinds.firsts, append=0x110000)
     whole = np.repeat(kinds.kinds.astype(np.int32), lengths).reshape(-1, SIZE)
+    ascii_kinds = whole[:2].reshape(-1).copy()
+    # what has a shorter form is no part of a longer one: one byte, two (U+0000 to U+07FF), three (to U+FFFF)
+    whole[:2] = -1
     leaf_of, leaves = _distinct(whole)
-    middle_of, middle = _distinct(leaf_of.reshape(-1, SIZE))
-    # U+0000 to U+07FF have shorter forms, and so have all below U+10000 where four bytes are read
-    rows = [np.where(np.arange(SIZE) >= 32, middle[middle_of[0]], -1)]
+    longer = leaf_of.copy()
+    longer[:32] = -1
+    middle_of, middle = _distinct(longer.reshape(-1, SIZE))
     leads = np.full((256, 2), -1, np.int32)
     for byte in range(0xC2, 0xE0):
         leads[byte] = 0, leaf_of[byte - 0xC0]
     for byte in range(0xE0, 0xF0):
-        leads[byte] = 1, middle_of[byte - 0xE0] if byte > 0xE0 else len(middle)
+        leads[byte] = 1, middle_of[byte - 0xE0]
     upper = np.full((5, SIZE), -1, np.int32)
     upper.reshape(-1)[16 : len(middle_of)] = middle_of[16:]
     for byte in range(0xF0, 0xF5):
         leads[byte] = 2, byte - 0xF0
-    return Blocks(whole[:2].reshape(-1), leaves, np.concatenate([middle, rows]), upper, leads)
+    return Blocks(ascii_kinds, leaves, middle, upper, leads)
 
 
 def _distinct(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -175,9 +178,7 @@ def expand(machine: Transducer, kinds: Kinds, max_states: int) -> ByteMachine:
     expansion = _Expansion(machine, blocks, max_states)
     n_states = len(machine.step)
     beyond = np.zeros(kinds.count + 1, bool)  # kinds with characters of more than one byte
-    beyond[np.unique(blocks.leaves[np.unique(blocks.leads[0xC2:0xE0, 1])])] = True
-    beyond[np.unique(blocks.leaves[np.unique(blocks.middle)])] = True
-    beyond[-1] = False
+    beyond[np.unique(blocks.leaves)] = True
     step, emitted = np.full((n_states, 256), -1, np.int32), np.zeros((n_states, 256), np.int32)
     for state in range(n_states):
         steps, emissions = machine.step[state], machine.emitted[state]
