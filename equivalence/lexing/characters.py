@@ -111,7 +111,8 @@ def category(code: Any, flags: int) -> Characters:
 
 @lru_cache(maxsize=1)
 def _all_characters() -> str:
-    return "".join(map(chr, range(0xD800))) + "".join(map(chr, range(0xE000, 0x110000)))
+    # surrogates too, so that runs have no gaps
+    return np.arange(0x110000, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
 @lru_cache(maxsize=1)
@@ -138,14 +139,14 @@ def _ask(nodes: list[Any], flags: int, text: str) -> Characters:
     state.flags = flags
     node = regex_parser.SubPattern(state, nodes)
     runs = regex_parser.SubPattern(state, [(regex_parser.MAX_REPEAT, (1, regex_parser.MAXREPEAT, node))])
-    ranges = []
+    ranges: list[tuple[int, int]] = []
     for found in regex_compiler.compile(runs, flags).finditer(text):
-        run = found.group()
-        first, last = ord(run[0]), ord(run[-1])
-        if last - first + 1 == len(run):
+        begin, end = found.span()
+        first, last = ord(text[begin]), ord(text[end - 1])
+        if last - first == end - 1 - begin:
             ranges.append((first, last))
         else:  # characters of the text are not all neighbours
-            ranges.extend((ord(character), ord(character)) for character in run)
+            ranges.extend((ord(character), ord(character)) for character in found.group())
     return _without_surrogates(union(tuple(ranges)))
 
 

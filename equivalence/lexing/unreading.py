@@ -171,8 +171,10 @@ class Unreading:
             return None
         joined = Fallback(terminals, step.state)
         if joined not in self._follows:
-            last = terminals[-1] if terminals else -1
-            allowed = self._follow is None or last < 0 or self._follow[last] & self.firsts(step.state)
+            allowed = True
+            if self._follow is not None and terminals:
+                first = self.firsts(step.state)
+                allowed = first < 0 or self._follow[terminals[-1]] & first > 0
             self._follows[joined] = joined if allowed and self._weight(joined) <= self._limit else None
         return self._follows[joined]
 
@@ -182,7 +184,7 @@ class Unreading:
         return all(self._follow[a] >> b & 1 for a, b in zip(terminals, terminals[1:], strict=False))
 
     def firsts(self, number: int) -> int:
-        """Terminals that may come first from a state on, as bits; all of them where nothing need come."""
+        """Terminals that may come first from a state on, as bits; -1 where none need come."""
         if number == 0:
             return -1
         if number not in self._firsts:
