@@ -57,6 +57,7 @@ def build_lexer(
     max_states: int = 50_000,
     *,
     made_elsewhere: Collection[str] = (),
+    keep_unclosed: bool = False,
 ) -> LexerMachine:
     """The machine of a grammar's lexer.
 
@@ -67,6 +68,8 @@ def build_lexer(
         unread_limit: lexemes that a tail may hold, when a lexeme turns out to have been read too far.
         max_states: bound on the states of every stage.
         made_elsewhere: declared terminals that the caller's postlex makes.
+        keep_unclosed: keep what Lark makes of a lexeme that is never closed, at the end of the text only: every
+            comment is then lexed twice, up to `unread_limit`. For comparisons with Lark on short texts.
 
     Raises:
         UnsupportedGrammar: a terminal, callback or option whose meaning is not kept; the message names it.
@@ -83,7 +86,7 @@ def build_lexer(
     if unread_limit < 1 or max_states < 1:
         raise ValueError(f"unread_limit={unread_limit}, max_states={max_states}: both have to be at least 1")
     lexemes = LexemeAutomaton(scanner, max_states)
-    unreading = Unreading(lexemes, may_follow, unread_limit, max_states)
+    unreading = Unreading(lexemes, may_follow, unread_limit, max_states, keep_unclosed)
     table = tabulate(unreading)
     reached = _reached(table.step)
     found = find_continuations(unreading, table, reached)

@@ -90,7 +90,12 @@ def read_scanner(grammar: Any, made_elsewhere: Collection[str] = ()) -> Scanner:
             f"the declared terminal {name}: it has no pattern, so nothing in a text matches it; give it one, "
             "or pass it in made_elsewhere if the caller inserts it"
         )
-    scanner = lexer.scanner  # builds `lexer.callback` too
+    try:
+        scanner = lexer.scanner  # builds `lexer.callback` too
+    except re.error as error:  # a reference to a group by number, say: Lark puts groups around terminals
+        raise UnsupportedGrammar(
+            f"Lark's own scanner does not compile: {error}, in the alternatives of all terminals"
+        ) from error
     keywords = {}
     for name, callback in lexer.callback.items():
         if type(callback) is not UnlessCallback:

@@ -8,8 +8,8 @@ When: after `equivalence.lexing.ordered`, before minimising.
 Limits: fallbacks are dropped, and the text is dead where one would have been taken,
 
 - beyond `unread_limit` lexemes in tails (the innermost first end is lost);
-- where the lexeme in progress cannot die before its next end (inside a comment that has to be closed). A text
-  that stops there is dead, though Lark would lex the opening as other terminals;
+- where the lexeme in progress cannot die before its next end (inside a comment that has to be closed), unless
+  `keep_unclosed`. A text that stops there is dead, though Lark would lex the opening as other terminals;
 - where the parser accepts no text with these terminals side by side (`may_follow`), so nothing is lost.
 """
 
@@ -65,10 +65,12 @@ class Unreading:
         may_follow: NDArray[np.bool_] | None,
         unread_limit: int,
         max_states: int,
+        keep_unclosed: bool = False,
     ) -> None:
         self.lexemes = lexemes
         self._limit = unread_limit
         self._max_states = max_states
+        self._keep_unclosed = keep_unclosed
         self._follow: list[int] | None = None
         if may_follow is not None:
             weights = [1 << i for i in range(len(may_follow))]
@@ -152,7 +154,7 @@ class Unreading:
         best = moved[-1] if edge.best is None else self._origin(edge.best, moved)
         if edge.target < 0:
             return Step(*best) if best is not None else None
-        if self.lexemes.safe[edge.target] and edge.best is None:
+        if self.lexemes.safe[edge.target] and edge.best is None and not self._keep_unclosed:
             best = None
         conditional = tuple(self._origin(origin, moved) for origin in edge.conditional)
         return Step((), self._number(Place(edge.target, conditional, best)))
