@@ -1,0 +1,116 @@
+"""A byte-level transducer with exactly the meaning of Lark's basic lexer.
+
+What: reads the bytes of a text and emits the terminals that Lark's lexer yields, as soon as no further text can
+change them; `continuations` says what the rest of a lexeme in progress may turn out to be.
+When: to follow the lexer of a `lark.Lark` with tokens that begin and end anywhere.
+Limits: what is not kept exact is refused by name (`equivalence.lexing.patterns`, `equivalence.lexing.scanner`);
+texts that Lark lexes only by giving back much, or after the opening of something never closed, are dead
+(`equivalence.lexing.unreading` lists these cases).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.lexing.continuations import find_continuations
+from equivalence.lexing.minimise import Continuations, advance_emissions, merge, tabulate
+from equivalence.lexing.ordered import LexemeAutomaton
+from equivalence.lexing.scanner import read_scanner
+from equivalence.lexing.unreading import Terminals, Unreading
+from equivalence.lexing.utf8 import expand
+
+
+class LexerMachine(NamedTuple):
+    """S states; state 0 is the start. Sequences are numbered in `sequences`, 0 is the empty one.
+
+    A terminal is emitted as soon as all texts that can end well have it next, so inside a string that has to be
+    closed it may have been emitted already.
+
+    Attributes:
+        terminals: names; numbers of terminals are positions. With those that are ignored, and keywords.
+        ignored: numbers of the terminals that are ignored.
+        step: int32[S, 256], next state, -1 where the text is dead.
+        emitted: int32[S, 256], the sequence that is emitted on that byte, 0 where there is none.
+        sequences: sequences of terminals, without those that are ignored.
+        at_end: int32[S], the sequence that is emitted at the end of the text; -1: the rest cannot be lexed.
+        continuations: for each state, sorted, the sequences that some further text, or its end, makes the
+            machine emit from there on, up to the lexeme that covers the last byte read. ``((),)`` at the start.
+    """
+
+    terminals: tuple[str, ...]
+    ignored: frozenset[int]
+    step: NDArray[np.int32]
+    emitted: NDArray[np.int32]
+    sequences: tuple[Terminals, ...]
+    at_end: NDArray[np.int32]
+    continuations: tuple[Continuations, ...]
+
+
+def build_lexer(
+    grammar: Any,
+    may_follow: NDArray[np.bool_] | None = None,
+    unread_limit: int = 16,
+    max_states: int = 50_000,
+    *,
+    made_elsewhere: Collection[str] = (),
+    keep_unclosed: bool = False,
+) -> LexerMachine:
+    """The machine of a grammar's lexer.
+
+    Args:
+        grammar: a `lark.Lark` with `parser="lalr"` and `lexer="basic"`; its postlex is left to the caller.
+        may_follow: bool[T, T], whether the parser may take terminal b directly after a; numbered as
+            `terminal_names`, what is ignored being left out. Texts are dead where lexing would fall back to other pairs.
+        unread_limit: lexemes that a tail may hold, when a lexeme turns out to have been read too far.
+        max_states: bound on the states of every stage.
+        made_elsewhere: declared terminals that the caller's postlex makes.
+        keep_unclosed: keep what Lark makes of a lexeme that is never closed, at the end of the text only: every
+            comment is then lexed twice, up to `unread_limit`. For comparisons with Lark on short texts.
+
+    Raises:
+        UnsupportedGrammar: a terminal, callback or option whose meaning is not kept; the message names it.
+        BudgetExceeded: more states than `max_states`.
+        ValueError: `may_follow` of another shape, or bounds below one.
+    """
+    scanner = read_scanner(grammar, made_elsewhere)
+    n_terminals = len(scanner.names)
+    if may_follow is not None and may_follow.shape != (n_terminals, n_terminals):
+        raise ValueError(
+            f"may_follow has the shape {may_follow.shape}; it takes ({n_terminals}, {n_terminals}), one row and one "
+            "column for each of terminal_names(grammar)"
+        )
+    if unread_limit < 1 or max_states < 1:
+        raise ValueError(f"unread_limit={unread_limit}, max_states={max_states}: both have to be at least 1")
+    lexemes = LexemeAutomaton(scanner, max_states)
+    unreading = Unreading(lexemes, may_follow, unread_limit, max_states, keep_unclosed)
+    table = tabulate(unreading)
+    reached = _reached(table.step)
+    found = find_continuations(unreading, table, reached)
+    for state in reached:
+        table.continuations[state] = found[state]
+    machine = merge(advance_emissions(merge(table)))
+    whole = expand(machine, lexemes.kinds, max_states)
+    return LexerMachine(
+        scanner.names,
+        scanner.ignored,
+        whole.step,
+        whole.emitted,
+        whole.sequences,
+        whole.at_end,
+        whole.continuations,
+    )
+
+
+def _reached(step: NDArray[np.int32]) -> list[int]:
+    """States that some text leads to."""
+    order, seen = [0], {0}
+    for state in order:
+        for target in np.unique(step[state]).tolist():
+            if target >= 0 and target not in seen:
+                seen.add(target)
+                order.append(target)
+    return order

@@ -1,0 +1,99 @@
+"""Small lexers that the tests of `equivalence.lexing` share, and what Lark makes of all short texts.
+
+What: `GRAMMARS` names grammars whose terminals interact (order, keywords, ignoring, giving back, look-around),
+each with the characters that matter to it; `lark_grammar` builds one as the machine needs it.
+When: imported by ``tests/test_lexing*.py``.
+Limits: their rules accept any sequence of terminals: only the lexer is of interest.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import lark
+
+GRAMMARS = {
+    "keywords": (
+        r"""start: (IF | IN | NAME | N)*
+        IF: "if"
+        IN: "in"
+        NAME: /[a-z]+/
+        N: /\d+/
+        %ignore " " """,
+        "ifn1 ",
+    ),
+    "priorities": ('start: (A | B | C)*\nA.2: "ab"\nB: /[ab]+/\nC: "c" "c"', "abc"),
+    "lazy_comment": (
+        r"""start: (SLASH | STAR | X)*
+        SLASH: "/"
+        STAR: "*"
+        X: "x"
+        COMMENT: /\/\*.*?\*\//s
+        %ignore COMMENT""",
+        "/*x",
+    ),
+    "first_wins": ('start: (JO | NAME)*\nJO.2: /jo/\nNAME: /[jox]+/\n%ignore " "', "jox "),
+    "numbers": (
+        r"""start: (FLOAT | INT | NAME | SIGN)*
+        FLOAT.2: /\d+(e[+-]?\d+)|\d+\.\d*/
+        INT: /0|[1-9]+/
+        NAME: /[e]+/
+        SIGN: /[+-]/
+        %ignore " " """,
+        "01e+. ",
+    ),
+    "space_in_keyword": ('start: (J | N | D)*\nJ.2: /( *l +)? +j/\nN: /[lj]+/\nD: "."\n%ignore / /', "lj ."),
+    "ignored_keyword": ('start: (K | Z)*\nK: "ab"\nW: /[ab]+/\nZ: "z"\n%ignore W', "abz"),
+    "keyword_is_ignored": ('start: (K | W | Z)*\nK: "ab"\nW: /[ab]+/\nZ: "z"\n%ignore K', "abz"),
+    "without_case": (
+        'start: (K | S | N | M)*\nK: "k"i\nS: /s+/i\nN: "ſ"\nM: /[é-í]+/i\n%ignore " "',
+        "k\N{KELVIN SIGN}sſéÉ ",
+    ),
+    "keyword_without_case": ('start: (K | N)*\nK: "is"i\nN: /\\w+/\n%ignore " "', "iIsSſ "),
+    "strings": (
+        r"""start: (SHORT | LONG | NAME | COMMENT)*
+        SHORT: /r?("(?!"").*?(?<!\\)(\\\\)*?")/i
+        LONG: /r?"{3}(?<!\\).*?"{3}/is
+        NAME: /[a-zR]/
+        COMMENT: /#.*(\n)+/
+        %ignore "\n" """,
+        '"\\r#\n',
+    ),
+    "look_ahead": (
+        r"""start: (A | B | C | D)*
+        A: /a+(?=b)/
+        B: /a(?!bb)|b/
+        C: /c(?=(ab|$))/
+        D: /ab\b|[abc]c/""",
+        "abc",
+    ),
+    "nested_look_ahead": ("start: (A | B | C)*\nA: /a(?=b(?!c))/\nB: /[ab]+?(?!a(?=b))/\nC: /c|ac/", "abc"),
+    "ends": (
+        "start: (A | B | C | D)*\nA: /a\\Z/\nB: /[ab]$/\nC: /[abn]\\b/\nD: /[abn]|\\n/\nE: /n(?m:$)b?/",
+        "abn\n",
+    ),
+    "empty_rounds": ("start: (A | B | C)*\nA: /(|a)*b/\nB: /(a*|b)*c/\nC: /a(b|a?)*?/", "abc"),
+    "deep": ("start: (A | X)*\nX: /a+b/\nA: /a/\n%ignore A", "abc"),
+    "characters": ('start: (W | D | P)*\nW: /\\w+/\nD.2: /\\d+!/\nP: /[^\\w]/', "a٣é!𝔘漢"),
+}
+
+
+@cache
+def lark_grammar(name: str) -> Any:
+    """A `lark.Lark` of one of `GRAMMARS`."""
+    return build_lark(GRAMMARS[name][0])
+
+
+def build_lark(text: str) -> Any:
+    """A `lark.Lark` with the lexer that the machine follows."""
+    return lark.Lark(text, parser="lalr", lexer="basic", start="start")
+
+
+def texts(alphabet: str, longest: int) -> Iterator[str]:
+    """All texts over an alphabet, the shortest first."""
+    for length in range(longest + 1):
+        for text in itertools.product(alphabet, repeat=length):
+            yield "".join(text)

@@ -1,0 +1,197 @@
+"""The lexer's machine against Lark's own lexer, on every short text over a grammar's characters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equivalence.errors import BudgetExceeded, UnsupportedGrammar
+from equivalence.lexing import build_lexer, terminal_names
+from equivalence.lexing.reference import follow, lex_all, run
+from tests.lexers import GRAMMARS, build_lark, lark_grammar, texts
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_every_short_text_has_lark_s_terminals(name):
+    grammar = lark_grammar(name)
+    alphabet = GRAMMARS[name][1]
+    longest = 6 if len(alphabet) < 5 else 5
+    machine = build_lexer(grammar, unread_limit=longest, keep_unclosed=True)
+    for text in texts(alphabet, longest):
+        assert run(machine, text.encode()) == lex_all(grammar, text), text
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_the_usual_bounds_only_make_texts_dead(name):
+    grammar = lark_grammar(name)
+    machine = build_lexer(grammar, unread_limit=4)
+    for text in texts(GRAMMARS[name][1], 5):
+        found = run(machine, text.encode())
+        assert found is None or found == lex_all(grammar, text), text
+
+
+def test_only_what_is_never_closed_is_dead():
+    grammar = lark_grammar("lazy_comment")
+    machine = build_lexer(grammar)
+    for text in texts("/*x", 7):
+        expected = lex_all(grammar, text)
+        # the first opening that nothing closes
+        rest = text
+        while "/*" in rest and "*/" in rest.split("/*", 1)[1]:
+            rest = rest.split("/*", 1)[1].split("*/", 1)[1]
+        assert run(machine, text.encode()) == (None if "/*" in rest else expected), text
+
+
+@pytest.mark.parametrize("name", ["characters", "without_case", "strings"])
+def test_bytes_that_are_not_utf8_are_dead(name):
+    machine = build_lexer(lark_grammar(name), unread_limit=4)
+    firsts = [bytes([byte]) for byte in range(256)]
+    more = [b"\x7f", b"\x80", b"\x8f", b"\x90", b"\x9f", b"\xa0", b"\xbf", b"\xc0"]
+    for text in firsts + [a + b for a in firsts for b in more] + [
+        bytes([a]) + b + c + d for a in (0xE0, 0xED, 0xEF, 0xF0, 0xF4, 0xF5) for b in more for c in more for d in more
+    ]:
+        state, _ = follow(machine, text)
+        try:
+            text.decode()
+            well_formed = True
+        except UnicodeDecodeError as error:
+            well_formed = error.reason == "unexpected end of data"
+        assert well_formed or state < 0, text
+
+
+def test_a_character_is_dead_only_if_lark_has_no_use_for_it():
+    grammar = build_lark("start: (A | B)*\nA: /[é-í߿ࠀ￿\U00010000]/\nB: /[\\d]x/")
+    machine = build_lexer(grammar)
+    for code in [*range(0, 0xD800, 7), *range(0xE000, 0x110000, 61), 0x7FF, 0x800, 0xFFFF, 0x10000, 0x661]:
+        text = chr(code) + "x"
+        expected = lex_all(grammar, chr(code)) or lex_all(grammar, text)
+        assert (follow(machine, chr(code).encode())[0] >= 0) == (expected is not None), hex(code)
+
+
+def test_terminals_are_emitted_as_soon_as_they_are_certain():
+    machine = build_lexer(build_lark('start: (S | T | NAME)*\nS: /"[^"]*"/\nT: "+" \nNAME: /[a-z]+/\n%ignore " "'))
+    number = {name: i for i, name in enumerate(machine.terminals)}
+    assert follow(machine, b'"')[1] == [number["S"]]  # nothing else can come of it
+    assert follow(machine, b"+") == (0, [number["T"]])
+    assert follow(machine, b"a")[1] == [number["NAME"]]
+    assert follow(machine, b" ")[1] == []
+
+
+def test_what_parsers_refuse_is_dropped():
+    grammar = build_lark("start: (F | Z)\nF.2: /0+\\./\nZ: /0/")
+    names = terminal_names(grammar)
+    assert set(names) == {"F", "Z"}
+    free = build_lexer(grammar, unread_limit=9)
+    assert run(free, b"000") == ["Z", "Z", "Z"]
+    bound = build_lexer(grammar, np.zeros((2, 2), bool))
+    assert run(bound, b"000") is None
+    assert run(bound, b"0") == ["Z"]
+    assert run(bound, b"000.") == ["F"]
+    assert len(bound.step) < len(free.step)
+
+
+def test_a_terminal_that_nothing_may_follow_may_end_a_text():
+    grammar = build_lark('start: NAME END?\nNAME: /a+(;;)?/\nEND: ";"')
+    follows = np.zeros((2, 2), bool)
+    names = terminal_names(grammar)
+    follows[names.index("NAME"), names.index("END")] = True
+    assert run(build_lexer(grammar, follows), b"aa;") == ["NAME", "END"]
+
+
+def test_numbers_and_shapes():
+    grammar = lark_grammar("keywords")
+    machine = build_lexer(grammar)
+    assert machine.terminals == terminal_names(grammar)
+    assert {machine.terminals[number] for number in machine.ignored} == set(grammar.ignore_tokens)
+    assert machine.step.shape == machine.emitted.shape == (len(machine.at_end), 256)
+    assert machine.step.dtype == machine.emitted.dtype == machine.at_end.dtype == np.int32
+    assert machine.sequences[0] == () and machine.at_end[0] == 0
+    assert (machine.emitted[machine.step < 0] == 0).all()
+    assert machine.step.max() < len(machine.step) and machine.emitted.max() < len(machine.sequences)
+    assert not machine.ignored & {terminal for sequence in machine.sequences for terminal in sequence}
+    # every state is live: some text leads on or ends there
+    assert ((machine.step >= 0).any(1) | (machine.at_end >= 0)).all()
+
+
+def test_tails_that_behave_alike_share_a_state():
+    # all Unicode digits, and any number of them
+    machine = build_lexer(build_lark("start: (F | D)*\nF.2: /\\d+\\./\nD: /\\d+/"))
+    assert follow(machine, "1".encode())[0] == follow(machine, "٣١٢1".encode())[0]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "construct"),
+    [
+        (r"A: /(?P<q>a)(?P=q)/", "back-reference"),
+        (r"A: /(?P<q>b)?a(?(q)c|d)/", "condition on a group"),
+        (r"A: /a(?<!ba)/", "look-behind"),
+        (r"A: /(?<!b)a/", "look-behind"),
+        (r"A: /\ba/", "boundary of a word"),
+        (r"A: /^a/", "AT_BEGINNING"),
+        (r"A: /\Aa/", "AT_BEGINNING"),
+        (r"A: /a{30000}/", "positions"),
+    ],
+)
+def test_refusals_name_the_terminal_and_the_construct(terminal, construct):
+    with pytest.raises(UnsupportedGrammar, match=f"terminal A: .*{construct}"):
+        build_lexer(build_lark(f"start: A\n{terminal}"))
+
+
+def test_refusals_of_options_and_callbacks():
+    import lark
+
+    text = 'start: A\nA: "a"\n'
+    with pytest.raises(UnsupportedGrammar, match="contextual"):
+        build_lexer(lark.Lark(text, parser="lalr"))
+    with pytest.raises(UnsupportedGrammar, match="earley"):
+        build_lexer(lark.Lark(text))
+    options = {"parser": "lalr", "lexer": "basic"}
+    with pytest.raises(UnsupportedGrammar, match="callback on the terminal A"):
+        build_lexer(lark.Lark(text, lexer_callbacks={"A": lambda token: token}, **options))
+    with pytest.raises(UnsupportedGrammar, match="use_bytes"):
+        build_lexer(lark.Lark(text, use_bytes=True, **options))
+    with pytest.raises(UnsupportedGrammar, match="does not compile: cannot refer to an open group"):
+        build_lexer(build_lark("start: A\nA: /(a)\\1/"))
+    declared = build_lark("start: A _IN\n%declare _IN\nA: /a/")
+    with pytest.raises(UnsupportedGrammar, match="declared terminal _IN"):
+        build_lexer(declared)
+    assert run(build_lexer(declared, made_elsewhere=("_IN",)), b"aa") == ["A", "A"]
+
+
+def test_postlex_is_left_to_the_caller():
+    import lark
+    from lark.indenter import PythonIndenter
+
+    text = "start: (NAME | _NEWLINE | _INDENT | _DEDENT | LPAR | RPAR | LSQB | RSQB | LBRACE | RBRACE)*\n" + (
+        'NAME: /a+/\n_NEWLINE: /\\n */\nLPAR: "("\nRPAR: ")"\nLSQB: "["\nRSQB: "]"\nLBRACE: "{"\nRBRACE: "}"\n'
+        "%declare _INDENT _DEDENT"
+    )
+    grammar = lark.Lark(text, parser="lalr", lexer="basic", postlex=PythonIndenter())
+    machine = build_lexer(grammar, made_elsewhere=("_INDENT", "_DEDENT"))
+    assert run(machine, b"a\n  a(") == lex_all(grammar, "a\n  a(") == ["NAME", "_NEWLINE", "NAME", "LPAR"]
+
+
+def test_bounds_are_kept():
+    grammar = lark_grammar("empty_rounds")
+    with pytest.raises(BudgetExceeded, match="100 states"):
+        build_lexer(grammar, max_states=100, unread_limit=12)
+    with pytest.raises(ValueError, match="unread_limit=0"):
+        build_lexer(grammar, unread_limit=0)
+    with pytest.raises(ValueError, match="may_follow"):
+        build_lexer(grammar, np.zeros((1, 1), bool))
+
+
+def test_flags_of_the_grammar_hold_for_all_terminals():
+    import re
+
+    import lark
+
+    grammar = lark.Lark(
+        "start: (A | B | C)*\nA: /a.b/\nB: /[αβ]+/\nC: /\\w/",
+        parser="lalr",
+        lexer="basic",
+        g_regex_flags=re.IGNORECASE | re.DOTALL | re.ASCII,
+    )
+    machine = build_lexer(grammar, keep_unclosed=True)
+    for text in texts("aAb\nαΑé", 4):
+        assert run(machine, text.encode()) == lex_all(grammar, text), text
