@@ -14,9 +14,10 @@ from functools import cached_property
 
 import xgrammar
 
-from equivalence import TokenClasses, Vocabulary
+from equivalence import BudgetExceeded, TokenClasses, Vocabulary
 from equivalence.byte_strings import Features
 from hybrid.classifier.classifier import Classifier
+from hybrid.factored.source import LarkGrammar
 from hybrid.gather import Gather
 from hybrid.strategy import Budget
 
@@ -29,7 +30,7 @@ class CompiledGrammar:
         strategy: what was chosen: "classifier", "representatives" or "engine".
         reason: one sentence: why.
         vocabulary: the vocabulary that masks are over.
-        grammar: the grammar, as XGrammar parsed it.
+        grammar: the grammar, as XGrammar parsed it, or the text of a Lark grammar.
         classes: its token classes; None on strategy "engine".
         engine: XGrammar's compiled grammar: on "representatives" over one token per class, in the order of
             classes, then their missing prefixes, then a stop token; on "engine" over the whole vocabulary;
@@ -39,7 +40,7 @@ class CompiledGrammar:
         features: what the grammar asks of tokens besides bytes; None on strategy "engine".
         classifier: what decides on strategy "classifier"; None on others.
         otherwise: makes the same grammar on another strategy, for matchers that outgrow the classifier's
-            budget.
+            budget; None where there is no other: a Lark grammar has only this one.
         timings: seconds by phase: "network", "explore", "partition" (these three are the classes; or
             "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
             "total"; "load" where it was read from a file.
@@ -48,7 +49,7 @@ class CompiledGrammar:
     strategy: str
     reason: str
     vocabulary: Vocabulary
-    grammar: xgrammar.Grammar
+    grammar: xgrammar.Grammar | LarkGrammar
     engine: xgrammar.CompiledGrammar | None
     engine_stop: int = -1
     classes: TokenClasses | None = None
@@ -112,8 +113,16 @@ class CompiledGrammar:
     @cached_property
     def fallback(self) -> CompiledGrammar:
         """The same grammar on another strategy; made when a matcher first outgrows the classifier's
-        budget."""
-        assert self.otherwise is not None
+        budget.
+
+        Raises:
+            BudgetExceeded: there is no other strategy for it.
+        """
+        if self.otherwise is None:
+            raise BudgetExceeded(
+                "a matcher needs more than the budget's table_bytes, and a Lark grammar has no other strategy; "
+                "raise Budget.table_bytes"
+            )
         made = self.otherwise()
         object.__setattr__(
             self, "reason", f"{self.reason}; matchers that outgrew the budget went on in {made.strategy!r}"

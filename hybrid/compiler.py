@@ -18,7 +18,14 @@ from typing import Any, Literal
 
 import xgrammar
 
-from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
+from equivalence import (
+    BudgetExceeded,
+    GrammarError,
+    HybridError,
+    StrategyError,
+    UnsupportedGrammar,
+    Vocabulary,
+)
 from equivalence.byte_strings import Features, find_features
 from equivalence.classes import TokenClasses, classes_and_network, compute_classes
 from equivalence.network import Network
@@ -26,6 +33,8 @@ from equivalence.network.reading import check_version
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.compiled import CompiledGrammar
+from hybrid.factored import FactoredClassifier, LarkGrammar, build
+from hybrid.factored import fixed_tables as lark_tables
 from hybrid.gather import Gather
 from hybrid.parallel import Source, compile_all
 from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
@@ -154,6 +163,28 @@ class GrammarCompiler:
         # a tag may hold model classes, which only the grammar made of them tells apart
         return self.compile_grammar(grammar)
 
+    def compile_lark(self, grammar: str, *, start: str = "start") -> CompiledGrammar:
+        """Compile a grammar in Lark's notation, with Lark's own meaning: LALR(1), lexer="basic".
+
+        (XGrammar's scannerless dialect of Lark is ``compile_grammar(xgrammar.Grammar.from_lark(text))``.)
+
+        Args:
+            grammar: the text.
+            start: the start rule.
+
+        Raises:
+            GrammarError: Lark refuses the grammar; the message is Lark's.
+            UnsupportedGrammar: a terminal or option whose meaning is not kept; the message names it.
+            BudgetExceeded: more than the budget allows.
+            StrategyError: the compiler's strategy is one of XGrammar's, which has no lexer.
+        """
+        if self.strategy not in ("auto", "classifier"):
+            raise StrategyError(
+                f"strategy is {self.strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark grammars "
+                "are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
+            )
+        return self._cached(("lark", grammar, start), lambda: self._on_lark(LarkGrammar(grammar, start)))
+
     def compile_many(
         self,
         grammars: Iterable[str | xgrammar.Grammar | Source | tuple[Any, ...]],
@@ -195,6 +226,14 @@ class GrammarCompiler:
         return self._cache_limit
 
     def _compile(self, key: Any, parse: Callable[[], xgrammar.Grammar]) -> CompiledGrammar:
+        def decided() -> CompiledGrammar:
+            began = time.perf_counter()
+            grammar = _parse(key[0].replace("_", " "), parse)
+            return self._decide(grammar, time.perf_counter() - began)
+
+        return self._cached(key, decided)
+
+    def _cached(self, key: Any, compile_it: Callable[[], CompiledGrammar]) -> CompiledGrammar:
         if self._cache_enabled:
             with self._lock:
                 known = self._cache.get(key)
@@ -202,8 +241,7 @@ class GrammarCompiler:
                     self._cache.move_to_end(key)
                     return known
         began = time.perf_counter()
-        grammar = _parse(key[0].replace("_", " "), parse)
-        compiled = self._decide(grammar, time.perf_counter() - began)
+        compiled = compile_it()
         compiled.timings["total"] = time.perf_counter() - began
         if self._cache_enabled:
             self._keep(key, compiled)
@@ -243,6 +281,32 @@ class GrammarCompiler:
             safe = _as_changed(grammar, serialized, changed)
             return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings)
         return self._on_classes(grammar, serialized, changed, features, timings)
+
+    def _on_lark(self, grammar: LarkGrammar) -> CompiledGrammar:
+        """A classifier of a Lark grammar, or an error: no other strategy has its meaning."""
+        self.on_phase("classes")
+        built = build(grammar, self.vocabulary, self.budget)
+        self.on_phase("summaries")
+        began = time.perf_counter()
+        classes = built.classes.tokens
+        fixed = lark_tables(built.lexer, built.machine, built.classes, *self.vocabulary.flat)
+        classifier = FactoredClassifier(fixed, classes, self.vocabulary, self.budget.table_bytes)
+        timings = {**built.seconds, "classifier": time.perf_counter() - began}
+        reason = f"a Lark grammar has no other; {classes.n_classes} token classes stand for {self.vocabulary.size} ids"
+        return CompiledGrammar(
+            "classifier",
+            reason,
+            self.vocabulary,
+            grammar,
+            None,
+            -1,
+            classes,
+            None,
+            None,
+            classifier,
+            None,
+            timings,
+        )
 
     def _on_classifier(
         self,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.factored import _kernels
-from equivalence.factored.walks import LexicalWalks, Sequences, last_emitted, walk
+from equivalence.factored.walks import Sequences, last_emitted, walk
 from equivalence.lalr import LalrMachine, SequenceTable, StackAutomaton, stack_automaton
 from equivalence.lexing import LexerMachine
 from equivalence.token_classes import TokenClasses
@@ -37,6 +37,7 @@ class FactoredClasses(NamedTuple):
         tokens: the classes over the vocabulary.
         set_of: int32[Q, C], for each lexer state and class the set of kinds of which the stack must take one.
         stop_set: int32[Q], the same for the end of the text.
+        alive_set: int32[Q], the same for the text so far: whether it may go on.
         sets: the kinds of each set; set 0 is empty, the kind of set 1 is `_kernels.ALWAYS`.
         automaton: which stacks take which kinds.
         n_lexical: number of classes before the parser was asked.
@@ -45,6 +46,7 @@ class FactoredClasses(NamedTuple):
     tokens: TokenClasses
     set_of: NDArray[np.int32]
     stop_set: NDArray[np.int32]
+    alive_set: NDArray[np.int32]
     sets: Sequences
     automaton: StackAutomaton
     n_lexical: int
@@ -62,20 +64,24 @@ def factored_classes(lexer: LexerMachine, machine: LalrMachine, vocabulary: Voca
     walks = walk(lexer, trie, group_of)
     walked = time.perf_counter()
     n_pairs = len(walks.pair_start) - 1
-    texts, starts, stops, group_of_stop = _with_ends(walks, lexer, len(machine.terminals) - 1, group_of)
+    ways, way_of_end, way_of_state = _ways_on(lexer, group_of, len(machine.terminals) - 1)
+    extra = Sequences.of([text for texts, _ in ways for text in texts])
+    texts = np.concatenate([walks.texts.terminals, extra.terminals])
+    starts = np.concatenate([walks.texts.start, walks.texts.start[-1] + extra.start[1:]])
     table = SequenceTable(machine)
     numbers = table.numbers(texts, starts)
     numbered = time.perf_counter()
     automaton, kinds = stack_automaton(table, numbers)
-    more = np.arange(1, len(group_of_stop) + 1)
+    more = np.cumsum([len(texts) for texts, _ in ways])
     pair_start = np.concatenate([walks.pair_start, walks.pair_start[-1] + more])
     alike = _kernels.alike_on(tops, automaton.cell_start, automaton.cells)
-    group_of_pair = np.concatenate([walks.group_of_pair, group_of_stop])
+    group_of_pair = np.concatenate([walks.group_of_pair, np.array([group for _, group in ways], np.int32)])
     set_of_pair, sets = _kernels.sets_of(
         kinds, pair_start, group_of_pair, tops, alike, automaton.cell_start, automaton.cells
     )
     of_lexical = np.where(walks.pair >= 0, set_of_pair[walks.pair], 0)
-    stop_set = np.where(stops >= 0, set_of_pair[n_pairs + stops], 0).astype(np.int32)
+    stop_set = np.where(way_of_end >= 0, set_of_pair[n_pairs + way_of_end], 0).astype(np.int32)
+    alive_set = set_of_pair[n_pairs + way_of_state]
     column, n = _kernels.equal_columns(of_lexical)
     _, first = np.unique(column, return_index=True)
     set_of = of_lexical[:, first]
@@ -89,7 +95,7 @@ def factored_classes(lexer: LexerMachine, machine: LalrMachine, vocabulary: Voca
     seconds = {"walk": walked - began, "sequences": numbered - walked, "partition": done - numbered}
     used, pool = sets.counts
     return FactoredClasses(
-        tokens._replace(seconds=seconds, sizes=sizes), set_of[:, kept], stop_set,
+        tokens._replace(seconds=seconds, sizes=sizes), set_of[:, kept], stop_set, alive_set,
         Sequences(pool_of(sets), sets.starts[: used + 1].copy()), automaton, len(walks.examples),
     )  # fmt: skip
 
@@ -108,21 +114,24 @@ def _tops(lexer: LexerMachine, machine: LalrMachine) -> tuple[NDArray[np.bool_],
     return tops, group_of.astype(np.int32)
 
 
-def _with_ends(
-    walks: LexicalWalks, lexer: LexerMachine, end: int, group_of: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """The texts of all pairs, then one for each way to end.
+def _ways_on(
+    lexer: LexerMachine, group_of: NDArray[np.int32], end: int
+) -> tuple[list[tuple[tuple[tuple[int, ...], ...], int]], NDArray[np.int64], NDArray[np.int64]]:
+    """What else is asked of stacks: (texts of which one must be taken, group), as pairs are.
 
-    Returns (terminals, starts of texts, int64[Q] which of the ways a state ends with, or -1, the ways' groups).
+    Returns (the distinct ones; int64[Q], which one asks whether the text may end in a state, or -1; int64[Q], which
+    one asks whether it may go on).
     """
-    ways, stops = np.unique(np.stack([lexer.at_end, group_of]), axis=1, return_inverse=True)
-    alive = ways[0] >= 0
-    stops = (np.cumsum(alive) - 1)[stops.ravel()]
-    stops[lexer.at_end < 0] = -1
-    extra = Sequences.of([(*lexer.sequences[way], end) for way in ways[0, alive].tolist()])
-    texts = np.concatenate([walks.texts.terminals, extra.terminals])
-    starts = np.concatenate([walks.texts.start, walks.texts.start[-1] + extra.start[1:]])
-    return texts, starts, stops, ways[1, alive].astype(np.int32)
+    ways: dict[tuple[tuple[tuple[int, ...], ...], int], int] = {}
+    way_of_end = np.full(len(group_of), -1, np.int64)
+    way_of_state = np.zeros(len(group_of), np.int64)
+    for state, group in enumerate(group_of.tolist()):
+        sequence = int(lexer.at_end[state])
+        if sequence >= 0:
+            way = (((*lexer.sequences[sequence], end),), group)
+            way_of_end[state] = ways.setdefault(way, len(ways))
+        way_of_state[state] = ways.setdefault((lexer.continuations[state], group), len(ways))
+    return list(ways), way_of_end, way_of_state
 
 
 def _token_classes(vocabulary: Vocabulary, of_group, alive) -> tuple[TokenClasses, NDArray[np.int64]]:

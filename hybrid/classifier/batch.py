@@ -57,7 +57,7 @@ def advance_all(matchers: Sequence[ClassifierMatcher], tokens: Sequence[int]) ->
         ids = np.array([token for _, token in pairs], np.int64)
         found = np.empty(len(pairs), np.int64)
         with pairs[0][0]._classifier.lock:
-            status = _kernels.advances(session.store.table, configs, ids, found)
+            status = pairs[0][0]._classifier.kernels.advances(session.store.table, configs, ids, found)
         if status == 0:
             keys = (configs << pairs[0][0]._bits | ids).tolist()
             session.steps.update(zip(keys, found.tolist(), strict=True))
@@ -74,7 +74,8 @@ def _look_ahead_masks(matchers: Sequence[ClassifierMatcher]) -> None:
         if len(group) > 1 and _is_current(session, group[0]):
             configs = np.array([matcher._config for matcher in group], np.int64)
             with group[0]._classifier.lock:
-                _kernels.class_masks(session.store.table, configs, np.empty(len(group), np.int64))
+                kernels = group[0]._classifier.kernels
+                kernels.class_masks(session.store.table, configs, np.empty(len(group), np.int64))
 
 
 def _is_current(session: Session, matcher: Any) -> bool:

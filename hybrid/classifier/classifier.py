@@ -46,19 +46,20 @@ class Session:
 
     Attributes:
         serial: number of the session; configurations of different sessions have nothing in common.
-        store: the tables.
+        store: the tables (of the classifier's kind).
         steps: configuration << bits | token -> configuration after it (0: not accepted).
         rows: by stop ids, (what `class_mask` names -> mask, configuration -> mask).
         start: the configuration before any text.
+        left: bytes that may still be remembered in dictionaries.
     """
 
-    def __init__(self, serial: int, fixed: Fixed, limit: int, known: Summaries) -> None:
+    def __init__(self, serial: int, store: Any, start: int, left: int) -> None:
         self.serial = serial
-        self.store = Store(fixed, limit // 2, copied(known))
+        self.store = store
         self.steps: dict[int, int] = {}
         self.rows: dict[tuple[int, ...], tuple[dict[int, Row], dict[int, Row]]] = {}
-        self.start = self.store.call(_kernels.start_of, fixed.start, fixed.start_final)
-        self.left = limit // 2
+        self.start = start
+        self.left = left
 
     def rows_for(self, stops: tuple[int, ...]) -> tuple[dict[int, Row], dict[int, Row]]:
         """The masks met so far under some stop ids: by class mask, and by configuration."""
@@ -76,18 +77,30 @@ class Classifier:
         known: summaries built ahead of time; ``None``: all are found on demand.
     """
 
+    kernels: Any = _kernels
+    """What decides: `class_mask`, `class_masks`, `advance`, `advances`, `advance_text`, `forced_byte`."""
+
     def __init__(
         self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int,
         known: Summaries | None = None,
     ) -> None:  # fmt: skip
         self._fixed = fixed
+        self._known = no_summaries(self._fixed) if known is None else known
+        self._begin(classes, vocabulary, limit)
+
+    def _begin(self, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
         self.gather = Gather(classes, vocabulary.size)
         self.vocabulary = vocabulary
         self.token_bits = max(vocabulary.size - 1, 1).bit_length()
         self.limit = limit
         self.lock = threading.Lock()
-        self._known = no_summaries(self._fixed) if known is None else known
-        self.session = Session(0, self._fixed, limit, self._known)
+        self.session = self._new_session(0)
+
+    def _new_session(self, serial: int) -> Session:
+        """A session with empty tables."""
+        store = Store(self._fixed, self.limit // 2, copied(self._known))
+        start = store.call(_kernels.start_of, self._fixed.start, self._fixed.start_final)
+        return Session(serial, store, start, self.limit // 2)
 
     @property
     def memory_size_bytes(self) -> int:
@@ -99,19 +112,19 @@ class Classifier:
 
     def renew(self) -> Session:
         """Begin a new session with empty tables."""
-        self.session = Session(self.session.serial + 1, self._fixed, self.limit, self._known)
+        self.session = self._new_session(self.session.serial + 1)
         return self.session
 
     def step(self, session: Session, config: int, token: int) -> int:
         """The configuration after a token, 0 if it is not accepted; remembered."""
-        after = session.store.call(_kernels.advance, config, token)
+        after = session.store.call(self.kernels.advance, config, token)
         session.steps[config << self.token_bits | token] = after
         session.left -= STEP_BYTES
         return after
 
     def read(self, session: Session, config: int, text: bytes) -> int:
         """The configuration after some bytes, 0 if they are not accepted."""
-        return session.store.call(_kernels.advance_text, config, np.frombuffer(text, np.uint8))
+        return session.store.call(self.kernels.advance_text, config, np.frombuffer(text, np.uint8))
 
     def is_whole(self, session: Session, config: int) -> bool:
         """Whether the text read so far is a sentence of the grammar."""
@@ -119,7 +132,7 @@ class Classifier:
 
     def row(self, session: Session, config: int, stops: tuple[int, ...]) -> Row:
         """The mask of a configuration; remembered."""
-        return self.row_of_mask(session, config, session.store.call(_kernels.class_mask, config), stops)
+        return self.row_of_mask(session, config, session.store.call(self.kernels.class_mask, config), stops)
 
     def row_of_mask(self, session: Session, config: int, mask: int, stops: tuple[int, ...]) -> Row:
         """The mask of a configuration for which `class_mask` gave a number; remembered."""
@@ -134,8 +147,7 @@ class Classifier:
 
     def _expand(self, session: Session, mask: int, whole: bool, stops: tuple[int, ...]) -> Row:
         """The row of a class mask, its stop ids set iff the text so far is whole."""
-        masks = session.store.known.masks
-        words = masks.pool[masks.starts[mask] : masks.starts[mask + 1]]
+        words = session.store.mask_words(mask)
         out: NDArray[np.uint32] = np.empty((self.vocabulary.size + 31) // 32, np.uint32)
         self.gather.expand(words, out)
         for token in stops:
@@ -149,7 +161,7 @@ class Classifier:
         needed = needed or bool(rest and ~int(out[-1]) & ((1 << rest) - 1))
         return Row(out, out.ctypes.data, needed)
 
-    def moved(self, config: int, old: Store, session: Session) -> int:
+    def moved(self, config: int, old: Any, session: Session) -> int:
         """A configuration of an earlier session's tables, brought to a session."""
         tails, frames = old.space.tails, old.space.frames
         pool, starts = old.space.configs.pool, old.space.configs.starts
@@ -205,7 +217,7 @@ def forced_text(classifier: Classifier, session: Session, config: int, most: int
     """The bytes that are forced from a configuration on, up to `most`; called with the lock held."""
     text = bytearray()
     while len(text) < most:
-        byte: Any = _kernels.forced_byte(session.store.table, config)
+        byte: Any = classifier.kernels.forced_byte(session.store.table, config)
         if byte < 0:
             break
         config = classifier.read(session, config, bytes([byte]))

@@ -20,7 +20,6 @@ import torch
 from numpy.typing import NDArray
 
 from equivalence import BudgetExceeded
-from hybrid.classifier import _kernels
 from hybrid.classifier.classifier import STEP_BYTES, Row, Session, forced_text
 from hybrid.matcher import GrammarMatcher
 
@@ -47,6 +46,7 @@ class ClassifierMatcher(GrammarMatcher):
         classifier = compiled.classifier
         assert classifier is not None
         self._classifier = classifier
+        self._mask_of, self._step_by = classifier.kernels.class_mask, classifier.kernels.advance
         self._stops = stops
         self._stop_set = frozenset(stops)
         self._free_end = terminate_without_stop_token
@@ -170,7 +170,7 @@ class ClassifierMatcher(GrammarMatcher):
         session, classifier = self._session, self._classifier
         if session is classifier.session and session.left > 0:  # the way of nearly all, 1 us shorter
             with classifier.lock:
-                mask = _kernels.class_mask(session.store.table, self._config)
+                mask = self._mask_of(session.store.table, self._config)
             row = self._rows_of_masks.get(mask)
             if row is not None:
                 self._known[self._config] = row
@@ -182,7 +182,7 @@ class ClassifierMatcher(GrammarMatcher):
         session, classifier = self._session, self._classifier
         if session is classifier.session and session.left > 0:
             with classifier.lock:
-                after: int = _kernels.advance(session.store.table, self._config, token)
+                after: int = self._step_by(session.store.table, self._config, token)
             if after >= 0:
                 session.steps[self._config << self._bits | token] = after
                 session.left -= STEP_BYTES

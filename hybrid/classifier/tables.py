@@ -208,6 +208,12 @@ class Store:
         arrays = self._arrays()
         return sum(int(array.nbytes) for array in arrays[:22] + arrays[22 + n : -2])
 
+    def mask_words(self, mask: int) -> Integers:
+        """The words of a mask of classes, by its number."""
+        masks = self.known.masks
+        words: Integers = masks.pool[masks.starts[mask] : masks.starts[mask + 1]]
+        return words
+
     def call(self, kernel: Callable[..., Any], *arguments: Any) -> int:
         """What a kernel finds; where a table is full it is given room first.
 
