@@ -28,6 +28,7 @@ from hybrid.classifier.depth import depths_read
 from hybrid.classifier.matcher import ClassifierMatcher
 from hybrid.compiled import CompiledGrammar
 from hybrid.compiler import GrammarCompiler
+from hybrid.factored import FactoredClassifier
 from hybrid.grammar_source import BUILTIN_JSON, is_file, read_grammar
 from hybrid.matcher import GrammarMatcher
 from hybrid.random_walk import Walker
@@ -199,22 +200,34 @@ def _print_description(console: Console, path: Path, found: Description) -> None
     table.add_row("strategy", f"{header.get('strategy')} ({header.get('reason')})")
     table.add_row("vocabulary", f"{header.get('vocabulary')} ({header.get('vocabulary_size')} ids)")
     table.add_row("grammar", str(header.get("grammar")))
-    table.add_row("built", "all ahead of time" if header.get("complete") else "in part: the rest on demand")
+    if header.get("notation") == "lark":
+        table.add_row("built", "lexer, parser and stack automaton; stacks and masks on demand")
+    else:
+        whole = header.get("complete")
+        table.add_row("built", "all ahead of time" if whole else "in part: the rest on demand")
     for name, count in found.counts.items():
         table.add_row(name, f"{count:,}")
     sizes = np.sort(found.mask_classes)
-    table.add_row(
-        "classes in a mask", f"{sizes[0]:,} to {sizes[-1]:,}, median {int(np.median(sizes)):,}"
-    )  # fmt: skip
+    if len(sizes):
+        span = f"{sizes[0]:,} to {sizes[-1]:,}, median {int(np.median(sizes)):,}"
+        table.add_row("classes in a mask", span)
     console.print(table, markup=False)
     parts = Table(title="memory", title_justify="left")
-    for column in ("part", "KiB as int64", "KiB in the file"):
+    for column in ("part", "KiB in memory", "KiB in the file"):
         parts.add_column(column, justify="left" if column == "part" else "right")
     for part, (memory, stored) in found.parts.items():
         parts.add_row(part, f"{memory / 1024:,.1f}", f"{stored / 1024:,.1f}")
     total = sum(memory for memory, _ in found.parts.values())
     parts.add_row("all", f"{total / 1024:,.1f}", f"{found.file_bytes / 1024:,.1f}")
     console.print(parts, markup=False)
+
+
+def _depths_of(compiled: CompiledGrammar, session: Any, met: Counter[int]) -> dict[int, int]:
+    """Stack symbols read for each configuration."""
+    if isinstance(compiled.classifier, FactoredClassifier):
+        kernel = compiled.classifier.kernels.depth_read
+        return {config: session.store.call(kernel, config) for config in met}
+    return depths_read(session.store, met)
 
 
 def _print_depths(
@@ -247,7 +260,7 @@ def _print_depths(
             read = b"".join(vocabulary.tokens[token] for token in tokens[:step])
             raise ArtifactError(f"the grammar does not take the sample beyond byte {len(read)}")
     depths: Counter[int] = Counter()
-    for config, depth in depths_read(session.store, met).items():
+    for config, depth in _depths_of(compiled, session, met).items():
         depths[depth] += met[config]
     total = sum(depths.values())
     kind = "a random walk" if tokens is None else "the sample"

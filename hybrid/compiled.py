@@ -120,8 +120,8 @@ class CompiledGrammar:
         """
         if self.otherwise is None:
             raise BudgetExceeded(
-                "a matcher needs more than the budget's table_bytes, and a Lark grammar has no other strategy; "
-                "raise Budget.table_bytes"
+                "a matcher needs more than the budget's table_bytes, and a Lark grammar has no other "
+                "strategy; raise Budget.table_bytes"
             )
         made = self.otherwise()
         object.__setattr__(

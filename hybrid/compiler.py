@@ -180,8 +180,8 @@ class GrammarCompiler:
         """
         if self.strategy not in ("auto", "classifier"):
             raise StrategyError(
-                f"strategy is {self.strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark grammars "
-                "are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
+                f"strategy is {self.strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark "
+                "grammars are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
             )
         return self._cached(("lark", grammar, start), lambda: self._on_lark(LarkGrammar(grammar, start)))
 
@@ -292,7 +292,8 @@ class GrammarCompiler:
         fixed = lark_tables(built.lexer, built.machine, built.classes, *self.vocabulary.flat)
         classifier = FactoredClassifier(fixed, classes, self.vocabulary, self.budget.table_bytes)
         timings = {**built.seconds, "classifier": time.perf_counter() - began}
-        reason = f"a Lark grammar has no other; {classes.n_classes} token classes stand for {self.vocabulary.size} ids"
+        counts = f"{classes.n_classes} token classes stand for {self.vocabulary.size} ids"
+        reason = f"a Lark grammar has no other; {counts}"
         return CompiledGrammar(
             "classifier",
             reason,

@@ -1,7 +1,7 @@
 """The LALR parser of a Lark grammar, and terminal sequences classified by the stacks that take them."""
 
-from equivalence.lalr.machine import LalrMachine, may_follow, read_machine
+from equivalence.lalr.machine import END, LalrMachine, may_follow, read_machine
 from equivalence.lalr.sequences import SequenceTable
 from equivalence.lalr.stacks import StackAutomaton, stack_automaton
 
-__all__ = ["LalrMachine", "SequenceTable", "StackAutomaton", "may_follow", "read_machine", "stack_automaton"]
+__all__ = ["END", "LalrMachine", "SequenceTable", "StackAutomaton", "may_follow", "read_machine", "stack_automaton"]

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hybrid.artifact.container import BODY, malformed, unpack, unpack_header
+from hybrid.artifact import lark_files
+from hybrid.artifact.container import BODY, Arrays, malformed, unpack, unpack_header
 
 PARTS = {
     "classes": ("class_of_token", "representatives"),
@@ -33,8 +34,9 @@ class Description(NamedTuple):
     Attributes:
         header: what the file says of itself.
         counts: how many there are of what.
-        mask_classes: classes in each distinct mask that was built ahead of time.
-        parts: by part, bytes in memory (int64 as kernels read them, the grammar as text) and in the file.
+        mask_classes: classes in each distinct mask that was built ahead of time; none for Lark grammars.
+        parts: by part, bytes in memory (int64 as kernels read them, int32 for Lark grammars; the grammar as
+            text) and in the file.
         file_bytes: bytes of the file.
     """
 
@@ -54,6 +56,8 @@ def describe(data: bytes) -> Description:
     _, begin = unpack_header(data)
     header, arrays = unpack(data, 1 << 30)
     members = header.pop("members")
+    if header.get("notation") == "lark":
+        return _describe_lark(header, members, arrays, begin - BODY, len(data))
     missing = {name for names in PARTS.values() for name in names} - set(arrays)
     if missing:
         raise malformed(f"members {', '.join(sorted(missing))} are missing")
@@ -78,3 +82,21 @@ def describe(data: bytes) -> Description:
     }
     parts["header"] = (0, begin - BODY)
     return Description(header, counts, mask_classes, parts, len(data))
+
+
+def _describe_lark(
+    header: dict[str, Any], members: dict[str, Any], arrays: Arrays, header_bytes: int, file_bytes: int
+) -> Description:
+    names = {name for part in lark_files.PARTS.values() for name in part}
+    if missing := names - set(arrays):
+        raise malformed(f"members {', '.join(sorted(missing))} are missing")
+    parts = {
+        part: (
+            sum(arrays[name].size * (1 if name == "grammar" else 4) for name in names),
+            sum(members[name][2] for name in names),
+        )
+        for part, names in lark_files.PARTS.items()
+    }
+    parts["header"] = (0, header_bytes)
+    counts = lark_files.counts_of(arrays)
+    return Description(header, counts, np.empty(0, np.int64), parts, file_bytes)

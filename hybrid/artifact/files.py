@@ -24,12 +24,13 @@ import xgrammar
 from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses, Vocabulary
 from equivalence.byte_strings import Features
 from equivalence.store import write_whole
-from hybrid.artifact import checks
+from hybrid.artifact import checks, lark_files
 from hybrid.artifact.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.rows import interned, table_of, used_lists, used_rows
 from hybrid.classifier.tables import Fixed, Summaries, assembled
 from hybrid.compiled import CompiledGrammar
+from hybrid.factored.source import LarkGrammar
 from hybrid.strategy import Budget
 
 FEATURES = len(Features._fields)
@@ -77,6 +78,8 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
             f"the grammar is on strategy {compiled.strategy!r} ({compiled.reason}), which is not written; "
             "allowed is 'classifier': ask for it with GrammarCompiler(vocabulary, strategy='classifier')"
         )
+    if isinstance(compiled.grammar, LarkGrammar):
+        return _lark_to_bytes(compiled, classes)
     fixed, known = classifier._fixed, classifier._known
     text = compiled.grammar.serialize_json().encode()
     rows, _ = used_rows(known)
@@ -121,6 +124,29 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
     return pack(header, arrays)
 
 
+def _lark_to_bytes(compiled: CompiledGrammar, classes: TokenClasses) -> bytes:
+    assert isinstance(compiled.grammar, LarkGrammar)
+    text = lark_files.text_of(compiled.grammar)
+    arrays: Arrays = {
+        "grammar": np.frombuffer(text, np.uint8),
+        "class_of_token": classes.class_of_token,
+        "representatives": classes.representatives,
+        **lark_files.arrays_of(compiled),
+    }
+    header: dict[str, Any] = {
+        "strategy": compiled.strategy,
+        "notation": "lark",
+        "reason": compiled.reason,
+        "vocabulary": compiled.vocabulary.fingerprint,
+        "vocabulary_size": compiled.vocabulary.size,
+        "grammar": _digest(text),
+        "relation": classes.relation,
+        "method": classes.method,
+        "sizes": classes.sizes,
+    }
+    return pack(header, arrays)
+
+
 def _digest(text: bytes) -> str:
     return hashlib.blake2b(text, digest_size=16).hexdigest()
 
@@ -151,14 +177,21 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
         )
     if header.get("strategy") != "classifier":
         raise malformed(f"its strategy is {header.get('strategy')!r}, allowed is 'classifier'")
-    grammar = _grammar(header, arrays)
-    features, sizes = _features(header), header.get("sizes")
+    sizes = header.get("sizes")
     texts = [header.get(name) for name in ("reason", "relation", "method")]
     if not all(isinstance(text, str) for text in texts) or not isinstance(sizes, dict):
         raise malformed("its header is not complete")
     reason, relation, method = map(str, texts)
     class_of_token, representatives = checks.check_classes(arrays, vocabulary.token_lengths)
     classes = TokenClasses(class_of_token, len(representatives), representatives, relation, {}, sizes, method)
+    if header.get("notation") == "lark":
+        text = _grammar_text(header, arrays)
+        lark_classifier = lark_files.classifier_of(arrays, classes, vocabulary, budget.table_bytes)
+        return CompiledGrammar(
+            "classifier", reason, vocabulary, lark_files.grammar_of(text), None, -1, classes, None, None,
+            lark_classifier, None, {"load": time.perf_counter() - began},
+        )  # fmt: skip
+    grammar, features = _grammar(header, arrays), _features(header)
     distinct, grouped = distinct_classes(classes, vocabulary)
     fixed = _fixed(header, arrays, distinct, vocabulary)
     known = _summaries(header, arrays, fixed)
@@ -175,10 +208,15 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     )  # fmt: skip
 
 
-def _grammar(header: dict[str, Any], arrays: Arrays) -> xgrammar.Grammar:
+def _grammar_text(header: dict[str, Any], arrays: Arrays) -> bytes:
     text = checks.taken(arrays, "grammar", (None,), 0, 255, np.uint8).tobytes()
     if header.get("grammar") != _digest(text):
         raise malformed(f"its grammar's digest is {_digest(text)}, its header says {header.get('grammar')}")
+    return text
+
+
+def _grammar(header: dict[str, Any], arrays: Arrays) -> xgrammar.Grammar:
+    text = _grammar_text(header, arrays)
     try:
         return xgrammar.Grammar.deserialize_json(text.decode())
     except (RuntimeError, ValueError) as error:

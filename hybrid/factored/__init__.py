@@ -3,6 +3,15 @@
 from hybrid.factored.build import Built, build
 from hybrid.factored.classifier import FactoredClassifier
 from hybrid.factored.source import LarkGrammar
-from hybrid.factored.tables import Fixed, fixed_tables
+from hybrid.factored.tables import Fixed, fixed_tables, places_of, used_sets
 
-__all__ = ["Built", "FactoredClassifier", "Fixed", "LarkGrammar", "build", "fixed_tables"]
+__all__ = [
+    "Built",
+    "FactoredClassifier",
+    "Fixed",
+    "LarkGrammar",
+    "build",
+    "fixed_tables",
+    "places_of",
+    "used_sets",
+]

@@ -1,11 +1,11 @@
-"""Kernels of `hybrid.factored`: follow a text through lexer and parser, and name the classes that may come next.
+"""Kernels of `hybrid.factored`: text through lexer and parser, and the classes that may come next.
 
 What: configurations (lexer state, stack) with stacks as interned nodes (state, node below); which kinds of
 terminal sequences a stack takes, read from its top; the classes that these allow in a lexer state.
 When: called by `hybrid.factored.tables` and by matchers, under the lock of their classifier.
 Limits: a full table is said by the number `FULL`; the caller makes room and calls again, and what was found
-stays. Tables are passed by address, as in `hybrid.classifier._kernels`, whose views are used here: after an edit
-there, delete this folder's ``__pycache__``.
+stays. Tables are passed by address, as in `hybrid.classifier._kernels`, whose views are used here: after an
+edit there, delete this folder's ``__pycache__``.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ class Tables(NamedTuple):
 
     class_of_byte, step int32[Q, B], emitted int32[Q, B], sequence, sequence_start: the lexer.
     action int32[S, T], goto int32[S, N], rule_length, rule_origin: the parser.
-    top_start, top_kind, top_outcome: outcomes of kinds by the state on top; place int32[lists, S], color_list,
-        color_start, color_outcome: the automaton below the top (`equivalence.lalr.StackAutomaton`).
-    set_start, set_kind: sets of kinds; set_of int32[Q, C], stop_set, alive_set int32[Q]: which one is asked for
-        a class, the end of the text, and the state itself.
+    top_start, top_kind, top_outcome: outcomes of kinds by the state on top; place int32[lists, S],
+        color_list, color_start, color_outcome: the automaton below the top
+        (`equivalence.lalr.StackAutomaton`).
+    set_start, set_kind: sets of kinds; set_of int32[Q, C], stop_set, alive_set int32[Q]: which one is asked
+        for a class, the end of the text, and the state itself.
     used_start, used: the distinct sets of each lexer state.
     data, offsets: the bytes of each token id.
-    nodes int64[n, 2]: (state, node below); node_table: hash of these; node_out: the kinds that the stack takes,
-        -1 = not known yet.
-    configs int64[n, 2]: (lexer state, node); config_table.
+    nodes int64[n, 2]: (state, node below); node_table: hash of these; node_out: the kinds that the stack
+        takes, -1 = not known yet.
+    configs int64[n, 2]: (lexer state, node); config_table: hash of these.
     tops int64[S, 2]: (kinds, frontier) of a state on top of an unknown stack, -1 = not known yet.
     frontiers: interned lists of (outcome << KIND_BITS | kind); skip: states to pass by before one is read.
     reads int64[n, 4]: a hash table (frontier, state, kinds, frontier below); -1 = empty.
@@ -143,7 +144,7 @@ def pair_number(first, second, rows, table, counts, which):
 def rehashed(rows, count, size):
     """The hash table of `pair_number` for the first rows, with `size` places, a power of two."""
     table = np.full(size, -1, np.int32)
-    for number in range(count):
+    for number in range(1, count):  # the first row stands for nowhere
         slot = mix(mix(7, rows[number, 0]), rows[number, 1]) & (size - 1)
         while table[slot] >= 0:
             slot = (slot + 1) & (size - 1)
@@ -183,26 +184,36 @@ def pushed(state, below, t):
     return number
 
 
+MOST_REDUCTIONS = 1 << 16
+"""Reductions before one shift. Lark's tables have no cycles; a forged artefact may have."""
+
+
 @inlined
 def shifted(node, terminal, t):
     """The node after a terminal, NOWHERE if the parser refuses it; or FULL."""
-    while True:
+    for _ in range(MOST_REDUCTIONS):
         action = np.int64(t.action[t.nodes[node, 0], terminal])
         if action == 0:
-            return np.int64(NOWHERE)
+            break
         if action > 0:
             return pushed(action - 1, node, t)
         rule = -action - 1
         for _ in range(t.rule_length[rule]):
             node = t.nodes[node, 1]
-        node = pushed(t.goto[t.nodes[node, 0], t.rule_origin[rule]], node, t)
+        state = np.int64(t.goto[t.nodes[node, 0], t.rule_origin[rule]])
+        if node == NOWHERE or state < 0:
+            break
+        node = pushed(state, node, t)
         if node < 0:
             return np.int64(FULL)
+    return np.int64(NOWHERE)
 
 
 @inlined
 def add_pending(outcome, kind, n, t):
-    """Note a kind's outcome on a state: a bit of `words`, or an entry of `key`; returns the number of entries."""
+    """Note a kind's outcome on a state: a bit of `words`, or an entry of `key`; returns the number of
+    entries.
+    """
     if outcome == 1:
         t.words[kind >> 5] |= np.int64(1) << (kind & 31)
     elif outcome > 1:
@@ -427,7 +438,9 @@ def forced_byte(table, config):
 
 @kernel
 def new_mask(state, kinds, slot, t):
-    """Fill a row of `pairs`, at an empty place: the classes that a lexer state and a set of kinds allow; a status."""
+    """Fill a row of `pairs`, at an empty place: the classes that a lexer state and a set of kinds allow; a
+    status.
+    """
     if 2 * t.counts[N_PAIRS] >= t.pairs.shape[0]:
         return np.int64(FULL)
     begin = t.kinds.starts[kinds]

@@ -1,8 +1,10 @@
 """From a Lark grammar and a vocabulary to a classifier.
 
-What: `build` reads the grammar with Lark, makes its lexer automaton and its parser, and classifies the tokens.
+What: `build` reads the grammar with Lark, makes its lexer automaton and its parser, and classifies the
+tokens.
 When: by `GrammarCompiler.compile_lark`; a second for JSON, 2 to 5 for the grammars of programming languages.
-Limits: what cannot be kept exact is refused by name; there is no other strategy for a Lark grammar to fall to.
+Limits: what cannot be kept exact is refused by name; there is no other strategy for a Lark grammar to fall
+to.
 """
 
 from __future__ import annotations

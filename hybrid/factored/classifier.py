@@ -1,9 +1,10 @@
 """The parser stack classifier of a Lark grammar: what its matchers share.
 
-What: masks and steps of one grammar, decided by its lexer automaton and by what reading the LALR stack from the
-top says of terminal sequences; everything met is remembered, as in `hybrid.classifier.classifier`.
+What: masks and steps of one grammar, decided by its lexer automaton and by what reading the LALR stack from
+the top says of terminal sequences; everything met is remembered, as in `hybrid.classifier.classifier`.
 When: made by `GrammarCompiler.compile_lark`; any number of matchers, in any number of threads.
-Limits: `limit` bytes of tables. Where they are used up a new session begins with empty ones, and matchers bring
+Limits: `limit` bytes of tables. Where they are used up a new session begins with empty ones, and matchers
+bring
 over what they hold: the lexer's state and the stack.
 """
 
@@ -32,17 +33,17 @@ class FactoredClassifier(Classifier):
     kernels = _kernels
 
     def __init__(self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
-        self._lark = fixed
+        self.fixed = fixed
         self._begin(classes, vocabulary, limit)
 
     def _new_session(self, serial: int) -> Session:
-        store = Store(self._lark, self.limit // 2)
+        store = Store(self.fixed, self.limit // 2)
         return Session(serial, store, store.start, self.limit // 2)
 
     @property
     def memory_size_bytes(self) -> int:
         """Bytes held now."""
-        return super().memory_size_bytes + self._lark.nbytes
+        return super().memory_size_bytes + self.fixed.nbytes
 
     def is_whole(self, session: Session, config: int) -> bool:
         """Whether Lark takes the text read so far as it is."""

@@ -1,7 +1,7 @@
 """A Lark grammar: its text, and Lark's own reading of it.
 
-What: `LarkGrammar` keeps what was given; `read` builds Lark's lexer and LALR table of it, or raises the one error
-that says why Lark does not.
+What: `LarkGrammar` keeps what was given; `read` builds Lark's lexer and LALR table of it, or raises the one
+error that says why Lark does not.
 When: by `GrammarCompiler.compile_lark` and when artefacts are read.
 Limits: ``parser="lalr"``, ``lexer="basic"``; imports from Lark's own library only, as the text may come from
 anybody; at most `MOST_CHARACTERS`.
@@ -41,7 +41,8 @@ def read(grammar: LarkGrammar) -> lark.Lark:
         GrammarError: Lark refuses it, in Lark's words, or it is none that may be read.
     """
     text, start = grammar
-    if not isinstance(text, str) or not isinstance(start, str):
+    given: tuple[object, ...] = (text, start)  # whatever the caller gave
+    if not all(isinstance(one, str) for one in given):
         raise GrammarError(
             f"the Lark grammar is {type(text).__name__} with the start {start!r}, allowed are two strings"
         )

@@ -1,8 +1,9 @@
 """The tables of a Lark grammar's classifier: what follows from the grammar, and what its texts have met.
 
-What: `Fixed` are the arrays of lexer, parser, stack automaton and classes as kernels read them; a `Store` adds
-stacks, configurations, what was read of stacks, and masks, all interned, and grows them.
-When: one `Fixed` per compiled grammar, one `Store` at a time; a new one takes over where the budget is used up.
+What: `Fixed` are the arrays of lexer, parser, stack automaton and classes as kernels read them; a `Store`
+adds stacks, configurations, what was read of stacks, and masks, all interned, and grows them.
+When: one `Fixed` per compiled grammar, one `Store` at a time; a new one takes over where the budget is used
+up.
 Limits: not for concurrent use; the classifier holds a lock around every call.
 """
 
@@ -25,7 +26,8 @@ Integers = NDArray[np.int64]
 
 
 class Fixed(NamedTuple):
-    """What does not change while a classifier runs; the arrays are those of `_kernels.Tables`, in its order."""
+    """What does not change while a classifier runs; the arrays are those of `_kernels.Tables`, in its order.
+    """
 
     class_of_byte: NDArray[np.uint8]
     step: NDArray[np.int32]
@@ -88,21 +90,31 @@ def fixed_tables(
     kind_of_cell = np.repeat(np.arange(automaton.n_kinds), np.diff(automaton.cell_start))
     order = np.lexsort((kind_of_cell, automaton.cells[:, 0]))
     tops = np.searchsorted(automaton.cells[order, 0], np.arange(machine.n_states + 1))
-    place = np.full((len(automaton.list_start) - 1, machine.n_states), -1, np.int32)
-    list_of_cell = np.repeat(np.arange(len(place)), np.diff(automaton.list_start))
-    place[list_of_cell, automaton.list_state] = (
-        np.arange(len(list_of_cell)) - automaton.list_start[:-1][list_of_cell]
-    )
-    used = [np.unique(row) for row in classes.set_of]
+    place = places_of(automaton.list_start, automaton.list_state, machine.n_states)
     return Fixed(
         class_of_byte.astype(np.uint8).ravel(), _compact(step), _compact(emitted), sequence, _starts(lengths),
         machine.action, machine.goto, machine.rule_length, machine.rule_origin, tops.astype(np.int64),
         kind_of_cell[order].astype(np.int32), automaton.cells[order, 1].copy(), place, automaton.color_list,
         automaton.color_start, automaton.color_outcome, classes.sets.start, classes.sets.terminals,
         _compact(classes.set_of), classes.stop_set, classes.alive_set,
-        _starts(np.array([len(row) for row in used], np.int64)), np.concatenate(used).astype(np.int32),
+        *used_sets(classes.set_of),
         data, offsets,
     )  # fmt: skip
+
+
+def places_of(list_start: Integers, list_state: NDArray[np.int32], n_states: int) -> NDArray[np.int32]:
+    """int32[lists, S], the place of each state in each sorted list, -1 where it is not in it."""
+    place = np.full((len(list_start) - 1, n_states), -1, np.int32)
+    of_cell = np.repeat(np.arange(len(place)), np.diff(list_start))
+    place[of_cell, list_state] = np.arange(len(of_cell)) - list_start[:-1][of_cell]
+    return place
+
+
+def used_sets(set_of: NDArray[np.int32]) -> tuple[Integers, NDArray[np.int32]]:
+    """The distinct sets of each row: where those of each begin, and the sets."""
+    used = [np.unique(row) for row in set_of]
+    lengths = np.array([len(row) for row in used], np.int64)
+    return _starts(lengths), np.concatenate([np.empty(0, np.int32), *used]).astype(np.int32)
 
 
 def _compact(array: NDArray[Any]) -> NDArray[np.int32]:
@@ -139,6 +151,7 @@ class Store:
         self.masks: Any = interning.new_interned(512, mask_words)
         self.pairs: Integers = np.full((2048, 3), -1, np.int64)
         self.counts: Integers = np.array([1, 1, 0, 0], np.int64)
+        self.nodes[0] = 0  # below the bottom is the same again
         self._scratch = (
             np.zeros(fixed.n_kinds + mask_words + 4, np.int64), np.zeros(n_words, np.int64),
             np.zeros(n_words, np.int64), np.zeros(n_sets, np.uint8),
@@ -152,8 +165,8 @@ class Store:
     def _growing(self) -> list[Any]:
         """The arrays that grow, in the order of `_kernels.opened`."""
         return [
-            self.nodes, self.node_table, self.node_out, self.configs, self.config_table, self.tops, *self.frontiers,
-            self.skip, self.reads, *self.kinds, *self.masks, self.pairs, self.counts,
+            self.nodes, self.node_table, self.node_out, self.configs, self.config_table, self.tops,
+            *self.frontiers, self.skip, self.reads, *self.kinds, *self.masks, self.pairs, self.counts,
         ]  # fmt: skip
 
     def _flat(self) -> Integers:
