@@ -176,7 +176,7 @@ def counts_of(arrays: Arrays) -> dict[str, Any]:
         "lexer states": len(arrays["step"]),
         "parser states": len(arrays["goto"]),
         "terminals": arrays["action"].shape[1],
-        "kinds": int(arrays["top_kind"].max(initial=-1)) + 1,
+        "kinds": len(np.unique(arrays["top_kind"])),
         "colors": len(arrays["color_list"]),
         "sets": len(arrays["set_lengths"]),
     }

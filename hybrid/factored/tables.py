@@ -26,8 +26,7 @@ Integers = NDArray[np.int64]
 
 
 class Fixed(NamedTuple):
-    """What does not change while a classifier runs; the arrays are those of `_kernels.Tables`, in its order.
-    """
+    """What does not change while a classifier runs: arrays of `_kernels.Tables`, in its order."""
 
     class_of_byte: NDArray[np.uint8]
     step: NDArray[np.int32]
