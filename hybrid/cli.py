@@ -24,7 +24,7 @@ from rich.table import Table
 from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
 from hybrid.cli_artifacts import SUFFIX, compile_files, inspect_file
 from hybrid.grammar_source import ALLOWED as GRAMMARS
-from hybrid.grammar_source import read_grammar
+from hybrid.grammar_source import COMPILED, read_grammar
 from hybrid.shipped import shipped_grammar, shipped_grammars
 from hybrid.vocabulary_spec import ALLOWED, load_vocabulary
 from hybrid.warmup import WarmUp, warm_up
@@ -108,14 +108,16 @@ def classes(
 
 @app.command(name="compile")
 def compile_command(
-    grammars: Annotated[list[str], typer.Argument(metavar="GRAMMAR...", help=GRAMMARS)],
+    grammars: Annotated[list[str], typer.Argument(metavar="GRAMMAR...", help=COMPILED)],
     output: Annotated[
         Path,
         typer.Option("-o", "--output", help=f"The file; a folder for several grammars (NAME{SUFFIX} each)."),
     ],
     vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
     n_jobs: Annotated[int, typer.Option(help="Threads for several grammars; -1: one a core.")] = 1,
-    root: Annotated[str, typer.Option(help="Root rule of grammars.")] = "root",
+    root: Annotated[
+        str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
+    ] = None,
     strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
 ) -> None:
     """Compile grammars to files that CompiledGrammar.load reads in milliseconds.

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xgrammar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -29,8 +28,9 @@ from hybrid.classifier.matcher import ClassifierMatcher
 from hybrid.compiled import CompiledGrammar
 from hybrid.compiler import GrammarCompiler
 from hybrid.factored import FactoredClassifier
-from hybrid.grammar_source import BUILTIN_JSON, is_file, read_grammar
+from hybrid.grammar_source import BUILTIN_JSON, is_file, read_source
 from hybrid.matcher import GrammarMatcher
+from hybrid.parallel import Source
 from hybrid.random_walk import Walker
 from hybrid.segmentation import tokenize_greedy
 from hybrid.vocabulary_spec import load_vocabulary
@@ -43,17 +43,23 @@ BY_KIND = 0.5
 
 
 def compile_files(
-    console: Console, grammars: Sequence[str], spec: str, output: Path, n_jobs: int, root: str, strict: bool
+    console: Console,
+    grammars: Sequence[str],
+    spec: str,
+    output: Path,
+    n_jobs: int,
+    root: str | None,
+    strict: bool,
 ) -> int:
     """Compile grammars to files; the number of those that could not be.
 
     Args:
         console: where progress and results are printed.
-        grammars: what `read_grammar` takes.
+        grammars: what `read_source` takes.
         spec: names the vocabulary.
         output: a file, or with several grammars, or where it is one already, a folder.
         n_jobs: threads.
-        root, strict: as `read_grammar`.
+        root, strict: as `read_source`.
 
     Raises:
         HybridError: the vocabulary, the names of the files, or a single grammar.
@@ -84,7 +90,7 @@ def compile_files(
             compiler.on_phase = lambda phase: progress.update(
                 task, description=phase, completed=phases.index(phase)
             )
-            found = [compiler.compile_grammar(found[0])]
+            found = compiler.compile_many(found)
             progress.update(task, description="writing", completed=2)
         for word, target, compiled in zip(grammars, targets, found, strict=True):
             try:
@@ -101,9 +107,9 @@ def compile_files(
     return failed
 
 
-def _read_or_refused(word: str, root: str, strict: bool) -> xgrammar.Grammar | GrammarError:
+def _read_or_refused(word: str, root: str | None, strict: bool) -> Source | GrammarError:
     try:
-        return read_grammar(word, root, strict)
+        return read_source(word, root, strict)
     except GrammarError as error:
         return error
 
@@ -133,7 +139,7 @@ def _print_written(console: Console, target: Path, compiled: CompiledGrammar) ->
     assert compiled.classes is not None
     phases = ", ".join(
         f"{name} {1e3 * compiled.timings[name]:.0f}"
-        for name in ("network", "explore", "partition", "classifier")
+        for name in ("network", "explore", "automata", "walk", "sequences", "partition", "classifier")
         if name in compiled.timings
     )
     console.print(

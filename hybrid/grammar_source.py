@@ -15,8 +15,10 @@ from typing import Any
 import xgrammar
 
 from equivalence import GrammarError
+from hybrid.parallel import Source
 
 ALLOWED = "A file with a grammar (EBNF/GBNF) or a JSON schema (.json), the text of either, or 'builtin:json'."
+COMPILED = f"{ALLOWED[:-1]}, or a file in Lark's notation (.lark)."
 """What a grammar may be, in the words of the command line's help."""
 
 BUILTIN_JSON = "builtin:json"
@@ -32,10 +34,7 @@ def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> 
         return xgrammar.Grammar.builtin_json_grammar()
     text = text_or_file
     if is_file(text):
-        try:
-            text = Path(text).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise GrammarError(f"{text_or_file!r} cannot be read as UTF-8 text: {error}") from error
+        text = read_text(text)
     schema = _as_json(text)
     try:
         if schema is not None:
@@ -47,6 +46,37 @@ def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> 
             f"XGrammar refuses the {kind} {_short(text_or_file)}: {error}; allowed are a file or the text of "
             "an EBNF/GBNF grammar or a JSON schema"
         ) from error
+
+
+LARK_SUFFIX = ".lark"
+
+
+def read_source(text_or_file: str, root: str | None = None, strict: bool = True) -> Source:
+    """What `GrammarCompiler.compile_many` takes; a file named ``*.lark`` is in Lark's notation.
+
+    Args:
+        text_or_file: as `read_grammar`.
+        root: the root rule; None: "root", or "start" in Lark's notation.
+        strict: of schemas, as `read_grammar`.
+
+    Raises:
+        GrammarError: XGrammar refuses it, or a file cannot be read. (Lark is not asked yet.)
+    """
+    if is_file(text_or_file) and text_or_file.endswith(LARK_SUFFIX):
+        return Source("lark", read_text(text_or_file), {"start": "start" if root is None else root})
+    return Source("grammar", read_grammar(text_or_file, "root" if root is None else root, strict))
+
+
+def read_text(file: str) -> str:
+    """The text of a file.
+
+    Raises:
+        GrammarError: it cannot be read as UTF-8.
+    """
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GrammarError(f"{file!r} cannot be read as UTF-8 text: {error}") from error
 
 
 def is_file(word: str) -> bool:

@@ -36,7 +36,7 @@ from hybrid.strategy import Budget
 if TYPE_CHECKING:
     from hybrid.compiler import GrammarCompiler
 
-KINDS = ("grammar", "json_schema", "regex", "structural_tag", "builtin_json")
+KINDS = ("grammar", "json_schema", "regex", "structural_tag", "builtin_json", "lark")
 
 
 class Source(NamedTuple):

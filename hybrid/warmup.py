@@ -149,7 +149,13 @@ _announcer = _Announcer()
 def _run_every_kernel() -> None:
     """Small inputs that reach every kernel with the types of arguments that real ones have."""
     # the package announces compilation, so it imports this module
-    from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+    from hybrid import (
+        BatchGrammarMatcher,
+        CompiledGrammar,
+        GrammarCompiler,
+        GrammarMatcher,
+        allocate_token_bitmask,
+    )
     from hybrid.artifact import from_bytes, to_bytes
 
     words = [bytes(word) for word in itertools.product(b'{}[]":,1a \\', repeat=3)]
@@ -158,19 +164,9 @@ def _run_every_kernel() -> None:
     compiler = GrammarCompiler(vocabulary, cache_enabled=False)
     classifying = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
     bitmask = allocate_token_bitmask(1, vocabulary.size)
-    for grammar in (
-        xgrammar.Grammar.from_json_schema(SCHEMA, strict_mode=False),
-        xgrammar.Grammar.from_ebnf(GRAMMAR),
-        xgrammar.Grammar.builtin_json_grammar(),
-        # large enough for the kernels that merge suffixes first
-        xgrammar.Grammar.from_ebnf(
-            (resources.files("hybrid") / "grammars" / "sql_like.gbnf").read_text("utf-8")
-        ),
-    ):
-        matcher = GrammarMatcher(compiler.compile_grammar(grammar))
-        matcher.fill_next_token_bitmask(bitmask)
-        compute_classes(grammar, vocabulary, "displacement")
-        matcher = GrammarMatcher(from_bytes(to_bytes(classifying.compile_grammar(grammar)), vocabulary))
+
+    def serve(compiled: CompiledGrammar) -> None:
+        matcher = GrammarMatcher(from_bytes(to_bytes(compiled), vocabulary))
         matcher.fill_next_token_bitmask(bitmask)
         matcher.accept_token(next(token for token in range(256) if matcher.fork().accept_token(token)))
         matcher.accept_string(b"")
@@ -183,4 +179,19 @@ def _run_every_kernel() -> None:
         batch = BatchGrammarMatcher()
         batch.batch_fill_next_token_bitmask(together, allocate_token_bitmask(2, vocabulary.size))
         batch.batch_accept_token(together, [0, 1])
+
+    for grammar in (
+        xgrammar.Grammar.from_json_schema(SCHEMA, strict_mode=False),
+        xgrammar.Grammar.from_ebnf(GRAMMAR),
+        xgrammar.Grammar.builtin_json_grammar(),
+        # large enough for the kernels that merge suffixes first
+        xgrammar.Grammar.from_ebnf(
+            (resources.files("hybrid") / "grammars" / "sql_like.gbnf").read_text("utf-8")
+        ),
+    ):
+        matcher = GrammarMatcher(compiler.compile_grammar(grammar))
+        matcher.fill_next_token_bitmask(bitmask)
+        compute_classes(grammar, vocabulary, "displacement")
+        serve(classifying.compile_grammar(grammar))
+    serve(compiler.compile_lark((resources.files("hybrid") / "grammars" / "json.lark").read_text("utf-8")))
     byte_string_classes(xgrammar.Grammar.from_ebnf(GRAMMAR), vocabulary)

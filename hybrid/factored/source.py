@@ -34,6 +34,10 @@ class LarkGrammar(NamedTuple):
     start: str = "start"
 
 
+_SLIPS = (ValueError, AssertionError, LookupError, TypeError, AttributeError)
+"""What Lark lets through here and there where a grammar is not well-formed."""
+
+
 def read(grammar: LarkGrammar) -> lark.Lark:
     """Lark's parser of a grammar.
 
@@ -56,7 +60,7 @@ def read(grammar: LarkGrammar) -> lark.Lark:
     options: dict[str, Any] = {"parser": "lalr", "lexer": "basic", "start": start}
     try:
         return lark.Lark(text, **options)
-    except (lark.exceptions.LarkError, re.error, ValueError, AssertionError, LookupError, TypeError) as error:
+    except (lark.exceptions.LarkError, re.error, OSError, *_SLIPS) as error:
         raise GrammarError(f"Lark refuses the grammar: {error}") from error
     except RecursionError as error:
         raise GrammarError("Lark refuses the grammar: it is nested too deeply") from error
