@@ -130,6 +130,8 @@ def classifier_of(
     top_kind = taken(arrays, "top_kind", (None,), 0, (1 << 24) - 1, np.int32)
     if int(set_kind.max(initial=-1)) > int(top_kind.max(initial=0)) or -1 in set_kind:
         raise malformed("a set asks for a kind that no stack takes")
+    if len(top_kind) and len(np.unique(top_kind)) != int(top_kind.max()) + 1:
+        raise malformed("its kinds are not numbered without gaps")
     top_start = _starts(arrays, "top_lengths", n_states, len(top_kind))
     top_outcome = _outcomes(arrays, "top_color", "top_skip", len(top_kind), n_colors)
     list_state = taken(arrays, "list_state", (None,), 0, n_states - 1, np.int32)
