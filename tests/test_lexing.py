@@ -47,9 +47,17 @@ def test_bytes_that_are_not_utf8_are_dead(name):
     machine = build_lexer(lark_grammar(name), unread_limit=4)
     firsts = [bytes([byte]) for byte in range(256)]
     more = [b"\x7f", b"\x80", b"\x8f", b"\x90", b"\x9f", b"\xa0", b"\xbf", b"\xc0"]
-    for text in firsts + [a + b for a in firsts for b in more] + [
-        bytes([a]) + b + c + d for a in (0xE0, 0xED, 0xEF, 0xF0, 0xF4, 0xF5) for b in more for c in more for d in more
-    ]:
+    for text in (
+        firsts
+        + [a + b for a in firsts for b in more]
+        + [
+            bytes([a]) + b + c + d
+            for a in (0xE0, 0xED, 0xEF, 0xF0, 0xF4, 0xF5)
+            for b in more
+            for c in more
+            for d in more
+        ]
+    ):
         state, _ = follow(machine, text)
         try:
             text.decode()
@@ -69,7 +77,9 @@ def test_a_character_is_dead_only_if_lark_has_no_use_for_it():
 
 
 def test_terminals_are_emitted_as_soon_as_they_are_certain():
-    machine = build_lexer(build_lark('start: (S | T | NAME)*\nS: /"[^"]*"/\nT: "+" \nNAME: /[a-z]+/\n%ignore " "'))
+    machine = build_lexer(
+        build_lark('start: (S | T | NAME)*\nS: /"[^"]*"/\nT: "+" \nNAME: /[a-z]+/\n%ignore " "')
+    )
     number = {name: i for i, name in enumerate(machine.terminals)}
     assert follow(machine, b'"')[1] == [number["S"]]  # nothing else can come of it
     assert follow(machine, b"+") == (0, [number["T"]])

@@ -187,7 +187,10 @@ def find_continuations(
     unreading: Unreading, machine: Transducer, states: list[int]
 ) -> dict[int, Continuations]:
     """The sets of states (not all are needed: those that are reached), each sorted."""
-    live = [end >= 0 or bool(any_step) for end, any_step in zip(machine.at_end, (machine.step >= 0).any(1), strict=True)]
+    live = [
+        end >= 0 or bool(any_step)
+        for end, any_step in zip(machine.at_end, (machine.step >= 0).any(1), strict=True)
+    ]
     search = _Search(unreading, live)
     found: dict[int, frozenset[Terminals]] = {0: frozenset([()])}
     rest = []

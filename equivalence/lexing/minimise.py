@@ -152,7 +152,8 @@ def merge(machine: Transducer) -> Transducer:
     count = len(first)
     while True:
         keys = np.concatenate(
-            [classes[:, None], np.where(machine.step >= 0, classes[machine.step], -1), machine.emitted], axis=1
+            [classes[:, None], np.where(machine.step >= 0, classes[machine.step], -1), machine.emitted],
+            axis=1,
         )
         numbers: dict[bytes, int] = {}
         classes = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in keys], np.int32)

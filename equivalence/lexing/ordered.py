@@ -148,7 +148,9 @@ class LexemeAutomaton:
             slot += ended
             if not ended and not masks[nodes[position][1]] >> kind & 1:
                 continue
-            left: frozenset[Obligation] | None = advance(self.positions, obligations, kind) if obligations else NONE
+            left: frozenset[Obligation] | None = (
+                advance(self.positions, obligations, kind) if obligations else NONE
+            )
             if left is None:
                 continue
             if ended:
@@ -160,7 +162,9 @@ class LexemeAutomaton:
                     continue
                 ends = nodes[reached][0] == END
                 thread = Thread(reached, left | more if more else left)
-                origin = (slot if ended else ~self._keywords.terminal(nodes[reached][1], spelt)) if ends else 0
+                origin = (
+                    (slot if ended else ~self._keywords.terminal(nodes[reached][1], spelt)) if ends else 0
+                )
                 if not thread.obligations:
                     if ends:
                         best = origin
@@ -175,7 +179,9 @@ class LexemeAutomaton:
             return None
         conditional = tuple(origin for (position, _), origin in found.items() if nodes[position][0] == END)
         if len(conditional) > MAX_CONDITIONAL:
-            raise UnsupportedGrammar(f"look-ahead that leaves more than {MAX_CONDITIONAL} ends of a lexeme undecided")
+            raise UnsupportedGrammar(
+                f"look-ahead that leaves more than {MAX_CONDITIONAL} ends of a lexeme undecided"
+            )
         if not found:
             return Edge(-1, (), best)
         spelt = self._keywords.restrict(spelt, {self.positions.label[thread.position] for thread in found})
@@ -207,7 +213,9 @@ class LexemeAutomaton:
         conditional = []
         unsafe = []
         for number, row in enumerate(rows):
-            ends = {~end for edge in row for end in (edge.best, *edge.conditional) if end is not None and end < 0}
+            ends = {
+                ~end for edge in row for end in (edge.best, *edge.conditional) if end is not None and end < 0
+            }
             self.reachable.append(ends)
             conditional.append(any(edge.conditional for edge in row))
             dies = None in self.edges[number]

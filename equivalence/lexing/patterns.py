@@ -100,7 +100,9 @@ class Positions:
 
     def _node(self, *node: Any) -> int:
         if len(self.nodes) >= MAX_POSITIONS:
-            raise self._refusal(f"a pattern of more than {MAX_POSITIONS} positions (bounded repeats are written out)")
+            raise self._refusal(
+                f"a pattern of more than {MAX_POSITIONS} positions (bounded repeats are written out)"
+            )
         self.nodes.append(node)
         self.label.append(self._label)
         return len(self.nodes) - 1
@@ -168,7 +170,9 @@ class Positions:
             if not careful:
                 return self._sequence(body, flags, again)
             loop = self._next_loop = self._next_loop + 1
-            return self._node(ENTER, loop, self._sequence(body, flags, self._node(LEAVE, loop, again, following)))
+            return self._node(
+                ENTER, loop, self._sequence(body, flags, self._node(LEAVE, loop, again, following))
+            )
 
         def choice(go_on: int) -> tuple[int, int]:
             return (following, go_on) if lazy else (go_on, following)
@@ -224,7 +228,9 @@ class Positions:
             start = self._node(CHOICE, (self._node(READ, self._set(other), end), more))
             return self._node(AHEAD, False, start, following)
         if name in ("AT_BOUNDARY", "AT_NON_BOUNDARY"):
-            word = self._set(matched((regex_parser.IN, [(regex_parser.CATEGORY, regex_parser.CATEGORY_WORD)]), flags))
+            word = self._set(
+                matched((regex_parser.IN, [(regex_parser.CATEGORY, regex_parser.CATEGORY_WORD)]), flags)
+            )
             change = name == "AT_BOUNDARY"
 
             def side(inside: bool) -> int:
@@ -236,7 +242,9 @@ class Positions:
 
     def _not_ahead(self, sets: list[Characters], following: int) -> int:
         return self._ahead(
-            False, lambda end: self._node(CHOICE, tuple(self._node(READ, self._set(s), end) for s in sets)), following
+            False,
+            lambda end: self._node(CHOICE, tuple(self._node(READ, self._set(s), end) for s in sets)),
+            following,
         )
 
     # -- running ----------------------------------------------------------------------------------------------
@@ -337,7 +345,9 @@ def settle(positions: Positions, obligation: Obligation) -> Obligation | bool:
     return obligation if obligation.threads else not obligation.wanted
 
 
-def advance(positions: Positions, obligations: frozenset[Obligation], kind: int) -> frozenset[Obligation] | None:
+def advance(
+    positions: Positions, obligations: frozenset[Obligation], kind: int
+) -> frozenset[Obligation] | None:
     """What is left of obligations after a character; None if one is broken."""
     left = set()
     for obligation in obligations:

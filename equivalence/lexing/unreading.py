@@ -74,7 +74,9 @@ class Unreading:
         self._follow: list[int] | None = None
         if may_follow is not None:
             weights = [1 << i for i in range(len(may_follow))]
-            self._follow = [sum(w for w, f in zip(weights, row, strict=True) if f) for row in may_follow.tolist()]
+            self._follow = [
+                sum(w for w, f in zip(weights, row, strict=True) if f) for row in may_follow.tolist()
+            ]
         self._numbers: dict[Place, int] = {}
         self._joined: dict[tuple[Terminals, Terminals], Terminals | None] = {}
         self._firsts: dict[int, int] = {}

@@ -137,7 +137,9 @@ class _Expansion:
             raise BudgetExceeded(f"the lexer has more than {self.max_states} states of bytes; allow more")
         self.rows.append(self.table(row))
         self.continuations.append(
-            tuple(sorted({terminals + one for terminals, state in alive for one in self.continuations[state]}))
+            tuple(
+                sorted({terminals + one for terminals, state in alive for one in self.continuations[state]})
+            )
         )
         return number
 
