@@ -1,7 +1,7 @@
 """Small lexers that the tests of `equivalence.lexing` share, and what Lark makes of all short texts.
 
-What: `GRAMMARS` names grammars whose terminals interact (order, keywords, ignoring, giving back, look-around),
-each with the characters that matter to it; `lark_grammar` builds one as the machine needs it.
+What: `GRAMMARS` names grammars whose terminals interact (order, keywords, ignoring, giving back,
+look-around), each with the characters that matter to it; `lark_grammar` builds one as the machine needs it.
 When: imported by ``tests/test_lexing*.py``.
 Limits: their rules accept any sequence of terminals: only the lexer is of interest.
 """
@@ -91,7 +91,8 @@ def lark_grammar(name: str) -> Any:
 def build_lark(text: str) -> Any:
     """A `lark.Lark` with the lexer that the machine follows.
 
-    Without the optional package that warns of terminals which overlap: it is slow, and fails on some patterns.
+    Without the optional package that warns of terminals which overlap: it is slow, and fails on some
+    patterns.
     """
     with mock.patch("lark.lexer.has_interegular", False):
         return lark.Lark(text, parser="lalr", lexer="basic", start="start")

@@ -126,7 +126,7 @@ def test_numbers_and_shapes():
 def test_tails_that_behave_alike_share_a_state():
     # all Unicode digits, and any number of them
     machine = build_lexer(build_lark("start: (F | D)*\nF.2: /\\d+\\./\nD: /\\d+/"))
-    assert follow(machine, "1".encode())[0] == follow(machine, "٣١٢1".encode())[0]
+    assert follow(machine, b"1")[0] == follow(machine, "٣١٢1".encode())[0]
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_postlex_is_left_to_the_caller():
     from lark.indenter import PythonIndenter
 
     text = "start: (NAME | _NEWLINE | _INDENT | _DEDENT | LPAR | RPAR | LSQB | RSQB | LBRACE | RBRACE)*\n" + (
-        'NAME: /a+/\n_NEWLINE: /\\n */\nLPAR: "("\nRPAR: ")"\nLSQB: "["\nRSQB: "]"\nLBRACE: "{"\nRBRACE: "}"\n'
-        "%declare _INDENT _DEDENT"
+        'NAME: /a+/\n_NEWLINE: /\\n */\nLPAR: "("\nRPAR: ")"\nLSQB: "["\nRSQB: "]"\nLBRACE: "{"\n'
+        'RBRACE: "}"\n%declare _INDENT _DEDENT'
     )
     grammar = lark.Lark(text, parser="lalr", lexer="basic", postlex=PythonIndenter())
     machine = build_lexer(grammar, made_elsewhere=("_INDENT", "_DEDENT"))

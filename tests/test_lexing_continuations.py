@@ -1,8 +1,9 @@
 """What a state may turn out to have read, against all short texts that may follow.
 
-For a text ``p`` and every ``w`` such that Lark lexes ``p + w``, the terminals whose lexemes begin before the end of
-``p`` are those up to the lexeme that covers its last character; without what the machine has emitted after ``p``,
-they are an element of the state's set. Every element comes from some ``w``: a short one, in these grammars.
+For a text ``p`` and every ``w`` such that Lark lexes ``p + w``, the terminals whose lexemes begin before the
+end of ``p`` are those up to the lexeme that covers its last character; without what the machine has emitted
+after ``p``, they are an element of the state's set. Every element comes from some ``w``: a short one, in
+these grammars.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 
 from equivalence.lexing import build_lexer, terminal_names
-from equivalence.lexing.reference import basic_lexer, follow
+from equivalence.lexing.reference import follow
+from equivalence.lexing.scanner import basic_lexer
 from tests.lexers import GRAMMARS, build_lark, lark_grammar, texts
 
 CLOSING = {"strings": ('"""', '""""', '"""""', '"""\n')}
@@ -36,7 +38,7 @@ def positions(grammar, text):
 
 
 def outcomes(lexed, text, continuations):
-    """For each continuation that Lark lexes: the terminals up to the text's last character, and all of them."""
+    """For each continuation that Lark lexes: the terminals up to the text's last character, then all."""
     for rest in continuations:
         found = lexed(text + rest)
         if found is not None:

@@ -1,7 +1,9 @@
-"""Regular expressions and characters, against the standard library's `re` and Lark's lexer on random patterns."""
+"""Regular expressions and characters, against the standard library's `re` and Lark's lexer on random
+patterns."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import sys
@@ -33,9 +35,10 @@ def characters_of(ranges):
 
 ONE_CHARACTER = [
     (r"\w", 0), (r"\W", 0), (r"\d", 0), (r"\s", 0), (r"\S", 0), (r"\w", re.ASCII), (r"[^\W\d_]", 0),
-    (r"[\s\S]", 0), (r".", 0), (r".", re.DOTALL), (r"[^a]", 0), (r"[a-z]", re.IGNORECASE), (r"k", re.IGNORECASE),
-    (r"ſ", re.IGNORECASE), (r"[^s]", re.IGNORECASE), (r"[A-K]", re.IGNORECASE | re.ASCII), (r"ß", re.IGNORECASE),
-    (r"[İıiI]", re.IGNORECASE), (r"[\u0370-\u03ff]", re.IGNORECASE), (r"[^\d\u1c80-\u1c8f]", re.IGNORECASE),
+    (r"[\s\S]", 0), (r".", 0), (r".", re.DOTALL), (r"[^a]", 0), (r"[a-z]", re.IGNORECASE),
+    (r"k", re.IGNORECASE), (r"ſ", re.IGNORECASE), (r"[^s]", re.IGNORECASE), (r"ß", re.IGNORECASE),
+    (r"[A-K]", re.IGNORECASE | re.ASCII), (r"[İıiI]", re.IGNORECASE),
+    (r"[\u0370-\u03ff]", re.IGNORECASE), (r"[^\d\u1c80-\u1c8f]", re.IGNORECASE),
     (r"[\ud7ff-\ue000]", 0), (r"[^\x00-\ud800]", 0), (r"[\U0001d400-\U0010ffff]", re.IGNORECASE),
 ]  # fmt: skip
 
@@ -48,7 +51,7 @@ def test_sets_are_what_re_matches(pattern, flags):
     expected = {ord(character) for character in re.findall(pattern, everything, flags)}
     assert characters_of(found) == expected
     assert list(found) == sorted(found)
-    assert all(last + 1 < first for (_, last), (first, _) in zip(found, found[1:], strict=False))
+    assert all(last + 1 < first for (_, last), (first, _) in itertools.pairwise(found))
 
 
 def test_algebra_of_sets():
@@ -63,7 +66,7 @@ def test_algebra_of_sets():
 def test_kinds_are_the_coarsest_partition():
     sets = [((97, 122),), ((97, 97), (0x3B1, 0x3C9)), ALL]
     kinds = partition_characters(sets)
-    assert kinds.count == 4  # a, the rest of a-z, Greek, everything else
+    assert kinds.number == 4  # a, the rest of a-z, Greek, everything else
     by_code = {}
     for first, kind in zip(kinds.firsts.tolist(), kinds.kinds.tolist(), strict=True):
         by_code[first] = kind
@@ -113,14 +116,15 @@ def patterns():
             ).map("".join),
         )
 
-    return st.recursive(characters(), extend, max_leaves=7)
+    def not_empty(pattern):  # Lark refuses terminals that may match nothing
+        return pattern if regex_parser.parse(pattern).getwidth()[0] else f"[abc]{pattern}"
+
+    return st.recursive(characters(), extend, max_leaves=7).map(not_empty)
 
 
-@hypothesis.settings(max_examples=400, deadline=None)
+@hypothesis.settings(max_examples=200, deadline=None)
 @hypothesis.given(patterns(), st.integers(0, 2**32))
 def test_one_pattern_matches_what_re_matches(pattern, seed):
-    compiled = re.compile(pattern)
-    hypothesis.assume(compiled.match("") is None)
     check(f"start: (A | X)*\nA.2: /{pattern}/\nX: /(?s:.)/", seed)
 
 
@@ -143,14 +147,14 @@ def lexers(draw):
     return f"start: ({' | '.join(names)})*\n" + "\n".join(lines)
 
 
-@hypothesis.settings(max_examples=400, deadline=None)
+@hypothesis.settings(max_examples=200, deadline=None)
 @hypothesis.given(lexers(), st.integers(0, 2**32))
 def test_a_lexer_yields_what_lark_yields(text, seed):
     check(text, seed)
 
 
 def check(text, seed):
-    """The machine of a grammar against Lark, on all texts of up to three characters and random longer ones."""
+    """The machine of a grammar against Lark, on all texts of up to three characters and some longer ones."""
     try:
         grammar = build_lark(text)
     except lark.exceptions.LarkError:  # a terminal that may match nothing, or two of one meaning
@@ -158,7 +162,8 @@ def check(text, seed):
     try:
         machine = build_lexer(grammar, unread_limit=7, max_states=3000, keep_unclosed=True)
     except UnsupportedGrammar as error:
-        assert "before the lexeme" in str(error) or "matches nothing" in str(error), error
+        if "before the lexeme" not in str(error):
+            raise
         hypothesis.reject()
     except BudgetExceeded:
         hypothesis.reject()

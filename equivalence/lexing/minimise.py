@@ -1,7 +1,8 @@
 """Transducers over kinds of characters: drop what is dead, emit early, merge states.
 
-What: `Transducer` is a plain table. `trim` makes dead what no text can end well; `advance_emissions` moves what
-all texts from a state have in common to the steps into it; `merge` joins states that no text tells apart.
+What: `Transducer` is a plain table. `trim` makes dead what no text can end well; `advance_emissions` moves
+what all texts from a state have in common to the steps into it; `merge` joins states that no text tells
+apart.
 When: in this order, after `equivalence.lexing.continuations`, whose sets are part of what states are told
 apart by.
 Limits: none; rows are compared whole.
@@ -40,7 +41,7 @@ class Transducer(NamedTuple):
 def tabulate(unreading: Unreading) -> Transducer:
     """The table of all explored states, trimmed: dead states stay, but no step leads to them."""
     sequences: dict[Terminals, int] = {(): 0}
-    n_states, n_kinds = len(unreading.places), unreading.lexemes.kinds.count
+    n_states, n_kinds = len(unreading.places), unreading.lexemes.kinds.number
     step = np.full((n_states, n_kinds), -1, np.int32)
     emitted = np.zeros((n_states, n_kinds), np.int32)
     at_end = np.full(n_states, -1, np.int32)
@@ -114,27 +115,27 @@ def advance_emissions(machine: Transducer) -> Transducer:
                     waiting[source] = True
                     pending.append(source)
     prefix[0] = ()  # nothing can be emitted before the text begins
-    ahead = [p or () for p in prefix]
-    if not any(ahead):
+    early: list[Terminals] = [one or () for one in prefix]
+    if not any(early):
         return machine
     sequences: dict[Terminals, int] = {(): 0}
     renamed: dict[tuple[int, int, int], int] = {}
     emitted = np.zeros_like(machine.emitted)
     for state, kind in np.argwhere(machine.step >= 0).tolist():
         number, target = int(machine.emitted[state, kind]), int(machine.step[state, kind])
-        key = (state if ahead[state] else -1, number, target if ahead[target] else -1)
+        key = (state if early[state] else -1, number, target if early[target] else -1)
         if key not in renamed:
-            whole = (machine.sequences[number] + ahead[target])[len(ahead[state]) :]
+            whole = (machine.sequences[number] + early[target])[len(early[state]) :]
             renamed[key] = sequences.setdefault(whole, len(sequences))
         emitted[state, kind] = renamed[key]
     at_end = machine.at_end.copy()
     for state, end in enumerate(ends):
         if end is not None:
-            rest = end[len(ahead[state]) :]
+            rest = end[len(early[state]) :]
             at_end[state] = sequences.setdefault(rest, len(sequences))
     continuations = [
         tuple(sorted({one[len(gone) :] for one in some})) if gone else some
-        for some, gone in zip(machine.continuations, ahead, strict=True)
+        for some, gone in zip(machine.continuations, early, strict=True)
     ]
     return Transducer(machine.step, emitted, at_end, list(sequences), continuations)
 
