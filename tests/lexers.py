@@ -78,6 +78,9 @@ GRAMMARS = {
     ),
     "empty_rounds": ("start: (A | B | C)*\nA: /(|a)*b/\nB: /(a*|b)*c/\nC: /a(b|a?)*?/", "abc"),
     "deep": ("start: (A | X)*\nX: /a+b/\nA: /a/\n%ignore A", "abc"),
+    "ignored_tail": ('start: (A | B | C)*\nA: "a"\nB: "b"\nC: "c"\nI.2: /aab(ba*c)?/\n%ignore I', "abc"),
+    "contradiction": ("start: (X | B | C)*\nX: /a(?=b)(?=c)[bc]/\nB: /b(?=a)/\nC: /bc/", "abc"),
+    "ignored_before": ("start: (V | W)*\nV: /x?v/\nW: /x?vw/\nI: /i(?=v)/\n%ignore I", "xvwi"),
     "characters": ("start: (W | D | P)*\nW: /\\w+/\nD.2: /\\d+!/\nP: /[^\\w]/", "a٣é!𝔘漢"),
 }
 

@@ -67,8 +67,8 @@ def build_lexer(
 
     Args:
         grammar: a `lark.Lark` with `parser="lalr"` and `lexer="basic"`; its postlex is left to the caller.
-        may_follow: bool[T, T], whether the parser may take terminal b after a, nothing between them but what is
-            ignored or made elsewhere; numbered as `terminal_names`. Texts are dead where lexing would fall
+        may_follow: bool[T, T], whether the parser may take terminal b after a, nothing between them but what
+            is ignored or made elsewhere; numbered as `terminal_names`. Texts are dead where lexing would fall
             back to other pairs.
         unread_limit: lexemes that a tail may hold, when a lexeme turns out to have been read too far.
         max_states: bound on the states of every stage.
