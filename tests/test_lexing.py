@@ -185,6 +185,9 @@ def test_bounds_are_kept():
     grammar = lark_grammar("empty_rounds")
     with pytest.raises(BudgetExceeded, match="100 states"):
         build_lexer(grammar, max_states=100, unread_limit=12)
+    with pytest.raises(BudgetExceeded, match="bounded repeats"):
+        build_lexer(build_lark("start: A\nA: /(a?){500}b/"), max_states=1000)
+    assert len(build_lexer(build_lark("start: A\nA: /a{0,2000}b/")).step) == 2001
     with pytest.raises(ValueError, match="unread_limit=0"):
         build_lexer(grammar, unread_limit=0)
     with pytest.raises(ValueError, match="may_follow"):

@@ -142,25 +142,7 @@ def advance_emissions(machine: Transducer) -> Transducer:
 
 def merge(machine: Transducer) -> Transducer:
     """The smallest transducer with the same steps, emissions, ends and continuations; state 0 stays first."""
-    first: dict[object, int] = {}
-    classes = np.array(
-        [
-            first.setdefault((end, machine.continuations[state]), len(first))
-            for state, end in enumerate(machine.at_end.tolist())
-        ],
-        np.int32,
-    )
-    count = len(first)
-    while True:
-        keys = np.concatenate(
-            [classes[:, None], np.where(machine.step >= 0, classes[machine.step], -1), machine.emitted],
-            axis=1,
-        )
-        numbers: dict[bytes, int] = {}
-        classes = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in keys], np.int32)
-        if len(numbers) == count:
-            break
-        count = len(numbers)
+    classes = _classes(machine)
     reached, order = {0}, [0]
     chosen = np.unique(classes, return_index=True)[1].astype(np.int32)  # one state of each class
     chosen[classes[0]] = 0
@@ -182,3 +164,53 @@ def merge(machine: Transducer) -> Transducer:
         machine.sequences,
         [machine.continuations[state] for state in order],
     )
+
+
+def _classes(machine: Transducer) -> NDArray[np.int32]:
+    """The class of each state, by refinement: only states before one that has changed are looked at again.
+
+    The largest part of a class keeps its number, so a state changes often only if its class shrinks fast. A
+    chain of states takes as many rounds as it is long: looking at all states in each would be quadratic.
+    """
+    n_states = len(machine.step)
+    numbers: dict[object, int] = {}
+    classes = np.full(n_states + 1, -1, np.int32)  # the last one: where the text is dead
+    before: list[set[int]] = [set() for _ in range(n_states)]
+    for state, end in enumerate(machine.at_end.tolist()):
+        dead = machine.step[state] < 0
+        key = (end, machine.continuations[state], dead.tobytes(), machine.emitted[state].tobytes())
+        classes[state] = numbers.setdefault(key, len(numbers))
+        for target in set(machine.step[state].tolist()):
+            if target >= 0:
+                before[target].add(state)
+    members: list[set[int]] = [set() for _ in numbers]
+    for state, number in enumerate(classes[:-1].tolist()):
+        members[number].add(state)
+    changed = set(range(n_states))
+    while changed:
+        looked_at: dict[int, list[int]] = {}
+        for state in sorted(changed):
+            looked_at.setdefault(int(classes[state]), []).append(state)
+        rows = {state: classes[machine.step[state]].tobytes() for state in changed}
+        changed = set()
+        for number, states in looked_at.items():
+            parts: dict[bytes, set[int]] = {}
+            for state in states:
+                parts.setdefault(rows[state], set()).add(state)
+            rest = len(members[number]) - len(states)  # as they were, so alike: apart from all that differ
+            if len(parts) + (rest > 0) == 1:
+                continue
+            largest = max(parts.values(), key=len)
+            if len(largest) < rest:
+                moved = list(parts.values())
+            else:
+                moved = [part for part in parts.values() if part is not largest]
+                if rest:
+                    moved.append(members[number].difference(states))
+            for part in moved:
+                members[number] -= part
+                classes[list(part)] = len(members)
+                members.append(part)
+                for state in part:
+                    changed |= before[state]
+    return classes[:-1]

@@ -33,6 +33,9 @@ from equivalence.lexing.scanner import Scanner
 MAX_OBLIGED = 256
 """Threads and ends of one state whose look-ahead is open: they multiply where look-ahead is repeated."""
 
+THREADS_PER_STATE = 20
+"""Threads that all states together may hold, as a multiple of the bound on states."""
+
 State = tuple[tuple[Thread, ...], int, bool]
 """Threads in order, with the state of the keywords, and whether nothing has been read."""
 
@@ -77,6 +80,7 @@ class LexemeAutomaton:
         self._keywords = _Keywords(scanner, self.words)
         self.silent = self._keywords.silent
         self._max_states = max_states
+        self._threads = 0
         self.edges: list[list[Edge | None]] = []
         self._number(self._start())
         while len(self.edges) < len(self.states):
@@ -101,9 +105,11 @@ class LexemeAutomaton:
     def _number(self, state: State) -> int:
         number = self._numbers.setdefault(state, len(self.states))
         if number == len(self.states):
-            if number >= self._max_states:
+            self._threads += len(state[0])
+            if number >= self._max_states or self._threads > THREADS_PER_STATE * self._max_states:
                 raise BudgetExceeded(
-                    f"one lexeme has more than {self._max_states} states; allow more with max_states"
+                    f"one lexeme has more than {self._max_states} states, or {THREADS_PER_STATE} times as "
+                    "many threads in them (large bounded repeats make many); allow more with max_states"
                 )
             self.states.append(state)
         return number
