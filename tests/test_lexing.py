@@ -47,9 +47,17 @@ def test_bytes_that_are_not_utf8_are_dead(name):
     machine = build_lexer(lark_grammar(name), unread_limit=4)
     firsts = [bytes([byte]) for byte in range(256)]
     more = [b"\x7f", b"\x80", b"\x8f", b"\x90", b"\x9f", b"\xa0", b"\xbf", b"\xc0"]
-    for text in firsts + [a + b for a in firsts for b in more] + [
-        bytes([a]) + b + c + d for a in (0xE0, 0xED, 0xEF, 0xF0, 0xF4, 0xF5) for b in more for c in more for d in more
-    ]:
+    for text in (
+        firsts
+        + [a + b for a in firsts for b in more]
+        + [
+            bytes([a]) + b + c + d
+            for a in (0xE0, 0xED, 0xEF, 0xF0, 0xF4, 0xF5)
+            for b in more
+            for c in more
+            for d in more
+        ]
+    ):
         state, _ = follow(machine, text)
         try:
             text.decode()
@@ -69,7 +77,9 @@ def test_a_character_is_dead_only_if_lark_has_no_use_for_it():
 
 
 def test_terminals_are_emitted_as_soon_as_they_are_certain():
-    machine = build_lexer(build_lark('start: (S | T | NAME)*\nS: /"[^"]*"/\nT: "+" \nNAME: /[a-z]+/\n%ignore " "'))
+    machine = build_lexer(
+        build_lark('start: (S | T | NAME)*\nS: /"[^"]*"/\nT: "+" \nNAME: /[a-z]+/\n%ignore " "')
+    )
     number = {name: i for i, name in enumerate(machine.terminals)}
     assert follow(machine, b'"')[1] == [number["S"]]  # nothing else can come of it
     assert follow(machine, b"+") == (0, [number["T"]])
@@ -116,7 +126,7 @@ def test_numbers_and_shapes():
 def test_tails_that_behave_alike_share_a_state():
     # all Unicode digits, and any number of them
     machine = build_lexer(build_lark("start: (F | D)*\nF.2: /\\d+\\./\nD: /\\d+/"))
-    assert follow(machine, "1".encode())[0] == follow(machine, "٣١٢1".encode())[0]
+    assert follow(machine, b"1")[0] == follow(machine, "٣١٢1".encode())[0]
 
 
 @pytest.mark.parametrize(
@@ -163,8 +173,8 @@ def test_postlex_is_left_to_the_caller():
     from lark.indenter import PythonIndenter
 
     text = "start: (NAME | _NEWLINE | _INDENT | _DEDENT | LPAR | RPAR | LSQB | RSQB | LBRACE | RBRACE)*\n" + (
-        'NAME: /a+/\n_NEWLINE: /\\n */\nLPAR: "("\nRPAR: ")"\nLSQB: "["\nRSQB: "]"\nLBRACE: "{"\nRBRACE: "}"\n'
-        "%declare _INDENT _DEDENT"
+        'NAME: /a+/\n_NEWLINE: /\\n */\nLPAR: "("\nRPAR: ")"\nLSQB: "["\nRSQB: "]"\nLBRACE: "{"\n'
+        'RBRACE: "}"\n%declare _INDENT _DEDENT'
     )
     grammar = lark.Lark(text, parser="lalr", lexer="basic", postlex=PythonIndenter())
     machine = build_lexer(grammar, made_elsewhere=("_INDENT", "_DEDENT"))
@@ -175,6 +185,9 @@ def test_bounds_are_kept():
     grammar = lark_grammar("empty_rounds")
     with pytest.raises(BudgetExceeded, match="100 states"):
         build_lexer(grammar, max_states=100, unread_limit=12)
+    with pytest.raises(BudgetExceeded, match="bounded repeats"):
+        build_lexer(build_lark("start: A\nA: /(a?){500}b/"), max_states=1000)
+    assert len(build_lexer(build_lark("start: A\nA: /a{0,2000}b/")).step) == 2001
     with pytest.raises(ValueError, match="unread_limit=0"):
         build_lexer(grammar, unread_limit=0)
     with pytest.raises(ValueError, match="may_follow"):

@@ -1,14 +1,14 @@
 """Sets of characters, and the kinds of characters that no pattern of a grammar tells apart.
 
 What: a set is a sorted tuple of ranges of code points. `categories` such as ``\\w`` and sets that ignore case
-are what `re` itself says about every code point; `Kinds` partitions all characters by the sets of a grammar, so
-that automata read one of some dozen kinds instead of one of 1.1 million characters.
+are what `re` itself says about every code point; `Kinds` partitions all characters by the sets of a grammar,
+so that automata read one of some dozen kinds instead of one of 1.1 million characters.
 When: by `equivalence.lexing.patterns`, and by all that follows, which knows kinds only.
 Limits: no surrogates: they have no UTF-8 form. What `re` says is kept for the process, never stored, as it
 changes with Python's Unicode tables.
 
-Rejected: building byte automata per pattern and joining them (the states in the middle of a character multiply
-those of the lexer: most states of a grammar with Unicode digits were such).
+Rejected: building byte automata per pattern and joining them (the states in the middle of a character
+multiply those of the lexer: most states of a grammar with Unicode digits were such).
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def complement(characters: Characters) -> Characters:
 def matched(node: Any, flags: int) -> Characters:
     """The set of what one node of `regex_parser` matches, if that is always one character.
 
-    Where case counts, literals and ranges are what they say, and `re` is asked about categories. Where it does
-    not, `re` is asked about all characters that have case; the others it compares as if case counted.
+    Where case counts, literals and ranges are what they say, and `re` is asked about categories. Where it
+    does not, `re` is asked about all characters that have case; the others it compares as if case counted.
     """
     operation, argument = node
     plain = _matched_exactly(str(operation), argument, flags & ~re.IGNORECASE)
@@ -134,7 +134,7 @@ def _characters_with_case() -> tuple[str, Characters]:
 
 
 def _ask(nodes: list[Any], flags: int, text: str) -> Characters:
-    """The characters of a text, ascending, that `re` matches; asked for runs, which is faster than one by one."""
+    """Those of a text's ascending characters that `re` matches; it finds runs faster than single ones."""
     state = regex_parser.State()
     state.flags = flags
     node = regex_parser.SubPattern(state, nodes)
@@ -156,13 +156,13 @@ class Kinds(NamedTuple):
     Attributes:
         firsts: int64[R], first code points of the ranges that all characters are cut into, ascending.
         kinds: int16[R], the kind of each range's characters; -1 for the surrogates.
-        count: number of kinds.
+        number: how many kinds there are.
         masks: for each given set its kinds, as bits of an integer.
     """
 
     firsts: NDArray[np.int64]
     kinds: NDArray[np.int16]
-    count: int
+    number: int
     masks: tuple[int, ...]
 
 

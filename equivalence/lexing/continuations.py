@@ -1,25 +1,27 @@
 """What a state may turn out to have read: the terminals up to the lexeme that covers the last character.
 
-What: for every state the set of sequences that some text after it, or its end, makes the machine emit from there
-on, up to and including the lexeme that the last character read belongs to.
+What: for every state the set of sequences that some text after it, or its end, makes the machine emit from
+there on, up to and including the lexeme that the last character read belongs to.
 When: on the explored states, where lexemes in progress and tails are still apart; before they are merged.
 Limits: exact for the machine, with what it drops. Where terminals are emitted before their lexeme ends, a
 set says what is left of them.
 
-The last character is marked, and the search follows the mark: into the lexeme in progress, or into one of a tail,
-which is the lexeme in progress of the tail's own state. The lexeme that ends behind the mark ends the search.
+The last character is marked, and the search follows the mark: into the lexeme in progress, or into one of a
+tail, which is the lexeme in progress of the tail's own state. The lexeme that ends behind the mark ends the
+search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from equivalence.errors import BudgetExceeded
 from equivalence.lexing.minimise import Continuations, Transducer
 from equivalence.lexing.ordered import Edge
 from equivalence.lexing.unreading import Fallback, Terminals, Unreading
 
-# Where the mark lies in a state: for each conditional end and the certain one an integer where a lexeme that the
-# tail has emitted covers it (so many terminals of the fallback are then up to it), None where there is no
+# Where the mark lies in a state: for each conditional end and the certain one an integer where a lexeme that
+# the tail has emitted covers it (so many terminals of the fallback are then up to it), None where there is no
 # fallback, and else the marks in the tail's state. The mark is always within the lexeme in progress too.
 Marks = tuple["int | Marks | None", ...]
 Marked = tuple[int, Marks]
@@ -28,9 +30,10 @@ Marked = tuple[int, Marks]
 class _Search:
     """Outcomes of marked states, by a fixed point over those that are reached."""
 
-    def __init__(self, unreading: Unreading, live: list[bool]) -> None:
+    def __init__(self, unreading: Unreading, live: list[bool], max_states: int) -> None:
         self._machine = unreading
         self._live = live
+        self._max_states = max_states
         self._numbers: dict[Marked, int] = {}
         self._states: list[Marked] = []
         self._rows: dict[tuple[Marked, int], tuple[Terminals, Marked | int] | None] = {}
@@ -50,7 +53,7 @@ class _Search:
         return self.fresh(fallback.state) if fallback.state else len(fallback.terminals)
 
     def simple(self, state: int) -> frozenset[Terminals] | None:
-        """The set of a state without tails or conditions, which needs no search: every end may be the last."""
+        """The set of a state without tails or conditions, which needs no search; else None."""
         if state not in self._simple:
             machine = self._machine
             place = machine.places[state]
@@ -58,7 +61,7 @@ class _Search:
             if machine.lexemes.plain[place.lexeme] and not place.conditional:
                 ends = machine.lexemes.reachable[place.lexeme]
                 certain = place.fallback
-                if certain is None or certain.state == 0 and len(certain.terminals) <= 1:
+                if certain is None or (certain.state == 0 and len(certain.terminals) <= 1):
                     found = frozenset(
                         [() if end == machine.lexemes.silent else (end,) for end in ends]
                         + ([certain.terminals] if certain else [])
@@ -96,6 +99,11 @@ class _Search:
     def _number(self, marked: Marked) -> int:
         number = self._numbers.setdefault(marked, len(self._states))
         if number == len(self._states):
+            if number >= self._max_states:
+                raise BudgetExceeded(
+                    f"continuations take more than {self._max_states} marked states; "
+                    "allow more with max_states, or give back fewer lexemes with a lower unread_limit"
+                )
             self._states.append(marked)
         return number
 
@@ -138,7 +146,7 @@ class _Search:
         return None if rest is None else fallback.terminals + rest
 
     def _step(self, marked: Marked, kind: int) -> tuple[Terminals, Marked | int] | None:
-        """A step with its marks, as `Unreading._step` makes it; an integer settles the mark within the terminals."""
+        """A step with its marks; an integer settles the mark, within so many terminals."""
         key = (marked, kind)
         if key not in self._rows:
             self._rows[key] = self._mark_step(marked, kind)
@@ -179,16 +187,16 @@ class _Search:
         step = self._step((fallback.state, mark), kind)
         if step is None:
             return None
-        terminals, target = step
+        _, target = step
         return len(fallback.terminals) + target if isinstance(target, int) else target[1]
 
 
 def find_continuations(
-    unreading: Unreading, machine: Transducer, states: list[int]
+    unreading: Unreading, machine: Transducer, states: list[int], max_states: int
 ) -> dict[int, Continuations]:
     """The sets of states (not all are needed: those that are reached), each sorted."""
-    live = [end >= 0 or bool(any_step) for end, any_step in zip(machine.at_end, (machine.step >= 0).any(1), strict=True)]
-    search = _Search(unreading, live)
+    live: list[bool] = ((machine.at_end >= 0) | (machine.step >= 0).any(axis=1)).tolist()
+    search = _Search(unreading, live, max_states)
     found: dict[int, frozenset[Terminals]] = {0: frozenset([()])}
     rest = []
     for state in states:

@@ -1,11 +1,11 @@
 """A byte-level transducer with exactly the meaning of Lark's basic lexer.
 
-What: reads the bytes of a text and emits the terminals that Lark's lexer yields, as soon as no further text can
-change them; `continuations` says what the rest of a lexeme in progress may turn out to be.
+What: reads the bytes of a text and emits the terminals that Lark's lexer yields, as soon as no further text
+can change them; `continuations` says what the rest of a lexeme in progress may turn out to be.
 When: to follow the lexer of a `lark.Lark` with tokens that begin and end anywhere.
-Limits: what is not kept exact is refused by name (`equivalence.lexing.patterns`, `equivalence.lexing.scanner`);
-texts that Lark lexes only by giving back much, or after the opening of something never closed, are dead
-(`equivalence.lexing.unreading` lists these cases).
+Limits: what is not kept exact is refused by name (`equivalence.lexing.patterns`,
+`equivalence.lexing.scanner`); texts that Lark lexes only by giving back much, or after the opening of
+something never closed, are dead (`equivalence.lexing.unreading` lists these cases).
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from equivalence.lexing.scanner import read_scanner
 from equivalence.lexing.unreading import Terminals, Unreading
 from equivalence.lexing.utf8 import expand
 
+MAX_UNREAD = 100
+"""Largest `unread_limit`: tails lie within tails so deep."""
+
 
 class LexerMachine(NamedTuple):
     """S states; state 0 is the start. Sequences are numbered in `sequences`, 0 is the empty one.
 
-    A terminal is emitted as soon as all texts that can end well have it next, so inside a string that has to be
-    closed it may have been emitted already.
+    A terminal is emitted as soon as all texts that can end well have it next, so inside a string that has to
+    be closed it may have been emitted already.
 
     Attributes:
         terminals: names; numbers of terminals are positions. With those that are ignored, and keywords.
@@ -38,7 +41,8 @@ class LexerMachine(NamedTuple):
         sequences: sequences of terminals, without those that are ignored.
         at_end: int32[S], the sequence that is emitted at the end of the text; -1: the rest cannot be lexed.
         continuations: for each state, sorted, the sequences that some further text, or its end, makes the
-            machine emit from there on, up to the lexeme that covers the last byte read. ``((),)`` at the start.
+            machine emit from there on, up to the lexeme that covers the last byte read. ``((),)`` at the
+            start.
     """
 
     terminals: tuple[str, ...]
@@ -63,33 +67,36 @@ def build_lexer(
 
     Args:
         grammar: a `lark.Lark` with `parser="lalr"` and `lexer="basic"`; its postlex is left to the caller.
-        may_follow: bool[T, T], whether the parser may take terminal b directly after a; numbered as
-            `terminal_names`, what is ignored being left out. Texts are dead where lexing would fall back to other pairs.
+        may_follow: bool[T, T], whether the parser may take terminal b after a, nothing between them but what
+            is ignored or made elsewhere; numbered as `terminal_names`. Texts are dead where lexing would fall
+            back to other pairs.
         unread_limit: lexemes that a tail may hold, when a lexeme turns out to have been read too far.
         max_states: bound on the states of every stage.
         made_elsewhere: declared terminals that the caller's postlex makes.
-        keep_unclosed: keep what Lark makes of a lexeme that is never closed, at the end of the text only: every
-            comment is then lexed twice, up to `unread_limit`. For comparisons with Lark on short texts.
+        keep_unclosed: keep what Lark makes of a lexeme that is never closed, at the end of the text only:
+            every comment is then lexed twice, up to `unread_limit`. For comparisons with Lark on short texts.
 
     Raises:
         UnsupportedGrammar: a terminal, callback or option whose meaning is not kept; the message names it.
         BudgetExceeded: more states than `max_states`.
-        ValueError: `may_follow` of another shape, or bounds below one.
+        ValueError: `may_follow` of another shape, or bounds out of range.
     """
     scanner = read_scanner(grammar, made_elsewhere)
     n_terminals = len(scanner.names)
     if may_follow is not None and may_follow.shape != (n_terminals, n_terminals):
         raise ValueError(
-            f"may_follow has the shape {may_follow.shape}; it takes ({n_terminals}, {n_terminals}), one row and one "
-            "column for each of terminal_names(grammar)"
+            f"may_follow has the shape {may_follow.shape}; it takes ({n_terminals}, {n_terminals}): one row "
+            "and one column for each of terminal_names(grammar)"
         )
-    if unread_limit < 1 or max_states < 1:
-        raise ValueError(f"unread_limit={unread_limit}, max_states={max_states}: both have to be at least 1")
+    if not 1 <= unread_limit <= MAX_UNREAD or max_states < 1:
+        raise ValueError(
+            f"unread_limit={unread_limit}, max_states={max_states}: from 1 to {MAX_UNREAD}, and at least 1"
+        )
     lexemes = LexemeAutomaton(scanner, max_states)
     unreading = Unreading(lexemes, may_follow, unread_limit, max_states, keep_unclosed)
     table = tabulate(unreading)
     reached = _reached(table.step)
-    found = find_continuations(unreading, table, reached)
+    found = find_continuations(unreading, table, reached, 4 * max_states)
     for state in reached:
         table.continuations[state] = found[state]
     machine = merge(advance_emissions(merge(table)))

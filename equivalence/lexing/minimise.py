@@ -1,7 +1,8 @@
 """Transducers over kinds of characters: drop what is dead, emit early, merge states.
 
-What: `Transducer` is a plain table. `trim` makes dead what no text can end well; `advance_emissions` moves what
-all texts from a state have in common to the steps into it; `merge` joins states that no text tells apart.
+What: `Transducer` is a plain table. `trim` makes dead what no text can end well; `advance_emissions` moves
+what all texts from a state have in common to the steps into it; `merge` joins states that no text tells
+apart.
 When: in this order, after `equivalence.lexing.continuations`, whose sets are part of what states are told
 apart by.
 Limits: none; rows are compared whole.
@@ -40,7 +41,7 @@ class Transducer(NamedTuple):
 def tabulate(unreading: Unreading) -> Transducer:
     """The table of all explored states, trimmed: dead states stay, but no step leads to them."""
     sequences: dict[Terminals, int] = {(): 0}
-    n_states, n_kinds = len(unreading.places), unreading.lexemes.kinds.count
+    n_states, n_kinds = len(unreading.places), unreading.lexemes.kinds.number
     step = np.full((n_states, n_kinds), -1, np.int32)
     emitted = np.zeros((n_states, n_kinds), np.int32)
     at_end = np.full(n_states, -1, np.int32)
@@ -114,51 +115,34 @@ def advance_emissions(machine: Transducer) -> Transducer:
                     waiting[source] = True
                     pending.append(source)
     prefix[0] = ()  # nothing can be emitted before the text begins
-    ahead = [p or () for p in prefix]
-    if not any(ahead):
+    early: list[Terminals] = [one or () for one in prefix]
+    if not any(early):
         return machine
     sequences: dict[Terminals, int] = {(): 0}
     renamed: dict[tuple[int, int, int], int] = {}
     emitted = np.zeros_like(machine.emitted)
     for state, kind in np.argwhere(machine.step >= 0).tolist():
         number, target = int(machine.emitted[state, kind]), int(machine.step[state, kind])
-        key = (state if ahead[state] else -1, number, target if ahead[target] else -1)
+        key = (state if early[state] else -1, number, target if early[target] else -1)
         if key not in renamed:
-            whole = (machine.sequences[number] + ahead[target])[len(ahead[state]) :]
+            whole = (machine.sequences[number] + early[target])[len(early[state]) :]
             renamed[key] = sequences.setdefault(whole, len(sequences))
         emitted[state, kind] = renamed[key]
     at_end = machine.at_end.copy()
     for state, end in enumerate(ends):
         if end is not None:
-            rest = end[len(ahead[state]) :]
+            rest = end[len(early[state]) :]
             at_end[state] = sequences.setdefault(rest, len(sequences))
     continuations = [
         tuple(sorted({one[len(gone) :] for one in some})) if gone else some
-        for some, gone in zip(machine.continuations, ahead, strict=True)
+        for some, gone in zip(machine.continuations, early, strict=True)
     ]
     return Transducer(machine.step, emitted, at_end, list(sequences), continuations)
 
 
 def merge(machine: Transducer) -> Transducer:
     """The smallest transducer with the same steps, emissions, ends and continuations; state 0 stays first."""
-    first: dict[object, int] = {}
-    classes = np.array(
-        [
-            first.setdefault((end, machine.continuations[state]), len(first))
-            for state, end in enumerate(machine.at_end.tolist())
-        ],
-        np.int32,
-    )
-    count = len(first)
-    while True:
-        keys = np.concatenate(
-            [classes[:, None], np.where(machine.step >= 0, classes[machine.step], -1), machine.emitted], axis=1
-        )
-        numbers: dict[bytes, int] = {}
-        classes = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in keys], np.int32)
-        if len(numbers) == count:
-            break
-        count = len(numbers)
+    classes = _classes(machine)
     reached, order = {0}, [0]
     chosen = np.unique(classes, return_index=True)[1].astype(np.int32)  # one state of each class
     chosen[classes[0]] = 0
@@ -180,3 +164,53 @@ def merge(machine: Transducer) -> Transducer:
         machine.sequences,
         [machine.continuations[state] for state in order],
     )
+
+
+def _classes(machine: Transducer) -> NDArray[np.int32]:
+    """The class of each state, by refinement: only states before one that has changed are looked at again.
+
+    The largest part of a class keeps its number, so a state changes often only if its class shrinks fast. A
+    chain of states takes as many rounds as it is long: looking at all states in each would be quadratic.
+    """
+    n_states = len(machine.step)
+    numbers: dict[object, int] = {}
+    classes = np.full(n_states + 1, -1, np.int32)  # the last one: where the text is dead
+    before: list[set[int]] = [set() for _ in range(n_states)]
+    for state, end in enumerate(machine.at_end.tolist()):
+        dead = machine.step[state] < 0
+        key = (end, machine.continuations[state], dead.tobytes(), machine.emitted[state].tobytes())
+        classes[state] = numbers.setdefault(key, len(numbers))
+        for target in set(machine.step[state].tolist()):
+            if target >= 0:
+                before[target].add(state)
+    members: list[set[int]] = [set() for _ in numbers]
+    for state, number in enumerate(classes[:-1].tolist()):
+        members[number].add(state)
+    changed = set(range(n_states))
+    while changed:
+        looked_at: dict[int, list[int]] = {}
+        for state in sorted(changed):
+            looked_at.setdefault(int(classes[state]), []).append(state)
+        rows = {state: classes[machine.step[state]].tobytes() for state in changed}
+        changed = set()
+        for number, states in looked_at.items():
+            parts: dict[bytes, set[int]] = {}
+            for state in states:
+                parts.setdefault(rows[state], set()).add(state)
+            rest = len(members[number]) - len(states)  # as they were, so alike: apart from all that differ
+            if len(parts) + (rest > 0) == 1:
+                continue
+            largest = max(parts.values(), key=len)
+            if len(largest) < rest:
+                moved = list(parts.values())
+            else:
+                moved = [part for part in parts.values() if part is not largest]
+                if rest:
+                    moved.append(members[number].difference(states))
+            for part in moved:
+                members[number] -= part
+                classes[list(part)] = len(members)
+                members.append(part)
+                for state in part:
+                    changed |= before[state]
+    return classes[:-1]

@@ -1,9 +1,9 @@
 """One lexeme: an automaton whose states are ordered lists of threads, as Lark's scanner prefers them.
 
-What: `re` takes the first alternative that matches, however short, and backtracks in a fixed order. All of its
-attempts run here side by side, in that order; when one ends its pattern, all behind it are cut, those before
-it go on and may win yet. Keywords run alongside, so that the end of a terminal is the end of a keyword where the
-whole lexeme spells one.
+What: `re` takes the first alternative that matches, however short, and backtracks in a fixed order. All of
+its attempts run here side by side, in that order; when one ends its pattern, all behind it are cut, those
+before it go on and may win yet. Keywords run alongside, so that the end of a terminal is the end of a keyword
+where the whole lexeme spells one.
 When: once per grammar, before `equivalence.lexing.unreading` puts lexemes one after the other.
 Limits: `max_states`. An end whose look-ahead is open is *conditional*: it stays in the list until the text
 decides it.
@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
+from equivalence.lexing.characters import Kinds
 from equivalence.lexing.patterns import (
     END,
     NONE,
@@ -27,11 +28,13 @@ from equivalence.lexing.patterns import (
     close_together,
     met_at_end,
 )
-from equivalence.lexing.characters import Kinds
 from equivalence.lexing.scanner import Scanner
 
-MAX_CONDITIONAL = 32
-"""Conditional ends in one state."""
+MAX_OBLIGED = 256
+"""Threads and ends of one state whose look-ahead is open: they multiply where look-ahead is repeated."""
+
+THREADS_PER_STATE = 20
+"""Threads that all states together may hold, as a multiple of the bound on states."""
 
 State = tuple[tuple[Thread, ...], int, bool]
 """Threads in order, with the state of the keywords, and whether nothing has been read."""
@@ -55,13 +58,14 @@ class Edge(NamedTuple):
 class LexemeAutomaton:
     """States and edges; state 0 is the start.
 
-    Terminals are numbered as in `Scanner`; all that are ignored are one, `silent`, after the last. (A terminal
-    that is not ignored may become a keyword that is: Lark yields that keyword.)
+    Terminals are numbered as in `Scanner`; all that are ignored are one, `silent`, after the last. (A
+    terminal that is not ignored may become a keyword that is: Lark yields that keyword.)
 
     Attributes:
         kinds: of characters.
         edges: for each state and kind an edge, None where all threads die.
-        conditional: for each state, at the end of the text, the index of the conditional end that holds; -1: none.
+        conditional: for each state, at the end of the text, the index of the conditional end that holds; -1:
+            none.
         safe: states that end a terminal for certain, whatever valid text follows, if it is long enough.
         reachable: for each state the terminals that may yet end.
         plain: states after which no end is conditional.
@@ -70,12 +74,13 @@ class LexemeAutomaton:
     def __init__(self, scanner: Scanner, max_states: int) -> None:
         self.scanner = scanner
         self.kinds, self.positions, self.words = _tables(scanner)
-        self._all = (1 << self.kinds.count) - 1
+        self._all = (1 << self.kinds.number) - 1
         self._numbers: dict[State, int] = {}
         self.states: list[State] = []
         self._keywords = _Keywords(scanner, self.words)
         self.silent = self._keywords.silent
         self._max_states = max_states
+        self._threads = 0
         self.edges: list[list[Edge | None]] = []
         self._number(self._start())
         while len(self.edges) < len(self.states):
@@ -89,27 +94,29 @@ class LexemeAutomaton:
             try:
                 threads.extend(self.positions.start(pattern))
             except LooksBeforeLexeme as error:
+                name = self.scanner.names[error.args[0]]
                 raise UnsupportedGrammar(
-                    f"the terminal {self.scanner.names[error.args[0]]}: a look-behind (or a boundary of a word) at its "
-                    "start sees the text before the lexeme; begin the terminal with what it has to match"
+                    f"the terminal {name}: a look-behind or a boundary of a word at its start sees the text "
+                    "before the lexeme; begin the terminal with what it has to match"
                 ) from None
-        if any(self.positions.nodes[thread.position][0] == END for thread in threads):
-            raise UnsupportedGrammar("a terminal that matches nothing: Lark would never leave the place")
+        # none is at its end: Lark refuses terminals that may match nothing
         return tuple(threads), self._keywords.start, True
 
     def _number(self, state: State) -> int:
         number = self._numbers.setdefault(state, len(self.states))
         if number == len(self.states):
-            if number >= self._max_states:
+            self._threads += len(state[0])
+            if number >= self._max_states or self._threads > THREADS_PER_STATE * self._max_states:
                 raise BudgetExceeded(
-                    f"one lexeme has more than {self._max_states} states; allow more with max_states"
+                    f"one lexeme has more than {self._max_states} states, or {THREADS_PER_STATE} times as "
+                    "many threads in them (large bounded repeats make many); allow more with max_states"
                 )
             self.states.append(state)
         return number
 
     def _expand(self, number: int) -> None:
         threads, keywords, _ = self.states[number]
-        row: list[Edge | None] = [None] * self.kinds.count
+        row: list[Edge | None] = [None] * self.kinds.number
         for part in self._parts(threads, keywords):
             kind = (part & -part).bit_length() - 1
             edge = self._edge(threads, keywords, kind)
@@ -136,7 +143,7 @@ class LexemeAutomaton:
         return parts
 
     def _edge(self, threads: tuple[Thread, ...], keywords: int, kind: int) -> Edge | None:
-        """The edge of one kind. Threads are dropped behind equal ones with fewer obligations, and behind ends."""
+        """The edge of one kind; without threads that can only repeat the outcome of one before them."""
         nodes, masks = self.positions.nodes, self.positions.masks
         spelt = self._keywords.step(keywords, kind)
         found: dict[Thread, int] = {}  # with the origin of ends
@@ -148,7 +155,9 @@ class LexemeAutomaton:
             slot += ended
             if not ended and not masks[nodes[position][1]] >> kind & 1:
                 continue
-            left: frozenset[Obligation] | None = advance(self.positions, obligations, kind) if obligations else NONE
+            left: frozenset[Obligation] | None = (
+                advance(self.positions, obligations, kind) if obligations else NONE
+            )
             if left is None:
                 continue
             if ended:
@@ -160,7 +169,9 @@ class LexemeAutomaton:
                     continue
                 ends = nodes[reached][0] == END
                 thread = Thread(reached, left | more if more else left)
-                origin = (slot if ended else ~self._keywords.terminal(nodes[reached][1], spelt)) if ends else 0
+                origin = (
+                    (slot if ended else ~self._keywords.terminal(nodes[reached][1], spelt)) if ends else 0
+                )
                 if not thread.obligations:
                     if ends:
                         best = origin
@@ -174,15 +185,17 @@ class LexemeAutomaton:
         if not found and best is None:
             return None
         conditional = tuple(origin for (position, _), origin in found.items() if nodes[position][0] == END)
-        if len(conditional) > MAX_CONDITIONAL:
-            raise UnsupportedGrammar(f"look-ahead that leaves more than {MAX_CONDITIONAL} ends of a lexeme undecided")
+        if len(found) - len(free) > MAX_OBLIGED:
+            raise UnsupportedGrammar(
+                f"look-ahead that has more than {MAX_OBLIGED} threads waiting for it at once"
+            )
         if not found:
             return Edge(-1, (), best)
         spelt = self._keywords.restrict(spelt, {self.positions.label[thread.position] for thread in found})
         return Edge(self._number((tuple(found), spelt, False)), conditional, best)
 
     def _covered(self, found: dict[Thread, int], thread: Thread) -> bool:
-        """Whether a thread before this one is taken wherever this one would be, with the same outcome or an end."""
+        """Whether a thread before this one has the same outcome, or an end, wherever this one has one."""
         nodes = self.positions.nodes
         return any(
             other.obligations <= thread.obligations
@@ -207,7 +220,9 @@ class LexemeAutomaton:
         conditional = []
         unsafe = []
         for number, row in enumerate(rows):
-            ends = {~end for edge in row for end in (edge.best, *edge.conditional) if end is not None and end < 0}
+            ends = {
+                ~end for edge in row for end in (edge.best, *edge.conditional) if end is not None and end < 0
+            }
             self.reachable.append(ends)
             conditional.append(any(edge.conditional for edge in row))
             dies = None in self.edges[number]

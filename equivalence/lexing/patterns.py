@@ -1,7 +1,7 @@
 """Regular expressions as ordered automata: positions, and what follows them in the order of preference.
 
-What: `Positions` holds the positions of any number of patterns in one table; a position reads one character or
-ends a pattern. `after` gives what is tried after a character, first choice first: alternatives from the
+What: `Positions` holds the positions of any number of patterns in one table; a position reads one character
+or ends a pattern. `after` gives what is tried after a character, first choice first: alternatives from the
 left, greedy repeats going on before they stop, lazy ones the other way. Look-ahead is carried along as an
 *obligation* (`Obligation`), look-behind is settled by the character just read.
 When: one table for all terminals of a lexer, and one for its keywords.
@@ -36,8 +36,8 @@ MAX_POSITIONS = 20_000
 
 READ, END, CHOICE, ENTER, LEAVE, AHEAD, BEHIND = range(7)
 """Kinds of nodes. `READ` (set, next) and `END` (label) are positions, the others lie between them: `CHOICE`
-(alternatives), `ENTER` (loop, next) and `LEAVE` (loop, again, next) around the body of a repeat that may match
-nothing, `AHEAD` (wanted, start, next), `BEHIND` (wanted, set, next)."""
+(alternatives), `ENTER` (loop, next) and `LEAVE` (loop, again, next) around the body of a repeat that may
+match nothing, `AHEAD` (wanted, start, next), `BEHIND` (wanted, set, next)."""
 
 
 class Obligation(NamedTuple):
@@ -85,7 +85,7 @@ class Positions:
         self._label = 0
         self._next_loop = 0
 
-    # -- building ---------------------------------------------------------------------------------------------
+    # building
 
     def add(self, name: str, pattern: str, flags: int, label: int) -> None:
         """Add a pattern whose end has a label; `name` is what messages call it."""
@@ -100,7 +100,9 @@ class Positions:
 
     def _node(self, *node: Any) -> int:
         if len(self.nodes) >= MAX_POSITIONS:
-            raise self._refusal(f"a pattern of more than {MAX_POSITIONS} positions (bounded repeats are written out)")
+            raise self._refusal(
+                f"a pattern of more than {MAX_POSITIONS} positions (bounded repeats are written out)"
+            )
         self.nodes.append(node)
         self.label.append(self._label)
         return len(self.nodes) - 1
@@ -137,7 +139,8 @@ class Positions:
             _, added, removed, body = argument
             return self._sequence(body, (flags | added) & ~removed, following)
         if name in ("MAX_REPEAT", "MIN_REPEAT"):
-            return self._repeat(*argument, flags, following, name == "MIN_REPEAT")
+            least, most, body = argument
+            return self._repeat(least, most, body, flags, following, name == "MIN_REPEAT")
         if name in ("ASSERT", "ASSERT_NOT"):
             direction, body = argument
             if direction < 0:
@@ -158,9 +161,9 @@ class Positions:
     def _repeat(self, least: int, most: Any, body: Any, flags: int, following: int, lazy: bool) -> int:
         """Required rounds one after the other, then optional ones.
 
-        `re` ends a repeat whose optional round has matched nothing: hence `ENTER` and `LEAVE` around a body that
-        may do so. Simply not trying a node twice (as automata usually do) prefers other matches: ``(|a)*``
-        matches nothing of "a".
+        `re` ends a repeat whose optional round has matched nothing: hence `ENTER` and `LEAVE` around a body
+        that may do so. Simply not trying a node twice (as automata usually do) prefers other matches:
+        ``(|a)*`` matches nothing of "a".
         """
         careful = body.getwidth()[0] == 0
 
@@ -168,7 +171,9 @@ class Positions:
             if not careful:
                 return self._sequence(body, flags, again)
             loop = self._next_loop = self._next_loop + 1
-            return self._node(ENTER, loop, self._sequence(body, flags, self._node(LEAVE, loop, again, following)))
+            return self._node(
+                ENTER, loop, self._sequence(body, flags, self._node(LEAVE, loop, again, following))
+            )
 
         def choice(go_on: int) -> tuple[int, int]:
             return (following, go_on) if lazy else (go_on, following)
@@ -224,7 +229,9 @@ class Positions:
             start = self._node(CHOICE, (self._node(READ, self._set(other), end), more))
             return self._node(AHEAD, False, start, following)
         if name in ("AT_BOUNDARY", "AT_NON_BOUNDARY"):
-            word = self._set(matched((regex_parser.IN, [(regex_parser.CATEGORY, regex_parser.CATEGORY_WORD)]), flags))
+            word = self._set(
+                matched((regex_parser.IN, [(regex_parser.CATEGORY, regex_parser.CATEGORY_WORD)]), flags)
+            )
             change = name == "AT_BOUNDARY"
 
             def side(inside: bool) -> int:
@@ -236,10 +243,12 @@ class Positions:
 
     def _not_ahead(self, sets: list[Characters], following: int) -> int:
         return self._ahead(
-            False, lambda end: self._node(CHOICE, tuple(self._node(READ, self._set(s), end) for s in sets)), following
+            False,
+            lambda end: self._node(CHOICE, tuple(self._node(READ, self._set(s), end) for s in sets)),
+            following,
         )
 
-    # -- running ----------------------------------------------------------------------------------------------
+    # running
 
     def start(self, pattern: int) -> tuple[Thread, ...]:
         """The threads at the start of a pattern, first choice first.
@@ -277,7 +286,7 @@ class Positions:
         return self._behind[node]
 
     def _closure(self, node: int, kind: int) -> tuple[Thread, ...]:
-        """Positions that are reached without reading, in order; `kind` is of the character before, -1: unknown."""
+        """Positions reached without reading, in order; `kind`: of the character before, -1: unknown."""
         found: dict[Thread, None] = {}
         inside: frozenset[int] = frozenset()  # bodies of repeats entered on the way here
         stack = [(node, inside, NONE)]
@@ -297,7 +306,10 @@ class Positions:
                 stack.append((arguments[1], inside | {arguments[0]}, obligations))
             elif what == LEAVE:
                 loop, again, following = arguments
-                stack.append((following if loop in inside else again, inside, obligations))
+                if loop in inside:
+                    stack.append((following, inside - {loop}, obligations))
+                else:
+                    stack.append((again, inside, obligations))
             elif what == BEHIND:
                 wanted, number, following = arguments
                 if kind < 0:
@@ -337,7 +349,9 @@ def settle(positions: Positions, obligation: Obligation) -> Obligation | bool:
     return obligation if obligation.threads else not obligation.wanted
 
 
-def advance(positions: Positions, obligations: frozenset[Obligation], kind: int) -> frozenset[Obligation] | None:
+def advance(
+    positions: Positions, obligations: frozenset[Obligation], kind: int
+) -> frozenset[Obligation] | None:
     """What is left of obligations after a character; None if one is broken."""
     left = set()
     for obligation in obligations:

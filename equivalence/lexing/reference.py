@@ -14,19 +14,21 @@ from equivalence.lexing.scanner import basic_lexer
 
 
 def lex_all(grammar: Any, text: str) -> list[str] | None:
-    """Names of the terminals that Lark's basic lexer yields for a whole text, before postlex; None if it fails."""
+    """Names of the terminals that Lark yields for a whole text, before postlex; None if it fails."""
     from lark.exceptions import UnexpectedCharacters
     from lark.lexer import LexerThread
 
+    thread: Any = LexerThread.from_text(basic_lexer(grammar), text)  # Lark leaves its methods without types
     try:
-        return [token.type for token in LexerThread.from_text(basic_lexer(grammar), text).lex(None)]
+        return [token.type for token in thread.lex(None)]
     except UnexpectedCharacters:
         return None
 
 
 def follow(machine: LexerMachine, text: bytes) -> tuple[int, list[int]]:
     """The state after a text, -1 if it is dead, and the numbers of the terminals emitted so far."""
-    state, terminals = 0, []
+    state = 0
+    terminals: list[int] = []
     for byte in text:
         terminals.extend(machine.sequences[machine.emitted[state, byte]])
         state = int(machine.step[state, byte])

@@ -60,7 +60,9 @@ def basic_lexer(grammar: Any) -> Any:
     if grammar.options.postlex:
         lexer = lexer.lexer  # what it yields before the grammar's postlex sees it
     if type(lexer) is not BasicLexer:
-        raise UnsupportedGrammar(f"a Lark grammar with the lexer {type(lexer).__name__} instead of Lark's own")
+        raise UnsupportedGrammar(
+            f"a Lark grammar with the lexer {type(lexer).__name__} instead of Lark's own"
+        )
     return lexer
 
 

@@ -2,8 +2,8 @@
 
 What: while threads live after an end, the text may go on to a longer lexeme, or they all die: then the lexeme
 ends where the last end was, and the rest, the *tail*, is lexed from the start. A state holds the lexeme in
-progress and, for its last end, the *fallback*: what the tail has emitted by itself, and the state that it is in
-by itself. Texts whose tails behave alike share a state, however long they are.
+progress and, for its last end, the *fallback*: what the tail has emitted by itself, and the state that it is
+in by itself. Texts whose tails behave alike share a state, however long they are.
 When: after `equivalence.lexing.ordered`, before minimising.
 Limits: fallbacks are dropped, and the text is dead where one would have been taken,
 
@@ -15,6 +15,7 @@ Limits: fallbacks are dropped, and the text is dead where one would have been ta
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -28,14 +29,14 @@ Terminals = tuple[int, ...]
 
 
 class Fallback(NamedTuple):
-    """The outcome if an end is taken: the terminals from the lexeme on, and the state of what follows them."""
+    """The outcome if an end is taken: the terminals from that lexeme on, and the state of the rest."""
 
     terminals: Terminals
     state: int
 
 
 class Place(NamedTuple):
-    """A state: the state of `LexemeAutomaton`, what its conditional ends give (None: dead), its certain end."""
+    """A state: that of `LexemeAutomaton`, and what its conditional ends and its certain one give."""
 
     lexeme: int
     conditional: tuple[Fallback | None, ...]
@@ -74,7 +75,9 @@ class Unreading:
         self._follow: list[int] | None = None
         if may_follow is not None:
             weights = [1 << i for i in range(len(may_follow))]
-            self._follow = [sum(w for w, f in zip(weights, row, strict=True) if f) for row in may_follow.tolist()]
+            self._follow = [
+                sum(w for w, f in zip(weights, row, strict=True) if f) for row in may_follow.tolist()
+            ]
         self._numbers: dict[Place, int] = {}
         self._joined: dict[tuple[Terminals, Terminals], Terminals | None] = {}
         self._firsts: dict[int, int] = {}
@@ -98,8 +101,8 @@ class Unreading:
             number = self._numbers[place] = len(self.places)
             if number >= self._max_states:
                 raise BudgetExceeded(
-                    f"the lexer has more than {self._max_states} states; allow more with max_states, or give back "
-                    f"fewer lexemes with an unread_limit below {self._limit}"
+                    f"the lexer has more than {self._max_states} states; allow more with max_states, or give "
+                    f"back fewer lexemes with an unread_limit below {self._limit}"
                 )
             self.places.append(place)
             self.rows.append(None)
@@ -135,7 +138,7 @@ class Unreading:
             row = [steps[id(edge)] for edge in edges]
         else:
             for kind, edge in enumerate(edges):
-                after = tuple(tail and tail[kind] for tail in tails)
+                after = tuple(None if tail is None else tail[kind] for tail in tails)
                 key = (id(edge), *after)
                 if key not in known:
                     known[key] = self._step(place, edge, after)
@@ -183,7 +186,7 @@ class Unreading:
     def _may_follow(self, terminals: Terminals) -> bool:
         if self._follow is None:
             return True
-        return all(self._follow[a] >> b & 1 for a, b in zip(terminals, terminals[1:], strict=False))
+        return all(self._follow[a] >> b & 1 for a, b in pairwise(terminals))
 
     def firsts(self, number: int) -> int:
         """Terminals that may come first from a state on, as bits; -1 where none need come."""

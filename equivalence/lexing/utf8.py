@@ -1,8 +1,8 @@
 """From kinds of characters to bytes: states in the middle of a character.
 
-What: UTF-8 as a graph of blocks: a block of 64 characters that share all bytes but the last, of 64 blocks, and
-so on. For each state, steps on kinds become steps on bytes; blocks whose characters do the same share a state, and
-emit at once what all of them emit.
+What: UTF-8 as a graph of blocks: a block of 64 characters that share all bytes but the last, of 64 blocks,
+and so on. For each state, steps on kinds become steps on bytes; blocks whose characters do the same share a
+state, and emit at once what all of them emit.
 When: the last step of `equivalence.lexing.machine.build_lexer`.
 Limits: what is not UTF-8 (surrogates, over-long forms, above U+10FFFF) is dead. States within a character are
 equal only if all bytes that may follow do the same, so merging needs no second pass.
@@ -137,7 +137,9 @@ class _Expansion:
             raise BudgetExceeded(f"the lexer has more than {self.max_states} states of bytes; allow more")
         self.rows.append(self.table(row))
         self.continuations.append(
-            tuple(sorted({terminals + one for terminals, state in alive for one in self.continuations[state]}))
+            tuple(
+                sorted({terminals + one for terminals, state in alive for one in self.continuations[state]})
+            )
         )
         return number
 
@@ -177,14 +179,14 @@ def expand(machine: Transducer, kinds: Kinds, max_states: int) -> ByteMachine:
     blocks = blocks_of(kinds)
     expansion = _Expansion(machine, blocks, max_states)
     n_states = len(machine.step)
-    beyond = np.zeros(kinds.count + 1, bool)  # kinds with characters of more than one byte
+    beyond = np.zeros(kinds.number + 1, bool)  # kinds with characters of more than one byte
     beyond[np.unique(blocks.leaves)] = True
     step, emitted = np.full((n_states, 256), -1, np.int32), np.zeros((n_states, 256), np.int32)
     for state in range(n_states):
         steps, emissions = machine.step[state], machine.emitted[state]
         step[state, :128] = steps[blocks.ascii]
         emitted[state, :128] = emissions[blocks.ascii]
-        row = np.zeros(kinds.count + 1, np.int32)
+        row = np.zeros(kinds.number + 1, np.int32)
         for kind in np.flatnonzero(beyond[:-1] & (steps >= 0)).tolist():
             row[kind] = expansion.result(machine.sequences[emissions[kind]], int(steps[kind]))
         if row.any():

@@ -1,0 +1,116 @@
+"""What a state may turn out to have read, against all short texts that may follow.
+
+For a text ``p`` and every ``w`` such that Lark lexes ``p + w``, the terminals whose lexemes begin before the
+end of ``p`` are those up to the lexeme that covers its last character; without what the machine has emitted
+after ``p``, they are an element of the state's set. Every element comes from some ``w``: a short one, in
+these grammars.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from equivalence.lexing import build_lexer, terminal_names
+from equivalence.lexing.reference import follow
+from equivalence.lexing.scanner import basic_lexer
+from tests.lexers import GRAMMARS, build_lark, lark_grammar, texts
+
+CLOSING = {"strings": ('"""', '""""', '"""""', '"""\n')}
+"""What may come after the texts that follow, where they are too short to end every terminal."""
+
+
+def positions(grammar, text):
+    """Number and first position of every terminal that Lark yields, None if it fails."""
+    from lark.exceptions import UnexpectedCharacters
+    from lark.lexer import LexerThread
+
+    names = terminal_names(grammar)
+    try:
+        return tuple(
+            (names.index(token.type), token.start_pos)
+            for token in LexerThread.from_text(basic_lexer(grammar), text).lex(None)
+        )
+    except UnexpectedCharacters:
+        return None
+
+
+def outcomes(lexed, text, continuations):
+    """For each continuation that Lark lexes: the terminals up to the text's last character, then all."""
+    for rest in continuations:
+        found = lexed(text + rest)
+        if found is not None:
+            yield tuple(n for n, begin in found if begin < len(text)), tuple(n for n, _ in found)
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_continuations_are_those_of_all_texts_that_follow(name):
+    grammar, alphabet = lark_grammar(name), GRAMMARS[name][1]
+    more, longest = (5, 4) if len(alphabet) < 4 else (4, 3) if len(alphabet) < 6 else (3, 3)
+    continuations = [
+        *texts(alphabet, more),
+        *(w + c for w in texts(alphabet, 2) for c in CLOSING.get(name, ())),
+    ]
+    machine = build_lexer(grammar, unread_limit=longest + more + 5 * (name in CLOSING), keep_unclosed=True)
+    lexed = cache(lambda text: positions(grammar, text))
+    for text in texts(alphabet, longest):
+        state, emitted = follow(machine, text.encode())
+        expected, prefix = set(), None
+        for covered, whole in outcomes(lexed, text, continuations):
+            assert whole[: len(emitted)] == tuple(emitted), text
+            expected.add(covered[len(emitted) :])
+            prefix = whole if prefix is None else common(prefix, whole)
+        found = set() if state < 0 else set(machine.continuations[state])
+        assert found == expected, text
+        if prefix is not None:
+            assert prefix == tuple(emitted), f"{text!r}: certain, but not emitted yet"
+
+
+def common(one, other):
+    length = 0
+    while length < min(len(one), len(other)) and one[length] == other[length]:
+        length += 1
+    return one[:length]
+
+
+@pytest.mark.parametrize("name", ["characters", "without_case"])
+def test_continuations_within_a_character(name):
+    """The first byte of a character: what all characters with that byte give, and others of their kinds."""
+    grammar, alphabet = lark_grammar(name), GRAMMARS[name][1]
+    machine = build_lexer(grammar, unread_limit=6)
+    for text in texts(alphabet, 2):
+        for character in alphabet:
+            encoded = character.encode()
+            for cut in range(1, len(encoded)):
+                state, emitted = follow(machine, (text + character).encode()[: cut - len(encoded)])
+                after, later = follow(machine, (text + character).encode())
+                assert state >= 0 or after < 0
+                if after >= 0:
+                    rest = tuple(later[len(emitted) :])
+                    inside = set(machine.continuations[state])
+                    assert {rest + one for one in machine.continuations[after]} <= inside, (text, character)
+
+
+def test_the_start_has_read_nothing():
+    for name in GRAMMARS:
+        machine = build_lexer(lark_grammar(name), unread_limit=4)
+        assert machine.continuations[0] == ((),)
+        assert all(machine.continuations)  # no live state without one
+        assert all(list(some) == sorted(set(some)) for some in machine.continuations)
+
+
+def test_continuations_of_a_tail_are_longer():
+    grammar = build_lark("start: (F | D | E)*\nF.2: /\\d+e\\d/\nD: /\\d+/\nE: /[a-z]/\n")
+    machine = build_lexer(grammar)
+    number = {name: i for i, name in enumerate(machine.terminals)}
+    state, emitted = follow(machine, b"12e")
+    assert emitted == []
+    assert set(machine.continuations[state]) == {(number["F"],), (number["D"], number["E"])}
+    assert machine.sequences[machine.at_end[state]] == (number["D"], number["E"])
+    follows = np.ones((3, 3), bool)
+    follows[number["D"], number["E"]] = False
+    bound = build_lexer(grammar, follows)
+    state, emitted = follow(bound, b"12e")
+    assert emitted == [number["F"]] and bound.continuations[state] == ((),)

@@ -1,0 +1,225 @@
+"""Regular expressions and characters, against the standard library's `re` and Lark's lexer on random
+patterns."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import sys
+
+import hypothesis
+import lark
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from equivalence.errors import BudgetExceeded, UnsupportedGrammar
+from equivalence.lexing import build_lexer
+from equivalence.lexing.characters import (
+    ALL,
+    complement,
+    matched,
+    partition_characters,
+    regex_parser,
+    union,
+)
+from equivalence.lexing.reference import follow, lex_all, run
+from tests.lexers import build_lark, texts
+
+ALPHABET = "abc\né"
+
+
+def characters_of(ranges):
+    return {code for first, last in ranges for code in range(first, last + 1)}
+
+
+ONE_CHARACTER = [
+    (r"\w", 0), (r"\W", 0), (r"\d", 0), (r"\s", 0), (r"\S", 0), (r"\w", re.ASCII), (r"[^\W\d_]", 0),
+    (r"[\s\S]", 0), (r".", 0), (r".", re.DOTALL), (r"[^a]", 0), (r"[a-z]", re.IGNORECASE),
+    (r"k", re.IGNORECASE), (r"ſ", re.IGNORECASE), (r"[^s]", re.IGNORECASE), (r"ß", re.IGNORECASE),
+    (r"[A-K]", re.IGNORECASE | re.ASCII), (r"[İıiI]", re.IGNORECASE),
+    (r"[\u0370-\u03ff]", re.IGNORECASE), (r"[^\d\u1c80-\u1c8f]", re.IGNORECASE),
+    (r"[\ud7ff-\ue000]", 0), (r"[^\x00-\ud800]", 0), (r"[\U0001d400-\U0010ffff]", re.IGNORECASE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "flags"), ONE_CHARACTER)
+def test_sets_are_what_re_matches(pattern, flags):
+    parsed = regex_parser.parse(pattern, flags)
+    found = matched(parsed[0], parsed.state.flags)
+    everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+    expected = {ord(character) for character in re.findall(pattern, everything, flags)}
+    assert characters_of(found) == expected
+    assert list(found) == sorted(found)
+    assert all(last + 1 < first for (_, last), (first, _) in itertools.pairwise(found))
+
+
+def test_algebra_of_sets():
+    one, other = ((0, 9), (20, 30)), ((10, 12), (25, 40))
+    assert union(one, other) == ((0, 12), (20, 40))
+    assert union() == ()
+    assert complement(()) == ALL
+    assert complement(ALL) == ()
+    assert complement(complement(one)) == one
+
+
+def test_kinds_are_the_coarsest_partition():
+    sets = [((97, 122),), ((97, 97), (0x3B1, 0x3C9)), ALL]
+    kinds = partition_characters(sets)
+    assert kinds.number == 4  # a, the rest of a-z, Greek, everything else
+    by_code = {}
+    for first, kind in zip(kinds.firsts.tolist(), kinds.kinds.tolist(), strict=True):
+        by_code[first] = kind
+    assert by_code[0xD800] == -1
+    assert kinds.masks[0].bit_count() == kinds.masks[1].bit_count() == 2
+    assert kinds.masks[2] == 0b1111
+    assert (kinds.masks[0] & kinds.masks[1]) == 1 << by_code[97]
+
+
+def characters():
+    return st.sampled_from(
+        [
+            "a",
+            "b",
+            "c",
+            "é",
+            ".",
+            "[ab]",
+            "[^a]",
+            "[^bé]",
+            r"\w",
+            r"\s",
+            r"\n",
+            "[a-c]",
+            r"\W",
+            "(?i:A)",
+            "(?s:.)",
+        ]
+    )
+
+
+def patterns():
+    """Patterns over the alphabet, with what automata usually get wrong: preference, and empty rounds."""
+
+    def extend(inner):
+        repeat = st.sampled_from(["*", "+", "?", "*?", "+?", "??", "{1,2}", "{0,2}?", "{2}", "{1,}", "{0,1}"])
+        around = st.sampled_from(["(?={})", "(?!{})"])
+        return st.one_of(
+            st.tuples(inner, inner).map("".join),
+            st.tuples(inner, inner, inner).map("".join),
+            st.lists(inner, min_size=2, max_size=3).map(lambda parts: f"(?:{'|'.join(parts)})"),
+            st.tuples(inner, repeat).map(lambda parts: f"({parts[0]}){parts[1]}"),
+            inner.map(lambda part: f"(?:{part}|)"),
+            st.tuples(inner, around, inner).map(lambda parts: parts[0] + parts[1].format(parts[2])),
+            st.tuples(
+                inner, st.sampled_from([r"\b", r"\B", r"\Z", "$", "(?m:$)", "(?<=a)", "(?<![ab])"])
+            ).map("".join),
+        )
+
+    def not_empty(pattern):  # Lark refuses terminals that may match nothing
+        return pattern if regex_parser.parse(pattern).getwidth()[0] else f"[abc]{pattern}"
+
+    return st.recursive(characters(), extend, max_leaves=7).map(not_empty)
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(patterns(), st.integers(0, 2**32))
+def test_one_pattern_matches_what_re_matches(pattern, seed):
+    check(f"start: (A | X)*\nA.2: /{pattern}/\nX: /(?s:.)/", seed)
+
+
+@st.composite
+def lexers(draw):
+    lines, names = [], []
+    for number, pattern in enumerate(draw(st.lists(patterns(), min_size=1, max_size=3))):
+        priority = draw(st.sampled_from(["", "", ".2"]))
+        flags = draw(st.sampled_from(["", "", "i", "s"]))
+        lines.append(f"T{number}{priority}: /{pattern}/{flags}")
+        names.append(f"T{number}")
+    for number, word in enumerate(
+        draw(st.lists(st.sampled_from(["a", "ab", "bc", "é", "abc"]), max_size=2, unique=True))
+    ):
+        lines.append(f'K{number}: "{word}"{draw(st.sampled_from(["", "i"]))}')
+        names.append(f"K{number}")
+    ignored = draw(st.sampled_from([None, *names]))
+    if ignored is not None:
+        lines.append(f"%ignore {ignored}")
+    return f"start: ({' | '.join(names)})*\n" + "\n".join(lines)
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(lexers(), st.integers(0, 2**32))
+def test_a_lexer_yields_what_lark_yields(text, seed):
+    check(text, seed)
+
+
+def check(text, seed):
+    """The machine of a grammar against Lark, on all texts of up to three characters and some longer ones."""
+    try:
+        grammar = build_lark(text)
+    except lark.exceptions.LarkError:  # a terminal that may match nothing, or two of one meaning
+        hypothesis.reject()
+    try:
+        machine = build_lexer(grammar, unread_limit=7, max_states=3000, keep_unclosed=True)
+    except UnsupportedGrammar as error:
+        if "before the lexeme" not in str(error):
+            raise
+        hypothesis.reject()
+    except BudgetExceeded:
+        hypothesis.reject()
+    draw = random.Random(seed)
+    number = len(machine.terminals)
+    follows = np.array([[draw.random() < 0.6 for _ in range(number)] for _ in range(number)])
+    bound = build_lexer(grammar, follows, unread_limit=7, max_states=3000, keep_unclosed=True)
+    longer = ["".join(draw.choices(ALPHABET, k=draw.randint(4, 7))) for _ in range(60)]
+    for sample in [*texts(ALPHABET, 3), *longer]:
+        encoded = sample.encode()
+        expected = lex_all(grammar, sample)
+        assert run(machine, encoded) == expected, sample
+        restricted = run(bound, encoded)
+        if expected is None:
+            assert restricted is None
+        else:
+            numbers = tuple(machine.terminals.index(name) for name in expected)
+            if all(follows[a, b] for a, b in itertools.pairwise(numbers)):
+                assert restricted == expected, (sample, follows)
+            else:
+                assert restricted in (None, expected)
+            # the last character's lexeme is one that the state foresaw
+            cut = draw.randint(0, len(encoded))
+            state, emitted = follow(machine, encoded[:cut])
+            assert numbers[: len(emitted)] == tuple(emitted)
+            rest = numbers[len(emitted) :]
+            assert any(rest[: len(one)] == one for one in machine.continuations[state]), (sample, cut)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "length"),
+    [
+        ("(|a)*", "aab", 0),  # an empty round ends the repeat
+        ("(a*)*", "aab", 2),
+        ("(a|b*)*?c", "abc", 3),
+        ("(?:a|ab)(?:c|bcd)?", "abcd", 4),  # the first way that matches, as far as it goes
+        ("a{2,3}?", "aaa", 2),
+        ("(?:a?){3}b", "aab", 3),
+    ],
+)
+def test_preferences(pattern, text, length):
+    assert re.match(pattern, text).end() == length
+    grammar = build_lark(f"start: (A | X)*\nA: /x{pattern}/\nX: /[abcd]/")
+    machine = build_lexer(grammar)
+    assert (
+        run(machine, f"x{text}".encode())
+        == ["A"] + ["X"] * (len(text) - length)
+        == lex_all(grammar, f"x{text}")
+    )
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has neither")
+@pytest.mark.parametrize(
+    ("pattern", "construct"), [("(?>a|b)c", "atomic group"), ("a++", "possessive repeat")]
+)
+def test_newer_constructs_are_refused_by_name(pattern, construct):
+    with pytest.raises(UnsupportedGrammar, match=f"terminal A: .*{construct}"):
+        build_lexer(build_lark(f"start: A\nA: /{pattern}/"))
