@@ -24,6 +24,9 @@ from hybrid.classifier import _kernels
 
 Integers = NDArray[np.int64]
 
+UNIONS = 8192
+"""Places for unions of two masks, 96 KiB: what a document unites again and again fits the processor's cache."""
+
 
 class Fixed(NamedTuple):
     """What does not change while a classifier runs; the arrays are those of `_kernels.Tables`."""
@@ -177,8 +180,8 @@ class Store:
         self._pairs: Integers = np.empty(max(fixed.n_pairs, 2), np.int64)
         self._bits: Integers = np.zeros(fixed.n_words, np.int64)
         self._row: Integers = np.zeros(fixed.n_words, np.int64)
-        self._levels: Integers = np.zeros((64, 3), np.int64)
-        self._level: Integers = np.zeros((64, fixed.n_words), np.int64)
+        self._levels: Integers = np.zeros((64, 4), np.int64)
+        self._unions: NDArray[np.int32] = np.full((UNIONS, 3), -1, np.int32)
         self.table: Integers = self._flat()
 
     def _arrays(self) -> list[Any]:
@@ -191,7 +194,7 @@ class Store:
             known.first, *known.pendings, *known.masks, *known.units, known.table, self.reads,
             self.config_mask,
             self.counts,
-            self._pairs, self._bits, self._row, self._levels, self._level, fixed.data, fixed.offsets,
+            self._pairs, self._bits, self._row, self._levels, self._unions, fixed.data, fixed.offsets,
         ]  # fmt: skip
 
     def _flat(self) -> Integers:
@@ -239,10 +242,9 @@ class Store:
         elif status == _kernels.SUMMARIES_FULL:
             self.known = _larger(self.known)
         elif status == _kernels.READS_FULL:
-            self.reads = _rehashed(self.reads, 13)
+            self.reads = _rehashed(self.reads)
         else:
-            self._levels = np.zeros((2 * len(self._levels), 3), np.int64)
-            self._level = np.zeros((len(self._levels), self.fixed.n_words), np.int64)
+            self._levels = np.zeros((2 * len(self._levels), 4), np.int64)
         self.table = self._flat()
 
 
@@ -255,10 +257,10 @@ def _larger(known: Summaries) -> Summaries:
         return interning.grown_interned(lists, 2 * capacity, width)
 
     return Summaries(
-        known.first, _rehashed(known.table, 11), interned(known.pendings), interned(known.masks),
+        known.first, _rehashed(known.table), interned(known.pendings), interned(known.masks),
         interned(known.units), known.complete,
     )  # fmt: skip
 
 
-def _rehashed(rows: Integers, seed: int) -> Integers:
-    return np.asarray(_kernels.rehashed(rows, seed))
+def _rehashed(rows: Integers) -> Integers:
+    return np.asarray(_kernels.rehashed(rows))
