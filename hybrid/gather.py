@@ -36,6 +36,11 @@ class Gather:
         self._rows: NDArray[np.uint32] = _kernels.dense_rows(
             self._starts, self._tokens, large.astype(np.int64), self.n_words
         )
+        arrays = (self._starts, self._tokens, self._row_of_class, self._rows)
+        # kernels that take all this at once take it by address (`hybrid.classifier._kernels.view`)
+        self.table: NDArray[np.int64] = np.array(
+            [(a.ctypes.data, len(a), a.shape[1] if a.ndim == 2 else 0) for a in arrays], np.int64
+        )
 
     @property
     def memory_size_bytes(self) -> int:

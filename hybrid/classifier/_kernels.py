@@ -33,6 +33,7 @@ from equivalence._kernels import (
     step_config,
 )
 from equivalence.interning._kernels import Interned, intern, mix, new_interned
+from hybrid._kernels import gather
 
 kernel = njit(cache=True, nogil=True)
 # LLVM's inlining, not numba's (see `_pointer`): to hand over 60 arrays in memory took 4 us
@@ -157,7 +158,8 @@ class Tables(NamedTuple):
     offsets: Any
 
 
-STEPS, FACTS, CLASS_OF_BYTE, CONFIG_MASK, DATA, OFFSETS = 11, 12, 19, 51, 58, 59  # places of `opened`
+# places of `opened`
+STEPS, FACTS, CLASS_OF_BYTE, MASK_STARTS, MASK_WORDS, CONFIG_MASK, DATA, OFFSETS = 11, 12, 19, 42, 43, 51, 58, 59
 N_SUMMARIES, N_READS, LONGEST = 0, 1, 2  # in `Tables.counts`
 
 
@@ -673,6 +675,32 @@ def advances(table, configs, tokens, found):
         if found[i] < 0:
             return found[i]
     return np.int64(0)
+
+
+@kernel
+def expand(table, mask, classes, stops, size, out):
+    """Write the row of what `class_mask` names for `size` ids; twice its address, plus one if it forbids any.
+
+    Stop ids are set iff the text so far is whole. `classes` is `hybrid.gather.Gather.table`.
+    """
+    starts, words = view(table, MASK_STARTS, np.int64), view(table, MASK_WORDS, np.int64)
+    number = mask >> 1
+    row_of_class = view(classes, 2, np.int32)
+    gather(
+        words[starts[number] : starts[number + 1]], row_of_class.size, view(classes, 0, np.int64),
+        view(classes, 1, np.int32), row_of_class, view_rows(classes, 3, np.uint32), out,
+    )  # fmt: skip
+    for i in range(stops.size):
+        word, bit = stops[i] >> 5, np.uint32(1 << (stops[i] & 31))
+        out[word] = out[word] | bit if mask & 1 else out[word] & ~bit
+    all_allowed = np.uint32(0xFFFFFFFF)
+    for w in range(size >> 5):
+        all_allowed &= out[w]
+    needed = all_allowed != 0xFFFFFFFF
+    if size & 31:
+        last = np.int64((1 << (size & 31)) - 1)
+        needed |= np.int64(out[size >> 5]) & last != last
+    return 2 * np.int64(out.ctypes.data) + needed
 
 
 @kernel

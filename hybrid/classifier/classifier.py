@@ -126,28 +126,15 @@ class Classifier:
         known, rows = session.rows_for(stops)
         row = known.get(mask)
         if row is None:
-            row = known[mask] = self._expand(session, mask >> 1, bool(mask & 1), stops)
+            out: NDArray[np.uint32] = np.empty((self.vocabulary.size + 31) // 32, np.uint32)
+            found = _kernels.expand(
+                session.store.table, mask, self.gather.table, np.array(stops, np.int64), self.vocabulary.size, out
+            )
+            row = known[mask] = Row(out, found >> 1, bool(found & 1))
             session.left -= row.words.nbytes + STEP_BYTES
         rows[config] = row
         session.left -= STEP_BYTES
         return row
-
-    def _expand(self, session: Session, mask: int, whole: bool, stops: tuple[int, ...]) -> Row:
-        """The row of a class mask, its stop ids set iff the text so far is whole."""
-        masks = session.store.known.masks
-        words = masks.pool[masks.starts[mask] : masks.starts[mask + 1]]
-        out: NDArray[np.uint32] = np.empty((self.vocabulary.size + 31) // 32, np.uint32)
-        self.gather.expand(words, out)
-        for token in stops:
-            bit = np.uint32(1 << (token & 31))
-            if whole:
-                out[token >> 5] |= bit
-            else:
-                out[token >> 5] &= ~bit
-        rest = self.vocabulary.size & 31
-        needed = bool((out[: self.vocabulary.size >> 5] != 0xFFFFFFFF).any())
-        needed = needed or bool(rest and ~int(out[-1]) & ((1 << rest) - 1))
-        return Row(out, out.ctypes.data, needed)
 
     def moved(self, config: int, old: Store, session: Session) -> int:
         """A configuration of an earlier session's tables, brought to a session."""
