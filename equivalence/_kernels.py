@@ -587,7 +587,7 @@ def absorb(a, tail, space, counted):
     return number
 
 
-@kernel
+@forced
 def plain_frame(a, count, tail, space, counted):
     """Add a frame as it is; the tail that is this frame alone, -1 over capacity."""
     key = np.empty(1, np.int64)
@@ -602,7 +602,7 @@ def plain_frame(a, count, tail, space, counted):
     return number
 
 
-@kernel
+@forced
 def note_frame(a, count, tail, number, space, counted):
     """Note the tail that a frame on a tail comes to, as the next frame; returns that tail."""
     frames, frame_table = space.frames, space.frame_table
