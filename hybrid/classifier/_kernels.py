@@ -538,7 +538,7 @@ def read_below(pending, tail, t):
     lie strictly deeper each time, so this ends.
     """
     levels, reads, rows = t.levels, t.reads, t.summaries
-    masks, row, unions = t.masks, t.row, t.unions
+    masks, row, unions = t.masks, t.bits, t.unions
     starts, pool, frames = t.space.tails.starts, t.space.tails.pool, t.space.frames
     depth = 0
     levels[0, 0] = pending
@@ -625,21 +625,15 @@ def config_classes(config, t):
     if known >= 0:
         return known
     starts, pool, first, reads = t.space.configs.starts, t.space.configs.pool, t.first, t.reads
-    masks, row, unions = t.masks, t.row, t.unions
-    mask = np.int64(0)
+    mask_starts, words, row = t.masks.starts, t.masks.pool, t.row
+    row[:] = 0
     for i in range(starts[config] + 2 + pool[starts[config] + 1], starts[config + 1], 2):
         x, tail = pool[i], pool[i + 1]
         if first[x, 0] < 0:
             status = summarise_first(x, t)
             if status < 0:
                 return np.int64(status)
-        union = find_union(mask, first[x, 0], unions)
-        if union < 0:
-            union = unite(mask, first[x, 0], -1 - union, masks, row, unions)
-            if union < 0:
-                return union
-        mask = union
-        pending = first[x, 1]
+        mask, pending = first[x, 0], first[x, 1]
         if pending != 0 and tail != 0:
             slot = pair_slot(pending, tail, reads)
             below = reads[slot, 2]
@@ -647,12 +641,17 @@ def config_classes(config, t):
                 below = read_below(pending, tail, t)
                 if below < 0:
                     return below
-            union = find_union(mask, below, unions)
-            if union < 0:
-                union = unite(mask, below, -1 - union, masks, row, unions)
-                if union < 0:
-                    return union
-            mask = union
+            if below != 0:
+                begin = mask_starts[below]
+                for w in range(row.size):
+                    row[w] |= words[begin + w]
+        if mask != 0:
+            begin = mask_starts[mask]
+            for w in range(row.size):
+                row[w] |= words[begin + w]
+    mask = intern(row, row.size, t.masks)
+    if mask < 0:
+        return np.int64(SUMMARIES_FULL)
     t.config_mask[config] = mask
     return mask
 
