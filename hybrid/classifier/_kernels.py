@@ -530,7 +530,7 @@ def find_union(a, b, unions):
     return np.int64(found)
 
 
-@kernel
+@inlined
 def read_below(pending, tail, t):
     """The mask of what a pending set reads on the stacks of a tail; a status.
 
@@ -618,7 +618,7 @@ def class_mask(table, config):
     return 2 * mask + (view_rows(table, FACTS, np.int64)[config, POPS] > 0) if mask >= 0 else mask
 
 
-@kernel
+@inlined
 def config_classes(config, t):
     """See `class_mask`."""
     known = t.config_mask[config]
