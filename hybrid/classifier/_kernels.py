@@ -41,8 +41,8 @@ inlined = njit(cache=True, nogil=True, forceinline=True)
 
 SEED = 11  # of the hash of pairs
 
-# Statuses: which table has no room left. They are below every number that a kernel finds.
-SPACE_FULL, SUMMARIES_FULL, READS_FULL, DEPTH_FULL, QUEUE_FULL = -1, -2, -3, -4, -5
+# Statuses: which table has no room left, or must not be extended (see `Summaries.complete`). They are below every number that a kernel finds.
+SPACE_FULL, SUMMARIES_FULL, READS_FULL, DEPTH_FULL, QUEUE_FULL, COMPLETE = -1, -2, -3, -4, -5, -6
 
 # ---------------------------------------------------------------- tables by address
 
@@ -124,7 +124,7 @@ class Tables(NamedTuple):
     summaries int64[n, 4]: a hash table (pending set, symbol, mask, pending set below the symbol); -1 = empty.
     reads int64[n, 3]: a hash table (pending set, tail, mask); -1 = empty.
     config_mask int64[n]: the mask of each configuration, -1 = not known yet.
-    counts: [summaries, reads, longest representative].
+    counts: [summaries, reads, longest representative, summaries that there may be].
     pairs, bits, row, levels: scratch.
     unions int32[n, 3]: (mask, mask, their union), each pair of masks having one place, which it takes from
         another pair.
@@ -160,7 +160,7 @@ class Tables(NamedTuple):
 
 # places of `opened`
 STEPS, FACTS, CLASS_OF_BYTE, MASK_STARTS, MASK_WORDS, CONFIG_MASK, DATA, OFFSETS = 11, 12, 19, 42, 43, 51, 58, 59
-N_SUMMARIES, N_READS, LONGEST = 0, 1, 2  # in `Tables.counts`
+N_SUMMARIES, N_READS, LONGEST, MOST_SUMMARIES = 0, 1, 2, 3  # in `Tables.counts`
 
 
 @inlined
@@ -421,6 +421,8 @@ def summarise(pending, symbol, t):
     suffix_parent, suffix_byte, behind = t.suffix_parent, t.suffix_byte, t.behind
     n_states = net[0].size
     rows = t.summaries
+    if t.counts[N_SUMMARIES] >= t.counts[MOST_SUMMARIES]:
+        return np.int64(COMPLETE)
     if 2 * t.counts[N_SUMMARIES] >= rows.shape[0]:
         return np.int64(SUMMARIES_FULL)
     if symbol < n_states:

@@ -28,6 +28,11 @@ UNIONS = 8192
 """Places for unions of two masks, 96 KiB: what a document unites again and again fits the processor's cache."""
 
 
+LARGE_LIMIT = 1 << 25
+"""Bytes from which on the tables of a complete automaton begin large: it was built to be used often, and to
+double them in the middle of a document took a tenth of its steps and masks."""
+
+
 class Fixed(NamedTuple):
     """What does not change while a classifier runs; the arrays are those of `_kernels.Tables`."""
 
@@ -167,16 +172,19 @@ class Store:
 
     def __init__(self, fixed: Fixed, limit: int, known: Summaries) -> None:
         self.fixed, self.limit = fixed, limit
-        self._frames, self._configs = 4096, 1024
+        large = known.complete and limit >= LARGE_LIMIT
+        self._frames, self._configs, reads = (8192, 4096, 16384) if large else (4096, 1024, 4096)
+        if large:
+            known = known._replace(masks=_roomier(known.masks, int(known.masks.counts[0]) + 2048))
         self.space: Any = exploring.new_space(
             fixed.net, fixed.class_of_byte, fixed.example, fixed.first, fixed.alike, fixed.rank,
             self._frames, self._configs,
         )  # fmt: skip
         self.known = known
-        self.reads: Integers = np.full((4096, 3), -1, np.int64)
+        self.reads: Integers = np.full((reads, 3), -1, np.int64)
         self.config_mask: Integers = np.full(self._configs + 2, -1, np.int64)
-        self.counts: Integers = np.array([known.n_known, 0, fixed.longest], np.int64)
-        self._most_summaries = known.n_known if known.complete else 1 << 62
+        most = known.n_known if known.complete else 1 << 62
+        self.counts: Integers = np.array([known.n_known, 0, fixed.longest, most], np.int64)
         self._pairs: Integers = np.empty(max(fixed.n_pairs, 2), np.int64)
         self._bits: Integers = np.zeros(fixed.n_words, np.int64)
         self._row: Integers = np.zeros(fixed.n_words, np.int64)
@@ -215,19 +223,23 @@ class Store:
         """What a kernel finds; where a table is full it is given room first.
 
         Raises:
-            BudgetExceeded: the tables would need more than their limit of bytes; or (an error of ours, which
-                must not become a wrong mask) they were complete, and are asked for more.
+            BudgetExceeded: as `grow`.
         """
         found = int(kernel(self.table, *arguments))
         while found < 0:
             self.grow(found)
             found = int(kernel(self.table, *arguments))
-        if self.counts[_kernels.N_SUMMARIES] > self._most_summaries:
-            raise BudgetExceeded("a stack asks for a summary that was not built, though all should be")
         return found
 
     def grow(self, status: int) -> None:
-        """Make room where a kernel had none."""
+        """Make room where a kernel had none.
+
+        Raises:
+            BudgetExceeded: the tables would need more than their limit of bytes; or (an error of ours, which
+                must not become a wrong mask) they are complete, and are asked for more.
+        """
+        if status == _kernels.COMPLETE:
+            raise BudgetExceeded("a stack asks for a summary that was not built, though all should be")
         if 2 * self.nbytes > self.limit:
             raise BudgetExceeded(
                 f"the classifier's tables have {self.nbytes} bytes and need more, allowed are {self.limit}; "
@@ -249,17 +261,23 @@ class Store:
 
 
 def _larger(known: Summaries) -> Summaries:
-    """The same tables with twice the room."""
+    """The same tables, those more than half full with twice the room; all of them if none is."""
+    lists = (known.pendings, known.masks, known.units)
+    full = [max(one.counts[0] / one.starts.size, one.counts[1] / one.pool.size) > 0.5 for one in lists]
+    table_full = 4 * known.n_known > len(known.table)
+    none = not (any(full) or table_full)
+    pendings, masks, units = (
+        _roomier(one, 2 * (one.starts.size - 2)) if none or is_full else one
+        for one, is_full in zip(lists, full, strict=True)
+    )
+    table = _rehashed(known.table) if none or table_full else known.table
+    return Summaries(known.first, table, pendings, masks, units, known.complete)
 
-    def interned(lists: Any) -> Any:
-        capacity = lists.starts.size - 2
-        width = -(-(lists.pool.size - 2) // capacity)
-        return interning.grown_interned(lists, 2 * capacity, width)
 
-    return Summaries(
-        known.first, _rehashed(known.table), interned(known.pendings), interned(known.masks),
-        interned(known.units), known.complete,
-    )  # fmt: skip
+def _roomier(lists: Any, capacity: int) -> Any:
+    """Interned lists with room for so many of the same width."""
+    width = -(-(lists.pool.size - 2) // (lists.starts.size - 2))
+    return interning.grown_interned(lists, capacity, width)
 
 
 def _rehashed(rows: Integers) -> Integers:
