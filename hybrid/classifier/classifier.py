@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from equivalence import TokenClasses, Vocabulary
 from equivalence._kernels import POPS
 from hybrid.classifier import _kernels
-from hybrid.classifier.tables import Fixed, Store, Summaries, copied, no_summaries
+from hybrid.classifier.tables import Fixed, Store, Summaries, addresses, copied, no_summaries
 from hybrid.gather import Gather
 
 STEP_BYTES = 180
@@ -30,8 +30,7 @@ STEP_BYTES = 180
 
 
 class Row(NamedTuple):
-    """A mask over the vocabulary: its words (uint32, never changed), their address, whether it forbids
-    anything.
+    """A mask over the vocabulary: its words (uint32, never changed), their address, whether it forbids any.
 
     Whoever copies from the address holds the row meanwhile, so that it outlives its session's dictionaries.
     """
@@ -82,6 +81,7 @@ class Classifier:
     ) -> None:  # fmt: skip
         self._fixed = fixed
         self.gather = Gather(classes, vocabulary.size)
+        self._gather_table = addresses(self.gather.tables)
         self.vocabulary = vocabulary
         self.token_bits = max(vocabulary.size - 1, 1).bit_length()
         self.limit = limit
@@ -126,15 +126,19 @@ class Classifier:
         known, rows = session.rows_for(stops)
         row = known.get(mask)
         if row is None:
-            out: NDArray[np.uint32] = np.empty((self.vocabulary.size + 31) // 32, np.uint32)
-            found = _kernels.expand(
-                session.store.table, mask, self.gather.table, np.array(stops, np.int64), self.vocabulary.size, out
-            )
-            row = known[mask] = Row(out, found >> 1, bool(found & 1))
+            row = known[mask] = self._expand(session, mask, stops)
             session.left -= row.words.nbytes + STEP_BYTES
         rows[config] = row
         session.left -= STEP_BYTES
         return row
+
+    def _expand(self, session: Session, mask: int, stops: tuple[int, ...]) -> Row:
+        """The row of what `class_mask` names."""
+        size = self.vocabulary.size
+        out: NDArray[np.uint32] = np.empty((size + 31) // 32, np.uint32)
+        ids = np.array(stops, np.int64)
+        found = _kernels.expand(session.store.table, mask, self._gather_table, ids, size, out)
+        return Row(out, found >> 1, bool(found & 1))
 
     def moved(self, config: int, old: Store, session: Session) -> int:
         """A configuration of an earlier session's tables, brought to a session."""
@@ -176,9 +180,8 @@ class Classifier:
 def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], TokenClasses]:
     """The distinct representatives in byte order, and the classes numbered like them.
 
-    A stop id that is also text is a class of its own, whose bytes another class may have: here they are
-        one, as
-    stop ids are decided apart.
+    A stop id that is also text is a class of its own, whose bytes another class may have: here they are one,
+    as stop ids are decided apart.
     """
     texts = [vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
     distinct = sorted(set(texts))

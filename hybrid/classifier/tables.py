@@ -9,7 +9,7 @@ Limits: not for concurrent use; `hybrid.classifier.classifier` holds a lock arou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +25,7 @@ from hybrid.classifier import _kernels
 Integers = NDArray[np.int64]
 
 UNIONS = 8192
-"""Places for unions of two masks, 96 KiB: what a document unites again and again fits the processor's cache."""
-
+"""Places for unions of two masks, 96 KiB: what a document unites again and again fits a processor's cache."""
 
 LARGE_LIMIT = 1 << 25
 """Bytes from which on the tables of a complete automaton begin large: it was built to be used often, and to
@@ -58,18 +57,43 @@ class Fixed(NamedTuple):
         return max((self.n_groups + 31) // 32, 1)
 
 
+def addresses(arrays: Iterable[NDArray[Any]]) -> Integers:
+    """int64[arrays, 3]: (address, rows, columns or 0) of arrays, as `_kernels.view` reads them."""
+    rows = []
+    for array in arrays:
+        assert array.flags.c_contiguous
+        rows.append((array.ctypes.data, array.shape[0], array.shape[1] if array.ndim == 2 else 0))
+    return np.array(rows, np.int64)
+
+
+class ByteTables(NamedTuple):
+    """The byte classes of a network: the class of each byte, a byte of each class, and for each state which
+    classes it can read next, and treats like the class before (`equivalence._kernels.first_classes`)."""
+
+    class_of_byte: Integers
+    example: Integers
+    first: NDArray[np.uint8]
+    alike: NDArray[np.uint8]
+
+
+def byte_tables_of(net: tuple[NDArray[Any], ...], rank: Integers) -> ByteTables:
+    """The byte classes of a network."""
+    class_of_byte, example = exploring.byte_classes(net)
+    return ByteTables(
+        class_of_byte, example, *exploring.first_classes(net, class_of_byte, len(example), rank)
+    )
+
+
 def fixed_tables(
     network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers
 ) -> Fixed:
-    """What follows from the network, the distinct representatives in byte order, and the vocabulary's
-    bytes."""
+    """What follows from the network, the distinct representatives in byte order, and the vocabulary."""
     net = tuple(np.ascontiguousarray(array) for array in network.automaton)
     counted = net[5].copy()
     counted[:, 3] = counted[:, 2]  # counts are kept over many tokens here, not within a single one
     net = (*net[:5], counted, *net[6:])
-    class_of_byte, example = exploring.byte_classes(net)
     rank = exploring.call_ranks(net)
-    first, _ = exploring.first_classes(net, class_of_byte, len(example), rank)
+    _, example, first, _ = byte_tables = byte_tables_of(net, rank)
     follow = follow_of(network, first)
     behind = np.zeros((network.n_states + len(net[5]), len(example)), np.uint8)
     contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
@@ -83,17 +107,17 @@ def fixed_tables(
     # a unit that begins again on its frame is on top of the stack then, though it is no context of the
     # network
     np.maximum.at(behind, counted[:, 0], first[counted[:, 0]] | behind[network.n_states :])
-    return assembled(net, rank, behind, representatives, data, offsets, network.start, network.start_final)
+    return assembled(
+        net, rank, byte_tables, behind, representatives, data, offsets, network.start, network.start_final
+    )
 
 
 def assembled(
-    net: tuple[NDArray[Any], ...], rank: Integers, behind: NDArray[np.uint8],
+    net: tuple[NDArray[Any], ...], rank: Integers, byte_tables: ByteTables, behind: NDArray[np.uint8],
     representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers, start: int,
     start_final: bool,
 ) -> Fixed:  # fmt: skip
     """The fixed tables from those of their parts that take a network to find (see `fixed_tables`)."""
-    class_of_byte, example = exploring.byte_classes(net)
-    first, alike = exploring.first_classes(net, class_of_byte, len(example), rank)
     lengths = np.array([len(text) for text in representatives], np.int64)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     text = np.frombuffer(b"".join(representatives), np.uint8)
@@ -102,7 +126,7 @@ def assembled(
     nodes = exploring.build_trie(text, ends, longest)[:4]
     walked = tuple(np.array(array, np.int64) for array in (*nodes, *exploring.build_suffixes(text, ends)))
     return Fixed(
-        net, class_of_byte, example, first, alike, rank, behind, walked, longest, len(representatives),
+        net, *byte_tables, rank, behind, walked, longest, len(representatives),
         int((lengths * (lengths + 1) // 2).sum()) + 2, data, offsets, start, start_final,
     )  # fmt: skip
 
@@ -200,17 +224,12 @@ class Store:
             space.facts, space.state, space.links, space.returning, space.ports, space.key, space.by_state,
             space.class_of_byte, space.classes, space.behaviour, *fixed.net, fixed.behind, *fixed.trie,
             known.first, *known.pendings, *known.masks, *known.units, known.table, self.reads,
-            self.config_mask,
-            self.counts,
+            self.config_mask, self.counts,
             self._pairs, self._bits, self._row, self._levels, self._unions, fixed.data, fixed.offsets,
         ]  # fmt: skip
 
     def _flat(self) -> Integers:
-        rows = []
-        for array in self._arrays():
-            assert array.flags.c_contiguous
-            rows.append((array.ctypes.data, array.shape[0], array.shape[1] if array.ndim == 2 else 0))
-        return np.array(rows, np.int64)
+        return addresses(self._arrays())
 
     @property
     def nbytes(self) -> int:
