@@ -41,7 +41,8 @@ inlined = njit(cache=True, nogil=True, forceinline=True)
 
 SEED = 11  # of the hash of pairs
 
-# Statuses: which table has no room left, or must not be extended (see `Summaries.complete`). They are below every number that a kernel finds.
+# Statuses, below every number that a kernel finds: which table has no room left, or (COMPLETE) must not be
+# extended, see `tables.Summaries`.
 SPACE_FULL, SUMMARIES_FULL, READS_FULL, DEPTH_FULL, QUEUE_FULL, COMPLETE = -1, -2, -3, -4, -5, -6
 
 # ---------------------------------------------------------------- tables by address
@@ -67,9 +68,8 @@ def view_rows(table, k, dtype):
 def _pointer(typing_context, table, place, dtype):
     """The pointer that a contiguous array of integers holds at a flat place.
 
-    Nothing here is inlined by numba itself: its removal of dead code then drops stores into such arrays,
-        as no
-    one in the function seems to read them (numba 0.68). LLVM inlines all of it later.
+    Nothing here is inlined by numba itself: its removal of dead code then drops stores into such arrays, as
+    no one in the function seems to read them (numba 0.68). LLVM inlines all of it later.
     """
     element = types.CPointer(dtype.dtype)
 
@@ -158,8 +158,9 @@ class Tables(NamedTuple):
     offsets: Any
 
 
-# places of `opened`
-STEPS, FACTS, CLASS_OF_BYTE, MASK_STARTS, MASK_WORDS, CONFIG_MASK, DATA, OFFSETS = 11, 12, 19, 42, 43, 51, 58, 59
+# Places of `opened`
+STEPS, FACTS, CLASS_OF_BYTE, MASK_STARTS, MASK_WORDS = 11, 12, 19, 42, 43
+CONFIG_MASK, DATA, OFFSETS = 51, 58, 59
 N_SUMMARIES, N_READS, LONGEST, MOST_SUMMARIES = 0, 1, 2, 3  # in `Tables.counts`
 
 
@@ -389,16 +390,17 @@ def summarise_first(x, t):
     return 0
 
 
-@inlined
-def told_apart(unit, count, t):
-    """A count that no token tells from this one: far from both bounds it does not matter."""
-    least, most = t.net[5][unit, 1], t.net[5][unit, 3]
-    reach = t.counts[LONGEST] + 1
+def told_apart(count: int, least: int, most: int, reach: int) -> int:
+    """A count that no token tells from this one, a token being shorter than `reach`: far from both bounds it
+    does not matter."""
     if count + reach < least:
-        return np.int64(0)
+        return 0
     if count >= least and (most < 0 or count + reach < most):
         return least
     return count
+
+
+told_apart_here = inlined(told_apart)
 
 
 @inlined
@@ -408,7 +410,7 @@ def symbol_of(a, count, t):
         return a
     unit = (-2 - a) >> 1
     t.pairs[0] = unit
-    t.pairs[1] = told_apart(unit, count, t)
+    t.pairs[1] = told_apart_here(count, t.net[5][unit, 1], t.net[5][unit, 3], t.counts[LONGEST] + 1)
     number = intern(t.pairs, 2, t.units)
     return t.net[0].size + number if number >= 0 else SUMMARIES_FULL
 
@@ -536,8 +538,8 @@ def find_union(a, b, unions):
 def read_below(pending, tail, t):
     """The mask of what a pending set reads on the stacks of a tail; a status.
 
-    `levels` holds (pending set, tail, next frame, mask so far) of the sets being read, deeper ones later. Tails
-    lie strictly deeper each time, so this ends.
+    `levels` holds (pending set, tail, next frame, mask so far) of the sets being read, deeper ones later.
+    Tails lie strictly deeper each time, so this ends.
     """
     levels, reads, rows = t.levels, t.reads, t.summaries
     masks, row, unions = t.masks, t.bits, t.unions
@@ -682,7 +684,7 @@ def advances(table, configs, tokens, found):
 def expand(table, mask, classes, stops, size, out):
     """Write the row of what `class_mask` names for `size` ids; twice its address, plus one if it forbids any.
 
-    Stop ids are set iff the text so far is whole. `classes` is `hybrid.gather.Gather.table`.
+    Stop ids are set iff the text so far is whole. `classes` are the addresses of `Gather.tables`.
     """
     starts, words = view(table, MASK_STARTS, np.int64), view(table, MASK_WORDS, np.int64)
     number = mask >> 1
@@ -765,8 +767,7 @@ def push_through(pending, symbol, below, t, seen, queue, progress):
     reach = t.counts[LONGEST] + 1
     count = np.int64(0)
     while count <= least or count < most:
-        known = told_apart(unit, count, t)
-        if known == count:
+        if told_apart_here(count, least, most, reach) == count:
             number = symbol_of(-2 - 2 * unit, count, t)
             slot = summary_of(pending, number, t) if number >= 0 else number
             if slot < 0:
@@ -859,8 +860,7 @@ def merge_alike(rows, row_starts, blocks):
 
 @kernel
 def pairs_fit(starts, suffixes, groups, suffix_parent, whole):
-    """Whether each list is sorted, without doubles, and pairs groups with suffixes of their own that are not
-    empty."""
+    """Whether each list is sorted, without doubles, and pairs groups with suffixes of their own."""
     for i in range(starts.size - 1):
         for k in range(starts[i], starts[i + 1]):
             if k > starts[i] and (
