@@ -111,8 +111,7 @@ class CompiledGrammar:
 
     @cached_property
     def fallback(self) -> CompiledGrammar:
-        """The same grammar on another strategy; made when a matcher first outgrows the classifier's
-        budget."""
+        """The same grammar on another strategy; made when a matcher first outgrows the budget."""
         assert self.otherwise is not None
         made = self.otherwise()
         object.__setattr__(
