@@ -137,7 +137,7 @@ class Classifier:
         size = self.vocabulary.size
         out: NDArray[np.uint32] = np.empty((size + 31) // 32, np.uint32)
         ids = np.array(stops, np.int64)
-        found = _kernels.expand(session.store.table, mask, self._gather_table, ids, size, out)
+        found = int(_kernels.expand(session.store.table, mask, self._gather_table, ids, size, out))
         return Row(out, found >> 1, bool(found & 1))
 
     def moved(self, config: int, old: Store, session: Session) -> int:
