@@ -21,7 +21,6 @@ from rich.progress import track
 
 from bench import report, workloads
 from bench.agreement import KEPT, Agreement, agree_along, agree_walk
-from bench.report import Spread
 from hybrid.comparison import Comparison, Times
 
 CUTS = ("longest match", "random cuts")
@@ -43,20 +42,12 @@ class SampleRow:
     comparison: Comparison
 
     def record(self) -> dict[str, Any]:
-        times = self.comparison.times
         return {
             "name": f"{self.name}, {CUTS[self.cut]}",
             "tokens": self.tokens,
             "accepted": self.comparison.accepted,
             "complete": self.comparison.complete,
-            "masks": self.comparison.masks,
-            "equal": self.comparison.equal,
-            "contradictions": self.comparison.contradiction_count,
-            "differences": [str(item) for item in self.comparison.differences],
-            "mask": report.summed(Spread.of(times.fill)),
-            "plain_mask": report.summed(Spread.of(times.plain_fill)),
-            "accept": report.summed(Spread.of(times.accept)),
-            "plain_accept": report.summed(Spread.of(times.plain_accept)),
+            **report.compared(self.comparison),
         }
 
 

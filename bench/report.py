@@ -26,6 +26,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from hybrid.comparison import Comparison
+
 PACKAGES = ("equimask", "xgrammar", "numpy", "numba", "torch", "lark", "llguidance", "transformers")
 """Packages whose versions matter to the numbers; those not installed are left out."""
 
@@ -140,6 +142,21 @@ def readable(value: float, unit: str = "s") -> str:
 def summed(spread: Spread) -> dict[str, float]:
     """A spread as it is written to a record."""
     return asdict(spread)
+
+
+def compared(comparison: Comparison) -> dict[str, Any]:
+    """What a comparison with plain XGrammar found, as it is written to a record."""
+    times = comparison.times
+    return {
+        "masks": comparison.masks,
+        "equal": comparison.equal,
+        "contradictions": comparison.contradiction_count,
+        "differences": [str(item) for item in comparison.differences],
+        "mask": summed(Spread.of(times.fill)),
+        "plain_mask": summed(Spread.of(times.plain_fill)),
+        "accept": summed(Spread.of(times.accept)),
+        "plain_accept": summed(Spread.of(times.plain_accept)),
+    }
 
 
 def flat(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,7 +71,6 @@ class Row:
 
     def record(self) -> dict[str, Any]:
         """This row as it is written to the record."""
-        times = self.comparison.times
         return {
             "name": self.name,
             "outcome": self.outcome,
@@ -88,15 +87,8 @@ class Row:
             "refusals": self.refusals,
             "instances": self.instances,
             "instances_accepted": self.instances_accepted,
-            "masks": self.comparison.masks,
-            "equal": self.comparison.equal,
-            "contradictions": self.comparison.contradiction_count,
-            "differences": [str(item) for item in self.comparison.differences],
-            "mask": report.summed(Spread.of(times.fill)),
-            "plain_mask": report.summed(Spread.of(times.plain_fill)),
+            **report.compared(self.comparison),
             "repeated_mask": report.summed(Spread.of(self.repeated)),
-            "accept": report.summed(Spread.of(times.accept)),
-            "plain_accept": report.summed(Spread.of(times.plain_accept)),
         }
 
 

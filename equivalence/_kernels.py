@@ -297,9 +297,8 @@ MOST_REACHED = 64  # states looked at for each return state
 
 @kernel
 def tail_closure(s, net, states):
-    """Write a state and the first states of its tail calls, and of theirs; how many, -1 if there are too
-    many or
-    a counted rule is among them."""
+    """Write a state and the first states of its tail calls, and of theirs; how many, -1 if there are too many
+    or a counted rule is among them."""
     call_starts, calls = net[3], net[4]
     states[0] = s
     n = 1
@@ -352,8 +351,8 @@ def absorbing_states(net):
     """uint8[states]: return states of which two in a row on a stack are as good as one.
 
     Such a state is final, and so is whatever it leads to only where all its own moves are possible still:
-        what
-    the lower of the two could do, the upper one, or what has become of it, does (docs/theory.md, section 4).
+    what the lower of the two could do, the upper one, or what has become of it, does (docs/theory.md,
+    section 4).
     """
     final, edge_starts, edges, call_starts, calls = net[0], net[1], net[2], net[3], net[4]
     n_states = final.size
@@ -545,9 +544,8 @@ def find_frame(a, count, tail, frames, frame_table):
 
 @kernel
 def absorb(a, tail, space, counted):
-    """The tail of an absorbing state on a tail with frames of the same state; -1 if there are none there,
-    -2 over
-    capacity."""
+    """The tail of an absorbing state on a tail with frames of the same state; -1 if there are none there, -2
+    over capacity."""
     frames = space.frames
     starts, pool = space.tails.starts, space.tails.pool
     begin, end = starts[tail], starts[tail + 1]
@@ -587,7 +585,7 @@ def absorb(a, tail, space, counted):
     return number
 
 
-@kernel
+@forced
 def plain_frame(a, count, tail, space, counted):
     """Add a frame as it is; the tail that is this frame alone, -1 over capacity."""
     key = np.empty(1, np.int64)
@@ -602,7 +600,7 @@ def plain_frame(a, count, tail, space, counted):
     return number
 
 
-@kernel
+@forced
 def note_frame(a, count, tail, number, space, counted):
     """Note the tail that a frame on a tail comes to, as the next frame; returns that tail."""
     frames, frame_table = space.frames, space.frame_table
@@ -626,9 +624,8 @@ def note_frame(a, count, tail, number, space, counted):
 def new_frame(a, count, tail, space, counted):
     """Add a frame that is not there yet; the tail that is this frame alone, -1 over capacity.
 
-    An absorbing state on frames of the same state is not pushed: those frames stay, and the rest of the
-        tail goes
-    below one of its own. What is found for the pair is noted as a frame that no tail lists.
+    An absorbing state on frames of the same state is not pushed: those frames stay, and the rest of the tail
+    goes below one of its own. What is found for the pair is noted as a frame that no tail lists.
     """
     if a >= 0 and space.by_state[a, ABSORBS]:
         number = absorb(a, tail, space, counted)

@@ -112,8 +112,7 @@ class CompiledGrammar:
 
     @cached_property
     def fallback(self) -> CompiledGrammar:
-        """The same grammar on another strategy; made when a matcher first outgrows the classifier's
-        budget.
+        """The same grammar on another strategy; made when a matcher first outgrows the budget.
 
         Raises:
             BudgetExceeded: there is no other strategy for it.

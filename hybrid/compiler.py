@@ -105,7 +105,8 @@ class GrammarCompiler:
         self.on_demand = bool(on_demand)
         self._cache_enabled = cache_enabled
         self._cache_limit = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
-        self._cache: OrderedDict[Any, CompiledGrammar] = OrderedDict()
+        # with each its size when it was put in: a classifier grows in use
+        self._cache: OrderedDict[Any, tuple[CompiledGrammar, int]] = OrderedDict()
         self._cache_bytes = 0
         self._lock = threading.Lock()
         self._plain: xgrammar.GrammarCompiler | None = None
@@ -239,7 +240,7 @@ class GrammarCompiler:
                 known = self._cache.get(key)
                 if known is not None:
                     self._cache.move_to_end(key)
-                    return known
+                    return known[0]
         began = time.perf_counter()
         compiled = compile_it()
         compiled.timings["total"] = time.perf_counter() - began
@@ -252,11 +253,11 @@ class GrammarCompiler:
         with self._lock:
             if size > self._cache_limit or key in self._cache:
                 return
-            self._cache[key] = compiled
+            self._cache[key] = compiled, size
             self._cache_bytes += size
             while self._cache_bytes > self._cache_limit:
-                _, dropped = self._cache.popitem(last=False)
-                self._cache_bytes -= dropped.memory_size_bytes
+                _, (_, dropped) = self._cache.popitem(last=False)
+                self._cache_bytes -= dropped
 
     def _decide(self, grammar: xgrammar.Grammar, parsing: float) -> CompiledGrammar:
         """Representatives where classes can be had, else the engine, by name."""

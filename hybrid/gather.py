@@ -7,6 +7,8 @@ Limits: CPU; one thread a row (rows may be filled from several threads, the GIL 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,10 +40,14 @@ class Gather:
         )
 
     @property
+    def tables(self) -> tuple[NDArray[Any], ...]:
+        """Where each class's tokens begin, the tokens, the row of each large class (or -1), the rows."""
+        return self._starts, self._tokens, self._row_of_class, self._rows
+
+    @property
     def memory_size_bytes(self) -> int:
         """Bytes held by the tables."""
-        arrays = (self._starts, self._tokens, self._row_of_class, self._rows)
-        return sum(int(array.nbytes) for array in arrays)
+        return sum(int(array.nbytes) for array in self.tables)
 
     def expand(self, class_mask: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
         """Overwrite `out` (uint32[n_words]) with the mask of all tokens whose class bit is set.

@@ -234,6 +234,27 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
     assert mask_of(matcher, vocabulary.size) == mask_of(other, vocabulary.size)
 
 
+def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
+    """An automaton that calls itself complete, without its summaries: matchers go on elsewhere."""
+    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
+    fresh, compiled = GrammarMatcher(compiled_of(NESTED, vocabulary)), compiled_of(NESTED, vocabulary)
+    classifier = compiled.classifier
+    assert classifier is not None and classifier._known.complete and classifier._known.n_known > 0
+    classifier._known = classifier._known._replace(table=np.full((2048, 4), -1, np.int64))
+    classifier.renew()
+    matchers = [GrammarMatcher(compiled) for _ in range(3)]
+    for matcher in (fresh, *matchers):
+        assert all(matcher.accept_token(LETTERS.index(text)) for text in (b"((", b"a"))
+    bitmask = allocate_token_bitmask(3, vocabulary.size)
+    BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask)
+    expected = mask_of(fresh, vocabulary.size)
+    for row, matcher in zip(bitmask.numpy(), matchers, strict=True):
+        assert not isinstance(matcher, ClassifierMatcher)
+        bits = np.unpackbits(row.view(np.uint8), bitorder="little")
+        assert np.flatnonzero(bits[: vocabulary.size]).tolist() == expected
+        assert mask_of(matcher, vocabulary.size) == expected
+
+
 @pytest.mark.skipif(not COMPILED, reason="slow as plain Python")
 def test_too_small_a_budget_goes_on_with_representatives() -> None:
     """A stack that does not fit even empty tables: the matcher goes on elsewhere, in the same state."""

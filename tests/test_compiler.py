@@ -389,6 +389,19 @@ def test_no_cache() -> None:
     assert compiler.get_cache_size_bytes() == 0
 
 
+def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
+    """A classifier grows in use: its size when it is forgotten is not the one that was counted."""
+    compiler = GrammarCompiler(VOCABULARY, strategy="classifier")
+    grown = compiler.compile_grammar('root ::= "a" root | "b"')
+    counted = compiler.get_cache_size_bytes()
+    assert GrammarMatcher(grown).accept_token(VOCABULARY.tokens.index(b"a"))
+    assert grown.memory_size_bytes > counted == compiler.get_cache_size_bytes()
+    compiler._cache_limit = 3 * counted // 2
+    other = compiler.compile_grammar('root ::= "a" root | "0"')
+    assert [id(compiled) for compiled, _ in compiler._cache.values()] == [id(other)]
+    assert compiler.get_cache_size_bytes() == other.memory_size_bytes
+
+
 def test_the_cache_counts_what_it_holds_after_use() -> None:
     """A grammar that grew in use would leave a wrong sum when it is forgotten."""
     compiler = GrammarCompiler(VOCABULARY)

@@ -28,7 +28,7 @@ from hybrid.artifact import checks, lark_files
 from hybrid.artifact.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.rows import interned, table_of, used_lists, used_rows
-from hybrid.classifier.tables import Fixed, Summaries, assembled
+from hybrid.classifier.tables import Fixed, Summaries, assembled, byte_tables_of
 from hybrid.compiled import CompiledGrammar
 from hybrid.factored.source import LarkGrammar
 from hybrid.strategy import Budget
@@ -247,11 +247,12 @@ def _fixed(header: dict[str, Any], arrays: Arrays, texts: list[bytes], vocabular
         raise malformed(f"its start is {start!r}, {start_final!r}")
     rows = len(net[0]) + len(net[5])
     packed = checks.taken(arrays, "behind", (rows, None), 0, 255, np.uint8)
-    fixed = assembled(net, rank, np.empty((0, 0), np.uint8), texts, *vocabulary.flat, start, start_final)
-    n_bytes = len(fixed.example)
+    byte_tables = byte_tables_of(net, rank)
+    n_bytes = len(byte_tables.example)
     if packed.shape[1] != (n_bytes + 7) // 8:
         raise malformed(f"member 'behind' has {packed.shape[1]} columns for {n_bytes} classes of bytes")
-    return fixed._replace(behind=np.ascontiguousarray(np.unpackbits(packed, axis=1, count=n_bytes)))
+    behind = np.ascontiguousarray(np.unpackbits(packed, axis=1, count=n_bytes))
+    return assembled(net, rank, byte_tables, behind, texts, *vocabulary.flat, start, start_final)
 
 
 def _summaries(header: dict[str, Any], arrays: Arrays, fixed: Fixed) -> Summaries:

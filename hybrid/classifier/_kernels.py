@@ -33,13 +33,17 @@ from equivalence._kernels import (
     step_config,
 )
 from equivalence.interning._kernels import Interned, intern, mix, new_interned
+from hybrid._kernels import gather
 
 kernel = njit(cache=True, nogil=True)
 # LLVM's inlining, not numba's (see `_pointer`): to hand over 60 arrays in memory took 4 us
 inlined = njit(cache=True, nogil=True, forceinline=True)
 
-# Statuses: which table has no room left. They are below every number that a kernel finds.
-SPACE_FULL, SUMMARIES_FULL, READS_FULL, DEPTH_FULL, QUEUE_FULL = -1, -2, -3, -4, -5
+SEED = 11  # of the hash of pairs
+
+# Statuses, below every number that a kernel finds: which table has no room left, or (COMPLETE) must not be
+# extended, see `tables.Summaries`.
+SPACE_FULL, SUMMARIES_FULL, READS_FULL, DEPTH_FULL, QUEUE_FULL, COMPLETE = -1, -2, -3, -4, -5, -6
 
 # ---------------------------------------------------------------- tables by address
 
@@ -64,9 +68,8 @@ def view_rows(table, k, dtype):
 def _pointer(typing_context, table, place, dtype):
     """The pointer that a contiguous array of integers holds at a flat place.
 
-    Nothing here is inlined by numba itself: its removal of dead code then drops stores into such arrays,
-        as no
-    one in the function seems to read them (numba 0.68). LLVM inlines all of it later.
+    Nothing here is inlined by numba itself: its removal of dead code then drops stores into such arrays, as
+    no one in the function seems to read them (numba 0.68). LLVM inlines all of it later.
     """
     element = types.CPointer(dtype.dtype)
 
@@ -121,8 +124,10 @@ class Tables(NamedTuple):
     summaries int64[n, 4]: a hash table (pending set, symbol, mask, pending set below the symbol); -1 = empty.
     reads int64[n, 3]: a hash table (pending set, tail, mask); -1 = empty.
     config_mask int64[n]: the mask of each configuration, -1 = not known yet.
-    counts: [summaries, reads, longest representative].
-    pairs, bits, row, levels, level: scratch.
+    counts: [summaries, reads, longest representative, summaries that there may be].
+    pairs, bits, row, levels: scratch.
+    unions int32[n, 3]: (mask, mask, their union), each pair of masks having one place, which it takes from
+        another pair.
     data, offsets: the bytes of each token id.
     """
 
@@ -148,13 +153,15 @@ class Tables(NamedTuple):
     bits: Any
     row: Any
     levels: Any
-    level: Any
+    unions: Any
     data: Any
     offsets: Any
 
 
-STEPS, FACTS, CLASS_OF_BYTE, CONFIG_MASK, DATA, OFFSETS = 11, 12, 19, 51, 58, 59  # places of `opened`
-N_SUMMARIES, N_READS, LONGEST = 0, 1, 2  # in `Tables.counts`
+# Places of `opened`
+STEPS, FACTS, CLASS_OF_BYTE = 11, 12, 19
+CONFIG_MASK, DATA, OFFSETS = 51, 58, 59
+N_SUMMARIES, N_READS, LONGEST, MOST_SUMMARIES = 0, 1, 2, 3  # in `Tables.counts`
 
 
 @inlined
@@ -188,7 +195,7 @@ def opened(table):
         interned_at(table, 37), interned_at(table, 41), interned_at(table, 45),
         view_rows(table, 49, np.int64), view_rows(table, 50, np.int64), view(table, 51, np.int64),
         view(table, 52, np.int64), view(table, 53, np.int64), view(table, 54, np.int64),
-        view(table, 55, np.int64), view_rows(table, 56, np.int64), view_rows(table, 57, np.int64),
+        view(table, 55, np.int64), view_rows(table, 56, np.int64), view_rows(table, 57, np.int32),
         view(table, 58, np.uint8), view(table, 59, np.int64),
     )  # fmt: skip
 
@@ -308,6 +315,16 @@ def put_config(table, values):
 # ---------------------------------------------------------------- masks
 
 
+@inlined
+def pair_slot(a, b, rows):
+    """The place of a pair in a hash table of rows (a, b, ...), or the empty one (-1) that it would have."""
+    last = rows.shape[0] - 1
+    slot = mix(mix(SEED, a), b) & last
+    while rows[slot, 0] >= 0 and not (rows[slot, 0] == a and rows[slot, 1] == b):
+        slot = (slot + 1) & last
+    return np.int64(slot)
+
+
 @kernel
 def summarise_first(x, t):
     """Read every representative on state x over an unknown stack; 0, or a status."""
@@ -373,16 +390,17 @@ def summarise_first(x, t):
     return 0
 
 
-@inlined
-def told_apart(unit, count, t):
-    """A count that no token tells from this one: far from both bounds it does not matter."""
-    least, most = t.net[5][unit, 1], t.net[5][unit, 3]
-    reach = t.counts[LONGEST] + 1
+def told_apart(count: int, least: int, most: int, reach: int) -> int:
+    """A count that no token tells from this one, a token being shorter than `reach`: far from both bounds it
+    does not matter."""
     if count + reach < least:
-        return np.int64(0)
+        return 0
     if count >= least and (most < 0 or count + reach < most):
         return least
     return count
+
+
+told_apart_here = inlined(told_apart)
 
 
 @inlined
@@ -392,7 +410,7 @@ def symbol_of(a, count, t):
         return a
     unit = (-2 - a) >> 1
     t.pairs[0] = unit
-    t.pairs[1] = told_apart(unit, count, t)
+    t.pairs[1] = told_apart_here(count, t.net[5][unit, 1], t.net[5][unit, 3], t.counts[LONGEST] + 1)
     number = intern(t.pairs, 2, t.units)
     return t.net[0].size + number if number >= 0 else SUMMARIES_FULL
 
@@ -405,6 +423,8 @@ def summarise(pending, symbol, t):
     suffix_parent, suffix_byte, behind = t.suffix_parent, t.suffix_byte, t.behind
     n_states = net[0].size
     rows = t.summaries
+    if t.counts[N_SUMMARIES] >= t.counts[MOST_SUMMARIES]:
+        return np.int64(COMPLETE)
     if 2 * t.counts[N_SUMMARIES] >= rows.shape[0]:
         return np.int64(SUMMARIES_FULL)
     if symbol < n_states:
@@ -471,9 +491,7 @@ def summarise(pending, symbol, t):
     below = intern(pairs, length, t.pendings)
     if mask < 0 or below < 0:
         return np.int64(SUMMARIES_FULL)
-    slot = mix(mix(11, pending), symbol) & (rows.shape[0] - 1)
-    while rows[slot, 0] >= 0:
-        slot = (slot + 1) & (rows.shape[0] - 1)
+    slot = pair_slot(pending, symbol, rows)
     rows[slot, 0] = pending
     rows[slot, 1] = symbol
     rows[slot, 2] = mask
@@ -482,46 +500,62 @@ def summarise(pending, symbol, t):
     return np.int64(slot)
 
 
-@inlined
-def find_read(pending, tail, reads):
-    """The slot of a pending set on a tail, or of the empty place for it."""
-    slot = mix(mix(13, pending), tail) & (reads.shape[0] - 1)
-    while reads[slot, 0] >= 0 and not (reads[slot, 0] == pending and reads[slot, 1] == tail):
-        slot = (slot + 1) & (reads.shape[0] - 1)
-    return slot
-
-
 @kernel
+def unite(a, b, slot, masks, row, unions):
+    """The number of the union of two masks, kept in a place of `unions`; a status."""
+    starts, words = masks.starts, masks.pool
+    first, second = starts[a], starts[b]
+    for w in range(row.size):
+        row[w] = words[first + w] | words[second + w]
+    mask = intern(row, row.size, masks)
+    if mask < 0:
+        return np.int64(SUMMARIES_FULL)
+    unions[slot, 0] = a
+    unions[slot, 1] = b
+    unions[slot, 2] = mask
+    return mask
+
+
+@inlined
+def find_union(a, b, unions):
+    """The number of the union of two masks; -1 - its place where it has to be found by `unite`.
+
+    Stacks that differ far below unite the same masks again: to look up a pair takes 5 ns, to unite and
+    intern 50 words 200.
+    """
+    found = a
+    if b != 0 and a != b:
+        found = b
+        if a != 0:
+            slot = mix(mix(SEED, a), b) & (unions.shape[0] - 1)
+            found = -1 - slot
+            if unions[slot, 0] == a and unions[slot, 1] == b:
+                found = np.int64(unions[slot, 2])
+    return np.int64(found)
+
+
+@inlined
 def read_below(pending, tail, t):
     """The mask of what a pending set reads on the stacks of a tail; a status.
 
-    `levels` holds (pending set, tail, next frame) of the sets being read, deeper ones later; their masks
-    so far
-    are rows of `level`. Tails lie strictly deeper each time, so this ends. (Look-ups are written out: a
-    call that
-    passes the tables costs more than the rest of a step.)
+    `levels` holds (pending set, tail, next frame, mask so far) of the sets being read, deeper ones later.
+    Tails lie strictly deeper each time, so this ends.
     """
-    levels, level, reads, rows = t.levels, t.level, t.reads, t.summaries
+    levels, reads, rows = t.levels, t.reads, t.summaries
+    masks, row, unions = t.masks, t.bits, t.unions
     starts, pool, frames = t.space.tails.starts, t.space.tails.pool, t.space.frames
-    mask_starts, words = t.masks.starts, t.masks.pool
-    n_words = level.shape[1]
-    last_read, last_row = reads.shape[0] - 1, rows.shape[0] - 1
     depth = 0
     levels[0, 0] = pending
     levels[0, 1] = tail
     levels[0, 2] = starts[tail]
-    level[0, :] = 0
+    levels[0, 3] = 0
     while True:
         own, on = levels[depth, 0], levels[depth, 1]
         if levels[depth, 2] == starts[on + 1]:
-            mask = intern(level[depth], n_words, t.masks)
-            if mask < 0:
-                return np.int64(SUMMARIES_FULL)
+            mask = levels[depth, 3]
             if 2 * t.counts[N_READS] >= reads.shape[0]:
                 return np.int64(READS_FULL)
-            slot = mix(mix(13, own), on) & last_read
-            while reads[slot, 0] >= 0:
-                slot = (slot + 1) & last_read
+            slot = pair_slot(own, on, reads)
             reads[slot, 0] = own
             reads[slot, 1] = on
             reads[slot, 2] = mask
@@ -529,9 +563,12 @@ def read_below(pending, tail, t):
             if depth == 0:
                 return mask
             depth -= 1
-            begin = mask_starts[mask]
-            for w in range(n_words):
-                level[depth, w] |= words[begin + w]
+            union = find_union(levels[depth, 3], mask, unions)
+            if union < 0:
+                union = unite(levels[depth, 3], mask, -1 - union, masks, row, unions)
+                if union < 0:
+                    return union
+            levels[depth, 3] = union
             continue
         frame = pool[levels[depth, 2]]
         levels[depth, 2] += 1
@@ -542,35 +579,37 @@ def read_below(pending, tail, t):
             symbol = symbol_of(symbol, frames[frame, 1], t)
             if symbol < 0:
                 return symbol
-        slot = mix(mix(11, own), symbol) & last_row
-        while rows[slot, 0] >= 0 and not (rows[slot, 0] == own and rows[slot, 1] == symbol):
-            slot = (slot + 1) & last_row
+        slot = pair_slot(own, symbol, rows)
         if rows[slot, 0] < 0:
             slot = summarise(own, symbol, t)
             if slot < 0:
                 return slot
         if rows[slot, 2] != 0:
-            begin = mask_starts[rows[slot, 2]]
-            for w in range(n_words):
-                level[depth, w] |= words[begin + w]
+            union = find_union(levels[depth, 3], rows[slot, 2], unions)
+            if union < 0:
+                union = unite(levels[depth, 3], rows[slot, 2], -1 - union, masks, row, unions)
+                if union < 0:
+                    return union
+            levels[depth, 3] = union
         left, deeper = rows[slot, 3], frames[frame, 2]
         if left == 0 or deeper == 0:
             continue
-        known = mix(mix(13, left), deeper) & last_read
-        while reads[known, 0] >= 0 and not (reads[known, 0] == left and reads[known, 1] == deeper):
-            known = (known + 1) & last_read
+        known = pair_slot(left, deeper, reads)
         if reads[known, 0] >= 0:
-            begin = mask_starts[reads[known, 2]]
-            for w in range(n_words):
-                level[depth, w] |= words[begin + w]
-            continue
-        depth += 1
-        if depth == levels.shape[0]:
-            return np.int64(DEPTH_FULL)
-        levels[depth, 0] = left
-        levels[depth, 1] = deeper
-        levels[depth, 2] = starts[deeper]
-        level[depth, :] = 0
+            union = find_union(levels[depth, 3], reads[known, 2], unions)
+            if union < 0:
+                union = unite(levels[depth, 3], reads[known, 2], -1 - union, masks, row, unions)
+                if union < 0:
+                    return union
+            levels[depth, 3] = union
+        else:
+            depth += 1
+            if depth == levels.shape[0]:
+                return np.int64(DEPTH_FULL)
+            levels[depth, 0] = left
+            levels[depth, 1] = deeper
+            levels[depth, 2] = starts[deeper]
+            levels[depth, 3] = 0
 
 
 @kernel
@@ -583,7 +622,7 @@ def class_mask(table, config):
     return 2 * mask + (view_rows(table, FACTS, np.int64)[config, POPS] > 0) if mask >= 0 else mask
 
 
-@kernel
+@inlined
 def config_classes(config, t):
     """See `class_mask`."""
     known = t.config_mask[config]
@@ -591,7 +630,6 @@ def config_classes(config, t):
         return known
     starts, pool, first, reads = t.space.configs.starts, t.space.configs.pool, t.first, t.reads
     mask_starts, words, row = t.masks.starts, t.masks.pool, t.row
-    last = reads.shape[0] - 1
     row[:] = 0
     for i in range(starts[config] + 2 + pool[starts[config] + 1], starts[config + 1], 2):
         x, tail = pool[i], pool[i + 1]
@@ -599,19 +637,19 @@ def config_classes(config, t):
             status = summarise_first(x, t)
             if status < 0:
                 return np.int64(status)
-        begin = mask_starts[first[x, 0]]
-        for w in range(row.size):
-            row[w] |= words[begin + w]
-        pending = first[x, 1]
+        mask, pending = first[x, 0], first[x, 1]
         if pending != 0 and tail != 0:
-            slot = mix(mix(13, pending), tail) & last
-            while reads[slot, 0] >= 0 and not (reads[slot, 0] == pending and reads[slot, 1] == tail):
-                slot = (slot + 1) & last
-            mask = reads[slot, 2]
+            slot = pair_slot(pending, tail, reads)
+            below = reads[slot, 2]
             if reads[slot, 0] < 0:
-                mask = read_below(pending, tail, t)
-                if mask < 0:
-                    return mask
+                below = read_below(pending, tail, t)
+                if below < 0:
+                    return below
+            if below != 0:
+                begin = mask_starts[below]
+                for w in range(row.size):
+                    row[w] |= words[begin + w]
+        if mask != 0:
             begin = mask_starts[mask]
             for w in range(row.size):
                 row[w] |= words[begin + w]
@@ -643,6 +681,30 @@ def advances(table, configs, tokens, found):
 
 
 @kernel
+def expand(words, whole, classes, stops, size, out):
+    """Write the row of a mask of classes for `size` ids; twice its address, plus one if it forbids any.
+
+    Stop ids are set iff the text so far is whole. `classes` are the addresses of `Gather.tables`.
+    """
+    row_of_class = view(classes, 2, np.int32)
+    gather(
+        words, row_of_class.size, view(classes, 0, np.int64),
+        view(classes, 1, np.int32), row_of_class, view_rows(classes, 3, np.uint32), out,
+    )  # fmt: skip
+    for i in range(stops.size):
+        word, bit = stops[i] >> 5, np.uint32(1 << (stops[i] & 31))
+        out[word] = out[word] | bit if whole else out[word] & ~bit
+    all_allowed = np.uint32(0xFFFFFFFF)
+    for w in range(size >> 5):
+        all_allowed &= out[w]
+    needed = all_allowed != 0xFFFFFFFF
+    if size & 31:
+        last = np.int64((1 << (size & 31)) - 1)
+        needed |= np.int64(out[size >> 5]) & last != last
+    return 2 * np.int64(out.ctypes.data) + needed
+
+
+@kernel
 def copy_rows(sources, targets, words):
     """Copy rows of mask words between addresses."""
     for i in range(sources.size):
@@ -652,15 +714,12 @@ def copy_rows(sources, targets, words):
 
 
 @kernel
-def rehashed(rows, seed):
+def rehashed(rows):
     """A hash table of rows (key, key, ...) with twice the room."""
     larger = np.full((2 * rows.shape[0], rows.shape[1]), -1, np.int64)
     for i in range(rows.shape[0]):
         if rows[i, 0] >= 0:
-            slot = mix(mix(seed, rows[i, 0]), rows[i, 1]) & (larger.shape[0] - 1)
-            while larger[slot, 0] >= 0:
-                slot = (slot + 1) & (larger.shape[0] - 1)
-            larger[slot] = rows[i]
+            larger[pair_slot(rows[i, 0], rows[i, 1], larger)] = rows[i]
     return larger
 
 
@@ -671,16 +730,14 @@ def rehashed(rows, seed):
 def summary_of(pending, symbol, t):
     """The row of `summaries` of a pending set on a symbol, computed if need be; a status."""
     rows = t.summaries
-    slot = mix(mix(11, pending), symbol) & (rows.shape[0] - 1)
-    while rows[slot, 0] >= 0 and not (rows[slot, 0] == pending and rows[slot, 1] == symbol):
-        slot = (slot + 1) & (rows.shape[0] - 1)
-    return summarise(pending, symbol, t) if rows[slot, 0] < 0 else np.int64(slot)
+    slot = pair_slot(pending, symbol, rows)
+    return summarise(pending, symbol, t) if rows[slot, 0] < 0 else slot
 
 
 @kernel
 def push_pair(pending, below, seen, queue, progress):
     """Queue a pending set on a below set unless it was queued before; a status."""
-    slot = find_read(pending, below, seen)
+    slot = pair_slot(pending, below, seen)
     if seen[slot, 0] < 0:
         if 2 * progress[2] >= seen.shape[0] or progress[2] == queue.shape[0]:
             return np.int64(QUEUE_FULL)
@@ -708,8 +765,7 @@ def push_through(pending, symbol, below, t, seen, queue, progress):
     reach = t.counts[LONGEST] + 1
     count = np.int64(0)
     while count <= least or count < most:
-        known = told_apart(unit, count, t)
-        if known == count:
+        if told_apart_here(count, least, most, reach) == count:
             number = symbol_of(-2 - 2 * unit, count, t)
             slot = summary_of(pending, number, t) if number >= 0 else number
             if slot < 0:
@@ -802,8 +858,7 @@ def merge_alike(rows, row_starts, blocks):
 
 @kernel
 def pairs_fit(starts, suffixes, groups, suffix_parent, whole):
-    """Whether each list is sorted, without doubles, and pairs groups with suffixes of their own that are not
-    empty."""
+    """Whether each list is sorted, without doubles, and pairs groups with suffixes of their own."""
     for i in range(starts.size - 1):
         for k in range(starts[i], starts[i + 1]):
             if k > starts[i] and (

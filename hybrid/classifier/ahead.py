@@ -51,7 +51,7 @@ def build_summaries(
         if until is not None and time.perf_counter() > until:
             return store.known, f"more than {seconds} seconds"
         if status == _kernels.QUEUE_FULL:
-            seen = _kernels.rehashed(seen, 13)
+            seen = _kernels.rehashed(seen)
             queue = np.concatenate([queue, np.zeros_like(queue)])
             continue
         try:

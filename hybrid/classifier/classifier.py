@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from equivalence import TokenClasses, Vocabulary
 from equivalence._kernels import POPS
 from hybrid.classifier import _kernels
-from hybrid.classifier.tables import Fixed, Store, Summaries, copied, no_summaries
+from hybrid.classifier.tables import Fixed, Store, Summaries, addresses, copied, no_summaries
 from hybrid.gather import Gather
 
 STEP_BYTES = 180
@@ -30,8 +30,7 @@ STEP_BYTES = 180
 
 
 class Row(NamedTuple):
-    """A mask over the vocabulary: its words (uint32, never changed), their address, whether it forbids
-    anything.
+    """A mask over the vocabulary: its words (uint32, never changed), their address, whether it forbids any.
 
     Whoever copies from the address holds the row meanwhile, so that it outlives its session's dictionaries.
     """
@@ -90,6 +89,7 @@ class Classifier:
 
     def _begin(self, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
         self.gather = Gather(classes, vocabulary.size)
+        self._gather_table = addresses(self.gather.tables)
         self.vocabulary = vocabulary
         self.token_bits = max(vocabulary.size - 1, 1).bit_length()
         self.limit = limit
@@ -139,27 +139,19 @@ class Classifier:
         known, rows = session.rows_for(stops)
         row = known.get(mask)
         if row is None:
-            row = known[mask] = self._expand(session, mask >> 1, bool(mask & 1), stops)
+            row = known[mask] = self._expand(session, mask, stops)
             session.left -= row.words.nbytes + STEP_BYTES
         rows[config] = row
         session.left -= STEP_BYTES
         return row
 
-    def _expand(self, session: Session, mask: int, whole: bool, stops: tuple[int, ...]) -> Row:
-        """The row of a class mask, its stop ids set iff the text so far is whole."""
-        words = session.store.mask_words(mask)
-        out: NDArray[np.uint32] = np.empty((self.vocabulary.size + 31) // 32, np.uint32)
-        self.gather.expand(words, out)
-        for token in stops:
-            bit = np.uint32(1 << (token & 31))
-            if whole:
-                out[token >> 5] |= bit
-            else:
-                out[token >> 5] &= ~bit
-        rest = self.vocabulary.size & 31
-        needed = bool((out[: self.vocabulary.size >> 5] != 0xFFFFFFFF).any())
-        needed = needed or bool(rest and ~int(out[-1]) & ((1 << rest) - 1))
-        return Row(out, out.ctypes.data, needed)
+    def _expand(self, session: Session, mask: int, stops: tuple[int, ...]) -> Row:
+        """The row of what `class_mask` names."""
+        size = self.vocabulary.size
+        out: NDArray[np.uint32] = np.empty((size + 31) // 32, np.uint32)
+        words, ids = session.store.mask_words(mask >> 1), np.array(stops, np.int64)
+        found = int(_kernels.expand(words, mask & 1, self._gather_table, ids, size, out))
+        return Row(out, found >> 1, bool(found & 1))
 
     def moved(self, config: int, old: Any, session: Session) -> int:
         """A configuration of an earlier session's tables, brought to a session."""
@@ -201,9 +193,8 @@ class Classifier:
 def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], TokenClasses]:
     """The distinct representatives in byte order, and the classes numbered like them.
 
-    A stop id that is also text is a class of its own, whose bytes another class may have: here they are
-        one, as
-    stop ids are decided apart.
+    A stop id that is also text is a class of its own, whose bytes another class may have: here they are one,
+    as stop ids are decided apart.
     """
     texts = [vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
     distinct = sorted(set(texts))

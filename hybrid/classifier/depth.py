@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hybrid.classifier._kernels import told_apart
 from hybrid.classifier.tables import Store
 
 Rows = dict[tuple[int, int], int]
@@ -78,11 +79,6 @@ def _symbols_on(store: Store, tail: int) -> list[tuple[int, int]]:
         if a < 0:
             unit = (-2 - a) >> 1
             least, most = int(counted[unit, 1]), int(counted[unit, 3])
-            reach = store.fixed.longest + 1
-            if count + reach < least:
-                count = 0
-            elif count >= least and (most < 0 or count + reach < most):
-                count = least
-            a = numbers[unit, count]
+            a = numbers[unit, told_apart(count, least, most, store.fixed.longest + 1)]
         found.append((a, deeper))
     return found

@@ -19,9 +19,6 @@ from hybrid.classifier.tables import Summaries
 
 Integers = NDArray[np.int64]
 
-SEED = 11
-"""Of the hash of `Summaries.table`, as in `_kernels.summarise`."""
-
 
 def used_rows(known: Summaries) -> tuple[Integers, Integers]:
     """The rows in use, sorted by pending set and symbol, and where those of each pending set begin."""
@@ -44,7 +41,7 @@ def table_of(rows: Integers) -> Integers:
         size *= 2
     loose = np.full((size, 4), -1, np.int64)
     loose[: len(rows)] = rows
-    return np.asarray(_kernels.rehashed(loose, SEED))
+    return np.asarray(_kernels.rehashed(loose))
 
 
 def interned(starts: Integers, pool: Integers, room: int = 16) -> Any:

@@ -9,7 +9,7 @@ Limits: not for concurrent use; `hybrid.classifier.classifier` holds a lock arou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,13 @@ from equivalence.network import Network
 from hybrid.classifier import _kernels
 
 Integers = NDArray[np.int64]
+
+UNIONS = 8192
+"""Places for unions of two masks, 96 KiB: what a document unites again and again fits a processor's cache."""
+
+LARGE_LIMIT = 1 << 25
+"""Bytes from which on the tables of a complete automaton begin large: it was built to be used often, and to
+double them in the middle of a document took a tenth of its steps and masks."""
 
 
 class Fixed(NamedTuple):
@@ -50,18 +57,43 @@ class Fixed(NamedTuple):
         return max((self.n_groups + 31) // 32, 1)
 
 
+def addresses(arrays: Iterable[NDArray[Any]]) -> Integers:
+    """int64[arrays, 3]: (address, rows, columns or 0) of arrays, as `_kernels.view` reads them."""
+    rows = []
+    for array in arrays:
+        assert array.flags.c_contiguous
+        rows.append((array.ctypes.data, array.shape[0], array.shape[1] if array.ndim == 2 else 0))
+    return np.array(rows, np.int64)
+
+
+class ByteTables(NamedTuple):
+    """The byte classes of a network: the class of each byte, a byte of each class, and for each state which
+    classes it can read next, and treats like the class before (`equivalence._kernels.first_classes`)."""
+
+    class_of_byte: Integers
+    example: Integers
+    first: NDArray[np.uint8]
+    alike: NDArray[np.uint8]
+
+
+def byte_tables_of(net: tuple[NDArray[Any], ...], rank: Integers) -> ByteTables:
+    """The byte classes of a network."""
+    class_of_byte, example = exploring.byte_classes(net)
+    return ByteTables(
+        class_of_byte, example, *exploring.first_classes(net, class_of_byte, len(example), rank)
+    )
+
+
 def fixed_tables(
     network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers
 ) -> Fixed:
-    """What follows from the network, the distinct representatives in byte order, and the vocabulary's
-    bytes."""
+    """What follows from the network, the distinct representatives in byte order, and the vocabulary."""
     net = tuple(np.ascontiguousarray(array) for array in network.automaton)
     counted = net[5].copy()
     counted[:, 3] = counted[:, 2]  # counts are kept over many tokens here, not within a single one
     net = (*net[:5], counted, *net[6:])
-    class_of_byte, example = exploring.byte_classes(net)
     rank = exploring.call_ranks(net)
-    first, _ = exploring.first_classes(net, class_of_byte, len(example), rank)
+    _, example, first, _ = byte_tables = byte_tables_of(net, rank)
     follow = follow_of(network, first)
     behind = np.zeros((network.n_states + len(net[5]), len(example)), np.uint8)
     contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
@@ -75,17 +107,17 @@ def fixed_tables(
     # a unit that begins again on its frame is on top of the stack then, though it is no context of the
     # network
     np.maximum.at(behind, counted[:, 0], first[counted[:, 0]] | behind[network.n_states :])
-    return assembled(net, rank, behind, representatives, data, offsets, network.start, network.start_final)
+    return assembled(
+        net, rank, byte_tables, behind, representatives, data, offsets, network.start, network.start_final
+    )
 
 
 def assembled(
-    net: tuple[NDArray[Any], ...], rank: Integers, behind: NDArray[np.uint8],
+    net: tuple[NDArray[Any], ...], rank: Integers, byte_tables: ByteTables, behind: NDArray[np.uint8],
     representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers, start: int,
     start_final: bool,
 ) -> Fixed:  # fmt: skip
     """The fixed tables from those of their parts that take a network to find (see `fixed_tables`)."""
-    class_of_byte, example = exploring.byte_classes(net)
-    first, alike = exploring.first_classes(net, class_of_byte, len(example), rank)
     lengths = np.array([len(text) for text in representatives], np.int64)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     text = np.frombuffer(b"".join(representatives), np.uint8)
@@ -94,7 +126,7 @@ def assembled(
     nodes = exploring.build_trie(text, ends, longest)[:4]
     walked = tuple(np.array(array, np.int64) for array in (*nodes, *exploring.build_suffixes(text, ends)))
     return Fixed(
-        net, class_of_byte, example, first, alike, rank, behind, walked, longest, len(representatives),
+        net, *byte_tables, rank, behind, walked, longest, len(representatives),
         int((lengths * (lengths + 1) // 2).sum()) + 2, data, offsets, start, start_final,
     )  # fmt: skip
 
@@ -164,21 +196,24 @@ class Store:
 
     def __init__(self, fixed: Fixed, limit: int, known: Summaries) -> None:
         self.fixed, self.limit = fixed, limit
-        self._frames, self._configs = 4096, 1024
+        large = known.complete and limit >= LARGE_LIMIT
+        self._frames, self._configs, reads = (8192, 4096, 16384) if large else (4096, 1024, 4096)
+        if large:
+            known = known._replace(masks=_roomier(known.masks, int(known.masks.counts[0]) + 2048))
         self.space: Any = exploring.new_space(
             fixed.net, fixed.class_of_byte, fixed.example, fixed.first, fixed.alike, fixed.rank,
             self._frames, self._configs,
         )  # fmt: skip
         self.known = known
-        self.reads: Integers = np.full((4096, 3), -1, np.int64)
+        self.reads: Integers = np.full((reads, 3), -1, np.int64)
         self.config_mask: Integers = np.full(self._configs + 2, -1, np.int64)
-        self.counts: Integers = np.array([known.n_known, 0, fixed.longest], np.int64)
-        self._most_summaries = known.n_known if known.complete else 1 << 62
+        most = known.n_known if known.complete else 1 << 62
+        self.counts: Integers = np.array([known.n_known, 0, fixed.longest, most], np.int64)
         self._pairs: Integers = np.empty(max(fixed.n_pairs, 2), np.int64)
         self._bits: Integers = np.zeros(fixed.n_words, np.int64)
         self._row: Integers = np.zeros(fixed.n_words, np.int64)
-        self._levels: Integers = np.zeros((64, 3), np.int64)
-        self._level: Integers = np.zeros((64, fixed.n_words), np.int64)
+        self._levels: Integers = np.zeros((64, 4), np.int64)
+        self._unions: NDArray[np.int32] = np.full((UNIONS, 3), -1, np.int32)
         self.table: Integers = self._flat()
 
     def _arrays(self) -> list[Any]:
@@ -189,17 +224,12 @@ class Store:
             space.facts, space.state, space.links, space.returning, space.ports, space.key, space.by_state,
             space.class_of_byte, space.classes, space.behaviour, *fixed.net, fixed.behind, *fixed.trie,
             known.first, *known.pendings, *known.masks, *known.units, known.table, self.reads,
-            self.config_mask,
-            self.counts,
-            self._pairs, self._bits, self._row, self._levels, self._level, fixed.data, fixed.offsets,
+            self.config_mask, self.counts,
+            self._pairs, self._bits, self._row, self._levels, self._unions, fixed.data, fixed.offsets,
         ]  # fmt: skip
 
     def _flat(self) -> Integers:
-        rows = []
-        for array in self._arrays():
-            assert array.flags.c_contiguous
-            rows.append((array.ctypes.data, array.shape[0], array.shape[1] if array.ndim == 2 else 0))
-        return np.array(rows, np.int64)
+        return addresses(self._arrays())
 
     @property
     def nbytes(self) -> int:
@@ -218,19 +248,23 @@ class Store:
         """What a kernel finds; where a table is full it is given room first.
 
         Raises:
-            BudgetExceeded: the tables would need more than their limit of bytes; or (an error of ours, which
-                must not become a wrong mask) they were complete, and are asked for more.
+            BudgetExceeded: as `grow`.
         """
         found = int(kernel(self.table, *arguments))
         while found < 0:
             self.grow(found)
             found = int(kernel(self.table, *arguments))
-        if self.counts[_kernels.N_SUMMARIES] > self._most_summaries:
-            raise BudgetExceeded("a stack asks for a summary that was not built, though all should be")
         return found
 
     def grow(self, status: int) -> None:
-        """Make room where a kernel had none."""
+        """Make room where a kernel had none.
+
+        Raises:
+            BudgetExceeded: the tables would need more than their limit of bytes; or (an error of ours, which
+                must not become a wrong mask) they are complete, and are asked for more.
+        """
+        if status == _kernels.COMPLETE:
+            raise BudgetExceeded("a stack asks for a summary that was not built, though all should be")
         if 2 * self.nbytes > self.limit:
             raise BudgetExceeded(
                 f"the classifier's tables have {self.nbytes} bytes and need more, allowed are {self.limit}; "
@@ -245,26 +279,31 @@ class Store:
         elif status == _kernels.SUMMARIES_FULL:
             self.known = _larger(self.known)
         elif status == _kernels.READS_FULL:
-            self.reads = _rehashed(self.reads, 13)
+            self.reads = _rehashed(self.reads)
         else:
-            self._levels = np.zeros((2 * len(self._levels), 3), np.int64)
-            self._level = np.zeros((len(self._levels), self.fixed.n_words), np.int64)
+            self._levels = np.zeros((2 * len(self._levels), 4), np.int64)
         self.table = self._flat()
 
 
 def _larger(known: Summaries) -> Summaries:
-    """The same tables with twice the room."""
+    """The same tables, those more than half full with twice the room; all of them if none is."""
+    lists = (known.pendings, known.masks, known.units)
+    full = [max(one.counts[0] / one.starts.size, one.counts[1] / one.pool.size) > 0.5 for one in lists]
+    table_full = 4 * known.n_known > len(known.table)
+    none = not (any(full) or table_full)
+    pendings, masks, units = (
+        _roomier(one, 2 * (one.starts.size - 2)) if none or is_full else one
+        for one, is_full in zip(lists, full, strict=True)
+    )
+    table = _rehashed(known.table) if none or table_full else known.table
+    return Summaries(known.first, table, pendings, masks, units, known.complete)
 
-    def interned(lists: Any) -> Any:
-        capacity = lists.starts.size - 2
-        width = -(-(lists.pool.size - 2) // capacity)
-        return interning.grown_interned(lists, 2 * capacity, width)
 
-    return Summaries(
-        known.first, _rehashed(known.table, 11), interned(known.pendings), interned(known.masks),
-        interned(known.units), known.complete,
-    )  # fmt: skip
+def _roomier(lists: Any, capacity: int) -> Any:
+    """Interned lists with room for so many of the same width."""
+    width = -(-(lists.pool.size - 2) // (lists.starts.size - 2))
+    return interning.grown_interned(lists, capacity, width)
 
 
-def _rehashed(rows: Integers, seed: int) -> Integers:
-    return np.asarray(_kernels.rehashed(rows, seed))
+def _rehashed(rows: Integers) -> Integers:
+    return np.asarray(_kernels.rehashed(rows))
