@@ -5,8 +5,9 @@ When: called by the modules of this folder only.
 Limits: nothing is validated. Numba's cache sees edits of this file only: the interning comes from
 `equivalence.interning`, after an edit there delete the ``__pycache__`` folders.
 
-A *path* is a terminal sequence as a number: path 0 is empty, any other is a path and one more terminal. A *rest*
-is what a lexer state makes of a text: a path, and the state that the lexer is in then; -1 where the text is dead.
+A *path* is a terminal sequence as a number: path 0 is empty, any other is a path and one more terminal. A
+*rest* is what a lexer state makes of a text: a path, and the state that the lexer is in then; -1 where the
+text is dead.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ kernel = njit(cache=True, nogil=True)
 
 ALWAYS = -2
 """The kind of the sequence that every stack takes."""
+
+MEMO_BITS = 18
+"""Answers about two kinds that are kept; a table of all would take the square of the kinds."""
 
 
 @kernel
@@ -40,11 +44,11 @@ def walk_blocks(
 ):
     """Read every token that begins with a byte, from the state that the lexer is in after that byte.
 
-    Block i is (states[i], bytes_[i]), blocks in order of bytes. `nodes` is int32[N, 3] (byte, depth, skip) of the
-    trie, `groups` the trie's `group`; `family` a number per state, equal for states with equal continuations.
-    Returns (int64 starts of the rests of each block, int32 rests: one for each group below the block's
-    byte; paths as interned lists [path, terminal]; rests as interned lists [path, family]; int32[groups] classes
-    of groups, equal iff all their rests are equal; number of these classes).
+    Block i is (states[i], bytes_[i]), blocks in order of bytes. `nodes` is int32[N, 3] (byte, depth, skip) of
+    the trie, `groups` the trie's `group`; `family` a number per state, equal for states with equal
+    continuations. Returns (int64 starts of the rests of each block, int32 rests: one for each group below the
+    block's byte; paths as interned lists [path, terminal]; rests as interned lists [path, family];
+    int32[groups] classes of groups, equal iff all their rests are equal; number of these classes).
     """
     n_groups = groups[groups.size - 1]
     paths, rests = new_interned(1024, 2), new_interned(4096, 2)
@@ -76,7 +80,8 @@ def walk_blocks(
             found = grown(found, 2 * (begin + last - first))
         found[begin : begin + last - first] = -1
         state[1], path[1] = states[block], 0
-        split = new_interned(64, 2)
+        split = new_interned(last - first, 2)
+        rests = with_room(rests, last - first, 2)
         node = root
         while node < nodes[root, 2]:
             depth = np.int64(nodes[node, 1])
@@ -91,18 +96,20 @@ def walk_blocks(
                 at = path[depth - 1]
                 out = np.int64(emitted[before, byte])
                 if out > 0:
-                    paths = with_room(paths, sequence_start[out + 1] - sequence_start[out], 2)
+                    if (
+                        paths.counts[0] + sequence_start[out + 1] - sequence_start[out] + 2
+                        > paths.starts.size
+                    ):
+                        paths = with_room(paths, sequence_start[out + 1] - sequence_start[out], 2)
                     for k in range(sequence_start[out], sequence_start[out + 1]):
                         key[0], key[1] = at, sequence[k]
                         at = intern(key, 2, paths)
                 path[depth] = at
             if groups[node + 1] > groups[node]:
                 group = np.int64(groups[node])
-                rests = with_room(rests, 1, 2)
                 key[0], key[1] = path[depth], family[state[depth]]
                 rest = intern(key, 2, rests)
                 found[begin + group - first] = rest
-                split = with_room(split, 1, 2)
                 key[0], key[1] = kind[group], rest
                 kind[group] = fresh + intern(key, 2, split)
             node += 1
@@ -121,15 +128,16 @@ def walk_blocks(
 def pairs_of(step, emitted, block_of, group_of, examples, first_byte, first_group, starts, found):
     """What each state makes of each class of groups, by the class's first group.
 
-    `block_of` is int32[Q, 256], `examples` the first group of each class, `first_group` the first group below each
-    byte, `group_of` int32[Q] what is known of the stack in a state. Returns (int32[Q, K] numbers of pairs, -1 where
-    the text is dead; pairs as interned lists [emission, rest, group]).
+    `block_of` is int32[Q, 256], `examples` the first group of each class, `first_group` the first group below
+    each byte, `group_of` int32[Q] what is known of the stack in a state. Returns (int32[Q, K] numbers of
+    pairs, -1 where the text is dead; pairs as interned lists [emission, rest, group]).
     """
     n_states = step.shape[0]
     pairs = new_interned(4096, 3)
     key = np.empty(3, np.int64)
     out = np.full((n_states, examples.size), -1, np.int32)
     for state in range(n_states):
+        pairs = with_room(pairs, examples.size, 3)
         for k in range(examples.size):
             group = np.int64(examples[k])
             byte = np.int64(first_byte[group])
@@ -139,85 +147,73 @@ def pairs_of(step, emitted, block_of, group_of, examples, first_byte, first_grou
             rest = np.int64(found[starts[block] + group - first_group[byte]])
             if rest < 0:
                 continue
-            pairs = with_room(pairs, 1, 3)
             key[0], key[1], key[2] = emitted[state, byte], rest, group_of[state]
             out[state, k] = intern(key, 3, pairs)
     return out, pairs
 
 
 @kernel
-def texts_of(pairs, rests, paths, sequence, sequence_start, family_sequence, family_start):
-    """The terminal sequences of which one must be taken where a pair is allowed, for all pairs.
-
-    `family_sequence[family_start[f]:family_start[f + 1]]` are the numbers of the sequences that may continue.
-    Returns (int32 terminals, int64 starts of sequences, int64[pairs + 1] starts of pairs among sequences).
-    """
+def lengths_of_texts(pairs, rests, paths, sequence_start, family_sequence, family_start):
+    """How many texts each pair has, and how many terminals each text; see `texts_of`."""
     n_pairs = pairs.counts[0]
-    pair_start = np.zeros(n_pairs + 1, np.int64)
+    path_length = np.zeros(paths.counts[0], np.int64)
+    for path in range(1, path_length.size):  # a path comes after the one that it continues
+        path_length[path] = path_length[paths.pool[2 * path]] + 1
+    counts = np.empty(n_pairs, np.int64)
+    n = np.int64(0)
     for i in range(n_pairs):
         family = rests.pool[2 * pairs.pool[3 * i + 1] + 1]
-        pair_start[i + 1] = pair_start[i] + family_start[family + 1] - family_start[family]
-    starts = np.zeros(pair_start[n_pairs] + 1, np.int64)
-    for fill in range(2):
-        if fill:
-            texts = np.empty(starts[starts.size - 1], np.int32)
-        else:
-            texts = np.empty(0, np.int32)
-        for i in range(n_pairs):
-            emission, rest = pairs.pool[3 * i], pairs.pool[3 * i + 1]
-            path, family = rests.pool[2 * rest], rests.pool[2 * rest + 1]
-            n = np.int64(0)
-            at = path
-            while at > 0:
-                n += 1
-                at = paths.pool[2 * at]
-            front = sequence_start[emission + 1] - sequence_start[emission]
-            for k in range(family_start[family], family_start[family + 1]):
-                tail = family_sequence[k]
-                text = pair_start[i] + k - family_start[family]
-                length = sequence_start[tail + 1] - sequence_start[tail]
-                if fill == 0:
-                    starts[text + 1] = starts[text] + front + n + length
-                    continue
-                place = starts[text]
-                for j in range(sequence_start[emission], sequence_start[emission + 1]):
-                    texts[place] = sequence[j]
-                    place += 1
-                at = path
-                for j in range(n):
-                    texts[place + n - 1 - j] = paths.pool[2 * at + 1]
-                    at = paths.pool[2 * at]
-                place += n
-                for j in range(sequence_start[tail], sequence_start[tail + 1]):
-                    texts[place] = sequence[j]
-                    place += 1
-    return texts, starts, pair_start
+        counts[i] = family_start[family + 1] - family_start[family]
+        n += counts[i]
+    lengths = np.empty(n, np.int64)
+    n = 0
+    for i in range(n_pairs):
+        emission, rest = pairs.pool[3 * i], pairs.pool[3 * i + 1]
+        front = sequence_start[emission + 1] - sequence_start[emission] + path_length[rests.pool[2 * rest]]
+        family = rests.pool[2 * rest + 1]
+        for k in range(family_start[family], family_start[family + 1]):
+            tail = family_sequence[k]
+            lengths[n] = front + sequence_start[tail + 1] - sequence_start[tail]
+            n += 1
+    return counts, lengths
 
 
 @kernel
-def alike_on(tops, cell_start, cells):
-    """int32[groups, kinds]: the first kind that is alike on some tops of stacks; -1 where all of these die.
+def texts_of(counts, lengths, pairs, rests, paths, sequence, sequence_start, family_sequence, family_start):
+    """The terminal sequences of which one must be taken where a pair is allowed, for all pairs.
 
-    `tops` is bool[groups, S].
+    A text is what the first byte emitted, then the path, then one of the sequences that may continue: those
+    with the numbers `family_sequence[family_start[f]:family_start[f + 1]]`. `counts` and `lengths` come from
+    `lengths_of_texts`. Returns (int32 terminals, int64 starts of texts, int64[pairs + 1] first text of each
+    pair).
     """
-    n_kinds = cell_start.size - 1
-    out = np.empty((tops.shape[0], n_kinds), np.int32)
-    first = np.empty(n_kinds + 1, np.int32)
-    key = np.empty(2 * tops.shape[1] + 1, np.int64)
-    for group in range(tops.shape[0]):
-        known = new_interned(n_kinds + 1, 2 * cells.shape[0] // (n_kinds + 1) + 2)
-        for kind in range(n_kinds):
-            n = 0
-            for i in range(cell_start[kind], cell_start[kind + 1]):
-                if tops[group, cells[i, 0]]:
-                    key[n], key[n + 1] = cells[i, 0], cells[i, 1]
-                    n += 2
-            before = known.counts[0]
-            number = intern(key, n, known)
-            if number == before:
-                first[number] = kind if n else -1
-            out[group, kind] = first[number]
-    return out
+    pair_start = np.zeros(counts.size + 1, np.int64)
+    for i in range(counts.size):
+        pair_start[i + 1] = pair_start[i] + counts[i]
+    starts = np.zeros(lengths.size + 1, np.int64)
+    for i in range(lengths.size):
+        starts[i + 1] = starts[i] + lengths[i]
+    texts = np.empty(starts[lengths.size], np.int32)
+    for i in range(counts.size):
+        emission, rest = pairs.pool[3 * i], pairs.pool[3 * i + 1]
+        path, family = rests.pool[2 * rest], rests.pool[2 * rest + 1]
+        for k in range(counts[i]):
+            text = pair_start[i] + k
+            place = starts[text]
+            for j in range(sequence_start[emission], sequence_start[emission + 1]):
+                texts[place] = sequence[j]
+                place += 1
+            tail = family_sequence[family_start[family] + k]
+            first = sequence_start[tail]
+            place = starts[text + 1] - (sequence_start[tail + 1] - first)
+            for j in range(first, sequence_start[tail + 1]):
+                texts[place + j - first] = sequence[j]
+            at = path
+            while at > 0:
+                place -= 1
+                texts[place] = paths.pool[2 * at + 1]
+                at = paths.pool[2 * at]
+    return texts, starts, pair_start
 
 
 @kernel
@@ -237,40 +233,41 @@ def within(one, other, tops, cell_start, cells):
 
 
 @kernel
-def sets_of(kinds, pair_start, group_of, tops, alike, cell_start, cells):
+def sets_of(kinds, pair_start, order, group_of, tops, alike, cell_start, cells):
     """The kinds of which one must be taken, for all pairs, without those that say nothing new.
 
-    `kinds` is int32, one for each text: -1 taken by no stack, `ALWAYS`; `group_of` int32[pairs] says on which tops
-    (bool[groups, S]) the stack's top is known to be, `alike` comes from `alike_on`. Returns (int32[pairs] numbers
-    of sets, sets as interned sorted lists; set 0 is empty, set 1 is [`ALWAYS`]).
+    `kinds` is int32, one for each text: -1 taken by no stack, `ALWAYS`; `group_of` int32[pairs] says on which
+    tops (bool[groups, S]) the stack's top is known to be, `order` are the pairs by group; `alike` is
+    int32[groups, kinds], what a kind is on these tops: the first one that is equal there, -1, or `ALWAYS`.
+    Returns (int32[pairs] numbers of sets, sets as interned sorted lists; set 0 is empty, set 1 is
+    [`ALWAYS`]).
     """
-    n_kinds = cell_start.size - 1
-    inside = np.full((n_kinds, n_kinds), -1, np.int8)
-    sets = new_interned(1024, 4)
+    n_pairs = pair_start.size - 1
+    n_kinds = np.int64(cell_start.size - 1)
+    asked = np.full(
+        1 << MEMO_BITS, -1, np.int64
+    )  # what was asked of `within` last, of what falls in one place
+    answer = np.zeros(1 << MEMO_BITS, np.bool_)
+    sets = new_interned(n_pairs + 2, pair_start[n_pairs] // (n_pairs + 2) + 2)
     most = np.int64(1)
-    for i in range(pair_start.size - 1):
+    for i in range(n_pairs):
         most = max(most, pair_start[i + 1] - pair_start[i])
     key = np.empty(most + 1, np.int64)
     intern(key, 0, sets)
     key[0] = ALWAYS
     intern(key, 1, sets)
-    numbers = np.empty(pair_start.size - 1, np.int32)
-    order = np.argsort(group_of, kind="mergesort")
-    last = np.int64(-1)
+    numbers = np.empty(n_pairs, np.int32)
     for i in order:
         group = np.int64(group_of[i])
-        if group != last:
-            inside[:] = -1
-            last = group
         n = 0
         for text in range(pair_start[i], pair_start[i + 1]):
             kind = np.int64(kinds[text])
+            if kind >= 0:
+                kind = np.int64(alike[group, kind])
             if kind == ALWAYS:
                 n = 1
                 key[0] = ALWAYS
                 break
-            if kind >= 0:
-                kind = np.int64(alike[group, kind])
             if kind < 0:
                 continue
             k = 0
@@ -286,13 +283,15 @@ def sets_of(kinds, pair_start, group_of, tops, alike, cell_start, cells):
             for a in range(n):
                 for b in range(n):
                     if a != b and key[b] >= 0:
-                        if inside[key[a], key[b]] < 0:
-                            inside[key[a], key[b]] = within(key[a], key[b], tops[group], cell_start, cells)
-                        if inside[key[a], key[b]]:
+                        question = (group * n_kinds + key[a]) * n_kinds + key[b]
+                        place = ((question * 0x2545F491) >> 8) & ((1 << MEMO_BITS) - 1)
+                        if asked[place] != question:
+                            asked[place] = question
+                            answer[place] = within(key[a], key[b], tops[group], cell_start, cells)
+                        if answer[place]:
                             key[a] = -1
                             break
             n = pack(key, n)
-        sets = with_room(sets, 1, n + 1)
         numbers[i] = intern(key, n, sets)
     return numbers, sets
 
@@ -306,19 +305,3 @@ def pack(key, n):
             key[kept] = key[k]
             kept += 1
     return kept
-
-
-@kernel
-def equal_columns(table):
-    """int32[K]: numbers of the columns of a table, equal for equal columns, in order of their first one."""
-    n = table.shape[1]
-    kind = np.zeros(n, np.int32)
-    key = np.empty(2, np.int64)
-    count = 1
-    for row in range(table.shape[0]):
-        split = new_interned(n + 1, 2)
-        for k in range(n):
-            key[0], key[1] = kind[k], table[row, k]
-            kind[k] = intern(key, 2, split)
-        count = split.counts[0]
-    return kind, count

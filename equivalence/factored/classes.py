@@ -1,14 +1,14 @@
 """Token classes of a Lark grammar: lexer and parser apart, put together at the end.
 
-What: `walks` says which terminal sequences a token may stand for in each lexer state; `equivalence.lalr` says which
-stacks take a sequence; tokens for which no lexer state and no stack make a difference are one class.
+What: `walks` says which terminal sequences a token may stand for in each lexer state; `equivalence.lalr` says
+which stacks take a sequence; tokens for which no lexer state and no stack make a difference are one class.
 When: once per grammar and vocabulary; what `hybrid` runs on comes from it.
-Limits: acceptance classes only. Exact in the sense of docs/theory.md: a class is never too large; it may be split
-where two sets of sequences are taken by the same stacks in a way that single sequences do not show.
+Limits: acceptance classes only. Exact in the sense of docs/theory.md: a class is never too large; it may be
+split where two sets of sequences are taken by the same stacks in a way that single sequences do not show.
 
-The parser stack classification paper folds lexer and parser into one automaton, and pays 467 s and 41 GiB for a
-Java grammar. Apart, both are small: a terminal sequence is classified once, whatever lexer states and tokens lead
-to it.
+The parser stack classification paper folds lexer and parser into one automaton, and pays 467 s and 41 GiB for
+a Java grammar. Apart, both are small: a terminal sequence is classified once, whatever lexer states and
+tokens lead to it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from equivalence.factored import _kernels
 from equivalence.factored.walks import Sequences, last_emitted, walk
 from equivalence.lalr import LalrMachine, SequenceTable, StackAutomaton, stack_automaton
+from equivalence.lalr._kernels import PASS, number_lists
 from equivalence.lexing import LexerMachine
 from equivalence.token_classes import TokenClasses
 from equivalence.vocabulary import Vocabulary
@@ -31,16 +32,16 @@ ALWAYS_SET = 1
 
 
 class FactoredClasses(NamedTuple):
-    """Token classes, and what decides them.
+    """Token classes, and what decides them. Q lexer states, C classes.
 
     Attributes:
         tokens: the classes over the vocabulary.
         set_of: int32[Q, C], for each lexer state and class the set of kinds of which the stack must take one.
         stop_set: int32[Q], the same for the end of the text.
         alive_set: int32[Q], the same for the text so far: whether it may go on.
-        sets: the kinds of each set; set 0 is empty, the kind of set 1 is `_kernels.ALWAYS`.
+        sets: the kinds of each set, ascending; set 0 is empty, the kind of set 1 is `_kernels.ALWAYS`.
         automaton: which stacks take which kinds.
-        n_lexical: number of classes before the parser was asked.
+        n_lexical: number of lexical classes: tokens of which the lexer makes the same in all its states.
     """
 
     tokens: TokenClasses
@@ -52,61 +53,88 @@ class FactoredClasses(NamedTuple):
     n_lexical: int
 
 
-def factored_classes(lexer: LexerMachine, machine: LalrMachine, vocabulary: Vocabulary) -> FactoredClasses:
+def factored_classes(
+    lexer: LexerMachine,
+    machine: LalrMachine,
+    vocabulary: Vocabulary,
+    *,
+    max_sequences: int = 1 << 20,
+    max_bytes: int = 1 << 30,
+    seconds: float | None = None,
+) -> FactoredClasses:
     """The token classes of a grammar.
 
+    Args:
+        lexer: of the grammar; its terminals are numbered as the parser's.
+        machine: the grammar's parser.
+        vocabulary: the tokens.
+        max_sequences: bound of terminal sequences that the parser tells apart.
+        max_bytes: bound of the largest arrays of lexer and parser each.
+        seconds: time after which the parser's part is given up; None means no bound. The lexer's part takes
+            time in proportion to its bytes.
+
     Raises:
-        BudgetExceeded: too many terminal sequences.
+        BudgetExceeded: too many terminal sequences or bytes, or too late.
+        UnsupportedGrammar: the parser would reduce without end, or is too large in a way that the message
+            names.
+        ValueError: lexer and parser number other terminals.
     """
+    if machine.terminals[:-1] != lexer.terminals:
+        raise ValueError(
+            f"the lexer has the terminals {lexer.terminals}, the parser {machine.terminals[:-1]}; "
+            "both have to be made with terminal_names(grammar)"
+        )
     began = time.perf_counter()
-    trie = vocabulary.trie
+    deadline = None if seconds is None else began + seconds
     tops, group_of = _tops(lexer, machine)
-    walks = walk(lexer, trie, group_of)
+    walks = walk(lexer, vocabulary.trie, group_of, max_bytes)
     walked = time.perf_counter()
     n_pairs = len(walks.pair_start) - 1
     ways, way_of_end, way_of_state = _ways_on(lexer, group_of, len(machine.terminals) - 1)
     extra = Sequences.of([text for texts, _ in ways for text in texts])
     texts = np.concatenate([walks.texts.terminals, extra.terminals])
     starts = np.concatenate([walks.texts.start, walks.texts.start[-1] + extra.start[1:]])
-    table = SequenceTable(machine)
+    table = SequenceTable(machine, max_sequences, max_bytes, deadline)
     numbers = table.numbers(texts, starts)
     numbered = time.perf_counter()
     automaton, kinds = stack_automaton(table, numbers)
     more = np.cumsum([len(texts) for texts, _ in ways])
     pair_start = np.concatenate([walks.pair_start, walks.pair_start[-1] + more])
-    alike = _kernels.alike_on(tops, automaton.cell_start, automaton.cells)
-    group_of_pair = np.concatenate([walks.group_of_pair, np.array([group for _, group in ways], np.int32)])
+    group_of_way = np.array([group for _, group in ways], np.int32)
+    group_of_pair = np.concatenate([walks.group_of_pair, group_of_way])
     set_of_pair, sets = _kernels.sets_of(
-        kinds, pair_start, group_of_pair, tops, alike, automaton.cell_start, automaton.cells
-    )
-    of_lexical = np.where(walks.pair >= 0, set_of_pair[walks.pair], 0)
+        kinds, pair_start, np.argsort(group_of_pair, kind="stable"), group_of_pair, tops,
+        _alike_on(tops, automaton), automaton.cell_start, automaton.cells,
+    )  # fmt: skip
+    of_lexical = np.where(walks.pair >= 0, set_of_pair[walks.pair], 0).astype(np.int32)
     stop_set = np.where(way_of_end >= 0, set_of_pair[n_pairs + way_of_end], 0).astype(np.int32)
     alive_set = set_of_pair[n_pairs + way_of_state]
-    column, n = _kernels.equal_columns(of_lexical)
+    column, _ = number_lists(np.arange(of_lexical.shape[1] + 1) * len(of_lexical), of_lexical.T.ravel())
     _, first = np.unique(column, return_index=True)
     set_of = of_lexical[:, first]
-    tokens, kept = _token_classes(vocabulary, column[walks.class_of_group], set_of.any(axis=0))
+    tokens, kept = _token_classes(vocabulary, column[walks.class_of_group], np.any(set_of > 0, axis=0))
     done = time.perf_counter()
+    used, pool_size = sets.counts
     sizes = {
-        "lexer states": len(lexer.step), "parser states": machine.n_states, "lexical classes": len(walks.examples),
-        "pairs": n_pairs, "sequences": len(starts) - 1, "numbers": int(table.tables.counts[0]),
-        "kinds": automaton.n_kinds, "colors": automaton.n_colors, "sets": len(sets.starts) - 1,
+        "lexer states": len(lexer.step), "parser states": machine.n_states,
+        "lexical classes": walks.pair.shape[1], "pairs": n_pairs, "texts": len(starts) - 1,
+        "sequences": table.n_sequences, "kinds": automaton.n_kinds, "colors": automaton.n_colors,
+        "sets": int(used),
     }  # fmt: skip
-    seconds = {"walk": walked - began, "sequences": numbered - walked, "partition": done - numbered}
-    used, pool = sets.counts
+    seconds_of = {"walk": walked - began, "sequences": numbered - walked, "partition": done - numbered}
     return FactoredClasses(
-        tokens._replace(seconds=seconds, sizes=sizes), set_of[:, kept], stop_set, alive_set,
-        Sequences(pool_of(sets), sets.starts[: used + 1].copy()), automaton, len(walks.examples),
-    )  # fmt: skip
-
-
-def pool_of(lists: object) -> NDArray[np.int32]:
-    """The integers of interned lists, one list after the other."""
-    return lists.pool[: lists.counts[1]].astype(np.int32)
+        tokens._replace(seconds=seconds_of, sizes=sizes),
+        np.ascontiguousarray(set_of[:, kept]),
+        stop_set,
+        alive_set,
+        Sequences(sets.pool[:pool_size].astype(np.int32), sets.starts[: used + 1].copy()),
+        automaton,
+        walks.pair.shape[1],
+    )
 
 
 def _tops(lexer: LexerMachine, machine: LalrMachine) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
-    """bool[groups, S], sets of states that may be on top of the stack; int32[Q], the group of each lexer state."""
+    """bool[groups, S], sets of states that may be on top of the stack; int32[Q], that of a lexer state."""
     last, group_of = np.unique(last_emitted(lexer), axis=0, return_inverse=True)
     tops = last[:, machine.shifted_by]  # -1 is the last column: nothing was emitted
     tops[:, machine.shifted_by < 0] = False
@@ -114,13 +142,33 @@ def _tops(lexer: LexerMachine, machine: LalrMachine) -> tuple[NDArray[np.bool_],
     return tops, group_of.astype(np.int32)
 
 
+def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton) -> NDArray[np.int32]:
+    """int32[groups, kinds]: what a kind is on some tops of stacks (bool[groups, S]).
+
+    The first kind that is alike on them; -1 where all of them die, `ALWAYS` where all of them pass.
+    """
+    state, outcome = automaton.cells.T
+    owner = np.repeat(np.arange(automaton.n_kinds), np.diff(automaton.cell_start))
+    found = np.empty((len(tops), automaton.n_kinds), np.int32)
+    for group, some in enumerate(tops):
+        kept = some[state]
+        start = np.searchsorted(owner[kept], np.arange(automaton.n_kinds + 1))
+        numbers, _ = number_lists(2 * start, automaton.cells[kept].ravel())
+        _, first = np.unique(numbers, return_index=True)
+        found[group] = first[numbers]
+        found[group, np.diff(start) == 0] = -1
+        passed = np.bincount(owner[kept & (outcome == PASS)], minlength=automaton.n_kinds)
+        found[group, passed == some.sum()] = _kernels.ALWAYS
+    return found
+
+
 def _ways_on(
     lexer: LexerMachine, group_of: NDArray[np.int32], end: int
 ) -> tuple[list[tuple[tuple[tuple[int, ...], ...], int]], NDArray[np.int64], NDArray[np.int64]]:
     """What else is asked of stacks: (texts of which one must be taken, group), as pairs are.
 
-    Returns (the distinct ones; int64[Q], which one asks whether the text may end in a state, or -1; int64[Q], which
-    one asks whether it may go on).
+    Returns (the distinct ones; int64[Q], which one asks whether the text may end in a state, or -1; int64[Q],
+    which one asks whether it may go on).
     """
     ways: dict[tuple[tuple[tuple[int, ...], ...], int], int] = {}
     way_of_end = np.full(len(group_of), -1, np.int64)
@@ -134,10 +182,15 @@ def _ways_on(
     return list(ways), way_of_end, way_of_state
 
 
-def _token_classes(vocabulary: Vocabulary, of_group, alive) -> tuple[TokenClasses, NDArray[np.int64]]:
-    """Classes over the ids, numbered by first id, and which of the given ones these are."""
-    trie = vocabulary.trie
-    of_token = np.where(trie.group_of_token >= 0, of_group[trie.group_of_token], -1)
+def _token_classes(
+    vocabulary: Vocabulary, of_group: NDArray[np.int32], alive: NDArray[np.bool_]
+) -> tuple[TokenClasses, NDArray[np.int64]]:
+    """Classes over the ids, numbered by first id, and which of the given ones these are.
+
+    `of_group` is int32[G], the class of each distinct byte string; `alive` says of each whether it is ever
+    allowed.
+    """
+    of_token = np.append(of_group, np.int32(-1))[vocabulary.trie.group_of_token]
     of_token[~np.append(alive, False)[of_token]] = -1
     kinds, first = np.unique(of_token, return_index=True)
     first, kinds = first[kinds >= 0], kinds[kinds >= 0]

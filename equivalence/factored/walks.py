@@ -1,14 +1,15 @@
 """What the lexer makes of every token in every state: terminal sequences, found once for all states alike.
 
-What: a token in a lexer state emits terminals and leaves the lexer in a state, from where the lexeme in progress
-may go on in some ways (its *family* of sequences). Tokens for which that is the same in all states are one
-*lexical class*.
+What: a token in a lexer state emits terminals and leaves the lexer in a state, from where the lexeme in
+progress may go on in some ways (its *family* of sequences). Tokens for which that is the same in all states
+are one *lexical class*.
 When: the first half of the token classes of a Lark grammar; the parser is not asked yet.
-Limits: memory is one number for each token and distinct (state after the first byte, first byte).
+Limits: memory is one number for each token and distinct (state after the first byte, first byte), and one for
+each lexer state and lexical class; both are counted first, and refused where they exceed the budget.
 
-Walks are shared by first byte: states that go to one state on a byte read what follows alike, and most states of
-a lexer go where the start goes, having emitted their own lexeme. Of a Java grammar's 283 states times 90 first
-bytes that leaves a few hundred walks.
+Walks are shared by first byte: states that go to one state on a byte read what follows alike, and most states
+of a lexer go where the start goes, having emitted their own lexeme. Of a Java grammar's 283 states times 90
+first bytes that leaves a few hundred walks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.errors import BudgetExceeded
 from equivalence.factored import _kernels
+from equivalence.lalr._kernels import number_lists
 from equivalence.lexing import LexerMachine
 from equivalence.trie import Trie
 
@@ -43,25 +46,35 @@ class LexicalWalks(NamedTuple):
     """What states make of tokens.
 
     Attributes:
-        class_of_group: int32[G], the lexical class of each distinct byte string.
-        examples: int64[K], the first group of each class.
+        class_of_group: int32[G], the lexical class of each distinct byte string: equal iff `pair` is.
         pair: int32[Q, K], what a state makes of a class: the number of a pair, -1 where the text is dead.
-        texts: the terminal sequences of all pairs, those of pair i from ``pair_start[i]`` on: the pair is allowed
-            where the parser takes one of them.
+        texts: the terminal sequences of all pairs, those of pair i from ``pair_start[i]`` on: the pair is
+            allowed where the parser takes one of them.
         pair_start: int64[pairs + 1].
         group_of_pair: int32[pairs], what is known of the stack where the pair is asked for; see `walk`.
     """
 
     class_of_group: NDArray[np.int32]
-    examples: Integers
     pair: NDArray[np.int32]
     texts: Sequences
     pair_start: Integers
     group_of_pair: NDArray[np.int32]
 
 
-def walk(lexer: LexerMachine, trie: Trie, group_of: NDArray[np.int32]) -> LexicalWalks:
-    """Read all tokens in all states; `group_of` is int32[Q], equal for states with the same tops of stacks."""
+def walk(
+    lexer: LexerMachine, trie: Trie, group_of: NDArray[np.int32], max_bytes: int = 1 << 30
+) -> LexicalWalks:
+    """Read all tokens in all states.
+
+    Args:
+        lexer: the lexer.
+        trie: of the vocabulary.
+        group_of: int32[Q], equal for states in which the same is known of the parser's stack.
+        max_bytes: bound of the arrays.
+
+    Raises:
+        BudgetExceeded: more bytes would be needed.
+    """
     families = {family: index for index, family in enumerate(dict.fromkeys(lexer.continuations))}
     family_of = np.array([families[family] for family in lexer.continuations], np.int32)
     numbers = {sequence: index for index, sequence in enumerate(lexer.sequences)}
@@ -73,27 +86,53 @@ def walk(lexer: LexerMachine, trie: Trie, group_of: NDArray[np.int32]) -> Lexica
     first_group, has_byte = _first_groups(trie)
     states, of_byte, block_of = _blocks(lexer.step, has_byte)
     nodes = np.stack([trie.byte, trie.depth, trie.skip], axis=1).astype(np.int32)
-    sizes = np.diff(np.append(first_group, trie.n_groups))
+    room = int(np.diff(np.append(first_group, trie.n_groups))[of_byte].sum())
+    # a number for each, and as much again for paths and rests, of which most are met often
+    _within(max_bytes, 16 * room, f"{len(states)} states after a first byte times the tokens with that byte")
     starts, found, paths, rests, class_of_group, n_classes = _kernels.walk_blocks(
-        states, of_byte, nodes, trie.group, trie.longest, lexer.step, lexer.emitted, *sequences, family_of,
-        int(sizes[of_byte].sum()),
-    )  # fmt: skip
+        states,
+        of_byte,
+        nodes,
+        trie.group,
+        trie.longest,
+        lexer.step,
+        lexer.emitted,
+        *sequences,
+        family_of,
+        room,
+    )
     _, examples = np.unique(class_of_group, return_index=True)
-    assert len(examples) == n_classes
+    n_states = len(lexer.step)
+    _within(
+        max_bytes, 16 * n_states * n_classes, f"{n_states} lexer states times {n_classes} kinds of tokens"
+    )
     pair, pairs = _kernels.pairs_of(
         lexer.step, lexer.emitted, block_of, group_of, examples, trie.first_byte, first_group, starts, found
     )
+    # tokens of different first bytes were told apart by these, whatever becomes of them
+    column, _ = number_lists(np.arange(len(examples) + 1) * n_states, pair.T.ravel())
+    _, first = np.unique(column, return_index=True)
+    counts, lengths = _kernels.lengths_of_texts(
+        pairs, rests, paths, sequences.start, family_text.terminals, family_text.start
+    )
+    _within(max_bytes, 4 * int(lengths.sum()), f"the terminals of {len(lengths)} sequences")
     texts, text_start, pair_start = _kernels.texts_of(
-        pairs, rests, paths, *sequences, family_text.terminals, family_text.start
+        counts, lengths, pairs, rests, paths, *sequences, family_text.terminals, family_text.start
     )
     group_of_pair = pairs.pool[: pairs.counts[1]].reshape(-1, 3)[:, 2].astype(np.int32)
     return LexicalWalks(
-        class_of_group, examples, pair, Sequences(texts, text_start), pair_start, group_of_pair
+        column[class_of_group], pair[:, first], Sequences(texts, text_start), pair_start, group_of_pair
     )
 
 
+def _within(most: int, needed: int, what: str) -> None:
+    """Refuse what would need too many bytes."""
+    if needed > most:
+        raise BudgetExceeded(f"{what} need {needed} bytes, allowed are {most}; raise the budget")
+
+
 def _first_groups(trie: Trie) -> tuple[Integers, NDArray[np.bool_]]:
-    """int64[256], the first group of each first byte (its place, where there is none); bool[256] which there are."""
+    """int64[256], the first group of a first byte (its place if there is none); bool[256] which occur."""
     first = np.searchsorted(trie.first_byte, np.arange(256)).astype(np.int64)
     has = np.zeros(256, np.bool_)
     has[trie.first_byte] = True
@@ -101,8 +140,9 @@ def _first_groups(trie: Trie) -> tuple[Integers, NDArray[np.bool_]]:
 
 
 def _blocks(step: NDArray[np.int32], has_byte: NDArray[np.bool_]) -> tuple[Any, Any, NDArray[np.int32]]:
-    """The distinct (state after a first byte, first byte), in order of bytes; int32[Q, 256] the block of each."""
-    states, of_byte = [], []
+    """The distinct (state after a first byte, first byte), ordered by bytes; int32[Q, 256] which of them."""
+    states: list[int] = []
+    of_byte: list[int] = []
     block_of = np.full(step.shape, -1, np.int32)
     for byte in np.flatnonzero(has_byte):
         after, place = np.unique(step[:, byte], return_inverse=True)
@@ -110,7 +150,7 @@ def _blocks(step: NDArray[np.int32], has_byte: NDArray[np.bool_]) -> tuple[Any, 
         numbers = np.where(alive, len(states) + np.cumsum(alive) - 1, -1)
         block_of[:, byte] = numbers[place]
         states += after[alive].tolist()
-        of_byte += [byte] * int(alive.sum())
+        of_byte += [int(byte)] * int(alive.sum())
     return np.array(states, np.int64), np.array(of_byte, np.int64), block_of
 
 
@@ -119,18 +159,26 @@ def last_emitted(lexer: LexerMachine) -> NDArray[np.bool_]:
 
     It is the terminal by which the parser came to the state on top of its stack.
     """
-    n_states = len(lexer.step)
-    last = np.zeros((n_states, len(lexer.terminals) + 1), np.bool_)
-    last[0, -1] = True
+    n_states, none = len(lexer.step), len(lexer.terminals)
     before, byte = np.nonzero(lexer.step >= 0)
-    after, emitted = lexer.step[before, byte], lexer.emitted[before, byte]
-    _, edges = np.unique(np.stack([before, after, emitted]), axis=1, return_index=True)
-    silent = edges[emitted[edges] == 0]
-    for edge in edges[emitted[edges] > 0].tolist():
-        last[after[edge], lexer.sequences[emitted[edge]][-1]] = True
-    while True:
-        found = last.copy()
-        np.logical_or.at(found, after[silent], last[before[silent]])
-        if np.array_equal(found, last):
-            return last
-        last = found
+    steps = np.stack([before, lexer.step[before, byte], lexer.emitted[before, byte]])
+    silent: list[list[int]] = [[] for _ in range(n_states)]
+    last = [0] * n_states  # sets of terminals, as bits
+    last[0] = 1 << none
+    for source, target, emitted in np.unique(steps, axis=1).T.tolist():
+        if emitted:
+            last[target] |= 1 << lexer.sequences[emitted][-1]
+        else:
+            silent[source].append(target)
+    pending = list(range(n_states))
+    while pending:
+        source = pending.pop()
+        for target in silent[source]:
+            if last[source] & ~last[target]:
+                last[target] |= last[source]
+                pending.append(target)
+    width = none // 8 + 1
+    bits = np.frombuffer(b"".join(one.to_bytes(width, "little") for one in last), np.uint8)
+    return np.unpackbits(bits.reshape(n_states, width), axis=1, bitorder="little")[:, : none + 1].astype(
+        np.bool_
+    )

@@ -4,4 +4,12 @@ from equivalence.lalr.machine import END, LalrMachine, may_follow, read_machine
 from equivalence.lalr.sequences import SequenceTable
 from equivalence.lalr.stacks import StackAutomaton, stack_automaton
 
-__all__ = ["END", "LalrMachine", "SequenceTable", "StackAutomaton", "may_follow", "read_machine", "stack_automaton"]
+__all__ = [
+    "END",
+    "LalrMachine",
+    "SequenceTable",
+    "StackAutomaton",
+    "may_follow",
+    "read_machine",
+    "stack_automaton",
+]

@@ -1,13 +1,14 @@
 """Kernels of `equivalence.lalr`: terminal sequences on stacks of which only the top is known.
 
-What: flat arrays in, numbers out; see `equivalence.lalr.sequences` and `equivalence.lalr.stacks` for the ideas.
+What: flat arrays in, numbers out; see `equivalence.lalr.sequences` and `equivalence.lalr.stacks` for the
+ideas.
 When: called by the modules of this folder only.
 Limits: nothing is validated. Numba's cache sees edits of this file only: the interning comes from
 `equivalence.interning`, after an edit there delete the ``__pycache__`` folders.
 
-An *outcome* is what becomes of a sequence on a stack of which the top is known: `DEAD`, `PASS` (shifted to its
-end), or that more of the stack is needed: so many states to pop, the nonterminal to go by on the state below
-them, and the rest of the sequence to read then, in one integer (`pending`).
+An *outcome* is what becomes of a sequence on a stack of which the top is known: `DEAD`, `PASS` (shifted to
+its end), or that more of the stack is needed: so many states to pop, the nonterminal to go by on the state
+below them, and the rest of the sequence to read then, in one integer (`pending`).
 """
 
 from __future__ import annotations
@@ -22,24 +23,41 @@ from equivalence.interning._kernels import (
     borrowed,
     borrowed_interned,
     intern,
-    intern_list,
     list_slot,
     new_interned,
 )
 
 kernel = njit(cache=True, nogil=True)
+forced = njit(cache=True, nogil=True, forceinline=True)
 
 DEAD, PASS = 0, 1
 """Outcomes, and the numbers of the sequence that no stack takes and of the empty one."""
 
-FULL, LOST = -1, -2
-"""Statuses: a table is full; a reduction went on without end."""
+LOST = -1
+"""Status: the parser reduced without end."""
+
+FULL_SEQUENCES, FULL_CELLS, FULL_PAIRS, FULL_ROWS, FULL_LISTS, FULL_ITEMS, FULL_EDGES = (
+    -2,
+    -3,
+    -4,
+    -5,
+    -6,
+    -7,
+    -8,
+)
+"""Statuses: the table that needs more room. What was begun is taken back, so counts do not tell which one."""
+
+IN_FRONT, BELOW = 0, 1
+"""What a pair of `Tables.pairs` asks for."""
+
+MOST_REDUCTIONS = 1 << 20
+"""Reductions in a row, without a terminal shifted, after which a parser is taken to go on without end."""
 
 N_SEQUENCES, N_CELLS, N_EDGES, N_ITEMS = 0, 1, 2, 3
 CAN_DIE, CAN_PASS = 1, 2
 
 SHIFT_POPS, SHIFT_REST = 12, 32
-"""Bits of an outcome: 12 for the number of pops, 20 for the nonterminal, the rest of the sequence above them."""
+"""Bits of an outcome: 12 for the number of pops, 20 for the nonterminal, the rest of the sequence above."""
 
 
 class Machine(NamedTuple):
@@ -52,24 +70,27 @@ class Machine(NamedTuple):
     users: Any  # int32, the states with an action on a terminal, terminal by terminal
     user_start: Any  # int64[T + 1]
     place: Any  # int32[T, S], place of a state among a terminal's users, -1 if it is none
-    beneath: Any  # bool[D, S, S]: [d, s, p] whether p may lie d + 1 states below s
+    beneath: Any  # uint8[D, S, ceil(S / 8)]: at [d, s] bit p says whether p may lie d + 1 states below s
 
 
 class Tables(NamedTuple):
-    """What grows: sequence i is terminal `first[i]`, then sequence `rest[i]`; its outcomes begin at `row[i]`."""
+    """What grows: sequence i is terminal `first[i]`, then sequence `rest[i]`; its outcomes begin at `row[i]`.
+
+    What stands beside interned lists has room for as many as they have.
+    """
 
     first: Any
     rest: Any
     row: Any
     outcome: Any
-    known: Interned  # [terminal, rest] -> number of the pair
-    known_sequence: Any  # and the sequence of the pair
-    raw: Interned  # rows as simulated
-    raw_sequence: Any
-    plain: Interned  # rows in which what always passes or dies is said so
-    plain_sequence: Any
+    cell: Any  # beside `outcome`, the same as in `edge`
+    # [IN_FRONT, terminal, rest]: the sequence of both; [BELOW, pops * S + state, nonterminal]: the list of
+    # states with a goto on the nonterminal that may lie pops + 1 below the state
+    pairs: Interned
+    pair_value: Any  # -1 = not known yet
+    rows: Interned  # as simulated, and as they are when what always passes or dies is said so
+    row_sequence: Any  # -1 = not known yet
     lists: Interned  # sorted lists of states
-    list_of: Any  # int32[D, S, N]: the states with a goto on n that may lie d + 1 below s, -1 = not known yet
     items: Interned  # [list, nonterminal, sequence]
     status: Any  # CAN_DIE, CAN_PASS
     edge_start: Any
@@ -93,11 +114,10 @@ def borrowed_tables(tables):
     """See `borrowed`."""
     return Tables(
         borrowed(tables.first), borrowed(tables.rest), borrowed(tables.row), borrowed(tables.outcome),
-        borrowed_interned(tables.known), borrowed(tables.known_sequence), borrowed_interned(tables.raw),
-        borrowed(tables.raw_sequence), borrowed_interned(tables.plain), borrowed(tables.plain_sequence),
-        borrowed_interned(tables.lists), borrowed(tables.list_of), borrowed_interned(tables.items),
-        borrowed(tables.status), borrowed(tables.edge_start), borrowed(tables.edge), borrowed(tables.counts),
-        borrowed(tables.key),
+        borrowed(tables.cell), borrowed_interned(tables.pairs), borrowed(tables.pair_value),
+        borrowed_interned(tables.rows), borrowed(tables.row_sequence), borrowed_interned(tables.lists),
+        borrowed_interned(tables.items), borrowed(tables.status), borrowed(tables.edge_start),
+        borrowed(tables.edge), borrowed(tables.counts), borrowed(tables.key),
     )  # fmt: skip
 
 
@@ -107,10 +127,10 @@ def pending(pops, nonterminal, rest):
     return (np.int64(rest) << SHIFT_REST) | (np.int64(nonterminal) << SHIFT_POPS) | np.int64(pops)
 
 
-@kernel
+@forced
 def run(local, depth, rest, machine, tables):
     """The outcome of a sequence on a stack whose upper `depth` states are `local`; they are overwritten."""
-    for _ in range(1 << 20):
+    for _ in range(MOST_REDUCTIONS):
         top = np.int64(local[depth - 1])
         place = np.int64(machine.place[tables.first[rest], top])
         if place < 0:
@@ -130,12 +150,14 @@ def run(local, depth, rest, machine, tables):
     return np.int64(LOST)
 
 
-@kernel
+@forced
 def run_first(state, terminal, rest, own, local, machine, tables):
     """The outcome of a terminal and a sequence, together the new sequence `own`, on a state."""
     local[0] = state
     depth = 1
-    while depth < local.size:
+    for _ in range(MOST_REDUCTIONS):
+        if depth == local.size:
+            break
         action = np.int64(machine.action[local[depth - 1], terminal])
         if action == 0:
             return np.int64(DEAD)
@@ -154,54 +176,73 @@ def run_first(state, terminal, rest, own, local, machine, tables):
     return np.int64(LOST)
 
 
-@kernel
+@forced
 def list_below(pops, state, nonterminal, machine, tables):
-    """Number of the list of states that may be found `pops` + 1 below a state, those with a goto; or FULL."""
-    known = np.int64(tables.list_of[pops, state, nonterminal])
-    if known >= 0:
-        return known
+    """Number of the list of states, those with a goto, that may lie `pops` + 1 below a state; or a status."""
     n_states = machine.goto.shape[0]
     key = tables.key
-    n = 0
-    for below in range(n_states):
-        if machine.beneath[pops, state, below] and machine.goto[below, nonterminal] >= 0:
-            key[n] = below
-            n += 1
-    number = intern(key, n, tables.lists)
+    key[0], key[1], key[2] = BELOW, pops * n_states + state, nonterminal
+    pair = intern(key, 3, tables.pairs)
+    if pair < 0:
+        return np.int64(FULL_PAIRS)
+    number = np.int64(tables.pair_value[pair])
     if number >= 0:
-        tables.list_of[pops, state, nonterminal] = number
+        return number
+    n = 0
+    for octet in range(machine.beneath.shape[2]):
+        bits = np.int64(machine.beneath[pops, state, octet])
+        below = 8 * octet
+        while bits:
+            if bits & 1 and machine.goto[below, nonterminal] >= 0:
+                key[n] = below
+                n += 1
+            bits >>= 1
+            below += 1
+    number = intern(key, n, tables.lists)
+    if number < 0:
+        return np.int64(FULL_LISTS)
+    tables.pair_value[pair] = number
     return number
 
 
-@kernel
+@forced
 def item_of(outcome, state, machine, tables):
-    """Number of the item (states that may be exposed, nonterminal, rest) of an outcome on a state; or FULL."""
+    """Number of the item [states that may be exposed, nonterminal, rest] of an outcome; or a status."""
     pops = outcome & ((1 << SHIFT_POPS) - 1)
     nonterminal = (outcome >> SHIFT_POPS) & ((1 << (SHIFT_REST - SHIFT_POPS)) - 1)
-    states = list_below(pops, state, nonterminal, machine, tables)
+    states = list_below(pops, np.int64(state), nonterminal, machine, tables)
     if states < 0:
         return states
     key = tables.key
     key[0], key[1], key[2] = states, nonterminal, outcome >> SHIFT_REST
     number = intern(key, 3, tables.items)
-    if number >= tables.status.size - 1:
-        return np.int64(FULL)
-    return number
+    return number if number >= 0 else np.int64(FULL_ITEMS)
+
+
+@forced
+def edge_to(item, outcome):
+    """The edge that says: pop as an outcome says, then the item."""
+    return ((item << SHIFT_POPS) | (outcome & ((1 << SHIFT_POPS) - 1))) + 2
 
 
 @kernel
 def settle(first, local, machine, tables):
-    """Expand all items from number `first` on, and find whether each can die and can pass; a status."""
+    """Expand all items from number `first` on, and find whether each can die and can pass; a status.
+
+    What has to be found of items that lead to each other is a least fixed point. Items lead to later ones but
+    for cycles, so that going backwards two or three rounds do; each round adds to a status of two bits or is
+    the last.
+    """
     counts = tables.counts
     item = first
     while item < tables.items.counts[0]:
         begin = tables.items.starts[item]
         states, nonterminal, rest = tables.items.pool[begin : begin + 3]
         n_edges = counts[N_EDGES]
-        if n_edges + machine.goto.shape[0] > tables.edge.size:
-            return np.int64(FULL)
+        if n_edges + tables.lists.starts[states + 1] - tables.lists.starts[states] > tables.edge.size:
+            return np.int64(FULL_EDGES)
         for k in range(tables.lists.starts[states], tables.lists.starts[states + 1]):
-            state = tables.lists.pool[k]
+            state = np.int64(tables.lists.pool[k])
             local[0] = state
             local[1] = machine.goto[state, nonterminal]
             found = run(local, 2, rest, machine, tables)
@@ -209,7 +250,7 @@ def settle(first, local, machine, tables):
                 after = item_of(found, state, machine, tables)
                 if after < 0:
                     return after
-                found = ((after << SHIFT_POPS) | (found & ((1 << SHIFT_POPS) - 1))) + 2
+                found = edge_to(after, found)
             elif found < 0:
                 return found
             tables.edge[n_edges] = found
@@ -255,29 +296,38 @@ def forget_items(first, tables):
 
 @kernel
 def key_of_row(key, own, terminal, machine, tables):
-    """Write (state, outcome) of all states on which a sequence does not die, itself as -1; returns the length."""
+    """Write (state, outcome, rest) of all states on which a sequence does not die; returns the length.
+
+    The sequence itself is -1, so that two sequences that repeat themselves alike are equal. The rest is apart
+    because the hash reads 30 bits of a number.
+    """
     n = 0
     row = tables.row[own]
     for k in range(machine.user_start[terminal], machine.user_start[terminal + 1]):
         found = np.int64(tables.outcome[row + k - machine.user_start[terminal]])
         if found != DEAD:
+            rest = found >> SHIFT_REST
             key[n] = machine.users[k]
-            if found >> SHIFT_REST == own:
-                found -= (np.int64(own) + 1) << SHIFT_REST
-            key[n + 1] = found
-            n += 2
+            key[n + 1] = found & ((1 << SHIFT_REST) - 1)
+            key[n + 2] = -1 if rest == own else rest
+            n += 3
     return n
 
 
 @kernel
 def new_sequence(terminal, rest, local, machine, tables):
-    """Number of the sequence of a terminal and a sequence, equal behaviour having equal numbers; or a status."""
+    """Number of the sequence of a terminal and a sequence, equal behaviour having equal numbers; or a status.
+
+    With a status, nothing has been added but lists, and rows without a sequence: asked again, they are found.
+    """
     counts = tables.counts
     own = np.int64(counts[N_SEQUENCES])
     row = np.int64(counts[N_CELLS])
     begin, end = machine.user_start[terminal], machine.user_start[terminal + 1]
-    if own + 2 > tables.first.size or row + end - begin > tables.outcome.size:
-        return np.int64(FULL)
+    if own >= tables.first.size:
+        return np.int64(FULL_SEQUENCES)
+    if row + end - begin > tables.outcome.size:
+        return np.int64(FULL_CELLS)
     tables.first[own], tables.rest[own], tables.row[own] = terminal, rest, row
     for k in range(begin, end):
         found = run_first(machine.users[k], terminal, rest, own, local, machine, tables)
@@ -285,51 +335,50 @@ def new_sequence(terminal, rest, local, machine, tables):
             return found
         tables.outcome[row + k - begin] = found
     key = tables.key
-    length = key_of_row(key, own, terminal, machine, tables)
-    raw = intern(key, length, tables.raw)
-    if raw < 0 or raw >= tables.raw_sequence.size:
-        return np.int64(FULL)
-    if tables.raw_sequence[raw] >= 0:
-        return np.int64(tables.raw_sequence[raw])
+    simulated = intern(key, key_of_row(key, own, terminal, machine, tables), tables.rows)
+    if simulated < 0:
+        return np.int64(FULL_ROWS)
+    if tables.row_sequence[simulated] >= 0:
+        return np.int64(tables.row_sequence[simulated])
     first_item = np.int64(tables.items.counts[0])
     status = np.int64(0)
     for k in range(begin, end):
         found = np.int64(tables.outcome[row + k - begin])
+        tables.cell[row + k - begin] = found
         if found > PASS:
             status = item_of(found, machine.users[k], machine, tables)
             if status < 0:
                 break
+            tables.cell[row + k - begin] = edge_to(status, found)
     if status >= 0:
         status = settle(first_item, local, machine, tables)
     if status < 0:
         forget_items(first_item, tables)
         return status
     for k in range(begin, end):
-        found = np.int64(tables.outcome[row + k - begin])
-        if found > PASS:
-            fate = tables.status[item_of(found, machine.users[k], machine, tables)]
-            if fate & CAN_DIE == 0:
-                tables.outcome[row + k - begin] = PASS
-            elif fate & CAN_PASS == 0:
-                tables.outcome[row + k - begin] = DEAD
+        cell = row + k - begin
+        if tables.outcome[cell] > PASS:
+            status = np.int64(tables.status[(np.int64(tables.cell[cell]) - 2) >> SHIFT_POPS])
+            if status & CAN_DIE == 0:
+                tables.outcome[cell] = tables.cell[cell] = PASS
+            elif status & CAN_PASS == 0:
+                tables.outcome[cell] = tables.cell[cell] = DEAD
     length = key_of_row(key, own, terminal, machine, tables)
-    plain = intern(key, length, tables.plain)
-    if plain < 0 or plain >= tables.plain_sequence.size:
+    number = np.int64(DEAD)
+    if length > 0:
+        plain = intern(key, length, tables.rows)
+        if plain < 0:
+            forget_items(first_item, tables)
+            return np.int64(FULL_ROWS)
+        number = np.int64(tables.row_sequence[plain])
+        if number < 0:
+            number = own
+            tables.row_sequence[plain] = own
+            counts[N_SEQUENCES] = own + 1
+            counts[N_CELLS] = row + end - begin
+    if number != own:
         forget_items(first_item, tables)
-        return np.int64(FULL)
-    if length == 0:
-        number = np.int64(DEAD)
-    elif tables.plain_sequence[plain] >= 0:
-        number = np.int64(tables.plain_sequence[plain])
-    else:
-        number = own
-    if number == own:
-        tables.plain_sequence[plain] = own
-        counts[N_SEQUENCES] = own + 1
-        counts[N_CELLS] = row + end - begin
-    else:
-        forget_items(first_item, tables)
-    tables.raw_sequence[raw] = number
+    tables.row_sequence[simulated] = number
     return number
 
 
@@ -339,159 +388,44 @@ def before(terminal, rest, local, machine, tables):
     if rest == DEAD:
         return np.int64(DEAD)
     key = tables.key
-    key[0], key[1] = terminal, rest
-    pair = intern(key, 2, tables.known)
-    if pair < 0 or pair >= tables.known_sequence.size:
-        return np.int64(FULL)
-    number = np.int64(tables.known_sequence[pair])
+    key[0], key[1], key[2] = IN_FRONT, terminal, rest
+    pair = intern(key, 3, tables.pairs)
+    if pair < 0:
+        return np.int64(FULL_PAIRS)
+    number = np.int64(tables.pair_value[pair])
     if number < 0:
         number = new_sequence(terminal, rest, local, machine, tables)
         if number >= 0:
-            tables.known_sequence[pair] = number
+            tables.pair_value[pair] = number
     return number
 
 
 @kernel
-def classify(texts, starts, begin, local, machine, tables, numbers):
-    """The numbers of sequences of terminals, from the `begin`-th on.
+def classify(texts, starts, begin, end, local, machine, tables, numbers):
+    """The numbers of sequences of terminals, from the `begin`-th to before the `end`-th.
 
-    Sequence i is ``texts[starts[i]:starts[i + 1]]``. Returns (status, how many are done).
+    Sequence i is ``texts[starts[i]:starts[i + 1]]``. Returns (status, up to which all are done).
     """
     machine, tables = borrowed_machine(machine), borrowed_tables(tables)
-    for i in range(begin, starts.size - 1):
+    for i in range(begin, end):
         number = np.int64(PASS)
         for k in range(starts[i + 1] - 1, starts[i] - 1, -1):
             number = before(np.int64(texts[k]), number, local, machine, tables)
             if number < 0:
-                return number, i
+                return number, np.int64(i)
         numbers[i] = number
-    return np.int64(0), starts.size - 1
-
-
-# ---------------------------------------------------------------- the automaton over the stack
+    return np.int64(0), np.int64(end)
 
 
 @kernel
-def settled(edge, tables, color):
-    """What an edge says in the end: DEAD, PASS, or color << SHIFT_POPS | pops, plus 2."""
-    if edge <= PASS:
-        return edge
-    item = (edge - 2) >> SHIFT_POPS
-    status = tables.status[item]
-    if status & CAN_DIE == 0:
-        return np.int64(PASS)
-    if status & CAN_PASS == 0:
-        return np.int64(DEAD)
-    return ((np.int64(color[item]) << SHIFT_POPS) | ((edge - 2) & ((1 << SHIFT_POPS) - 1))) + 2
+def number_lists(starts, values):
+    """Numbers of the lists ``values[starts[i]:starts[i + 1]]``: equal for equal lists, in order of the first.
 
-
-@kernel
-def reached_items(wanted, tops, machine, tables):
-    """The undecided items that some sequences lead to on some states, in order, and their number of edges."""
-    n_items = tables.items.counts[0]
-    seen = np.zeros(n_items, np.uint8)
-    order = np.empty(n_items, np.int64)
-    n = 0
-    for i in range(wanted.size):
-        sequence = wanted[i]
-        if sequence <= PASS:
-            continue
-        terminal = tables.first[sequence]
-        for k in range(machine.user_start[terminal], machine.user_start[terminal + 1]):
-            found = np.int64(tables.outcome[tables.row[sequence] + k - machine.user_start[terminal]])
-            if found > PASS and tops[machine.users[k]]:
-                item = item_of(found, machine.users[k], machine, tables)
-                if not seen[item]:
-                    seen[item] = 1
-                    order[n] = item
-                    n += 1
-    done = 0
-    edges = 0
-    while done < n:
-        item = order[done]
-        done += 1
-        edges += tables.edge_start[item + 1] - tables.edge_start[item]
-        for k in range(tables.edge_start[item], tables.edge_start[item + 1]):
-            if tables.edge[k] > PASS:
-                after = (np.int64(tables.edge[k]) - 2) >> SHIFT_POPS
-                if tables.status[after] == CAN_DIE | CAN_PASS and not seen[after]:
-                    seen[after] = 1
-                    order[n] = after
-                    n += 1
-    return np.sort(order[:n]), edges
-
-
-@kernel
-def refine(order, n_edges, tables):
-    """Colours of items, equal where no stack tells them apart (Moore 1956); int32[items], and their number."""
-    color = np.zeros(tables.items.counts[0] + 1, np.int32)
-    after = color.copy()
-    n_states = tables.lists.starts[tables.lists.counts[0]]
-    key = np.empty(n_states + 1, np.int64)
-    n_colors = 0
-    while True:
-        known = new_interned(order.size + 1, (n_edges + order.size) // (order.size + 1) + 1)
-        for i in range(order.size):
-            item = order[i]
-            key[0] = tables.items.pool[tables.items.starts[item]]  # the list of states is that of the edges
-            n = 1
-            for k in range(tables.edge_start[item], tables.edge_start[item + 1]):
-                key[n] = settled(np.int64(tables.edge[k]), tables, color)
-                n += 1
-            after[item] = intern(key, n, known)
-        color[:] = after
-        if known.counts[0] == n_colors:
-            return color, n_colors
-        n_colors = known.counts[0]
-
-
-@kernel
-def merged(wanted, tops, color, machine, tables):
-    """Sequences that no stack tells apart: the first one of each kind, the kind of each, and all cells.
-
-    Returns (int32[wanted.size] kinds in order of `wanted`, which are sorted and above `PASS`; int64 starts of the
-    cells of each kind; int64[cells, 2] (state, outcome as in `settled`)).
+    Returns (int32[n], how many there are). The values are below 2**30, or the hash does not read all of them.
     """
-    n_cells = 0
-    for i in range(wanted.size):
-        terminal = tables.first[wanted[i]]
-        n_cells += machine.user_start[terminal + 1] - machine.user_start[terminal]
-    known = new_interned(wanted.size + 1, 2 * n_cells // (wanted.size + 1) + 2)
-    kinds = np.empty(wanted.size, np.int32)
-    key = np.empty(2 * machine.goto.shape[0] + 2, np.int64)
-    for i in range(wanted.size):
-        sequence = wanted[i]
-        terminal = tables.first[sequence]
-        n = 0
-        for k in range(machine.user_start[terminal], machine.user_start[terminal + 1]):
-            found = np.int64(tables.outcome[tables.row[sequence] + k - machine.user_start[terminal]])
-            if found > PASS and tops[machine.users[k]]:
-                item = item_of(found, machine.users[k], machine, tables)
-                found = settled(((item << SHIFT_POPS) | (found & ((1 << SHIFT_POPS) - 1))) + 2, tables, color)
-            if found != DEAD and tops[machine.users[k]]:
-                key[n], key[n + 1] = machine.users[k], found
-                n += 2
-        kinds[i] = intern_list(key, n, known.table, known.starts, known.pool, known.counts)
-    n = known.counts[0]
-    return kinds, known.starts[: n + 1] // 2, known.pool[: known.counts[1]].copy().reshape(-1, 2)
-
-
-@kernel
-def color_edges(order, color, n_colors, tables):
-    """What each color says of the states of its list: (int32 lists, int64 starts, int64 outcomes)."""
-    example = np.full(n_colors, -1, np.int64)
-    for i in range(order.size):
-        if example[color[order[i]]] < 0:
-            example[color[order[i]]] = order[i]
-    lists = np.empty(n_colors, np.int32)
-    starts = np.zeros(n_colors + 1, np.int64)
-    for c in range(n_colors):
-        item = example[c]
-        lists[c] = tables.items.pool[tables.items.starts[item]]
-        starts[c + 1] = starts[c] + tables.edge_start[item + 1] - tables.edge_start[item]
-    outcomes = np.empty(starts[n_colors], np.int64)
-    for c in range(n_colors):
-        begin = tables.edge_start[example[c]]
-        for k in range(starts[c + 1] - starts[c]):
-            outcomes[starts[c] + k] = settled(np.int64(tables.edge[begin + k]), tables, color)
-    return lists, starts, outcomes
+    n = starts.size - 1
+    known = new_interned(n + 1, starts[n] // (n + 1) + 1)
+    numbers = np.empty(n, np.int32)
+    for i in range(n):
+        numbers[i] = intern(values[starts[i] : starts[i + 1]], starts[i + 1] - starts[i], known)
+    return numbers, known.counts[0]

@@ -28,8 +28,8 @@ class LalrMachine(NamedTuple):
     Attributes:
         terminals: names; the last one is `END`. A terminal's number is its place.
         nonterminals: names; a nonterminal's number is its place.
-        action: int32[S, T], 0 error, s + 1 shift and go to state s, -(r + 1) reduce by rule r. The end of input
-            is shifted (to a state that does not exist) where Lark accepts.
+        action: int32[S, T], 0 error, s + 1 shift and go to state s, -(r + 1) reduce by rule r. The end of
+            input is shifted (to a state that does not exist) where Lark accepts.
         goto: int32[S, N], the state after a nonterminal, -1 where there is none.
         rule_length: int32[R], number of symbols on the right of a rule.
         rule_origin: int32[R], the nonterminal on its left.
@@ -48,7 +48,6 @@ class LalrMachine(NamedTuple):
     def n_states(self) -> int:
         """Number of LALR states."""
         return int(self.action.shape[0])
-
 
     @property
     def shifted_by(self) -> NDArray[np.int32]:
@@ -95,7 +94,9 @@ def read_machine(grammar: lark.Lark, terminals: tuple[str, ...]) -> LalrMachine:
     nonterminals = tuple(sorted({symbol for symbol in symbols if symbol not in number}))
     unknown = [name for name in nonterminals if name.isupper()]
     if unknown:
-        raise UnsupportedGrammar(f"the parse table has the terminals {unknown}, which the lexer does not know")
+        raise UnsupportedGrammar(
+            f"the parse table has the terminals {unknown}, which the lexer does not know"
+        )
     number |= {name: index for index, name in enumerate(nonterminals, len(number))}
     rule_number = {rule: index for index, rule in enumerate(rules)}
     states = _in_order(table.states, start)
@@ -113,7 +114,6 @@ def read_machine(grammar: lark.Lark, terminals: tuple[str, ...]) -> LalrMachine:
             else:
                 goto[index, column - n_terminals] = place[target]
     action[place[end], -1] = len(states) + 1
-    # the origins of rules that no goto follows are never reduced to within a text
     origins = {name: index for index, name in enumerate(nonterminals)}
     return LalrMachine(
         (*terminals, END), nonterminals, action, goto,
@@ -123,7 +123,7 @@ def read_machine(grammar: lark.Lark, terminals: tuple[str, ...]) -> LalrMachine:
 
 
 def _in_order(states: dict[int, dict[str, Any]], start: int) -> list[int]:
-    """The states in breadth-first order over the names of symbols; those that cannot be reached are left out."""
+    """The states in breadth-first order over the names of symbols; what cannot be reached is left out."""
     order, seen = [start], {start}
     for state in order:
         for _, (kind, target) in sorted(states[state].items(), key=lambda item: item[0]):

@@ -43,6 +43,9 @@ def build(grammar: LarkGrammar, vocabulary: Vocabulary, budget: Budget) -> Built
     machine = read_machine(parser, tuple(terminal_names(parser)))
     lexer = build_lexer(parser, may_follow(machine)[:-1, :-1], max_states=min(budget.states, 50_000))
     lexed = time.perf_counter()
-    classes = factored_classes(lexer, machine, vocabulary)
+    left = None if budget.seconds is None else max(budget.seconds - (lexed - began), 1e-3)
+    classes = factored_classes(
+        lexer, machine, vocabulary, max_sequences=budget.states, max_bytes=budget.bytes, seconds=left
+    )
     seconds = {"parse": parsed - began, "automata": lexed - parsed, **classes.tokens.seconds}
     return Built(lexer, machine, classes, seconds)

@@ -1,0 +1,206 @@
+"""Terminal sequences on stacks: numbers, kinds and the automaton against plain simulation."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equivalence.errors import BudgetExceeded, UnsupportedGrammar
+from equivalence.lalr import LalrMachine, SequenceTable, stack_automaton
+from equivalence.lalr.reference import Stack, kind_takes, shift, takes
+from equivalence.lalr.sequences import DEAD, PASS
+from tests.lark_machines import (
+    SHIPPED,
+    SMALL,
+    built,
+    machine_of,
+    random_grammar,
+    random_stack_path,
+    some_random_grammars,
+)
+
+SMALL_FEW = (
+    "dangling else",
+    "conflict that loses sentences",
+    "nullable rules",
+    "error after several reductions",
+)
+
+
+def some_stacks(machine: LalrMachine, rounds: int, most: int, rng: random.Random) -> list[Stack]:
+    """Distinct stacks that texts lead to, and the beginnings of these texts."""
+    return list({stack for _ in range(rounds) for stack in random_stack_path(machine, most, rng)})
+
+
+def some_sequences(
+    machine: LalrMachine, stacks: list[Stack], count: int, rng: random.Random
+) -> list[tuple[int, ...]]:
+    """Sequences that some stack takes, such with one terminal changed, and such that are drawn blindly.
+
+    The end of input is the last terminal of a sequence only.
+    """
+    n = len(machine.terminals)
+    found: list[tuple[int, ...]] = [(), (n - 1,)]
+    for _ in range(count):
+        stack, sequence = rng.choice(stacks), []
+        for _ in range(rng.choice([1, 2, 3, 5, 12])):
+            fitting = [t for t in range(n) if shift(machine, stack, t) is not None]
+            if not fitting:
+                break
+            sequence.append(rng.choice(fitting))
+            if sequence[-1] == n - 1:
+                break
+            stack = shift(machine, stack, sequence[-1])
+        found.append(tuple(sequence))
+        if sequence:
+            place = rng.randrange(len(sequence))
+            sequence[place] = rng.randrange(n - (place < len(sequence) - 1))
+            found.append(tuple(sequence))
+        found.append((*rng.choices(range(n - 1), k=rng.randint(0, 2)), rng.randrange(n)))
+    return list(dict.fromkeys(found))
+
+
+def numbers_of(table: SequenceTable, sequences: Iterable[tuple[int, ...]]) -> np.ndarray:
+    """All at once, as token classes ask for them."""
+    sequences = list(sequences)
+    text = np.array([terminal for sequence in sequences for terminal in sequence], np.int32)
+    return table.numbers(text, np.cumsum([0, *map(len, sequences)]).astype(np.int64))
+
+
+def check(machine: LalrMachine, rounds: int, count: int, seed: int) -> None:
+    """Numbers, kinds and the automaton agree with `takes` on random stacks and sequences."""
+    rng = random.Random(seed)
+    stacks = some_stacks(machine, rounds, 14, rng)
+    sequences = some_sequences(machine, stacks, count, rng)
+    table = SequenceTable(machine)
+    numbers = numbers_of(table, sequences)
+    automaton, kinds = stack_automaton(table, numbers)
+    taken_of_number: dict[int, tuple[bool, ...]] = {}
+    for sequence, number, kind in zip(sequences, numbers.tolist(), kinds.tolist(), strict=True):
+        taken = tuple(takes(machine, stack, sequence) for stack in stacks)
+        assert taken_of_number.setdefault(number, taken) == taken, sequence
+        assert table.number(sequence) == number
+        assert (number == PASS) == (sequence == ()) and (kind == -2) == (sequence == ())
+        if number == DEAD:
+            assert not any(taken) and kind == -1, sequence
+        elif kind >= 0:
+            assert tuple(kind_takes(automaton, kind, stack) for stack in stacks) == taken, sequence
+        else:
+            assert kind == -2 or not any(taken), sequence
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_numbers_and_kinds_say_what_the_parser_does(name: str) -> None:
+    check(built(name).machine, 12, 40, 1)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_numbers_and_kinds_say_what_the_parser_does_on_large_grammars(name: str) -> None:
+    check(built(name).machine, 12, 120, 2)
+
+
+def test_numbers_and_kinds_say_what_the_parser_does_on_random_grammars() -> None:
+    for seed, grammar in enumerate(some_random_grammars(8, 150)):
+        check(grammar.machine, 5, 12, seed)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1 << 32))
+def test_numbers_and_kinds_say_what_the_parser_does_on_any_grammar(seed: int) -> None:
+    grammar = random_grammar(random.Random(seed))
+    if grammar is not None:
+        check(grammar.machine, 4, 10, 0)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("name", SMALL_FEW)
+def test_small_grammars_in_every_way_that_kernels_run(name: str) -> None:
+    check(built(name).machine, 6, 12, 3)
+
+
+@pytest.mark.kernels
+def test_random_grammars_in_every_way_that_kernels_run() -> None:
+    for seed, grammar in enumerate(some_random_grammars(9, 8)):
+        check(grammar.machine, 3, 6, seed)
+
+
+def test_few_kinds_remain_of_many_sequences() -> None:
+    """Of all sequences of up to three terminals the kinds are those that stacks tell apart, or nearly."""
+    machine = built("error after several reductions").machine
+    n = len(machine.terminals)
+    sequences: list[tuple[int, ...]] = [(a,) for a in range(n)]
+    sequences += [(a, b) for a in range(n - 1) for b in range(n)]
+    sequences += [(a, *more) for a in range(n - 1) for more in sequences if len(more) == 2]
+    table = SequenceTable(machine)
+    automaton, _ = stack_automaton(table, numbers_of(table, sequences))
+    stacks = some_stacks(machine, 200, 14, random.Random(4))
+    rows = {tuple(takes(machine, stack, sequence) for stack in stacks) for sequence in sequences}
+    apart = sum(any(row) for row in rows)
+    assert apart <= automaton.n_kinds <= apart + 3
+    assert automaton.n_kinds < len(sequences) / 10
+
+
+# ---- growing, and bounds
+
+
+def small_table(machine: LalrMachine, **bounds: int) -> SequenceTable:
+    return SequenceTable(machine, initial=1, **bounds)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("name", SMALL_FEW)
+def test_tables_that_begin_tiny_say_the_same(name: str) -> None:
+    machine, rng = built(name).machine, random.Random(5)
+    stacks = some_stacks(machine, 5, 10, rng)
+    sequences = some_sequences(machine, stacks, 12, rng)
+    assert_same(machine, sequences)
+
+
+def test_tables_that_begin_tiny_say_the_same_on_a_large_grammar() -> None:
+    machine, rng = built("c_like.lark").machine, random.Random(6)
+    assert_same(machine, some_sequences(machine, some_stacks(machine, 12, 14, rng), 200, rng))
+
+
+def assert_same(machine: LalrMachine, sequences: list[tuple[int, ...]]) -> None:
+    usual, tiny = SequenceTable(machine), small_table(machine)
+    before = tiny.nbytes
+    found = numbers_of(usual, sequences)
+    assert np.array_equal(numbers_of(tiny, sequences), found)
+    assert tiny.nbytes > before
+    (one, kinds), (other, same_kinds) = stack_automaton(usual, found), stack_automaton(tiny, found)
+    assert np.array_equal(kinds, same_kinds)
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_too_many_sequences_are_an_error() -> None:
+    machine, rng = built("c_like.lark").machine, random.Random(7)
+    sequences = some_sequences(machine, some_stacks(machine, 12, 14, rng), 200, rng)
+    with pytest.raises(BudgetExceeded, match="allowed are 20"):
+        numbers_of(SequenceTable(machine, max_sequences=20), sequences)
+    enough = SequenceTable(machine)
+    numbers_of(enough, sequences)
+    with pytest.raises(BudgetExceeded, match=r"bytes"):
+        numbers_of(SequenceTable(machine, max_bytes=enough.nbytes // 4, initial=1), sequences)
+
+
+def test_a_parser_that_reduces_without_end_is_an_error() -> None:
+    # `two` is reduced to `one` and `one` to `two`: Lark itself would not come to an end here
+    for text in ('start: one\none: two | "x"\ntwo.2: one', "start: one\none: two | \ntwo.2: one"):
+        machine = machine_of(text)
+        table = SequenceTable(machine)
+        with pytest.raises(UnsupportedGrammar, match="without end"):
+            table.number((len(machine.terminals) - 1,))
+
+
+def test_symbols_beyond_what_is_packed_are_refused_by_name() -> None:
+    machine = machine_of('start: "a"')
+    with pytest.raises(UnsupportedGrammar, match="a rule of 4097 symbols, allowed are 4096"):
+        SequenceTable(machine._replace(rule_length=np.array([4097], np.int32)))
+    many = machine._replace(goto=np.full((machine.n_states, (1 << 20) + 1), -1, np.int8))
+    with pytest.raises(UnsupportedGrammar, match="1048577 nonterminals, allowed are 1048576"):
+        SequenceTable(many)
