@@ -157,6 +157,7 @@ def _run_every_kernel() -> None:
         allocate_token_bitmask,
     )
     from hybrid.artifact import from_bytes, to_bytes
+    from hybrid.factored import FactoredClassifier
 
     words = [bytes(word) for word in itertools.product(b'{}[]":,1a \\', repeat=3)]
     tokens = [*(bytes([value]) for value in range(256)), "\u00e9\u20ac".encode(), *words, b""]
@@ -174,6 +175,8 @@ def _run_every_kernel() -> None:
         classifier = matcher.compiled_grammar.classifier
         assert classifier is not None
         with classifier.lock:
+            if isinstance(classifier, FactoredClassifier):
+                classifier.session.store.grow(every=True)
             classifier.renew()  # the matcher brings its stacks over
         together = [matcher, matcher.fork()]
         batch = BatchGrammarMatcher()

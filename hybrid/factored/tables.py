@@ -200,31 +200,33 @@ class Store:
             found = int(kernel(self.table, *arguments))
         return found
 
-    def grow(self) -> None:
-        """Twice the room in every table that is nearly full."""
+    def grow(self, every: bool = False) -> None:
+        """Twice the room in every table that is nearly full, or in `every` one (to compile its kernels
+        ahead).
+        """
         if 2 * self.nbytes > self.limit:
             raise BudgetExceeded(
                 f"the classifier's tables have {self.nbytes} bytes and need more, allowed are {self.limit}; "
                 "raise the budget's table_bytes"
             )
         nodes, configs, reads, pairs = self.counts.tolist()
-        if 4 * nodes > 3 * len(self.nodes):
+        if every or 4 * nodes > 3 * len(self.nodes):
             self.nodes, self.node_table = _doubled(self.nodes), _rehashed(self.nodes, nodes)
             longer = np.full(len(self.nodes), -1, np.int64)
             longer[: len(self.node_out)] = self.node_out
             self.node_out = longer
-        if 4 * configs > 3 * len(self.configs):
+        if every or 4 * configs > 3 * len(self.configs):
             self.configs, self.config_table = _doubled(self.configs), _rehashed(self.configs, configs)
-        if 8 * reads > 3 * len(self.reads):
+        if every or 8 * reads > 3 * len(self.reads):
             self.reads = _kernels.spread(self.reads, 2 * len(self.reads))
-        if 8 * pairs > 3 * len(self.pairs):
+        if every or 8 * pairs > 3 * len(self.pairs):
             self.pairs = _kernels.spread(self.pairs, 2 * len(self.pairs))
         for name in ("frontiers", "kinds", "masks"):
             lists = getattr(self, name)
             number, cells = lists.counts.tolist()
             capacity, room = lists.starts.size - 2, lists.pool.size
             widest = self.fixed.n_kinds + len(self._scratch[0])
-            if 4 * number > 3 * capacity or cells + widest > room:
+            if every or 4 * number > 3 * capacity or cells + widest > room:
                 larger = 2 * capacity if 4 * number > 3 * capacity else capacity
                 setattr(self, name, interning.grown_interned(lists, larger, 2 * room // larger + 1))
         self.skip = np.concatenate(
