@@ -1,8 +1,8 @@
 """Lark grammars on real files: are the masks right, what do they cost, what does compiling take.
 
-What: for each grammar and vocabulary, follows files that Lark parses token by token, puts refused and allowed
-tokens to Lark itself, and reports mask times, llguidance's beside them, building, memory and tables.
-When: ``python -m bench lark --grammar java=java.lark --documents java=src.zip --vocabulary SPEC --json FILE``.
+What: for each grammar and vocabulary, follows files that Lark parses token by token, puts refused and
+allowed tokens to Lark itself, and reports mask times, llguidance's beside them, building, memory and tables.
+When: ``python -m bench lark --grammar go=go.lark --documents go=FOLDER --vocabulary SPEC --json FILE``.
 Limits: one process and one thread; compiling is measured in a process of its own. Nothing is timed where a
 file fails or Lark takes a token that a mask refuses. No plain XGrammar beside: it has no lexer like Lark's.
 """
@@ -54,7 +54,7 @@ def grammar_texts(values: list[str]) -> dict[str, str]:
     from equivalence.errors import GrammarError
     from hybrid.shipped import shipped_grammar
 
-    found = {}
+    found: dict[str, str] = {}
     for value in values:
         if "=" in value:
             found |= {name: workloads.read_text(path) for name, path in named([value], "--grammar").items()}
@@ -248,8 +248,8 @@ class _Case:
             )  # fmt: skip
         report.say(
             self.console,
-            f"judged by Lark, {judged.steps:,} masks of {len(chosen)} files: {judged.refused:,} refused tokens "
-            f"({judged.not_text:,} no text), {len(judged.unsound)} of them taken by Lark, and "
+            f"judged by Lark, {judged.steps:,} masks of {len(chosen)} files: {judged.refused:,} refused "
+            f"tokens ({judged.not_text:,} no text), {len(judged.unsound)} of them taken by Lark, and "
             f"{len(judged.unclosed)} where an opening is never closed; {judged.allowed:,} allowed tokens, "
             f"{len(judged.undecided)} undecided",
         )

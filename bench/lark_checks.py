@@ -48,7 +48,7 @@ class Judged:
         steps: masks that they were drawn from.
         refused: tokens that masks refuse.
         unsound: of these, those that Lark takes: the text before, the token, the continuation.
-        unclosed: those, counted apart, that Lark takes only where an opening, of a comment say, is never closed:
+        unclosed: those, counted apart, that Lark takes where an opening, of a comment say, is never closed:
             `equivalence.lexing.unreading` leaves such texts out.
         not_text: of these, those that make no UTF-8 text.
         allowed: tokens that masks allow.
@@ -150,7 +150,9 @@ def judge_file(
     drawn = set(range(len(ids)) if not steps else rng.sample(range(len(ids)), min(steps, len(ids))))
     cuts = np.concatenate([[0], np.cumsum([len(tokens[token]) for token in ids])]).tolist()
     data = text.encode()
-    places = dict(zip(sorted(drawn), judge.places(judge.document(text), [cuts[i] for i in sorted(drawn)])))
+    places = dict(
+        zip(sorted(drawn), judge.places(judge.document(text), [cuts[i] for i in sorted(drawn)]), strict=True)
+    )
     textual = np.array([bool(token) for token in tokens])
     textual[list(vocabulary.stop_token_ids)] = False
     neighbours = np.zeros(vocabulary.size, np.bool_)
@@ -176,9 +178,8 @@ def judge_file(
                     cases.append((before, tokens[other], more))
             for other in _draw(rng, np.flatnonzero(textual & bits), allowed):
                 found.allowed += 1
-                if judge.taken(place, tokens[other]) is None:
-                    if judge.taken(place, tokens[other], thorough=True) is None:
-                        found.undecided.append((data[: cuts[number]], tokens[other]))
+                if all(judge.taken(place, tokens[other], thorough=deep) is None for deep in (False, True)):
+                    found.undecided.append((data[: cuts[number]], tokens[other]))
         matcher.accept_token(token_id)
     return found
 

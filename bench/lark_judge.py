@@ -5,8 +5,8 @@ table to shift the lexemes; `Judge.taken` seeks a continuation with which all of
 one that covers the token's last byte, `Judge.confirmed` repeats a find with Lark as its users run it.
 When: in `bench.lark_checks`, on tokens that a mask allows or refuses.
 Limits: "taken" is certain; "not taken" means that none of the continuations tried did it. Lexing begins at a
-lexeme of the whole document some lexemes before the token: where Lark would cut the text before it anew for
-a token that comes later, nothing is found. (Lexing each text from its beginning would take 100 times as long.)
+lexeme of the whole document some lexemes before the token: where a token would make Lark cut what is before
+that anew, nothing is found. (Lexing each text from its beginning would take 100 times as long.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import codecs
 import re
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput
@@ -85,7 +85,7 @@ class Place(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A text that Lark parses: its characters, where its lexemes begin, and the bytes before each character."""
+    """A text that Lark parses, and its lexemes, also those that are ignored."""
 
     text: str
     lexemes: list[Lexeme]
@@ -101,8 +101,8 @@ class Judge:
     def __init__(self, lark: Lark) -> None:
         self.lark = lark
         interactive = lark.parse_interactive("")
-        self._lexer = interactive.lexer_thread.lexer
-        self._lexer.scanner  # noqa: B018 - builds `callback`, which is read below
+        self._lexer: Any = interactive.lexer_thread.lexer
+        assert self._lexer.scanner, "asking for it builds `callback`, which is read below"
         self._configuration = copy(interactive.parser_state.parse_conf)
         self._configuration.callbacks = {}  # Lark's own way to ask without building trees
         start = (self._configuration.start_state,)
@@ -115,6 +115,8 @@ class Judge:
         words = (WORD.findall(pattern.value) for pattern in patterns if pattern.type != "str")
         self.literals = tuple(sorted(literals.union(*words)))
         """Terminals that are written as text, and the words in patterns."""
+        beyond = {item for pattern in patterns for item in pattern.value if not item.isascii()}
+        self._beyond = sorted(item.encode() for item in beyond)
 
     def document(self, text: str) -> Document:
         """Cut a text that Lark parses.
@@ -159,7 +161,7 @@ class Judge:
         *,
         thorough: bool = False,
     ) -> bytes | None:
-        """A continuation, in bytes, with which Lark takes the text at a place and a token; None: none was found.
+        """A continuation, in bytes, with which Lark takes the text at a place and a token, if any is found.
 
         Args:
             place: where the token would stand.
@@ -167,7 +169,7 @@ class Judge:
             continuations: that are tried, besides the rests of literals that may have begun.
             thorough: try pairs of continuations, too, and all literals.
         """
-        for completed, added in _completed(place.tail + token, thorough):
+        for completed, added in _completed(place.tail + token, self._beyond, thorough):
             text = place.text + completed
             covered = len(text)
             for more in self._continuations(text, continuations, thorough):
@@ -176,7 +178,7 @@ class Judge:
         return None
 
     def confirmed(self, text: bytes, more: bytes) -> bool:
-        """Whether Lark takes the text's last byte when ``more`` follows it: from the beginning, nothing shared."""
+        """Whether Lark takes the text's last byte when ``more`` follows: read from the beginning."""
         whole = (text + more).decode()
         covered = len(text.decode(errors="replace"))
         interactive = self.lark.parse_interactive("")
@@ -204,7 +206,9 @@ class Judge:
         and beyond, whatever came next, if only one of the continuations came in the end.
         """
         data = place.tail + token
-        completed = next((text for text, added in _completed(data, True) if more.startswith(added)), None)
+        completed = next(
+            (text for text, added in _completed(data, self._beyond, True) if more.startswith(added)), None
+        )
         if completed is None:
             return False
         text = place.text + completed
@@ -300,8 +304,14 @@ class Judge:
         return number
 
 
-def _completed(data: bytes, thorough: bool) -> Iterator[tuple[str, bytes]]:
-    """The characters of some bytes, the last one completed if it is cut; with what was added to complete it."""
+def _completed(data: bytes, known: Sequence[bytes], thorough: bool) -> Iterator[tuple[str, bytes]]:
+    """The characters of some bytes, the last one completed if it is cut; with what was added to it.
+
+    Args:
+        data: the bytes.
+        known: characters that matter, in UTF-8.
+        thorough: try all characters of two or three bytes.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")("strict")
     try:
         characters = decoder.decode(data)
@@ -317,7 +327,8 @@ def _completed(data: bytes, thorough: bool) -> Iterator[tuple[str, bytes]]:
     rests = [bytes([end]) for end in last]
     for _ in range(missing - 1):
         rests = [bytes([value]) + rest for value in middle for rest in rests]
-    for rest in rests:
+    matter = [item[len(tail) :] for item in known if item.startswith(tail)]
+    for rest in dict.fromkeys(matter + rests):
         try:
             yield characters + (tail + rest).decode(), rest
         except UnicodeDecodeError:

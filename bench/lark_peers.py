@@ -3,8 +3,8 @@
 What: `Peer` compiles a grammar with llguidance, or says why it does not; `Peer.serve` runs documents through
 it as `bench.serving.serve` runs them through ours; `differing` counts the steps at which masks differ.
 When: in `bench.lark`, where llguidance is installed.
-Limits: times are what is compared. llguidance reads Lark's notation with a lexer of its own, so that its masks
-mean something else; how often they differ is told for information. One matcher is reset for each document:
+Limits: times are what is compared. llguidance reads Lark's notation with a lexer of its own: its masks mean
+something else, and how often they differ is told for information. One matcher is reset for each document:
 what it has learnt of the lexer stays, which suits it better than a new one.
 """
 
@@ -20,7 +20,6 @@ import xgrammar
 
 from bench.serving import AROUND, Served, switches
 from hybrid.segmentation import tokenize_greedy
-
 
 HEADER = '%llguidance {"allow_initial_skip": true}\n'
 """As in Lark, what is ignored may come first, such as a comment at the head of a file."""

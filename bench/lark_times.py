@@ -106,7 +106,7 @@ def mask_times(
 def batch_times(
     fresh: Fresh, documents: Sequence[Sequence[int]], size: int, steps: int, clock: float
 ) -> dict[str, Any]:
-    """Times of a row in batches, each row begun with another file: on empty tables, and the same once more."""
+    """Times of a row in batches, each row begun with another file: on empty tables, and once more."""
     serving.serve_batch(fresh(), [[documents[0]]] * size, 3)  # kernels that only batches use
     compiled = fresh()
     streams = [[documents[(row + k) % len(documents)] for k in range(len(documents))] for row in range(size)]
@@ -128,7 +128,7 @@ def stack_depths(compiled: Any, documents: Sequence[Sequence[int]]) -> tuple[Spr
     bitmask = xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size)
     known: dict[int, tuple[int, int]] = {}
     for ids in documents:
-        matcher = GrammarMatcher(compiled)
+        matcher: Any = GrammarMatcher(compiled)
         serial = matcher._session.serial
         for token in ids:
             matcher.fill_next_token_bitmask(bitmask)
