@@ -157,6 +157,7 @@ def judge_file(
     textual[list(vocabulary.stop_token_ids)] = False
     neighbours = np.zeros(vocabulary.size, np.bool_)
     neighbours[list(near)] = True
+    begins = np.array([_may_be_text(token) for token in tokens])
     found = Judged(steps=len(drawn))
     matcher = GrammarMatcher(compiled)
     for number, token_id in enumerate(ids):
@@ -164,9 +165,12 @@ def judge_file(
             matcher.fill_next_token_bitmask(bitmask)
             bits = np.unpackbits(bitmask.numpy()[0].view(np.uint8), bitorder="little")[: vocabulary.size] > 0
             out = textual & ~bits
-            chosen = _draw(rng, np.flatnonzero(out & neighbours), refused // 2)
-            chosen += _draw(rng, np.flatnonzero(out), refused - len(chosen))
             place = places[number]
+            # what makes no text is refused by any lexer: a few of these do
+            wrong = out if place.tail else out & begins
+            chosen = _draw(rng, np.flatnonzero(wrong & neighbours), refused // 2)
+            chosen += _draw(rng, np.flatnonzero(wrong), refused - len(chosen) - refused // 20)
+            chosen += _draw(rng, np.flatnonzero(out), refused // 20)
             for other in chosen:
                 more = judge.taken(place, tokens[other])
                 found.refused += 1

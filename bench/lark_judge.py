@@ -15,7 +15,7 @@ import codecs
 import re
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput
@@ -101,7 +101,7 @@ class Judge:
     def __init__(self, lark: Lark) -> None:
         self.lark = lark
         interactive = lark.parse_interactive("")
-        self._lexer: Any = interactive.lexer_thread.lexer
+        self._lexer = cast(Any, interactive.lexer_thread.lexer)
         assert self._lexer.scanner, "asking for it builds `callback`, which is read below"
         self._configuration = copy(interactive.parser_state.parse_conf)
         self._configuration.callbacks = {}  # Lark's own way to ask without building trees

@@ -105,7 +105,7 @@ def test_a_find_is_confirmed_only_by_what_lark_takes(judge: Judge) -> None:
 
 def test_openings_that_are_never_closed_are_told_apart(judge: Judge) -> None:
     document = judge.document("let x = y / z;")
-    place = list(judge.places(document, [9]))[0]
+    place = next(judge.places(document, [9]))
     assert place.text.endswith("= y")
     assert judge.unclosed(place, b"/*", b"")
     assert judge.unclosed(place, b"/* 1", b"")
@@ -162,12 +162,10 @@ def test_following_says_where_a_file_fails(compiled: Any, narrow: Any) -> None:
     assert "at the end" in lark_checks.follow(compiled, "a", cut[:3], "longest match").failure
 
 
-def run(
-    tmp_path: Path, vocabulary: Vocabulary, *arguments: str, grammar: str = GRAMMAR
-) -> tuple[int, str, Any]:
+def run(tmp_path: Path, vocabulary: Vocabulary, *arguments: str) -> tuple[int, str, Any]:
     spec, text, record = tmp_path / "made.npz", tmp_path / "made.lark", tmp_path / "record.json"
     vocabulary.save(spec)
-    text.write_text(grammar, encoding="utf-8")
+    text.write_text(GRAMMAR, encoding="utf-8")
     folder = tmp_path / "files"
     folder.mkdir(exist_ok=True)
     for number in range(4):
@@ -236,19 +234,17 @@ def test_sources_are_read_from_folders_archives_and_lists(tmp_path: Path) -> Non
 
 def test_the_shipped_grammars_are_found_by_name() -> None:
     assert "start" in lark.grammar_texts(["json.lark"])["json"]
-    with pytest.raises(ValueError, match="none.lark"):
+    with pytest.raises(ValueError, match=r"none\.lark"):
         lark.grammar_texts(["none.lark"])
 
 
-def test_llguidance_runs_what_it_takes_and_says_what_it_does_not(
-    compiled: Any, vocabulary: Vocabulary
-) -> None:
+def test_llguidance_runs_what_it_takes(compiled: Any, vocabulary: Vocabulary) -> None:
     pytest.importorskip("llguidance")
     tokenizer = lark_peers.peer_tokenizer(vocabulary)
     peer = lark_peers.Peer(tokenizer, vocabulary, GRAMMAR)
     assert peer.refusal == ""
     ids = lark_checks.cut_text(vocabulary, TEXT.strip().encode(), "longest match", "0")
-    wrong = lark_checks.cut_text(vocabulary, b"let let", "longest match", "0")
+    wrong = lark_checks.cut_text(vocabulary, b"let ;", "longest match", "0")
     assert peer.taken([ids, wrong]) == [ids, wrong[:1]]
     assert [len(times) for times in peer.serve([ids]).fill] == [len(ids)]
     assert peer.differing(compiled, [ids])[0] == len(ids)
