@@ -97,7 +97,7 @@ def command(
     firsts: Annotated[int, typer.Option(min=1, help="Files that are the first after loading.")] = 30,
     batch: Annotated[int, typer.Option(min=0, help="Sequences of a batch; 0 leaves batches out.")] = 64,
     builds: Annotated[int, typer.Option(min=0, help="Compilations in a process of their own.")] = 3,
-    peers: Annotated[bool, typer.Option(help="Time llguidance as well.")] = True,
+    peer_files: Annotated[int, typer.Option(min=0, help="Files for llguidance, too; 0: none.")] = 60,
     seed: options.SeedOption = 0,
 ) -> None:
     """Lark grammars: files, tokens judged by Lark, masks, building; llguidance's masks beside ours."""
@@ -118,7 +118,7 @@ def command(
             console.rule(f"{name}, {short}")
             case = _Case(
                 console, name, text, start, lark, files, spec, one, judged_files, judged_steps, refused,
-                allowed, rounds, firsts, batch, builds, peers, seed,
+                allowed, rounds, firsts, batch, builds, peer_files, seed,
             )  # fmt: skip
             rows.append({"grammar": name, "vocabulary": short, **case.measure()})
             report.write_json(json, _record(arguments, rows))
@@ -154,7 +154,7 @@ class _Case:
     def __init__(
         self, console: Console, name: str, text: str, start: str, lark: Lark, files: list[Source], spec: str,
         vocabulary: Any, judged_files: int, judged_steps: int, refused: int, allowed: int, rounds: int,
-        firsts: int, batch: int, builds: int, peers: bool, seed: int,
+        firsts: int, batch: int, builds: int, peer_files: int, seed: int,
     ) -> None:  # fmt: skip
         self.console, self.name, self.text, self.start, self.lark = console, name, text, start, lark
         self.files, self.spec, self.vocabulary = files, spec, vocabulary
@@ -162,7 +162,7 @@ class _Case:
             judged_files, judged_steps, refused, allowed,
         )  # fmt: skip
         self.rounds, self.firsts, self.batch, self.builds = rounds, firsts, batch, builds
-        self.peers, self.seed = peers, seed
+        self.peer_files, self.seed = peer_files, seed
 
     def measure(self) -> dict[str, Any]:
         """Everything that was asked for, as it goes into the record."""
@@ -280,8 +280,8 @@ class _Case:
         found: dict[str, Any] = {"clock": clock, "calls": {name: asdict(row) for name, row in rows.items()}}
         found["spreads"] = spreads
         found["load_average_after"] = report.load_average()
-        if self.peers:
-            found["llguidance"] = self._peer(fresh, ids, clock)
+        if self.peer_files:
+            found["llguidance"] = self._peer(fresh, ids[: self.peer_files], clock)
         return found
 
     def _peer(self, fresh: lark_times.Fresh, ids: list[list[int]], clock: float) -> dict[str, Any]:

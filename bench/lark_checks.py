@@ -22,6 +22,9 @@ from hybrid.segmentation import tokenize_greedy, tokenize_random
 
 CUTS = ("longest match", "random")
 
+THOROUGH = 100
+"""One of so many refused tokens is judged with many more continuations (`Judge.taken`)."""
+
 
 @dataclass(frozen=True)
 class Followed:
@@ -172,7 +175,7 @@ def judge_file(
             chosen += _draw(rng, np.flatnonzero(wrong), refused - len(chosen) - refused // 20)
             chosen += _draw(rng, np.flatnonzero(out), refused // 20)
             for other in chosen:
-                more = judge.taken(place, tokens[other])
+                more = judge.taken(place, tokens[other], thorough=found.refused % THOROUGH == 0)
                 found.refused += 1
                 found.not_text += not _may_be_text(place.tail + tokens[other])
                 before = data[: cuts[number]]

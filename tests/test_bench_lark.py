@@ -200,7 +200,7 @@ def test_the_command_fails_where_a_file_does(
 ) -> None:
     narrow = GrammarCompiler(vocabulary).compile_lark(NARROW)
     monkeypatch.setattr(GrammarCompiler, "compile_lark", lambda *_, **__: narrow)
-    code, output, record = run(tmp_path, vocabulary, "--builds", "0", "--no-peers")
+    code, output, record = run(tmp_path, vocabulary, "--builds", "0", "--peer-files", "0")
     assert code == 1
     assert "FAILED" in output
     (row,) = record["rows"]
