@@ -167,12 +167,13 @@ class Judge:
             place: where the token would stand.
             token: its bytes.
             continuations: that are tried, besides the rests of literals that may have begun.
-            thorough: try pairs of continuations, too, and all literals.
+            thorough: try pairs of continuations, too, and all literals; where the token cuts a character, all
+                characters instead.
         """
         for completed, added in _completed(place.tail + token, self._beyond, thorough):
             text = place.text + completed
             covered = len(text)
-            for more in self._continuations(text, continuations, thorough):
+            for more in self._continuations(text, continuations, thorough and not added):
                 if self._takes(text + more, place.begin, place.stack, covered):
                     return added + more.encode()
         return None
