@@ -120,7 +120,7 @@ def test_the_judge_refuses_a_document_that_lark_does_not_parse(judge: Judge) -> 
 
 def judge_all(compiled: Any, judge: Judge, cut: str) -> lark_checks.Judged:
     ids = lark_checks.cut_text(compiled.vocabulary, TEXT.encode(), cut, "0")
-    return lark_checks.judge_file(compiled, judge, TEXT, ids, ids, random.Random(0), 0, 300, 300)
+    return lark_checks.judge_file(compiled, judge, TEXT, ids, ids, random.Random(0), 12, 100, 100)
 
 
 @pytest.mark.parametrize("cut", lark_checks.CUTS)
@@ -200,7 +200,7 @@ def test_the_command_fails_where_a_file_does(
 ) -> None:
     narrow = GrammarCompiler(vocabulary).compile_lark(NARROW)
     monkeypatch.setattr(GrammarCompiler, "compile_lark", lambda *_, **__: narrow)
-    code, output, record = run(tmp_path, vocabulary, "--builds", "0", "--peer-files", "0")
+    code, output, record = run(tmp_path, vocabulary, "--builds", "0", "--judged-files", "0")
     assert code == 1
     assert "FAILED" in output
     (row,) = record["rows"]
