@@ -57,6 +57,9 @@ FILLERS = ("", "a", "0", " ", ";", "\n", "(", "=")
 WORD = re.compile(r"(?<!\\)[A-Za-z]{2,}")
 """In patterns: what may be a word of the language."""
 
+FOLDED = str.maketrans("\u0130\u0131\u017f", "iis")
+"""Letters beyond ASCII that patterns take for ASCII ones where they ignore case."""
+
 MOST_REMEMBERED = 1 << 20
 """Keywords looked up that are kept."""
 
@@ -173,7 +176,7 @@ class Judge:
         for completed, added in _completed(place.tail + token, self._beyond, thorough):
             text = place.text + completed
             covered = len(text)
-            for more in self._continuations(text, continuations, thorough and not added):
+            for more in self._continuations(text, continuations, thorough, bool(added)):
                 if self._takes(text + more, place.begin, place.stack, covered):
                     return added + more.encode()
         return None
@@ -233,24 +236,31 @@ class Judge:
                 return False
         return True
 
-    def _continuations(self, text: str, continuations: Sequence[str], thorough: bool) -> Iterator[str]:
+    def _continuations(
+        self, text: str, continuations: Sequence[str], thorough: bool, cut: bool
+    ) -> Iterator[str]:
         yield from continuations
-        rests = sorted(self._rests(text), key=len)
+        rests = sorted(self._rests(text, thorough), key=len)
         yield from rests
         if thorough:
             yield from (rest + more for rest in rests for more in (" ", "a"))
+            yield from (f"{rest} {literal}" for rest in rests for literal in self.literals)
+        if thorough and not cut:
             yield from self.literals
             yield from (f" {literal}" for literal in self.literals)
             yield from (first + second for first in continuations for second in continuations)
 
-    def _rests(self, text: str) -> set[str]:
-        """What is left of literals whose beginning ends the text, the longest such beginnings only."""
+    def _rests(self, text: str, every: bool) -> set[str]:
+        """What is left of literals whose beginning ends the text: the longest beginnings, or all."""
+        rests: set[str] = set()
         for size in range(min(12, len(text)), 0, -1):
-            end = text[-size:].lower()
-            found = {item[size:] for item in self.literals if len(item) > size and item[:size].lower() == end}
-            if found:
-                return found
-        return set()
+            end = text[-size:].translate(FOLDED).lower()
+            rests |= {
+                item[size:] for item in self.literals if len(item) > size and item[:size].lower() == end
+            }
+            if rests and not every:
+                break
+        return rests
 
     def _takes(self, text: str, at: int, stack: int, covered: int) -> bool:
         whole = TextSlice(text, 0, len(text))
