@@ -201,10 +201,10 @@ class _Case:
         found = measure_build(self.spec, self.text, self.start, self.builds, artefact)
         phases = ", ".join(f"{name} {report.readable(value)}" for name, value in found["phases"].items())
         sizes = ", ".join(f"{value:,} {name}" for name, value in found["sizes"].items())
-        seconds = sorted(found["seconds"])
+        seconds, cpu = (", ".join(map(report.readable, sorted(found[what]))) for what in ("seconds", "cpu"))
         peak = "unknown" if found["peak"] is None else f"{found['peak'] / 2**20:,.0f} MiB"
         say = report.say
-        say(self.console, f"compiling: {', '.join(map(report.readable, seconds))}; peak memory {peak}")
+        say(self.console, f"compiling: {seconds}; in CPU time {cpu}; peak memory {peak}")
         say(self.console, f"phases: {phases}")
         say(self.console, f"{found['classes']:,} classes; {sizes}")
         if "artefact" in found:
