@@ -30,8 +30,8 @@ def measure_build(spec: str, text: str, start: str, builds: int, artefact: Path 
         artefact: where it is saved; None: it is not.
 
     Returns:
-        ``seconds`` and ``cpu`` seconds of each compilation, ``phases`` (medians), ``peak`` bytes or None, ``classes``, ``sizes``,
-        and, if it was saved, ``save`` and ``load`` seconds and ``artefact`` bytes.
+        ``seconds`` and ``cpu`` seconds of each compilation, ``phases`` (medians), ``peak`` bytes or None,
+        ``classes``, ``sizes``, and, if it was saved, ``save`` and ``load`` seconds and ``artefact`` bytes.
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
