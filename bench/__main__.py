@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typer
 
-from bench import classes, deep_texts, equality, grammar, schemas, separation
+from bench import classes, deep_texts, equality, grammar, lark, schemas, separation
 
 app = typer.Typer(
     help="Benchmarks next to plain XGrammar; every mask is compared before a number is reported.",
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.command("schemas")(schemas.command)
 app.command("grammar")(grammar.command)
+app.command("lark")(lark.command)
 app.command("equality")(equality.command)
 app.command("classes")(classes.command)
 app.command("separation")(separation.command)

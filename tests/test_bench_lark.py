@@ -1,0 +1,251 @@
+"""The benchmark of Lark grammars: its judge is right, wrong masks are found, and what it says is written."""
+
+from __future__ import annotations
+
+import json
+import random
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lark import Lark
+from typer.testing import CliRunner
+
+from bench import lark, lark_checks, lark_peers
+from bench.__main__ import app
+from bench.lark_judge import Judge
+from equivalence.vocabulary import Vocabulary
+from hybrid import GrammarCompiler
+
+WORDS = [b"let", b"let ", b" = ", b"x1", b"12", b";\n", b"/* ", b" */", b'"a', b'";', b"++", b"le", b"\xc3"]
+STOP = 256
+
+GRAMMAR = """start: (assignment ";")*
+assignment: "let" NAME "=" value
+?value: value OPERATOR atom | atom
+?atom: NAME | NUMBER | STRING
+OPERATOR: "+" | "/" | "*" "*"? | "é"
+NAME: /[a-z][a-z0-9]*/
+NUMBER: /[0-9]+/
+STRING: /"[^"\\n]*"/
+COMMENT: /\\/\\*(.|\\n)*?\\*\\//
+%ignore COMMENT
+%ignore /[ \\n]+/
+"""
+"""Keywords, an operator beyond ASCII, and a comment whose opening is also two operators."""
+
+NARROW = GRAMMAR.replace('"+" | ', "")
+
+TEXT = 'let x1 = 12 + "a b"; /* one\ntwo */\nlet y = x1;\n'
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    return Vocabulary.from_bytes(
+        [bytes([value]) for value in range(256)] + [b"", *WORDS], stop_token_ids=[STOP]
+    )
+
+
+@pytest.fixture(scope="module")
+def judge() -> Judge:
+    return Judge(Lark(GRAMMAR, parser="lalr", lexer="basic"))
+
+
+@pytest.fixture(scope="module")
+def compiled(vocabulary: Vocabulary) -> Any:
+    return GrammarCompiler(vocabulary).compile_lark(GRAMMAR)
+
+
+@pytest.fixture(scope="module")
+def narrow(vocabulary: Vocabulary) -> Any:
+    return GrammarCompiler(vocabulary).compile_lark(NARROW)
+
+
+def judged(judge: Judge, text: str, token: bytes) -> bytes | None:
+    """What the judge finds for a token after a text, which is part of a sentence."""
+    rest = {"let x1 = 12": ";", "let x": " = 1;", "": ""}
+    document = judge.document(text + next(end for start, end in rest.items() if text.startswith(start)))
+    (place,) = judge.places(document, [len(text.encode())])
+    return judge.taken(place, token)
+
+
+@pytest.mark.parametrize(
+    ("text", "token", "taken"),
+    [
+        ("", b"l", True),  # only with the rest of the keyword
+        ("", b"le", True),
+        ("", b"m", False),
+        ("let x1 = 12", b"+", True),
+        ("let x1 = 12", b"3", True),  # the number goes on
+        ("let x1 = 12", b" 3", False),
+        ("let x1 = 12", b" /* let let", True),  # whatever: it is in a comment
+        ("let x1 = 12", b" /* */ 3", False),
+        ("let x1 = 12", b' + "', True),  # only with a quote
+        ("let x1 = 12", b"++", False),
+        ("let x1 = 12", b"\xc3", True),  # completed to the operator
+        ("let x1 = 12", b"\xc3\xc3", False),  # no text
+    ],
+)
+def test_the_judge_knows_what_lark_takes(judge: Judge, text: str, token: bytes, taken: bool) -> None:
+    more = judged(judge, text, token)
+    assert (more is not None) == taken
+    if more is not None:
+        assert judge.confirmed(text.encode() + token, more)
+
+
+def test_a_find_is_confirmed_only_by_what_lark_takes(judge: Judge) -> None:
+    assert judge.confirmed(b"let x = 1 +", b"")
+    assert not judge.confirmed(b"let x = 1 + +", b"")
+    assert not judge.confirmed(b"let x = 1 $", b"")
+    assert judge.confirmed(b"let x = 1;", b"$")  # what follows need not be lexed
+    assert not judge.confirmed(b'let x = "', b"")
+    assert judge.confirmed(b'let x = "', b'"')
+
+
+def test_openings_that_are_never_closed_are_told_apart(judge: Judge) -> None:
+    document = judge.document("let x = y / z;")
+    place = next(judge.places(document, [9]))
+    assert place.text.endswith("= y")
+    assert judge.unclosed(place, b"/*", b"")
+    assert judge.unclosed(place, b"/* 1", b"")
+    assert not judge.unclosed(place, b"/", b"")
+    assert not judge.unclosed(place, b"/* */ /", b"")
+
+
+def test_the_judge_refuses_a_document_that_lark_does_not_parse(judge: Judge) -> None:
+    with pytest.raises(ValueError, match="beyond character 4"):
+        judge.document("let let")
+
+
+def judge_all(compiled: Any, judge: Judge, cut: str) -> lark_checks.Judged:
+    ids = lark_checks.cut_text(compiled.vocabulary, TEXT.encode(), cut, "0")
+    return lark_checks.judge_file(compiled, judge, TEXT, ids, ids, random.Random(0), 12, 100, 100)
+
+
+@pytest.mark.parametrize("cut", lark_checks.CUTS)
+def test_right_masks_are_found_right(compiled: Any, judge: Judge, cut: str) -> None:
+    found = judge_all(compiled, judge, cut)
+    assert found.steps > 10
+    assert found.refused > 300
+    assert found.allowed > 100
+    assert found.unsound == []
+    assert found.undecided == []
+
+
+def test_a_token_that_is_refused_wrongly_is_found(narrow: Any) -> None:
+    text = 'let x1 = 12 / "a b";'
+    judge = Judge(Lark(GRAMMAR, parser="lalr", lexer="basic"))
+    ids = lark_checks.cut_text(narrow.vocabulary, text.encode(), "random", "0")
+    found = lark_checks.judge_file(narrow, judge, text, ids, ids, random.Random(0), 0, 300, 0)
+    assert (b"let x1 = 12", b"+", b"") in found.unsound
+    assert {token[:1] for _, token, _ in found.unsound} == {b"+"}
+
+
+def test_a_token_that_is_allowed_wrongly_is_left_undecided(compiled: Any) -> None:
+    text = 'let x1 = 12 / "a b";'
+    judge = Judge(Lark(NARROW, parser="lalr", lexer="basic"))
+    ids = lark_checks.cut_text(compiled.vocabulary, text.encode(), "random", "0")
+    found = lark_checks.judge_file(compiled, judge, text, ids, ids, random.Random(0), 0, 0, 300)
+    assert (b"let x1 = 12", b"+") in found.undecided
+
+
+def test_following_says_where_a_file_fails(compiled: Any, narrow: Any) -> None:
+    ids = lark_checks.cut_text(compiled.vocabulary, TEXT.encode(), "longest match", "0")
+    assert lark_checks.follow(compiled, "a", ids, "longest match") == lark_checks.Followed(
+        "a", "longest match", len(ids), ""
+    )
+    failed = lark_checks.follow(narrow, "a", ids, "longest match")
+    assert "at byte 12, b'+'" in failed.failure
+    assert "the mask refuses it, accept_token gives False" in failed.failure
+    cut = ids[: ids.index(compiled.vocabulary.tokens.index(b";\n"))]
+    assert "at the end" in lark_checks.follow(compiled, "a", cut[:3], "longest match").failure
+
+
+def run(tmp_path: Path, vocabulary: Vocabulary, *arguments: str) -> tuple[int, str, Any]:
+    spec, text, record = tmp_path / "made.npz", tmp_path / "made.lark", tmp_path / "record.json"
+    vocabulary.save(spec)
+    text.write_text(GRAMMAR, encoding="utf-8")
+    folder = tmp_path / "files"
+    folder.mkdir(exist_ok=True)
+    for number in range(4):
+        (folder / f"{number}.made").write_text(TEXT * (number + 1), encoding="utf-8")
+    (folder / "wrong.made").write_text("let", encoding="utf-8")
+    named = ["--grammar", f"made={text}", "--vocabulary", str(spec), "--json", str(record)]
+    if "--documents" not in arguments:
+        named += ["--documents", f"made={folder}"]
+    result = CliRunner().invoke(app, ["lark", *named, *arguments])
+    return result.exit_code, result.output, json.loads(record.read_text()) if record.exists() else None
+
+
+def test_the_command_checks_times_and_writes(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    small = ["--rounds", "2", "--batch", "3", "--builds", "1", "--refused", "20", "--allowed", "5"]
+    code, output, record = run(tmp_path, vocabulary, *small)
+    assert code == 0, output
+    (row,) = record["rows"]
+    assert (row["grammar"], row["vocabulary"], row["exact"], row["files"]) == ("made", "made", True, 4)
+    assert row["failed"] == []
+    assert row["judged"]["refused"] > 0
+    assert row["judged"]["refused_but_taken"] == 0
+    assert row["building"]["classes"] > 5
+    assert row["calls"]["mask, new file"]["calls"] > 0
+    assert row["spreads"]["mask a row, repeated"]["count"] > 0
+    assert row["depths"]["states read"]["max"] <= row["depths"]["states on the stack"]["max"]
+    assert row["held"]["configurations"] > 1
+    assert "8 of 8 files" in output
+
+
+def test_the_command_fails_where_a_file_does(
+    tmp_path: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow = GrammarCompiler(vocabulary).compile_lark(NARROW)
+    monkeypatch.setattr(GrammarCompiler, "compile_lark", lambda *_, **__: narrow)
+    code, output, record = run(tmp_path, vocabulary, "--builds", "0", "--judged-files", "0")
+    assert code == 1
+    assert "FAILED" in output
+    (row,) = record["rows"]
+    assert len(row["failed"]) == 8
+    assert "calls" not in row
+
+
+def test_the_command_names_what_is_missing(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    code, output, _ = run(tmp_path, vocabulary, "--documents", "nothing")
+    assert code == 2
+    assert "NAME=PATH" in output
+    code, output, _ = run(tmp_path, vocabulary, "--documents", f"other={tmp_path}")
+    assert code == 2
+    assert "has no documents" in output
+
+
+def test_sources_are_read_from_folders_archives_and_lists(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name in ("b.made", "a.made", "c.txt"):
+        (folder / name).write_text(name)
+    with zipfile.ZipFile(tmp_path / "files.zip", "w") as archive:
+        for file in folder.iterdir():
+            archive.write(file, file.name)
+    listed = tmp_path / "list.txt"
+    listed.write_text(f"{folder / 'c.txt'}\n{folder / 'a.made'}\n")
+    for path in (folder, tmp_path / "files.zip"):
+        assert {source.text for source in lark.read_sources(path, ".made", 100, 0)} == {"a.made", "b.made"}
+    assert [source.name for source in lark.read_sources(listed, ".made", 100, 0)] == ["c.txt", "a.made"]
+
+
+def test_the_shipped_grammars_are_found_by_name() -> None:
+    assert "start" in lark.grammar_texts(["json.lark"])["json"]
+    with pytest.raises(ValueError, match=r"none\.lark"):
+        lark.grammar_texts(["none.lark"])
+
+
+def test_llguidance_runs_what_it_takes(compiled: Any, vocabulary: Vocabulary) -> None:
+    pytest.importorskip("llguidance")
+    tokenizer = lark_peers.peer_tokenizer(vocabulary)
+    peer = lark_peers.Peer(tokenizer, vocabulary, GRAMMAR)
+    assert peer.refusal == ""
+    ids = lark_checks.cut_text(vocabulary, TEXT.strip().encode(), "longest match", "0")
+    wrong = lark_checks.cut_text(vocabulary, b"let ;", "longest match", "0")
+    assert peer.taken([ids, wrong]) == [ids, wrong[:1]]
+    assert [len(times) for times in peer.serve([ids]).fill] == [len(ids)]
+    assert peer.differing(compiled, [ids])[0] == len(ids)
+    assert "priority" in lark_peers.Peer(tokenizer, vocabulary, GRAMMAR.replace("start:", "start.2:")).refusal
