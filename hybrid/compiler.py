@@ -55,8 +55,9 @@ class GrammarCompiler:
 
     Args:
         vocabulary: a `Vocabulary`, or an `xgrammar.TokenizerInfo`.
-        strategy: "auto" (representatives, or the engine where classes cannot be had), "representatives"
-            (an error where they cannot be had) or "engine" (plain XGrammar).
+        strategy: "auto" (a classifier on demand; where there can be none, representatives; where classes
+            cannot be had, the engine), "classifier" (ahead of time, or by name what else can be had),
+            "representatives" (an error where they cannot be had) or "engine" (plain XGrammar).
         cache_dir: reserved for compiled grammars on disk; must be None in this version (see
             `CompiledGrammar.save`).
         budget: bounds of one compilation.
@@ -275,7 +276,7 @@ class GrammarCompiler:
         features = find_features(serialized)
         refuse_unknown_ids(features, self.vocabulary)
         timings["serialize"] = time.perf_counter() - began
-        if self.strategy == "classifier":
+        if self.strategy in ("auto", "classifier"):
             return self._on_classifier(grammar, serialized, features, timings)
         changed = shield_root(serialized)
         if self.strategy == "engine":
@@ -329,20 +330,19 @@ class GrammarCompiler:
             self.on_phase("summaries")
             classifier, cause = self._build_classifier(network, classes)
         except (UnsupportedGrammar, BudgetExceeded) as error:
-            return self._on_classes(
-                grammar, serialized, shield_root(serialized), features, timings, f"no classifier: {error}"
-            )
+            cause = f"no classifier: {error}"
+            changed = shield_root(serialized)
+            return self._on_classes(grammar, serialized, changed, features, timings, cause)
         timings.update(classes.seconds)
         timings["classifier"] = time.perf_counter() - began
-        reason = f"asked for; {_reason(classes, self.vocabulary)}"
+        reason = _reason(classes, self.vocabulary)
+        if self.strategy == "classifier":
+            reason = f"asked for; {reason}"
         if cause:
             reason += f"; built on demand: {cause}"
 
         def otherwise() -> CompiledGrammar:
-            twin = GrammarCompiler(
-                self.vocabulary, budget=self.budget, n_jobs=self.n_jobs, cache_enabled=False
-            )
-            return twin.compile_grammar(grammar)
+            return without_classifier(grammar, self.vocabulary, self.budget, self.n_jobs)
 
         return CompiledGrammar(
             "classifier", reason, self.vocabulary, grammar, None, -1, classes, None, features, classifier,
@@ -354,8 +354,9 @@ class GrammarCompiler:
         limit = self.budget.table_bytes
         texts, grouped = distinct_classes(classes, self.vocabulary)
         fixed = fixed_tables(network, texts, *self.vocabulary.flat)
-        if self.on_demand:
-            return Classifier(fixed, grouped, self.vocabulary, limit), "asked for"
+        if self.on_demand or self.strategy == "auto":
+            why = "asked for" if self.on_demand else "the first mask comes sooner"
+            return Classifier(fixed, grouped, self.vocabulary, limit), why
         known, cause = build_summaries(
             fixed, network, limit=limit // 4, states=4 * self.budget.states, seconds=self.budget.seconds
         )
@@ -386,7 +387,7 @@ class GrammarCompiler:
             if self.strategy == "representatives":
                 raise
             safe = _as_changed(grammar, serialized, changed)
-            reason = cause or f"no token classes: {error}"
+            reason = f"no token classes: {error}" + (f"; {cause}" if cause else "")
             return self._on_engine(grammar, safe, reason, timings)
         timings.update(classes.seconds)
         changed = without_lookahead(serialized) or changed
@@ -433,11 +434,22 @@ class GrammarCompiler:
         compiler = xgrammar.GrammarCompiler(info, max_threads=self.n_jobs, cache_enabled=False)
         engine = _run(compiler, safe)
         timings["gather"] = gathered - began
+        reason = _reason(classes, self.vocabulary) + (f"; {cause}" if cause else "")
         timings["compile"] = time.perf_counter() - gathered
         return CompiledGrammar(
-            "representatives", cause or _reason(classes, self.vocabulary), self.vocabulary, grammar, engine,
+            "representatives", reason, self.vocabulary, grammar, engine,
             stop, classes, gather, features, timings=timings,
         )  # fmt: skip
+
+
+def without_classifier(
+    grammar: xgrammar.Grammar, vocabulary: Vocabulary, budget: Budget, n_jobs: int = 1
+) -> CompiledGrammar:
+    """A grammar on representatives or, by name, the engine: for matchers that outgrow a classifier."""
+    compiler = GrammarCompiler(vocabulary, budget=budget, n_jobs=n_jobs, cache_enabled=False)
+    serialized = json.loads(grammar.serialize_json())
+    features = find_features(serialized)
+    return compiler._on_classes(grammar, serialized, shield_root(serialized), features, {})
 
 
 def _nothing(phase: str) -> None:

@@ -116,7 +116,7 @@ def test_methods(
 
 
 def test_facts_of_representatives() -> None:
-    compiled = GrammarCompiler(VOCABULARY).compile_grammar('root ::= "a" | "ab"')
+    compiled = GrammarCompiler(VOCABULARY, strategy="representatives").compile_grammar('root ::= "a" | "ab"')
     assert compiled.strategy == "representatives"
     assert compiled.reason == f"{compiled.classes.n_classes} token classes stand for {VOCABULARY.size} ids"
     classes = compiled.classes

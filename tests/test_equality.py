@@ -164,7 +164,7 @@ def test_masks_of_the_builtin_json_grammar(
 ) -> None:
     """Where XGrammar's own assertion is wrong (``}]`` after a string), we follow its ``accept_token``."""
     ours, plain = (compiler.compile_builtin_json_grammar() for compiler in tekken_compilers)
-    assert ours.strategy == "representatives"
+    assert ours.strategy == "classifier"
     text = b'[{"a":"x"}]\n'
     found = compare_along(ours, plain, tokenize_random(ours.vocabulary, text, 1))
     for seed in range(4):

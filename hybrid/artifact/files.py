@@ -198,9 +198,9 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     classifier = Classifier(fixed, grouped, vocabulary, budget.table_bytes, known)
 
     def otherwise() -> CompiledGrammar:
-        from hybrid.compiler import GrammarCompiler
+        from hybrid.compiler import without_classifier
 
-        return GrammarCompiler(vocabulary, budget=budget, cache_enabled=False).compile_grammar(grammar)
+        return without_classifier(grammar, vocabulary, budget)
 
     return CompiledGrammar(
         "classifier", reason, vocabulary, grammar, None, -1, classes, None, features, classifier, otherwise,
