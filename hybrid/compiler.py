@@ -1,7 +1,8 @@
 """The compiler: a grammar in, a `CompiledGrammar` on the best strategy out.
 
 What: XGrammar's `GrammarCompiler`, with its methods and options; the grammar is parsed by XGrammar, its token
-classes are computed, and XGrammar compiles it over one representative per class.
+classes are computed, and a classifier is made of them, or XGrammar compiles it over one representative per
+class. Lark grammars are parsed by Lark.
 When: one per vocabulary; thread-safe.
 Limits: equal calls are served from a bounded memory cache; nothing is written to disk but by
 `CompiledGrammar.save`.

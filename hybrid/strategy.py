@@ -1,8 +1,9 @@
 """Strategies by name, and the budget of one compilation.
 
-What: "representatives" runs XGrammar over one token per class, "engine" runs it over the whole vocabulary;
-"auto" takes representatives wherever classes can be had, and says why not where they cannot.
-Limits: "classifier" is named by the public contract and not built yet; asking for it is an error.
+What: "classifier" runs no engine: an automaton reads the parser's stack and names the classes.
+"representatives" runs XGrammar over one token per class, "engine" runs it over the whole vocabulary. "auto"
+takes a classifier whose states are found on demand; representatives where bytes and stacks do not decide; the
+engine where there are no classes. The reason is kept with what was compiled.
 """
 
 from __future__ import annotations
