@@ -104,7 +104,7 @@ class CompiledGrammar:
 
     @cached_property
     def relaxed(self) -> tuple[Relaxation, ...]:
-        """The keywords of the JSON schema that XGrammar ignores or weakens, so that masks do not enforce them.
+        """The keywords of the JSON schema that XGrammar ignores or weakens, so that masks let them pass.
 
         Found when first asked for (50 us for most schemas, milliseconds for large ones); `hybrid.relaxed`
         says what an empty tuple promises. Where `schema` is None it is empty and promises nothing: for other

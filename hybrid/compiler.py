@@ -139,8 +139,8 @@ class GrammarCompiler:
             schema: the schema.
             strict: refuse a schema of which XGrammar leaves something out.
             **options: those of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
-                separators, strict_mode (properties and items that are not named are forbidden; not to be mixed
-                up with `strict`), max_whitespace_cnt, any_order.
+                separators, strict_mode (properties and items that are not named are forbidden; not the same
+                as `strict`), max_whitespace_cnt, any_order.
 
         Raises:
             GrammarError: XGrammar refuses the schema; or `strict`, and the message names the keywords.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeGuard
 
 from hybrid.relaxed.values import ALL, covers, kind_of
 
@@ -21,7 +21,10 @@ OBJECTS = frozenset({"object"})
 
 APPLIES: dict[str, frozenset[str]] = {
     **dict.fromkeys(
-        ("$ref", "$dynamicRef", "$recursiveRef", "const", "enum", "anyOf", "oneOf", "allOf", "type", "not", "if"),
+        (
+            "$ref", "$dynamicRef", "$recursiveRef", "const", "enum", "anyOf", "oneOf", "allOf", "type", "not",
+            "if",
+        ),
         ALL,
     ),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), NUMBERS),
@@ -35,15 +38,18 @@ APPLIES: dict[str, frozenset[str]] = {
     ),
     **dict.fromkeys(
         (
-            "properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames",
-            "required", "minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "dependencies",
+            "properties", "patternProperties", "additionalProperties", "unevaluatedProperties",
+            "propertyNames", "required", "minProperties", "maxProperties", "dependentRequired",
+            "dependentSchemas", "dependencies",
         ),
         OBJECTS,
     ),
 }  # fmt: skip
-"""What is not here (``title``, ``default``, ``$defs``, words of other vocabularies ...) constrains nothing."""
+"""What is not here (``title``, ``default``, ``$defs``, words of others ...) constrains nothing."""
 
 AT_LEAST = ("minLength", "minItems", "minProperties")
+SCHEMAS = ("items", "unevaluatedItems", "additionalProperties", "unevaluatedProperties", "propertyNames")
+MAPS = ("properties", "patternProperties", "dependentSchemas", "dependentRequired", "dependencies")
 
 
 def permits_all(schema: Any) -> bool:
@@ -63,21 +69,9 @@ def is_idle(keyword: str, node: dict[str, Any]) -> bool:
         return node.get("minContains") == 0 and "maxContains" not in node
     if keyword in ("minContains", "maxContains"):
         return "contains" not in node or (keyword == "minContains" and value in (0, 1))
-    if keyword in (
-        "items",
-        "unevaluatedItems",
-        "additionalProperties",
-        "unevaluatedProperties",
-        "propertyNames",
-    ):
+    if keyword in SCHEMAS:
         return permits_all(value)
-    if keyword in (
-        "properties",
-        "patternProperties",
-        "dependentSchemas",
-        "dependentRequired",
-        "dependencies",
-    ):
+    if keyword in MAPS:
         return isinstance(value, dict) and all(one == [] or permits_all(one) for one in value.values())
     if keyword == "if":
         return all(permits_all(node.get(branch, True)) for branch in ("then", "else"))
@@ -115,5 +109,5 @@ def is_multiple(value: float, step: Any) -> bool:
     return (Fraction(repr(value)) / Fraction(repr(step))).denominator == 1
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)

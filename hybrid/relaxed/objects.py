@@ -5,8 +5,8 @@ When: in `hybrid.relaxed.walk`, for parts of this type.
 Limits: names are compared with patterns by what patterns begin with; in doubt they fit.
 
 XGrammar writes declared properties in their order and other members among or behind them. Keys of the others
-are told from declared names only where there are neither ``patternProperties`` nor ``propertyNames``; patterns
-are alternatives to one another, and to everything else.
+are told from declared names only where there are neither ``patternProperties`` nor ``propertyNames``;
+patterns are alternatives to one another, and to everything else.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _pattern_gaps(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
 
 
 def may_begin(texts: list[str], prefixes: list[str], others: bool = False) -> bool:
-    """Whether one of the texts begins with one of the prefixes; or, of two equal lists, with one of the others.
+    """Whether one of the texts begins with one of the prefixes; or, with `others`, a prefix with another one.
 
     In sorted order the shortest prefix of a text stands before it, and between them there is only what
     begins with that prefix, too.

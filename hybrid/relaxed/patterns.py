@@ -44,7 +44,8 @@ class Piece(NamedTuple):
     """A part of a pattern.
 
     Attributes:
-        kind: one of ``( ) | ^ $``, "quantifier", "class" (brackets, or a letter such as ``\\d``) or "character".
+        kind: one of ``( ) | ^ $``, "quantifier", "class" (brackets, or a letter such as ``\\d``) or
+            "character".
         text: as written; of a group the opening with its modifier.
         character: the character that a "character" stands for; empty where it is not known.
     """

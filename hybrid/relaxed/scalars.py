@@ -19,7 +19,7 @@ WIDEST_RANGE = 10_000
 
 
 def string_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Of ``format``, ``pattern`` and lengths XGrammar reads the first that is there, if it knows the format."""
+    """Of ``format``, ``pattern`` and lengths XGrammar reads the first that is there and known."""
     winner = ""
     if "format" in node:
         gap = FORMAT_GAPS.get(node["format"], "XGrammar does not know this format")

@@ -39,8 +39,8 @@ def skipped_names(node: dict[str, Any]) -> str:
 def find_twins(root: Any) -> dict[int, str]:
     """The parts (by their `id`) that are taken for others, and the keyword by which they differ.
 
-    Linear in the size of the document: equal texts get equal numbers, from the leaves up, once with those names
-    and once without.
+    Linear in the size of the document: equal texts get equal numbers, from the leaves up, once with those
+    names and once without.
     """
     numbers: dict[Any, int] = {}
     result: dict[

@@ -3,8 +3,8 @@
 What: `Kinds.written` bounds the kinds of values (`ALL`) that XGrammar's grammar of a schema writes,
 `Kinds.allowed` those that the schema allows, and `Kinds.exclusive` says whether no value fits two options.
 When: in `hybrid.relaxed`, for keywords that matter for some kinds only, and for ``oneOf``.
-Limits: bounds from above: "all kinds" and "not exclusive" are the answers in doubt, and where a schema asks for
-more than `STEPS` steps. Nothing here recurses, as schemas may be deep and cyclic.
+Limits: bounds from above: "all kinds" and "not exclusive" are the answers in doubt, and where a schema asks
+for more than `STEPS` steps. Nothing here recurses, as schemas may be deep and cyclic.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Kinds:
         return known
 
     def written(self, schema: Any, default: str = "") -> frozenset[str]:
-        """The kinds that the grammar of this schema may write; ``default`` is the type where none is named."""
+        """The kinds that the grammar of this schema may write; `default` is the type where none is named."""
         return self._reach(schema, default, self._written)
 
     def allowed(self, schema: Any) -> frozenset[str]:

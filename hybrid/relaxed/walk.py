@@ -1,10 +1,10 @@
 """The walk over a schema that finds what XGrammar leaves out of it.
 
-What: `Walk` visits the parts that XGrammar reads, each once, takes the branch that it takes there and lists what
-the branch leaves out.
+What: `Walk` visits the parts that XGrammar reads, each once, takes the branch that it takes there and lists
+what the branch leaves out.
 When: in `hybrid.relaxed`, whose words say what is listed and what is not.
-Limits: linear in the size of the schema, but for the bounds of kinds (`hybrid.relaxed.values`), which are capped.
-Nothing recurses: schemas may be deep, and cyclic by references.
+Limits: linear in the size of the schema, but for the bounds of kinds (`hybrid.relaxed.values`), which are
+capped. Nothing recurses: schemas may be deep, and cyclic by references.
 """
 
 from __future__ import annotations
