@@ -81,14 +81,13 @@ def _name_gaps(node: dict[str, Any], is_open: bool, kinds: Kinds) -> Iterator[Ga
 
 
 def _additional_gaps(node: dict[str, Any], strict_mode: bool) -> Iterator[Gap]:
-    """Of the two keywords for other properties ``additionalProperties`` is read where it is there."""
+    """``additionalProperties``, or else ``unevaluatedProperties``, that forbids other properties."""
     keyword = "additionalProperties" if "additionalProperties" in node else "unevaluatedProperties"
-    if keyword not in node:
+    if node.get(keyword) is not False:
         return
     if not node.get("properties") and not node.get("patternProperties") and "propertyNames" in node:
-        if not permits_all(node[keyword]):
-            yield Gap(keyword, "beside propertyNames without properties any value is allowed")
-    elif keyword == "unevaluatedProperties" and node[keyword] is False and not strict_mode:
+        yield Gap(keyword, "beside propertyNames without properties others are allowed")
+    elif keyword == "unevaluatedProperties" and not strict_mode:
         yield Gap(keyword, "false is enforced only with strict_mode")
 
 

@@ -9,6 +9,7 @@ there is a gap. That patterns must match the whole text makes them narrower, and
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 DAYS = "only its shape is checked: February 30 passes"
@@ -67,6 +68,9 @@ def pattern_gap(pattern: str) -> str:
             return f"the escape {piece.text!r} stands for the character itself"
         if piece.kind == "class" and piece.text != "\\s" and ("\\S" in piece.text or _leaves_out(piece.text)):
             return "of white space only that of ASCII and U+00A0 is left out"
+    quantifiers = [piece.text if piece.kind == "quantifier" else "" for piece in pieces]
+    if any(first and second not in ("", "?") for first, second in pairwise(quantifiers)):
+        return "quantifiers of quantifiers are applied one after the other"
     if _anchored_inside(pieces) or _anchored_inside(_reversed(pieces)):
         return "anchors in the middle are ignored"
     if not (pattern.isascii() and pattern.isprintable()) or any(map(_needs_escape, pieces)):
@@ -155,7 +159,7 @@ def _needs_escape(piece: Piece) -> bool:
     if piece.kind != "class" or not piece.text.startswith("[") or piece.text.startswith("[^"):
         return False
     members = split(piece.text[1:-1])
-    return all(one.kind == "character" and _needs_escape(one) for one in members)
+    return bool(members) and all(one.kind == "character" and _needs_escape(one) for one in members)
 
 
 def _anchored_inside(pieces: list[Piece]) -> bool:
