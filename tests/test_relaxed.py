@@ -87,6 +87,7 @@ GAPS: list[tuple[Any, Any, str]] = [
     ({"oneOf": [INTEGER, {"type": "number"}]}, 1, "/oneOf"),
     ({"oneOf": [strings(), {"properties": {"a": {}}}]}, "a", "/oneOf"),
     ({"oneOf": [{"const": 1}, {"enum": [1.0, 2]}]}, 1, "/oneOf"),
+    ({"oneOf": [objects(properties={"k": {"const": k}}) for k in "ab"]}, {}, "/oneOf"),
     ({"allOf": [strings(), {"minLength": 2}]}, 1, "/allOf"),
     ({"allOf": [strings()], "minLength": 2}, "a", "/minLength"),
     ({"minimum": 3}, 1, "/minimum"),
