@@ -19,6 +19,7 @@ from equivalence.byte_strings import Features
 from hybrid.classifier.classifier import Classifier
 from hybrid.factored.source import LarkGrammar
 from hybrid.gather import Gather
+from hybrid.relaxed import Relaxation, SchemaText, find_relaxations
 from hybrid.strategy import Budget
 
 
@@ -44,6 +45,8 @@ class CompiledGrammar:
         timings: seconds by phase: "network", "explore", "partition" (these three are the classes; or
             "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
             "total"; "load" where it was read from a file.
+        schema: the JSON schema that the grammar was made of; None for other kinds of grammars, and where
+            it was read from a file or came from another process, which carry grammars only.
     """
 
     strategy: str
@@ -58,6 +61,7 @@ class CompiledGrammar:
     classifier: Classifier | None = None
     otherwise: Callable[[], CompiledGrammar] | None = None
     timings: dict[str, float] = field(default_factory=dict)
+    schema: SchemaText | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this compiled grammar, but not the vocabulary, to a file, which appears whole or not at all.
@@ -97,6 +101,20 @@ class CompiledGrammar:
     def classless(self) -> int:
         """Number of ids without a class: special, or text that the grammar never allows; 0 on "engine"."""
         return 0 if self.classes is None else int((self.classes.class_of_token < 0).sum())
+
+    @cached_property
+    def relaxed(self) -> tuple[Relaxation, ...]:
+        """The keywords of the JSON schema that XGrammar ignores or weakens, so that masks let them pass.
+
+        Found when first asked for (50 us for most schemas, milliseconds for large ones); `hybrid.relaxed`
+        says what an empty tuple promises. Where `schema` is None it is empty and promises nothing: for other
+        kinds of grammars, and for grammars that were read from files or came from other processes.
+        """
+        if self.schema is None:
+            return ()
+        return find_relaxations(
+            self.schema.text, strict_mode=self.schema.strict_mode, any_order=self.schema.any_order
+        )
 
     @property
     def memory_size_bytes(self) -> int:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Literal
 
 import xgrammar
@@ -38,6 +39,7 @@ from hybrid.factored import FactoredClassifier, LarkGrammar, build
 from hybrid.factored import fixed_tables as lark_tables
 from hybrid.gather import Gather
 from hybrid.parallel import Source, compile_all
+from hybrid.relaxed import describe, schema_text
 from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
 from hybrid.strategy import Budget, check_strategy
 from hybrid.token_level import (
@@ -131,13 +133,20 @@ class GrammarCompiler:
             lambda: xgrammar.Grammar.from_ebnf(grammar, root_rule_name=root_rule_name),
         )
 
-    def compile_json_schema(self, schema: Any, **options: Any) -> CompiledGrammar:
+    def compile_json_schema(self, schema: Any, *, strict: bool = False, **options: Any) -> CompiledGrammar:
         """Compile a JSON schema (text, dict or pydantic model class).
+
+        XGrammar enforces a part of JSON Schema; `CompiledGrammar.relaxed` is what it leaves out of this one.
 
         Args:
             schema: the schema.
+            strict: refuse a schema of which XGrammar leaves something out.
             **options: those of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
-                separators, strict_mode, max_whitespace_cnt, any_order.
+                separators, strict_mode (properties and items that are not named are forbidden; not the same
+                as `strict`), max_whitespace_cnt, any_order.
+
+        Raises:
+            GrammarError: XGrammar refuses the schema; or `strict`, and the message names the keywords.
         """
         if not isinstance(schema, (str, type)):
             try:
@@ -148,7 +157,15 @@ class GrammarCompiler:
                     "takes, and a pydantic model class"
                 ) from error
         key = ("json_schema", schema, tuple(sorted((k, repr(v)) for k, v in options.items())))
-        return self._compile(key, lambda: xgrammar.Grammar.from_json_schema(schema, **options))
+
+        def with_schema() -> CompiledGrammar:
+            compiled = self._parsed(key, lambda: xgrammar.Grammar.from_json_schema(schema, **options))
+            return replace(compiled, schema=schema_text(schema, options))
+
+        compiled = self._cached(key, with_schema)
+        if strict and compiled.relaxed:
+            raise GrammarError(describe(compiled.relaxed))
+        return compiled
 
     def compile_builtin_json_grammar(self) -> CompiledGrammar:
         """Compile XGrammar's grammar of all JSON."""
@@ -229,12 +246,12 @@ class GrammarCompiler:
         return self._cache_limit
 
     def _compile(self, key: Any, parse: Callable[[], xgrammar.Grammar]) -> CompiledGrammar:
-        def decided() -> CompiledGrammar:
-            began = time.perf_counter()
-            grammar = _parse(key[0].replace("_", " "), parse)
-            return self._decide(grammar, time.perf_counter() - began)
+        return self._cached(key, lambda: self._parsed(key, parse))
 
-        return self._cached(key, decided)
+    def _parsed(self, key: Any, parse: Callable[[], xgrammar.Grammar]) -> CompiledGrammar:
+        began = time.perf_counter()
+        grammar = _parse(key[0].replace("_", " "), parse)
+        return self._decide(grammar, time.perf_counter() - began)
 
     def _cached(self, key: Any, compile_it: Callable[[], CompiledGrammar]) -> CompiledGrammar:
         if self._cache_enabled:

@@ -1,0 +1,457 @@
+"""What XGrammar leaves out of JSON schemas, judged by the jsonschema package: no invalid text is unexplained.
+
+What: a table of schemas with a text that XGrammar takes and the schema forbids; schemas of which nothing is
+left out; random schemas; the invalid instances of the corpus; hostile schemas; the compiler's `strict`.
+Limits: grammars are compiled by XGrammar over single bytes, which decides on texts as any vocabulary does.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from typing import Any
+
+import jsonschema
+import pydantic
+import pytest
+import xgrammar
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from equivalence import GrammarError
+from hybrid.compiled import CompiledGrammar
+from hybrid.compiler import GrammarCompiler
+from hybrid.relaxed import find_relaxations
+from hybrid.relaxed.patterns import literal_prefix, pattern_gap
+
+STOP = 256
+OPEN = {"strict_mode": False}
+
+
+def bytes_info() -> xgrammar.TokenizerInfo:
+    tokens = [*(bytes([byte]) for byte in range(STOP)), b"<stop>"]
+    return xgrammar.TokenizerInfo(tokens, xgrammar.VocabType.RAW, stop_token_ids=[STOP])
+
+
+@cache
+def plain() -> xgrammar.GrammarCompiler:
+    return xgrammar.GrammarCompiler(bytes_info(), max_threads=1, cache_enabled=False)
+
+
+def compile_plain(schema: Any, **options: Any) -> xgrammar.CompiledGrammar:
+    text = json.dumps(schema)
+    return plain().compile_grammar(xgrammar.Grammar.from_json_schema(text, **{**OPEN, **options}))
+
+
+def takes(compiled: xgrammar.CompiledGrammar, text: str) -> bool:
+    matcher = xgrammar.GrammarMatcher(compiled)
+    written = text.encode("utf-8", "surrogatepass")
+    return all(matcher.accept_token(byte) for byte in written) and matcher.accept_token(STOP)
+
+
+def write(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def found(schema: Any, **options: Any) -> list[str]:
+    return [one.pointer for one in find_relaxations(json.dumps(schema), **{**OPEN, **options})]
+
+
+def strings(**more: Any) -> dict[str, Any]:
+    return {"type": "string", **more}
+
+
+def objects(**more: Any) -> dict[str, Any]:
+    return {"type": "object", **more}
+
+
+def arrays(**more: Any) -> dict[str, Any]:
+    return {"type": "array", **more}
+
+
+INTEGER = {"type": "integer"}
+TITLES = {kind: objects(properties={"title": {"type": kind}}) for kind in ("string", "integer")}
+
+# (schema, an instance that it forbids and XGrammar takes, the pointer to the keyword)
+GAPS: list[tuple[Any, Any, str]] = [
+    ({"$ref": "#/$defs/x", "minLength": 2, "$defs": {"x": strings()}}, "a", "/minLength"),
+    ({"$defs": {"x": {"$anchor": "x", **INTEGER}}, "$ref": "#x"}, "a", "/$ref"),
+    ({"const": 1, "minimum": 2}, 1, "/minimum"),
+    ({"const": 1, "enum": [2]}, 1, "/enum"),
+    ({"enum": [1, "a"], "type": "string"}, 1, "/type"),
+    ({"enum": ["a", "abc"], "pattern": "^...$"}, "a", "/pattern"),
+    ({"anyOf": [strings(), INTEGER], "type": "string"}, 1, "/type"),
+    ({"anyOf": [{"required": ["a"]}], **objects(properties={"a": INTEGER})}, {"a": "x"}, "/properties"),
+    ({"anyOf": [{"required": ["a"]}]}, {}, "/anyOf/0/required"),
+    ({"oneOf": [INTEGER, {"type": "number"}]}, 1, "/oneOf"),
+    ({"oneOf": [strings(), {"properties": {"a": {}}}]}, "a", "/oneOf"),
+    ({"oneOf": [{"const": 1}, {"enum": [1.0, 2]}]}, 1, "/oneOf"),
+    ({"oneOf": [objects(properties={"k": {"const": k}}) for k in "ab"]}, {}, "/oneOf"),
+    ({"allOf": [strings(), {"minLength": 2}]}, 1, "/allOf"),
+    ({"allOf": [strings()], "minLength": 2}, "a", "/minLength"),
+    ({"minimum": 3}, 1, "/minimum"),
+    ({"required": ["a"]}, {}, "/required"),
+    (strings(**{"not": {"const": "a"}}), "a", "/not"),
+    ({"if": {"const": 1}, "then": False}, 1, "/if"),
+    (INTEGER | {"multipleOf": 1025}, 1, "/multipleOf"),
+    (INTEGER | {"multipleOf": 1.5}, 1, "/multipleOf"),
+    (INTEGER | {"multipleOf": 2, "minimum": 0}, 1, "/multipleOf"),
+    (INTEGER | {"multipleOf": 2, "minimum": 0, "maximum": 10_000}, 1, "/multipleOf"),
+    ({"type": "number", "multipleOf": 1}, 1.5, "/multipleOf"),
+    (strings(pattern="^a*$", maxLength=1), "aa", "/maxLength"),
+    (strings(format="uuid", maxLength=1), "0" * 8 + "-0000" * 3 + "-" + "0" * 12, "/maxLength"),
+    (strings(pattern="(?=b)a"), "a", "/pattern"),
+    (strings(pattern="x^a"), "xa", "/pattern"),
+    (strings(pattern="^(^a)*$"), "aa", "/pattern"),
+    (strings(pattern=r"^\S$"), "\u2003", "/pattern"),
+    (arrays(uniqueItems=True), [1, 1], "/uniqueItems"),
+    (arrays(contains=INTEGER), ["a"], "/contains"),
+    (arrays(contains=INTEGER, minContains=2), ["a", 1], "/minContains"),
+    (arrays(contains=INTEGER, minContains=0, maxContains=1), [1, 1], "/maxContains"),
+    ({"items": INTEGER, "uniqueItems": True}, [1, 1], "/uniqueItems"),
+    (objects(required=["a"]), {}, "/required"),
+    (objects(properties={"a": {}}, required=["b"]), {"a": 1}, "/required"),
+    (objects(dependentRequired={"a": ["b"]}), {"a": 1}, "/dependentRequired"),
+    (objects(dependentSchemas={"a": {"required": ["b"]}}), {"a": 1}, "/dependentSchemas"),
+    (objects(minProperties=2**32), {}, "/minProperties"),
+    (objects(properties={"a": {}}, unevaluatedProperties=False), {"b": 1}, "/unevaluatedProperties"),
+    (objects(properties={"a": {}}, propertyNames={"minLength": 2}), {"a": 1}, "/propertyNames"),
+    (
+        objects(propertyNames={"minLength": 1}, additionalProperties=False),
+        {"a": "x"},
+        "/additionalProperties",
+    ),
+    (objects(propertyNames={"minLength": 2, "pattern": "^a"}), {"a": 1}, "/propertyNames/minLength"),
+    (objects(properties={"a": INTEGER}, propertyNames={"minLength": 1}), {"a": "x"}, "/properties"),
+    (objects(patternProperties={"^a": INTEGER}, propertyNames={"minLength": 2}), {"a": 1}, "/propertyNames"),
+    (objects(patternProperties={"^a": INTEGER}, properties={"b": INTEGER}), {"b": "x"}, "/properties"),
+    (objects(patternProperties={"^a": INTEGER}, properties={"b": {}}), {"a": "x"}, "/patternProperties"),
+    (
+        objects(patternProperties={"^a": INTEGER}, properties={"ab": {}}, additionalProperties=False),
+        {"ab": "x"},
+        "/patternProperties",
+    ),
+    (objects(patternProperties={"^a.*": INTEGER, ".*b$": strings()}), {"ab": 1}, "/patternProperties"),
+    (objects(patternProperties={"^(?!ab).*$": INTEGER}, additionalProperties=False), {"ab": 1}, ""),
+    (objects(properties={"é": INTEGER}), {"é": "x"}, "/properties"),
+    (objects(properties={'a"b': INTEGER}), {'a"b': "x"}, "/properties"),
+    (
+        objects(properties={"a": TITLES["string"], "b": TITLES["integer"]}),
+        {"a": {"title": "x"}, "b": {"title": "x"}},
+        "/properties/b/properties",
+    ),
+    (
+        objects(properties={"a": {"const": {"title": 1}}, "b": {"const": {"title": 2}}}),
+        {"a": {"title": 1}, "b": {"title": 1}},
+        "/properties/b/const",
+    ),
+    (arrays(items={"$ref": "#/$defs/a"}, **{"$defs": {"a": {"not": {}}}}), [1], "/$defs/a/not"),
+    (
+        objects(properties={"a/b~": arrays(uniqueItems=True)}),
+        {"a/b~": [1, 1]},
+        "/properties/a~1b~0/uniqueItems",
+    ),
+    (arrays(prefixItems=[{"minimum": 1}]), [0], "/prefixItems/0/minimum"),
+    ({"type": ["string", "integer"], "multipleOf": 2000}, 1, "/multipleOf"),
+]
+
+
+@pytest.mark.parametrize(("schema", "instance", "pointer"), GAPS)
+def test_what_is_left_out_is_listed(schema: Any, instance: Any, pointer: str):
+    if pointer:
+        assert takes(compile_plain(schema), write(instance)), "XGrammar enforces it now"
+        assert pointer in found(schema)
+    else:  # a narrower reading of the rest may refuse the instance
+        assert found(schema)
+    assert not jsonschema.Draft202012Validator(schema).is_valid(instance)
+
+
+# (schema, options, instances that it forbids): all of it is enforced
+KEPT: list[tuple[Any, dict[str, Any], list[Any]]] = [
+    (True, {}, []),
+    ({"title": "t", "description": "d", "default": 1, "examples": [1], "$comment": "c"}, {}, []),
+    (strings(enum=["a", "b"]), {}, ["c", 1]),
+    ({"enum": [1, 2.0], "type": "integer", "minimum": 1}, {}, [3]),
+    ({"const": "a", "minimum": 3, "minLength": 1}, {}, ["b"]),
+    ({"anyOf": [strings(), {"type": "null"}], "type": ["string", "null"], "minimum": 1}, {}, [1]),
+    ({"oneOf": [strings(), INTEGER]}, {}, [None]),
+    ({"oneOf": [{"const": 1}, {"enum": [True, "a"]}]}, {}, [2]),
+    (
+        {"oneOf": [objects(properties={"k": {"const": k}}, required=["k"]) for k in "ab"]},
+        {},
+        [{"k": "c"}, {}],
+    ),
+    ({"oneOf": [{"$ref": "#/$defs/a"}, {"type": "null"}], "$defs": {"a": INTEGER}}, {}, ["a"]),
+    ({"allOf": [strings(maxLength=1)], "description": "x"}, {}, ["ab"]),
+    ({"$ref": "#/$defs/a", "type": "integer", "$defs": {"a": INTEGER}}, {}, ["a"]),
+    (INTEGER | {"minimum": -3, "exclusiveMaximum": 12, "multipleOf": 5}, {}, [-5, 1, 12, 15]),
+    (INTEGER | {"multipleOf": 7}, {}, [1, -8, 100]),
+    (INTEGER | {"multipleOf": 0.01, "minimum": 0}, {}, [-1]),
+    ({"type": "number", "exclusiveMinimum": 0.5, "maximum": 2}, {}, [0.5, 2.1, -1, 0.4999]),
+    (strings(minLength=1, maxLength=2), {}, ["", "abc"]),
+    (strings(pattern="^$|^[a-z]{2}$"), {}, ["a", "abc"]),
+    (strings(format="uuid"), {}, ["a"]),
+    (arrays(items=INTEGER, minItems=1, maxItems=2), {}, [[], [1, 2, 3], ["a"]]),
+    (arrays(items=INTEGER, maxItems=1, uniqueItems=True, minContains=1), {}, [[1, 1]]),
+    (arrays(prefixItems=[INTEGER], unevaluatedItems=False), {}, [["a"], [1, 1]]),
+    (
+        objects(properties={"a": INTEGER, "b": {}}, required=["a"], minProperties=1, maxProperties=2),
+        {},
+        [{}, {"a": "x"}, {"b": 1}, {"a": 1, "b": 1, "c": 1}],
+    ),
+    (
+        objects(propertyNames={"minLength": 2}, additionalProperties=INTEGER),
+        {},
+        [{"a": 1}, {"ab": "x"}],
+    ),
+    (objects(additionalProperties=INTEGER, maxProperties=1), {}, [{"a": "x"}, {"a": 1, "b": 1}]),
+    (objects(properties={"a": {}}, unevaluatedProperties=False), {"strict_mode": True}, [{"b": 1}]),
+    (
+        objects(patternProperties={"^a": INTEGER, "^b": strings()}, additionalProperties=False),
+        {},
+        [{"a": "x"}, {"b": 1}, {"c": 1}],
+    ),
+    (
+        objects(properties={"b": INTEGER}, patternProperties={"^x-": {}}, additionalProperties=False),
+        {},
+        [{"b": "x"}, {"c": 1}],
+    ),
+    (objects(properties={"a": TITLES["string"], "b": TITLES["string"]}), {}, [{"b": {"title": 1}}]),
+    (objects(properties={"a": {"$ref": "#"}}, additionalProperties=False), {}, [{"a": {"b": 1}}, 1]),
+]
+
+
+@pytest.mark.parametrize(("schema", "options", "forbidden"), KEPT)
+def test_what_is_enforced_is_not_listed(schema: Any, options: dict[str, Any], forbidden: list[Any]):
+    assert found(schema, **options) == []
+    compiled = compile_plain(schema, **options)
+    validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker(["uuid"]))
+    for instance in forbidden:
+        assert not validator.is_valid(instance)
+        assert not takes(compiled, write(instance))
+
+
+def test_formats_are_listed_where_their_shape_alone_is_checked():
+    assert takes(compile_plain(strings(format="date")), '"2021-02-30"')
+    assert takes(compile_plain(strings(format="regex")), '"("')
+    assert found(strings(format="date")) == found(strings(format="regex")) == ["/format"]
+    assert found(INTEGER | {"format": "int32"}) == []
+
+
+def test_keys_that_are_no_strings_are_listed():
+    for names in ({}, {"enum": [1]}, {"$ref": "#/$defs/a"}):
+        schema = objects(propertyNames=names, **{"$defs": {"a": {}}})
+        assert takes(compile_plain(schema), "{1: 2}")
+        assert "/propertyNames" in found(schema)
+
+
+def test_any_order_forgets_what_is_required():
+    schema = objects(properties={"a": {}, "b": {}}, required=["a"], additionalProperties=False)
+    assert takes(compile_plain(schema, any_order=True), '{"b": 1}')
+    assert found(schema, any_order=True) == ["/required"]
+    assert found(schema) == []
+
+
+def test_beside_a_reference_older_drafts_say_nothing():
+    schema = {"$ref": "#/definitions/a", "minimum": 5, "definitions": {"a": INTEGER}}
+    assert found(schema) == ["/minimum"]
+    assert found({"$schema": "http://json-schema.org/draft-07/schema#", **schema}) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "gap"),
+    [
+        ("^a$", False),
+        ("^(a|^b)$", False),
+        ("(^a$)|(^b$)", False),
+        ("(a|$)", False),
+        ("(a$|b)c", True),
+        ("a|b^", True),
+        (r"[\^$]^", True),
+        (r"[\^$]*\$", False),
+        (r"\s[^a]\/\.", False),
+        (r"[^\s]", True),
+        (r"a\Z", True),
+        ("(?i)a", True),
+        ("(?:a)(?<n>b)", False),
+        ("a++", True),
+        ("a+?", False),
+        ('a"', True),
+        ('["]', True),
+        ('[^"]', False),
+        (r"\\", True),
+        ("é", True),
+        ("(((", False),
+        ("\\", True),
+        ("[a", False),
+    ],
+)
+def test_gaps_of_patterns(pattern: str, gap: bool):
+    assert bool(pattern_gap(pattern)) == gap
+
+
+def test_what_patterns_begin_with():
+    patterns = {"^ab": "ab", "^ab*": "a", "ab": "", "^a|b": "", r"^\.x-[a]": ".x-", "^(a)": "", "^ab+": "ab"}
+    assert {pattern: literal_prefix(pattern) for pattern in patterns} == patterns
+
+
+NAMES = st.sampled_from(["a", "ab", "title", "é"])
+SCALARS = st.sampled_from([None, True, 0, 1, -3, 1.5, 10, "", "a", "abc", "é"])
+INSTANCES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def _schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    small = st.integers(0, 3)
+    schemas = st.lists(inner, min_size=1, max_size=2)
+    of_all: dict[str, Any] = {
+        "anyOf": schemas,
+        "oneOf": schemas,
+        "allOf": schemas,
+        "not": inner,
+        "enum": st.lists(SCALARS, min_size=1),
+    }
+    of_kinds: dict[str, dict[str, Any]] = {
+        "integer": {"minimum": small, "exclusiveMaximum": small, "multipleOf": st.sampled_from([1, 2, 0.5])},
+        "number": {"exclusiveMinimum": small, "maximum": small, "multipleOf": st.sampled_from([1, 0.5])},
+        "string": {
+            "minLength": small,
+            "maxLength": small,
+            "pattern": st.sampled_from(["^a", "(?!ab)a.*", "^a|b", "x^a", "^[a-z]*$"]),
+        },
+        "array": {
+            "items": inner,
+            "prefixItems": st.lists(inner, max_size=2),
+            "minItems": small,
+            "uniqueItems": st.booleans(),
+            "contains": inner,
+        },
+        "object": {
+            "properties": st.dictionaries(NAMES, inner, max_size=3),
+            "patternProperties": st.dictionaries(st.sampled_from(["^a", "b", "^t"]), inner, max_size=2),
+            "additionalProperties": st.booleans() | inner,
+            "unevaluatedProperties": st.booleans(),
+            "propertyNames": st.sampled_from([{}, {"minLength": 2}, {"pattern": "^a"}]),
+            "required": st.lists(NAMES, max_size=2, unique=True),
+            "minProperties": small,
+            "maxProperties": small,
+        },
+    }
+    anything = {key: value for keywords in of_kinds.values() for key, value in keywords.items()}
+    typed = [
+        st.fixed_dictionaries({"type": st.just(kind)}, optional=keywords)
+        for kind, keywords in of_kinds.items()
+    ]
+    return st.one_of(*typed, st.fixed_dictionaries({}, optional=of_all | anything))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.recursive(st.just({}) | st.just(INTEGER), _schemas, max_leaves=5), st.data())
+def test_no_invalid_text_is_unexplained(schema: Any, data: st.DataObject):
+    strict_mode = data.draw(st.booleans())
+    try:
+        compiled = compile_plain(schema, strict_mode=strict_mode)
+    except RuntimeError:
+        assume(False)
+    if find_relaxations(json.dumps(schema), strict_mode=strict_mode):
+        return
+    validator = jsonschema.Draft202012Validator(schema)
+    for instance in data.draw(st.lists(INSTANCES, min_size=5, max_size=20)):
+        assert validator.is_valid(instance) or not takes(compiled, write(instance))
+
+
+@pytest.mark.slow
+def test_invalid_instances_of_the_corpus_are_explained(corpora):
+    files = sorted((corpora / "schemas" / "dev").glob("*.json"))
+    accepted = 0
+    for file in files:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        invalid = [test["data"] for test in content["tests"] if not test["valid"]]
+        try:
+            compiled = compile_plain(content["schema"])
+        except RuntimeError:
+            continue
+        texts = [text for text in map(write, invalid) if takes(compiled, text)]
+        accepted += len(texts)
+        assert not texts or found(content["schema"]), (file.name, texts[0])
+    assert accepted > 0
+
+
+def test_large_and_deep_schemas_are_listed_in_linear_time():
+    deep: Any = arrays(uniqueItems=True)
+    for _ in range(300):
+        deep = arrays(items=deep)
+    assert found(deep) == ["/items" * 300 + "/uniqueItems"]
+    names = [f"p{number}" for number in range(1, 5000)]
+    any_of_first = {"anyOf": [{"$ref": "#/properties/p0"}], "type": "array"}
+    wide = objects(properties={"p0": {}, **dict.fromkeys(names, any_of_first)})
+    assert found(wide) == [f"/properties/{name}/type" for name in names]
+    large = {"oneOf": [{"enum": list(range(100_000))}, {"enum": ["a"]}], "type": ["integer", "string"]}
+    assert found(large) == []
+    text = '{"items":' * 10_000 + "{}" + "}" * 10_000
+    assert len(find_relaxations(text)) <= 1  # Python's reader may refuse it, and says so
+
+
+def test_malformed_keywords_that_xgrammar_does_not_read_do_no_harm():
+    generator = random.Random(5)
+    wrong = [None, True, 3, "x", [], [1], {}, {"a": 1}]
+    keywords = [
+        *objects(),
+        "required",
+        "properties",
+        "anyOf",
+        "if",
+        "then",
+        "minimum",
+        "maxLength",
+        "contains",
+    ]
+    keywords += ["multipleOf", "dependentSchemas", "allOf", "items", "enum", "$id", "uniqueItems", "maxItems"]
+    taken = 0
+    for _ in range(300):
+        schema = {"$ref": "#/$defs/a", "$defs": {"a": strings()}}
+        schema.update({keyword: generator.choice(wrong) for keyword in generator.sample(keywords, 5)})
+        try:
+            compile_plain(schema)
+        except RuntimeError:
+            continue
+        taken += 1
+        found(schema)
+    assert taken > 100
+
+
+@pytest.fixture(scope="module")
+def compiler() -> GrammarCompiler:
+    return GrammarCompiler(bytes_info(), strategy="engine")
+
+
+def test_the_compiler_tells_and_refuses(compiler):
+    loose = arrays(uniqueItems=True, contains=INTEGER)
+    compiled = compiler.compile_json_schema(loose)
+    assert [one.keyword for one in compiled.relaxed] == ["uniqueItems", "contains"]
+    assert all(one.reason for one in compiled.relaxed)
+    with pytest.raises(GrammarError, match=r"uniqueItems at '/uniqueItems'.*contains.*strict=False"):
+        compiler.compile_json_schema(loose, strict=True)
+    assert compiler.compile_json_schema(loose) is compiled
+    assert compiler.compile_json_schema(arrays(), strict=True).relaxed == ()
+
+
+def test_options_decide_what_is_left_out(compiler):
+    schema = objects(properties={"a": {}}, unevaluatedProperties=False)
+    assert compiler.compile_json_schema(schema, strict=True).relaxed == ()
+    assert len(compiler.compile_json_schema(schema, strict_mode=False).relaxed) == 1
+
+
+def test_model_classes_and_other_grammars(compiler):
+    class Model(pydantic.BaseModel):
+        tags: set[str]
+
+    assert [one.pointer for one in compiler.compile_json_schema(Model).relaxed] == [
+        "/properties/tags/uniqueItems"
+    ]
+    other: CompiledGrammar = compiler.compile_regex("a")
+    assert other.relaxed == () and other.schema is None
