@@ -212,7 +212,7 @@ def summarise(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "vocabulary": vocabulary,
                 "kind": kind,
                 "grammars": len(own),
-                "on_classes": sum(row["strategy"] == "representatives" for row in compared),
+                "on_classes": sum(row["strategy"] != "engine" for row in compared),
                 "refused": len(own) - len(compared),
                 "ended_early": sum(not row["within_seconds"] for row in compared),
                 "masks": sum(row["masks"] for row in compared),

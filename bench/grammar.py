@@ -25,6 +25,8 @@ from bench.documents import Documents, read_documents
 from bench.grammar_times import Case, measure
 from bench.report import Spread
 from hybrid.comparison import Comparison
+from hybrid.compiler import without_classifier
+from hybrid.strategy import Budget
 
 BUILTIN_JSON = "builtin:json"
 
@@ -168,7 +170,7 @@ def _our_sides(compiled: Any, tokens: Any, text: str | None, root: str, threads:
         lazy = workloads.hybrid_compiler(tokens, "classifier", threads, on_demand=True)
         sides["on demand"] = compile_text(lazy, text, root)
     if "representatives" not in sides:
-        other = compile_text(workloads.hybrid_compiler(tokens, "auto", threads), text, root)
+        other = without_classifier(compiled.grammar, tokens, Budget(), threads)
         sides.setdefault(other.strategy, other)
     return sides
 

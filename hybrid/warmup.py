@@ -162,7 +162,7 @@ def _run_every_kernel() -> None:
     words = [bytes(word) for word in itertools.product(b'{}[]":,1a \\', repeat=3)]
     tokens = [*(bytes([value]) for value in range(256)), "\u00e9\u20ac".encode(), *words, b""]
     vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[len(tokens) - 1])
-    compiler = GrammarCompiler(vocabulary, cache_enabled=False)
+    compiler = GrammarCompiler(vocabulary, strategy="representatives", cache_enabled=False)
     classifying = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
     bitmask = allocate_token_bitmask(1, vocabulary.size)
 
@@ -196,5 +196,5 @@ def _run_every_kernel() -> None:
         matcher.fill_next_token_bitmask(bitmask)
         compute_classes(grammar, vocabulary, "displacement")
         serve(classifying.compile_grammar(grammar))
-    serve(compiler.compile_lark((resources.files("hybrid") / "grammars" / "json.lark").read_text("utf-8")))
+    serve(classifying.compile_lark((resources.files("hybrid") / "grammars" / "json.lark").read_text("utf-8")))
     byte_string_classes(xgrammar.Grammar.from_ebnf(GRAMMAR), vocabulary)

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from equivalence.interning._kernels import Interned, intern, mix
-from hybrid.classifier._kernels import inlined, interned_at, view, view_rows
+from hybrid.classifier._kernels import inlined, interned_at, pair_slot, view, view_rows
 
 kernel = njit(cache=True, nogil=True)
 
@@ -152,26 +152,6 @@ def rehashed(rows, count, size):
     return table
 
 
-@inlined
-def slot_of(first, second, rows):
-    """The place of a pair in a hash table of rows (first, second, ...), or the empty one where it belongs."""
-    last = rows.shape[0] - 1
-    slot = mix(mix(7, first), second) & last
-    while rows[slot, 0] >= 0 and not (rows[slot, 0] == first and rows[slot, 1] == second):
-        slot = (slot + 1) & last
-    return slot
-
-
-@kernel
-def spread(rows, size):
-    """The same hash table of rows with `size` places."""
-    larger = np.full((size, rows.shape[1]), -1, np.int64)
-    for i in range(rows.shape[0]):
-        if rows[i, 0] >= 0:
-            larger[slot_of(rows[i, 0], rows[i, 1], larger)] = rows[i]
-    return larger
-
-
 # ---------------------------------------------------------------- stacks
 
 
@@ -302,7 +282,7 @@ def kinds_taken(node, t):
             below = t.nodes[below, 1]
         if below == NOWHERE:
             break
-        slot = slot_of(frontier, t.nodes[below, 0], t.reads)
+        slot = pair_slot(frontier, t.nodes[below, 0], t.reads)
         if t.reads[slot, 0] < 0 and read_below(frontier, t.nodes[below, 0], slot, t) < 0:
             return np.int64(FULL)
         more = t.reads[slot, 2]
@@ -469,7 +449,7 @@ def mask_of(config, t):
     kinds = kinds_taken(t.configs[config, 1], t)
     if kinds < 0:
         return np.int64(FULL)
-    slot = slot_of(state, kinds, t.pairs)
+    slot = pair_slot(state, kinds, t.pairs)
     if t.pairs[slot, 0] < 0 and new_mask(state, kinds, slot, t) < 0:
         return np.int64(FULL)
     return np.int64(t.pairs[slot, 2])
@@ -508,7 +488,7 @@ def depth_read(table, config):
             depth += 1
         if below == NOWHERE:
             break
-        slot = slot_of(frontier, t.nodes[below, 0], t.reads)
+        slot = pair_slot(frontier, t.nodes[below, 0], t.reads)
         frontier = t.reads[slot, 3]
         below = t.nodes[below, 1]
         depth += 1

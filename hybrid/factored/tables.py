@@ -20,6 +20,7 @@ from equivalence.factored import FactoredClasses
 from equivalence.interning import _kernels as interning
 from equivalence.lalr import LalrMachine
 from equivalence.lexing import LexerMachine
+from hybrid.classifier._kernels import rehashed
 from hybrid.factored import _kernels
 
 Integers = NDArray[np.int64]
@@ -218,9 +219,9 @@ class Store:
         if every or 4 * configs > 3 * len(self.configs):
             self.configs, self.config_table = _doubled(self.configs), _rehashed(self.configs, configs)
         if every or 8 * reads > 3 * len(self.reads):
-            self.reads = _kernels.spread(self.reads, 2 * len(self.reads))
+            self.reads = rehashed(self.reads)
         if every or 8 * pairs > 3 * len(self.pairs):
-            self.pairs = _kernels.spread(self.pairs, 2 * len(self.pairs))
+            self.pairs = rehashed(self.pairs)
         for name in ("frontiers", "kinds", "masks"):
             lists = getattr(self, name)
             number, cells = lists.counts.tolist()
