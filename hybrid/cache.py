@@ -18,6 +18,7 @@ was ended while it held it. The clock of last use is the time of modification, w
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -149,12 +150,9 @@ class DiskCache:
                 self._failed("be read", error)
             self._count("disk_misses")
             return None
-        try:
+        # somebody may have deleted it since, and a folder that is meant to be read only is none that fails
+        with contextlib.suppress(OSError):
             os.utime(path)
-        except OSError as error:
-            # somebody may have deleted it since
-            if not isinstance(error, FileNotFoundError):
-                self._failed("be marked as used", error)
         return compiled
 
     def keep(self, entry: bytes, compiled: CompiledGrammar) -> None:
@@ -250,7 +248,7 @@ class DiskCache:
         except FileNotFoundError:
             return True
         except OSError as error:
-            self._failed("be deleted from", error)
+            self._failed("be deleted", error)
             return False
         if ENTRY.fullmatch(name):
             self._count("disk_evictions")
@@ -264,7 +262,7 @@ class DiskCache:
                 return
             self._warned = True
         logger.warning(
-            "the cache in %s cannot %s (%s); grammars are compiled as without it, and nothing more is said",
+            "compiled grammars in %s cannot %s (%s); what is not found is compiled, and nothing more is said",
             self.folder, what, error,
         )  # fmt: skip
 

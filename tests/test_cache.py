@@ -492,7 +492,8 @@ def _write_for_ever(folder: str, seed: int) -> None:
         compiler = compiler_in(folder, cache_dir_limit_bytes=limit)
         for text in rng.sample(KILLED, 5):
             compiler.compile_regex(text)
-        for path in rng.sample(entries(Path(folder)), min(3, len(entries(Path(folder))))):
+        found = entries(Path(folder))
+        for path in rng.sample(found, min(3, len(found))):
             path.unlink(missing_ok=True)
 
 
