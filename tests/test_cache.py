@@ -418,6 +418,13 @@ def test_the_bound_holds_and_the_newest_stays(tmp_path: Path) -> None:
         assert sum(path.stat().st_size for path in entries(tmp_path)) <= 3 * size
         assert (tmp_path / name_of(tmp_path, f"k{number}")).exists()
     assert compiler.stats()["disk"]["evictions"] >= 9
+    (written,) = (path.stat().st_size for path in entries(tmp_path) if path.name == name_of(tmp_path, "k11"))
+    full = compiler_in(tmp_path, cache_dir_limit_bytes=written + 1)
+    full.compile_regex("k11")
+    (tmp_path / name_of(tmp_path, "k11")).unlink()
+    full.clear_cache()
+    full.compile_regex("k11")
+    assert [path.name for path in entries(tmp_path)] == [name_of(tmp_path, "k11")]
     tight = compiler_in(tmp_path / "tight", cache_dir_limit_bytes=100)
     tight.compile_regex("a")
     assert disk(tight) == (0, 1, 0), "what is larger than the bound is not written"
@@ -761,6 +768,21 @@ def test_what_is_under_way_when_the_cache_is_cleared_is_not_kept(monkeypatch: py
         assert compiler.get_cache_size_bytes() == 0
         assert compiler.compile_regex("a") is not first and compiler.compile_regex("a") is not first
         assert compiler.get_cache_size_bytes() > 0
+
+
+def test_errors_are_freed_at_once() -> None:
+    """Otherwise they keep the frames of their callers, and what these hold, until the next collection."""
+    compiler = GrammarCompiler(VOCABULARY)
+    gc.collect()
+    gc.disable()
+    try:
+        try:
+            compiler.compile_grammar("root ::= root{2}")
+        except GrammarError as error:
+            seen = weakref.ref(error)
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_the_names_of_entries_say_nothing_of_grammars(tmp_path: Path) -> None:
