@@ -4,18 +4,21 @@ What: XGrammar's `GrammarCompiler`, with its methods and options; the grammar is
 classes are computed, and a classifier is made of them, or XGrammar compiles it over one representative per
 class. Lark grammars are parsed by Lark.
 When: one per vocabulary; thread-safe.
-Limits: equal calls are served from a bounded memory cache; nothing is written to disk but by
-`CompiledGrammar.save`.
+Limits: equal calls are served from a bounded memory cache, and those that come while the first is under way
+wait for it; a folder keeps compiled grammars for other processes where one is given (docs/caches.md).
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
 from typing import Any, Literal
 
 import xgrammar
@@ -32,6 +35,7 @@ from equivalence.byte_strings import Features, find_features
 from equivalence.classes import TokenClasses, classes_and_network, compute_classes
 from equivalence.network import Network
 from equivalence.network.reading import check_version
+from hybrid.cache import DiskCache
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.compiled import CompiledGrammar
@@ -41,6 +45,7 @@ from hybrid.gather import Gather
 from hybrid.parallel import Source, compile_all
 from hybrid.relaxed import describe, schema_text
 from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
+from hybrid.statistics import Statistics
 from hybrid.strategy import Budget, check_strategy
 from hybrid.token_level import (
     in_engine_ids,
@@ -52,6 +57,8 @@ from hybrid.token_level import (
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
 
+logger = logging.getLogger("hybrid")
+
 
 class GrammarCompiler:
     """Compiles grammars for one vocabulary.
@@ -61,10 +68,11 @@ class GrammarCompiler:
         strategy: "auto" (a classifier on demand; where there can be none, representatives; where classes
             cannot be had, the engine), "classifier" (ahead of time, or by name what else can be had),
             "representatives" (an error where they cannot be had) or "engine" (plain XGrammar).
-        cache_dir: reserved for compiled grammars on disk; must be None in this version (see
-            `CompiledGrammar.save`).
+        cache_dir: folder that keeps compiled grammars on strategy "classifier" for other processes, or for
+            the next one; made if it is missing (docs/caches.md). None keeps nothing on disk.
+        cache_dir_limit_bytes: bound of that folder (least recently used out first); -1 is 1 GiB.
         budget: bounds of one compilation.
-        n_jobs: threads of XGrammar's own compilation.
+        n_jobs: threads of XGrammar's own compilation, and of the methods that end in ``_async``.
         max_threads: XGrammar's name for `n_jobs`.
         cache_enabled: keep compiled grammars in memory and return the same object for an equal call.
         cache_limit_bytes: bound of that memory (least recently used out first); -1 is 512 MiB.
@@ -80,7 +88,8 @@ class GrammarCompiler:
         vocabulary: Vocabulary | xgrammar.TokenizerInfo,
         *,
         strategy: str = "auto",
-        cache_dir: None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        cache_dir_limit_bytes: int = -1,
         budget: Budget = Budget(),
         n_jobs: int = 1,
         max_threads: int | None = None,
@@ -95,8 +104,6 @@ class GrammarCompiler:
                 f"vocabulary is {type(vocabulary).__name__}, allowed are hybrid.Vocabulary and "
                 "xgrammar.TokenizerInfo; see Vocabulary.from_huggingface"
             )
-        if cache_dir is not None:
-            raise HybridError("cache_dir is not part of this version; leave it at None")
         threads: object = n_jobs if max_threads is None else max_threads
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise HybridError(f"n_jobs is {threads!r}, allowed is an integer of at least 1")
@@ -112,7 +119,18 @@ class GrammarCompiler:
         # with each its size when it was put in: a classifier grows in use
         self._cache: OrderedDict[Any, tuple[CompiledGrammar, int]] = OrderedDict()
         self._cache_bytes = 0
+        self._generation = 0
+        self._under_way: dict[Any, Future[CompiledGrammar]] = {}
         self._lock = threading.Lock()
+        self._statistics = Statistics()
+        self._disk: DiskCache | None = None
+        if cache_dir is not None:
+            settings = {"strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget)}
+            self._disk = DiskCache(
+                cache_dir, cache_dir_limit_bytes, vocabulary, budget, settings, self._statistics.count
+            )
+        self._pool: ThreadPoolExecutor | None = None
+        self._is_closed = False
         self._plain: xgrammar.GrammarCompiler | None = None
         self.on_phase: Callable[[str], None] = _nothing
         """Told the phase that begins, "classes" or "summaries", where a classifier is made."""
@@ -158,11 +176,9 @@ class GrammarCompiler:
                 ) from error
         key = ("json_schema", schema, tuple(sorted((k, repr(v)) for k, v in options.items())))
 
-        def with_schema() -> CompiledGrammar:
-            compiled = self._parsed(key, lambda: xgrammar.Grammar.from_json_schema(schema, **options))
-            return replace(compiled, schema=schema_text(schema, options))
-
-        compiled = self._cached(key, with_schema)
+        compiled = self._compile(key, lambda: xgrammar.Grammar.from_json_schema(schema, **options))
+        if compiled.schema is None:  # neither compiling nor the folder on disk knows of it
+            object.__setattr__(compiled, "schema", schema_text(schema, options))
         if strict and compiled.relaxed:
             raise GrammarError(describe(compiled.relaxed))
         return compiled
@@ -230,11 +246,100 @@ class GrammarCompiler:
         """
         return compile_all(self, grammars, n_jobs, on_error, progress)
 
+    def compile_grammar_async(
+        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root"
+    ) -> Future[CompiledGrammar]:
+        """`compile_grammar` in one of the compiler's own `n_jobs` threads.
+
+        Raises:
+            HybridError: the compiler is closed. What the compilation raises, the future does.
+        """
+        return self._later(self.compile_grammar, grammar, root_rule_name=root_rule_name)
+
+    def compile_json_schema_async(self, schema: Any, **options: Any) -> Future[CompiledGrammar]:
+        """`compile_json_schema`, as `compile_grammar_async`."""
+        return self._later(self.compile_json_schema, schema, **options)
+
+    def compile_builtin_json_grammar_async(self) -> Future[CompiledGrammar]:
+        """`compile_builtin_json_grammar`, as `compile_grammar_async`."""
+        return self._later(self.compile_builtin_json_grammar)
+
+    def compile_regex_async(self, regex: str) -> Future[CompiledGrammar]:
+        """`compile_regex`, as `compile_grammar_async`."""
+        return self._later(self.compile_regex, regex)
+
+    def compile_structural_tag_async(self, structural_tag: Any, *arguments: Any) -> Future[CompiledGrammar]:
+        """`compile_structural_tag`, as `compile_grammar_async`."""
+        return self._later(self.compile_structural_tag, structural_tag, *arguments)
+
+    def compile_lark_async(self, grammar: str, *, start: str = "start") -> Future[CompiledGrammar]:
+        """`compile_lark`, as `compile_grammar_async`."""
+        return self._later(self.compile_lark, grammar, start=start)
+
+    def _later(
+        self, compile_it: Callable[..., CompiledGrammar], *arguments: Any, **options: Any
+    ) -> Future[CompiledGrammar]:
+        with self._lock:
+            if self._is_closed:
+                raise HybridError("the compiler is closed; allowed are the methods that do not end in _async")
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.n_jobs, "equimask-compiler")
+            return self._pool.submit(compile_it, *arguments, **options)
+
+    def close(self) -> None:
+        """End the threads of the ``_async`` methods: what has not begun is cancelled, what has is waited for.
+
+        Everything else can still be used. A compiler that nobody closes ends its threads when it is
+        collected, and at the end of the program, once all that was asked for is compiled.
+        """
+        with self._lock:
+            self._is_closed = True
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def __enter__(self) -> GrammarCompiler:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def stats(self) -> dict[str, Any]:
+        """What this compiler has done so far, in dicts, strings and numbers of the caller's own.
+
+        Returns:
+            "compilations": grammars compiled; "shared": calls that waited for an equal one under way;
+            "memory" and "disk": "hits", "misses", "evictions", "bytes", "limit_bytes" (on disk also
+            "writes", "damaged": entries that could not be used, and "failures" of the file system; its bytes
+            are those of the last look at the folder, which others change too); "seconds" by phase, summed;
+            "strategies": "count" and "reasons" with their counts, numbers and names left out; "errors" by
+            type.
+        """
+        found = self._statistics.snapshot()
+        with self._lock:
+            found["memory"].update(bytes=self._cache_bytes, limit_bytes=self._cache_limit)
+        disk = self._disk
+        found["disk"].update(
+            bytes=0 if disk is None else disk.size_bytes, limit_bytes=0 if disk is None else disk.limit_bytes
+        )
+        return found
+
     def clear_cache(self) -> None:
-        """Forget all compiled grammars; those in use stay usable."""
+        """Forget all compiled grammars in memory, and those under way; those in use stay usable.
+
+        What is on disk stays: delete the folder's files, whenever you like.
+        """
         with self._lock:
             self._cache.clear()
             self._cache_bytes = 0
+            self._generation += 1
+            # who waits for these has them in hand already; later calls compile anew
+            self._under_way = {}
 
     def get_cache_size_bytes(self) -> int:
         """Bytes of the compiled grammars kept."""
@@ -246,37 +351,104 @@ class GrammarCompiler:
         return self._cache_limit
 
     def _compile(self, key: Any, parse: Callable[[], xgrammar.Grammar]) -> CompiledGrammar:
-        return self._cached(key, lambda: self._parsed(key, parse))
+        def decided() -> CompiledGrammar:
+            began = time.perf_counter()
+            grammar = _parse(key[0].replace("_", " "), parse)
+            return self._decide(grammar, time.perf_counter() - began)
 
-    def _parsed(self, key: Any, parse: Callable[[], xgrammar.Grammar]) -> CompiledGrammar:
-        began = time.perf_counter()
-        grammar = _parse(key[0].replace("_", " "), parse)
-        return self._decide(grammar, time.perf_counter() - began)
+        return self._cached(key, decided)
 
     def _cached(self, key: Any, compile_it: Callable[[], CompiledGrammar]) -> CompiledGrammar:
-        if self._cache_enabled:
+        """From memory, from an equal call that is under way, from disk, or compiled, in this order."""
+        if not self._cache_enabled:
+            return self._obtained(key, compile_it)
+        under_way: Future[CompiledGrammar] | None
+        while True:
             with self._lock:
                 known = self._cache.get(key)
                 if known is not None:
                     self._cache.move_to_end(key)
-                    return known[0]
+                under_way = self._under_way.get(key)
+                if known is None and under_way is None:
+                    mine = self._under_way[key] = Future()
+                    all_under_way, generation = self._under_way, self._generation
+                    break
+            if known is not None:
+                self._statistics.count("memory_hits")
+                return known[0]
+            assert under_way is not None
+            error = under_way.exception()
+            if error is None:
+                self._statistics.count("shared")
+                return under_way.result()
+            if isinstance(error, Exception):
+                self._statistics.count("shared")
+                raise error
+            # its thread was interrupted, which says nothing of the grammar: perhaps this one has more luck
+        self._statistics.count("memory_misses")
+        try:
+            compiled = self._obtained(key, compile_it)
+            self._keep(key, compiled, generation)
+        except BaseException as error:
+            with self._lock:
+                del all_under_way[key]
+            mine.set_exception(error)
+            raise
+        else:
+            with self._lock:
+                del all_under_way[key]
+            mine.set_result(compiled)
+            return compiled
+        finally:
+            del mine  # the error has this frame in its traceback: they would keep each other alive
+
+    def _obtained(self, key: Any, compile_it: Callable[[], CompiledGrammar]) -> CompiledGrammar:
+        """From disk, or compiled and written there; no lock is held."""
         began = time.perf_counter()
-        compiled = compile_it()
+        disk = self._disk if self.strategy in ("auto", "classifier") else None
+        entry = None if disk is None else disk.entry(key)
+        if disk is not None and entry is not None and (found := disk.load(entry)) is not None:
+            found.timings["total"] = time.perf_counter() - began
+            self._statistics.loaded(found)
+            self._log("loaded", key, found)
+            return found
+        try:
+            compiled = compile_it()
+        except Exception as error:
+            self._statistics.failed(error)
+            logger.debug("refused %s: %s", key[0], type(error).__name__)
+            raise
+        if disk is not None and entry is not None:
+            stored = time.perf_counter()
+            disk.keep(entry, compiled)
+            compiled.timings["store"] = time.perf_counter() - stored
         compiled.timings["total"] = time.perf_counter() - began
-        if self._cache_enabled:
-            self._keep(key, compiled)
+        self._statistics.compiled(compiled)
+        self._log("compiled", key, compiled)
         return compiled
 
-    def _keep(self, key: Any, compiled: CompiledGrammar) -> None:
+    @staticmethod
+    def _log(what: str, key: Any, compiled: CompiledGrammar) -> None:
+        if logger.isEnabledFor(logging.DEBUG):
+            reason = " ".join(compiled.reason.split())
+            milliseconds = 1000 * compiled.timings["total"]
+            logger.debug("%s %s as %s in %.1f ms: %s", what, key[0], compiled.strategy, milliseconds, reason)
+
+    def _keep(self, key: Any, compiled: CompiledGrammar, generation: int) -> None:
         size = compiled.memory_size_bytes
+        evicted = 0
         with self._lock:
-            if size > self._cache_limit or key in self._cache:
+            # what was under way when the cache was cleared is not kept
+            if size > self._cache_limit or key in self._cache or generation != self._generation:
                 return
             self._cache[key] = compiled, size
             self._cache_bytes += size
             while self._cache_bytes > self._cache_limit:
                 _, (_, dropped) = self._cache.popitem(last=False)
                 self._cache_bytes -= dropped
+                evicted += 1
+        for _ in range(evicted):
+            self._statistics.count("memory_evictions")
 
     def _decide(self, grammar: xgrammar.Grammar, parsing: float) -> CompiledGrammar:
         """Representatives where classes can be had, else the engine, by name."""

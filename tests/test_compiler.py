@@ -263,7 +263,9 @@ def test_rules_that_only_repeat_themselves_are_refused(grammar: str, strategy: s
     [
         ({"strategy": "fast"}, StrategyError, r"'fast', allowed are 'auto', 'classifier', 'representatives'"),
         ({"strategy": None}, StrategyError, r"None, allowed are"),
-        ({"cache_dir": "cache"}, HybridError, r"cache_dir is not part of this version"),
+        ({"cache_dir": 3}, HybridError, r"cache_dir is 3, allowed are None and the path of a folder"),
+        ({"cache_dir": ""}, HybridError, r"cache_dir is '', allowed are"),
+        ({"cache_dir": "x", "cache_dir_limit_bytes": 0}, HybridError, r"cache_dir_limit_bytes is 0, allowed"),
         ({"n_jobs": 0}, HybridError, r"n_jobs is 0, allowed is"),
         ({"n_jobs": 1.5}, HybridError, r"n_jobs is 1.5"),
         ({"n_jobs": True}, HybridError, r"n_jobs is True"),

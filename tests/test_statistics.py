@@ -1,0 +1,144 @@
+"""What a compiler says of its work: counts, seconds, reasons that stay few, one line of the log per grammar.
+
+What: `GrammarCompiler.stats` after known calls, from one thread and from many; reasons; the logger "hybrid".
+When: after any change of `hybrid.statistics` or of what the compiler counts.
+Limits: what happens on disk is counted in test_cache.py.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equivalence import GrammarError
+from hybrid import CompiledGrammar, GrammarCompiler
+from hybrid.statistics import MOST_CHARACTERS, MOST_NAMES, OTHER, Statistics, grouped
+from tests.test_artifact import VOCABULARY
+
+
+def test_what_is_counted() -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    nothing = compiler.stats()
+    assert (
+        nothing["compilations"] == 0
+        and nothing["strategies"] == nothing["errors"] == nothing["seconds"] == {}
+    )
+    compiled = [compiler.compile_regex(text) for text in ("a", "b", "a", "a")]
+    with pytest.raises(GrammarError):
+        compiler.compile_regex("(")
+    found = compiler.stats()
+    assert (found["compilations"], found["shared"], found["errors"]) == (2, 0, {"GrammarError": 1})
+    memory = found["memory"]
+    assert (memory["hits"], memory["misses"], memory["evictions"]) == (2, 3, 0)
+    assert memory["bytes"] == compiler.get_cache_size_bytes() > 0
+    assert memory["limit_bytes"] == compiler.cache_limit_bytes
+    assert set(found["disk"].values()) == {0}
+    for phase in ("network", "explore", "classifier", "total"):
+        wanted = sum(one.timings[phase] for one in compiled[:2])
+        assert found["seconds"][phase] == pytest.approx(wanted)
+    assert found["strategies"]["classifier"]["count"] == 2
+    assert json.loads(json.dumps(found)) == found, "plain"
+    found["memory"]["hits"] = found["errors"]["GrammarError"] = 99
+    found["strategies"]["classifier"]["reasons"].clear()
+    again = compiler.stats()
+    assert again["memory"]["hits"] == 2 and again["errors"] == {"GrammarError": 1}
+    assert sum(again["strategies"]["classifier"]["reasons"].values()) == 2
+
+
+def test_evictions_are_counted() -> None:
+    size = GrammarCompiler(VOCABULARY).compile_regex("a0").memory_size_bytes
+    compiler = GrammarCompiler(VOCABULARY, cache_limit_bytes=5 * size // 2)
+    for number in range(6):
+        compiler.compile_regex(f"a{number}")
+    memory = compiler.stats()["memory"]
+    assert (memory["evictions"], memory["misses"]) == (4, 6) and memory["bytes"] <= 5 * size // 2
+    compiler.clear_cache()
+    memory = compiler.stats()["memory"]
+    assert (memory["evictions"], memory["bytes"]) == (4, 0), "to be told to forget is no eviction"
+
+
+def test_strategies_have_their_reasons() -> None:
+    compiler = GrammarCompiler(VOCABULARY, strategy="engine")
+    for text in ("a", "b"):
+        compiler.compile_regex(text)
+    reason = "asked for by strategy='...'"
+    assert compiler.stats()["strategies"] == {"engine": {"count": 2, "reasons": {reason: 2}}}
+    automatic = GrammarCompiler(VOCABULARY)
+    for number in range(10, 40, 7):
+        automatic.compile_regex(f"[a-f]{{{number}}}|[x{number}]+")
+    (reasons,) = [one["reasons"] for one in automatic.stats()["strategies"].values()]
+    assert list(reasons.values()) == [5] and "N token classes stand for N ids" in next(iter(reasons))
+
+
+def described(reason: str) -> CompiledGrammar:
+    return CompiledGrammar("engine", reason, VOCABULARY, None, None, timings={"total": 0.5})
+
+
+def test_reasons_phases_and_errors_stay_few() -> None:
+    statistics = Statistics()
+    for number in range(5 * MOST_NAMES):
+        name = "".join(chr(ord("a") + int(digit)) for digit in str(number))
+        statistics.compiled(described(f"because of {name}"))
+        statistics.failed(type(f"Error{number}", (Exception,), {})())
+    found = statistics.snapshot()
+    reasons = found["strategies"]["engine"]["reasons"]
+    assert len(reasons) == len(found["errors"]) == MOST_NAMES + 1
+    assert reasons[OTHER] == found["errors"][OTHER] == 4 * MOST_NAMES
+    assert found["strategies"]["engine"]["count"] == sum(reasons.values()) == 5 * MOST_NAMES
+    assert found["seconds"] == {"total": pytest.approx(2.5 * MOST_NAMES)}
+
+
+@pytest.mark.parametrize(
+    ("reason", "wanted"),
+    [
+        ("137 token classes stand for 128,256 ids", "N token classes stand for N ids"),
+        ("no classifier: rule 'a_7' needs 3.5 s", "no classifier: rule '...' needs N s"),
+        ("two\n  lines", "two lines"),
+        ('in "x" and "y"', "in '...' and '...'"),
+        ("", ""),
+    ],
+)
+def test_reasons_without_numbers_and_names(reason: str, wanted: str) -> None:
+    assert grouped(reason) == wanted
+
+
+@given(st.text(max_size=3000))
+def test_any_reason_is_one_short_line_without_numbers(reason: str) -> None:
+    found = grouped(reason)
+    assert len(found) <= MOST_CHARACTERS and "\n" not in found and not re.search(r"\d", found)
+
+
+def test_threads_lose_no_count() -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: compiler.compile_regex(f"a{number % 5}"), range(400)))
+        list(pool.map(lambda _: compiler._statistics.count("some"), range(2000)))
+    found = compiler.stats()
+    assert found["memory"]["hits"] + found["memory"]["misses"] + found["shared"] == 400
+    assert found["compilations"] == found["memory"]["misses"] == 5
+    assert compiler._statistics._events["some"] == 2000
+
+
+def test_one_line_of_the_log_per_grammar(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "hybrid"):
+        for _ in range(2):
+            compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+            compiled = compiler.compile_regex("a")
+            assert compiler.compile_regex("a") is compiled
+        with pytest.raises(GrammarError):
+            compiler.compile_regex("(")
+    said = [record.getMessage() for record in caplog.records if record.name == "hybrid"]
+    form = r"%s regex as classifier in \d+\.\d ms: \d+ token classes .*"
+    assert len(said) == 3 and said[2] == "refused regex: GrammarError"
+    assert re.fullmatch(form % "compiled", said[0]) and re.fullmatch(form % "loaded", said[1])
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "hybrid"):
+        compiler.compile_regex("b")
+    assert not caplog.records
