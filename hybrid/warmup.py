@@ -177,10 +177,12 @@ def _run_every_kernel() -> None:
         with classifier.lock:
             if isinstance(classifier, FactoredClassifier):
                 classifier.session.store.grow(every=True)
-            classifier.renew()  # the matcher brings its stacks over
-        together = [matcher, matcher.fork()]
+            classifier.renew()
+        matcher.fill_next_token_bitmask(bitmask)  # the matcher brings its stacks over
+        together = [GrammarMatcher(matcher.compiled_grammar) for _ in range(2)]
         batch = BatchGrammarMatcher()
-        batch.batch_fill_next_token_bitmask(together, allocate_token_bitmask(2, vocabulary.size))
+        for _ in range(2):  # new masks, and known ones
+            batch.batch_fill_next_token_bitmask(together, allocate_token_bitmask(2, vocabulary.size))
         batch.batch_accept_token(together, [0, 1])
 
     for grammar in (
