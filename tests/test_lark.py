@@ -109,7 +109,7 @@ def test_masks_of_every_short_text_are_what_lark_says(grammar: SmallGrammar) -> 
             assert bit == wanted, (text, token)
             assert matcher.fork().accept_string(token) == wanted, (text, token)
         met += 1
-    assert met > 3
+    assert met > 2
 
 
 @pytest.mark.parametrize("name", ["json.lark", "arithmetic.lark", "sql_select.lark", "c_like.lark"])
