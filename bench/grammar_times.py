@@ -94,14 +94,7 @@ def _serve(console: Console, case: Case, compiled: Any, clock: float) -> tuple[A
         for what in ("fill", "accept"):
             times = [serving.flat(getattr(served, what)) for served in rounds]
             label = f"{'mask' if what == 'fill' else 'accept'}, {name}"
-            calm = [
-                value
-                for served in rounds
-                for values, kept in zip(getattr(served, what), served.calm, strict=True)
-                for value, still in zip(values, kept, strict=True)
-                if still
-            ]
-            rows[label] = Rounds.of(times, clock, calm)
+            rows[label] = Rounds.of(times, clock, serving.calm(rounds, what))
             raw[label] = [sum(values) / max(len(values), 1) for values in times]
             if what == "fill":
                 shares[label] = sum(served.new for served in rounds) / max(sum(map(len, times)), 1)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput
-from lark.lexer import LexerThread
+from lark.lexer import BasicLexer, LexerThread
 from lark.parsers.lalr_parser_state import ParserState
 from lark.utils import TextSlice
 
@@ -62,6 +62,27 @@ FOLDED = str.maketrans("\u0130\u0131\u017f", "iis")
 
 MOST_REMEMBERED = 1 << 20
 """Keywords looked up that are kept."""
+
+
+def is_cut_and_shifted(lark: Lark, lexer: BasicLexer, text: str, covered: int) -> bool:
+    """Whether Lark cuts a text up to the lexeme that ends at or after ``covered``, and shifts so far."""
+    interactive = lark.parse_interactive("")
+    state = LexerThread.from_text(lexer, text).state
+    assert state is not None
+    while state.line_ctr.char_pos < covered:
+        try:
+            token = lexer.next_token(state)
+            assert token.start_pos is not None
+            if token.start_pos >= covered:
+                return True  # what covers the last character is ignored
+            interactive.feed_token(token)
+        except EOFError:
+            return True  # the rest is ignored
+        except UnexpectedCharacters:
+            return state.line_ctr.char_pos >= covered
+        except UnexpectedInput:
+            return False
+    return True
 
 
 class Lexeme(NamedTuple):
@@ -185,23 +206,7 @@ class Judge:
         """Whether Lark takes the text's last byte when ``more`` follows: read from the beginning."""
         whole = (text + more).decode()
         covered = len(text.decode(errors="replace"))
-        interactive = self.lark.parse_interactive("")
-        state = LexerThread.from_text(self._lexer, whole).state
-        assert state is not None
-        while state.line_ctr.char_pos < covered:
-            try:
-                token = self._lexer.next_token(state)
-                assert token.start_pos is not None
-                if token.start_pos >= covered:
-                    return True  # what covers the last character is ignored
-                interactive.feed_token(token)
-            except EOFError:
-                return True
-            except UnexpectedCharacters:
-                return state.line_ctr.char_pos >= covered
-            except UnexpectedInput:
-                return False
-        return True
+        return is_cut_and_shifted(self.lark, self._lexer, whole, covered)
 
     def unclosed(self, place: Place, token: bytes, more: bytes) -> bool:
         """Whether a find rests on an opening that is never closed, such as that of a comment.

@@ -48,14 +48,7 @@ def rounds_of(served: Sequence[Served], clock: float) -> dict[str, Rounds]:
     found = {}
     for what, name in (("fill", "mask"), ("accept", "accept")):
         times = [serving.flat(getattr(item, what)) for item in served]
-        calm = [
-            value
-            for item in served
-            for values, kept in zip(getattr(item, what), item.calm, strict=True)
-            for value, still in zip(values, kept, strict=True)
-            if still
-        ]
-        found[name] = Rounds.of(times, clock, calm)
+        found[name] = Rounds.of(times, clock, serving.calm(served, what))
     return found
 
 

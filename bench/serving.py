@@ -256,6 +256,17 @@ def flat(times: Sequence[Sequence[float]]) -> list[float]:
     return list(chain.from_iterable(times))
 
 
+def calm(rounds: Sequence[Served], what: str) -> list[float]:
+    """The times of "fill" or "accept" during which the core was not taken away."""
+    return [
+        value
+        for served in rounds
+        for values, kept in zip(getattr(served, what), served.calm, strict=True)
+        for value, still in zip(values, kept, strict=True)
+        if still
+    ]
+
+
 def _quietly(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
     """As `serve`, the garbage of earlier work collected first."""
     gc.collect()

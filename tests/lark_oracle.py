@@ -24,10 +24,12 @@ from itertools import product
 from typing import NamedTuple
 
 from lark import Lark, Token
-from lark.exceptions import LarkError, UnexpectedCharacters, UnexpectedInput
-from lark.lexer import BasicLexer, LexerThread
+from lark.exceptions import LarkError, UnexpectedInput
+from lark.lexer import BasicLexer
 from lark.parsers.lalr_parser_state import ParserState
 from lark.utils import TextSlice
+
+from bench.lark_judge import is_cut_and_shifted
 
 Stack = tuple[int, ...]
 """The parser's states, the bottom first."""
@@ -151,23 +153,7 @@ class Oracle:
 
     def _is_cut_and_shifted(self, text: str, covered: int) -> bool:
         """Whether Lark cuts the text up to the lexeme that ends at or after ``covered`` and shifts so far."""
-        interactive = self.lark.parse_interactive("")
-        state = LexerThread.from_text(self._lexer, text).state
-        assert state is not None
-        while state.line_ctr.char_pos < covered:
-            try:
-                token = self._lexer.next_token(state)
-                assert token.start_pos is not None
-                if token.start_pos >= covered:
-                    return True  # what covers the last character is ignored
-                interactive.feed_token(token)
-            except EOFError:
-                return True  # the rest is ignored
-            except UnexpectedCharacters:
-                return state.line_ctr.char_pos >= covered
-            except UnexpectedInput:
-                return False
-        return True
+        return is_cut_and_shifted(self.lark, self._lexer, text, covered)
 
     # ---- the search that shares work
 

@@ -9,7 +9,10 @@ Limits: lexer, parser and classes have tests of their own (``test_lexing*.py``, 
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 import threading
 from functools import cache
 from pathlib import Path
@@ -290,9 +293,6 @@ def test_an_artefact_gives_the_same_masks(tmp_path: Path) -> None:
 
 def test_an_artefact_is_the_same_in_every_process() -> None:
     """Lark numbers its states by hashes of names, which differ from process to process."""
-    import subprocess
-    import sys
-
     code = (
         "import hashlib\nfrom tests.test_lark import calculator\nfrom hybrid.artifact import to_bytes\n"
         "print(hashlib.sha256(to_bytes(calculator())).hexdigest())"
@@ -300,7 +300,7 @@ def test_an_artefact_is_the_same_in_every_process() -> None:
     found = {
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-            env={**__import__("os").environ, "PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2")
     }  # fmt: skip
