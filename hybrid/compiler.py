@@ -451,7 +451,7 @@ class GrammarCompiler:
             self._statistics.count("memory_evictions")
 
     def _decide(self, grammar: xgrammar.Grammar, parsing: float) -> CompiledGrammar:
-        """Representatives where classes can be had, else the engine, by name."""
+        """What the strategy asks for or, by name, what else the grammar can be run on."""
         timings = {"parse": parsing}
         began = time.perf_counter()
         serialized = json.loads(grammar.serialize_json())
