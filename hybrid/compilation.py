@@ -23,6 +23,7 @@ from equivalence.network import Network
 from equivalence.network.reading import check_version
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
+from hybrid.classifier.reachable import reachable_of
 from hybrid.compiled import CompiledGrammar
 from hybrid.factored import FactoredClassifier, LarkGrammar, build
 from hybrid.factored import fixed_tables as lark_tables
@@ -155,7 +156,8 @@ class Compilation:
         fixed = fixed_tables(network, texts, *self.vocabulary.flat)
         if self.on_demand or self.strategy == "auto":
             why = "asked for" if self.on_demand else "the first mask comes sooner"
-            return Classifier(fixed, grouped, self.vocabulary, limit), why
+            reachable = reachable_of(network)
+            return Classifier(fixed, grouped, self.vocabulary, limit, reachable=reachable), why
         known, cause = build_summaries(
             fixed, network, limit=limit // 4, states=4 * self.budget.states, seconds=self.budget.seconds
         )

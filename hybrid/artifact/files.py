@@ -80,7 +80,7 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
         )
     if isinstance(compiled.grammar, LarkGrammar):
         return _lark_to_bytes(compiled, classes)
-    fixed, known = classifier._fixed, classifier._known
+    fixed, known = classifier._fixed, classifier.known
     text = compiled.grammar.serialize_json().encode()
     rows, _ = used_rows(known)
     starts, pairs = used_lists(known.pendings)
