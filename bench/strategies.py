@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import gc
 import json as json_format
-import os
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -39,6 +37,7 @@ from rich.progress import track
 from rich.table import Table
 
 from bench import options, report, workloads
+from bench.forked import in_a_fork
 from bench.ways import (
     AUTO,
     CLOCKS,
@@ -269,46 +268,6 @@ def accepted(compiled: Any, ids: Sequence[int]) -> list[int]:
         found.append(token)
     stop = compiled.vocabulary.stop_token_ids[0]
     return [*found, stop] if matcher.accept_token(stop) else found
-
-
-def in_a_fork(work: Any, seconds: float) -> Any:
-    """What some work returns, done in a forked process; None if it does not end in time, or crashes.
-
-    A compile inside XGrammar cannot be stopped from Python, and the slowest schemas take minutes.
-    """
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(reading)
-            with os.fdopen(writing, "wb") as pipe:
-                pipe.write(json_format.dumps(work()).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    os.set_blocking(reading, False)
-    deadline, parts, pause = time.monotonic() + seconds, [], 0.001
-    try:
-        while time.monotonic() < deadline:
-            try:
-                part = os.read(reading, 1 << 20)
-            except BlockingIOError:
-                time.sleep(pause)
-                pause = min(pause * 1.5, 0.05)
-                continue
-            if not part:
-                break
-            parts.append(part)
-        else:
-            os.kill(child, signal.SIGKILL)
-            return None
-    finally:
-        os.close(reading)
-        os.waitpid(child, 0)
-    try:
-        return json_format.loads(b"".join(parts))
-    except ValueError:
-        return None
 
 
 def features(compiled: Any, schema: Any) -> dict[str, Any]:
