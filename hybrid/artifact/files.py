@@ -78,18 +78,40 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
             f"the grammar is on strategy {compiled.strategy!r} ({compiled.reason}), which is not written; "
             "allowed is 'classifier': ask for it with GrammarCompiler(vocabulary, strategy='classifier')"
         )
+    header: dict[str, Any]
     if isinstance(compiled.grammar, LarkGrammar):
-        return _lark_to_bytes(compiled, classes)
+        text = lark_files.text_of(compiled.grammar)
+        header, arrays = {"notation": "lark", "sizes": classes.sizes}, lark_files.arrays_of(compiled)
+    else:
+        text = compiled.grammar.serialize_json().encode()
+        header, arrays = _explored(compiled, classifier, classes)
+    header |= {
+        "strategy": compiled.strategy,
+        "reason": compiled.reason,
+        "vocabulary": compiled.vocabulary.fingerprint,
+        "vocabulary_size": compiled.vocabulary.size,
+        "grammar": _digest(text),
+        "relation": classes.relation,
+        "method": classes.method,
+    }
+    arrays |= {
+        "grammar": np.frombuffer(text, np.uint8),
+        "class_of_token": classes.class_of_token,
+        "representatives": classes.representatives,
+    }
+    return pack(header, arrays)
+
+
+def _explored(
+    compiled: CompiledGrammar, classifier: Classifier, classes: TokenClasses
+) -> tuple[dict[str, Any], Arrays]:
+    """What is kept of a grammar network and its summaries: a part of the header, and arrays."""
     fixed, known = classifier._fixed, classifier._known
-    text = compiled.grammar.serialize_json().encode()
     rows, _ = used_rows(known)
     starts, pairs = used_lists(known.pendings)
     masks, units = used_lists(known.masks)[1], used_lists(known.units)[1]
     final, edge_starts, edges, call_starts, calls, counted = fixed.net
     arrays: Arrays = {
-        "grammar": np.frombuffer(text, np.uint8),
-        "class_of_token": classes.class_of_token,
-        "representatives": classes.representatives,
         "final": final,
         "edge_lengths": np.diff(edge_starts),
         "edges": edges,
@@ -106,45 +128,15 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
         "masks": masks.reshape(-1, fixed.n_words),
         "units": units.reshape(-1, 2),
     }
-    header: dict[str, Any] = {
-        "strategy": compiled.strategy,
-        "reason": compiled.reason,
-        "vocabulary": compiled.vocabulary.fingerprint,
-        "vocabulary_size": compiled.vocabulary.size,
-        "grammar": _digest(text),
+    header = {
         "complete": known.complete,
         "start": fixed.start,
         "start_final": bool(fixed.start_final),
-        "relation": classes.relation,
-        "method": classes.method,
         # what was met on the way depends on the walks that were kept before
         "sizes": {name: classes.sizes[name] for name in ("states", "contexts") if name in classes.sizes},
         "features": list(compiled.features or ()),
     }
-    return pack(header, arrays)
-
-
-def _lark_to_bytes(compiled: CompiledGrammar, classes: TokenClasses) -> bytes:
-    assert isinstance(compiled.grammar, LarkGrammar)
-    text = lark_files.text_of(compiled.grammar)
-    arrays: Arrays = {
-        "grammar": np.frombuffer(text, np.uint8),
-        "class_of_token": classes.class_of_token,
-        "representatives": classes.representatives,
-        **lark_files.arrays_of(compiled),
-    }
-    header: dict[str, Any] = {
-        "strategy": compiled.strategy,
-        "notation": "lark",
-        "reason": compiled.reason,
-        "vocabulary": compiled.vocabulary.fingerprint,
-        "vocabulary_size": compiled.vocabulary.size,
-        "grammar": _digest(text),
-        "relation": classes.relation,
-        "method": classes.method,
-        "sizes": classes.sizes,
-    }
-    return pack(header, arrays)
+    return header, arrays
 
 
 def _digest(text: bytes) -> str:
