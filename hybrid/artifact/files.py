@@ -2,8 +2,8 @@
 
 What: `save` and `load` behind `CompiledGrammar.save` and `CompiledGrammar.load`; `to_bytes` and `from_bytes`
 where the bytes travel another way. Kept are the classes, the grammar network, the summaries that were built
-ahead of time, and the grammar's own text; tries, hash tables and rows of masks are made again, which is
-faster than reading them.
+ahead of time, the grammar's own text, and the JSON schema that it was made of; tries, hash tables and rows
+of masks are made again, which is faster than reading them.
 When: to compile once and start many times: 2 to 7 ms a load in place of 10 to 330 (llama3).
 Limits: strategy "classifier" only. What was found on demand is not kept. The vocabulary is not in the file
 but named by its fingerprint, and loading under another one is refused. See `hybrid.artifact.checks` for what
@@ -31,6 +31,7 @@ from hybrid.classifier.rows import interned, table_of, used_lists, used_rows
 from hybrid.classifier.tables import Fixed, Summaries, assembled, byte_tables_of
 from hybrid.compiled import CompiledGrammar
 from hybrid.factored.source import LarkGrammar
+from hybrid.relaxed import SchemaText
 from hybrid.strategy import Budget
 
 FEATURES = len(Features._fields)
@@ -106,7 +107,7 @@ def _explored(
     compiled: CompiledGrammar, classifier: Classifier, classes: TokenClasses
 ) -> tuple[dict[str, Any], Arrays]:
     """What is kept of a grammar network and its summaries: a part of the header, and arrays."""
-    fixed, known = classifier._fixed, classifier._known
+    fixed, known, schema = classifier._fixed, classifier._known, compiled.schema
     rows, _ = used_rows(known)
     starts, pairs = used_lists(known.pendings)
     masks, units = used_lists(known.masks)[1], used_lists(known.units)[1]
@@ -127,8 +128,10 @@ def _explored(
         "rows": rows.T,  # by columns: compresses to two thirds
         "masks": masks.reshape(-1, fixed.n_words),
         "units": units.reshape(-1, 2),
+        "schema": np.frombuffer(b"" if schema is None else schema.text.encode(), np.uint8),
     }
     header = {
+        "schema": None if schema is None else [schema.strict_mode, schema.any_order],
         "complete": known.complete,
         "start": fixed.start,
         "start_final": bool(fixed.start_final),
@@ -196,7 +199,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
 
     return CompiledGrammar(
         "classifier", reason, vocabulary, grammar, None, -1, classes, None, features, classifier, otherwise,
-        {"load": time.perf_counter() - began},
+        {"load": time.perf_counter() - began}, _schema(header, arrays),
     )  # fmt: skip
 
 
@@ -215,6 +218,20 @@ def _grammar(header: dict[str, Any], arrays: Arrays) -> xgrammar.Grammar:
         raise ArtifactError(
             f"this version of XGrammar cannot read the grammar's own text ({error}); {AGAIN}"
         ) from error
+
+
+def _schema(header: dict[str, Any], arrays: Arrays) -> SchemaText | None:
+    """The schema that the grammar was made of. Its relaxations are looked for when somebody asks."""
+    text = checks.taken(arrays, "schema", (None,), 0, 255, np.uint8).tobytes()
+    options = header.get("schema")
+    if options is None and not text:
+        return None
+    if not isinstance(options, list) or [type(flag) for flag in options] != [bool, bool]:
+        raise malformed(f"the options of its schema are {options!r}")
+    try:
+        return SchemaText(text.decode(), *options)
+    except UnicodeDecodeError as error:
+        raise malformed(f"its schema is not UTF-8 ({error})") from error
 
 
 def _features(header: dict[str, Any]) -> Features | None:
