@@ -564,7 +564,7 @@ class Gate:
 
     def __init__(self, compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened, self.reached, self.count = threading.Event(), threading.Event(), 0
-        decide, lock = compiler._decide, threading.Lock()
+        decide, lock = compiler._compilation.decide, threading.Lock()
 
         def gated(*arguments: Any) -> CompiledGrammar:
             with lock:
@@ -573,7 +573,7 @@ class Gate:
             assert self.opened.wait(30)
             return decide(*arguments)
 
-        monkeypatch.setattr(compiler, "_decide", gated)
+        monkeypatch.setattr(compiler._compilation, "decide", gated)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -600,7 +600,7 @@ def test_equal_calls_share_one_computation(
     assert gate.count == 2
     found = compiler.stats()
     assert found["compilations"] == 2 and found["shared"] + found["memory"]["hits"] == 7
-    assert found["memory"]["misses"] == 2 and not compiler._under_way
+    assert found["memory"]["misses"] == 2 and not compiler._memory._under_way
 
 
 def test_an_error_is_raised_in_all_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -616,7 +616,7 @@ def test_an_error_is_raised_in_all_and_not_kept(monkeypatch: pytest.MonkeyPatch)
             with pytest.raises(GrammarError, match="nothing but a repeat of itself"):
                 future.result()
     shared = compiler.stats()["shared"]
-    assert shared > 0 and gate.count + shared == 4 and not compiler._under_way
+    assert shared > 0 and gate.count + shared == 4 and not compiler._memory._under_way
     with pytest.raises(GrammarError):
         compiler.compile_grammar(grammar)
     assert compiler.stats()["errors"]["GrammarError"] == gate.count == 5 - shared
@@ -624,15 +624,15 @@ def test_an_error_is_raised_in_all_and_not_kept(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_interrupted_thread_does_not_interrupt_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = GrammarCompiler(VOCABULARY)
-    decide, reached, opened = compiler._decide, threading.Event(), threading.Event()
+    decide, reached, opened = compiler._compilation.decide, threading.Event(), threading.Event()
 
     def interrupted(*arguments: Any) -> CompiledGrammar:
-        monkeypatch.setattr(compiler, "_decide", decide)
+        monkeypatch.setattr(compiler._compilation, "decide", decide)
         reached.set()
         assert opened.wait(30)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(compiler, "_decide", interrupted)
+    monkeypatch.setattr(compiler._compilation, "decide", interrupted)
 
     def first() -> bool:
         try:
@@ -648,7 +648,7 @@ def test_an_interrupted_thread_does_not_interrupt_those_that_wait(monkeypatch: p
         time.sleep(0.05)
         opened.set()
         assert one.result() and other.result().strategy == "classifier"
-    assert not compiler._under_way
+    assert not compiler._memory._under_way
 
 
 def test_without_a_memory_cache_nothing_is_shared() -> None:

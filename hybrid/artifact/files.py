@@ -193,7 +193,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     classifier = Classifier(fixed, grouped, vocabulary, budget.table_bytes, known)
 
     def otherwise() -> CompiledGrammar:
-        from hybrid.compiler import without_classifier
+        from hybrid.compilation import without_classifier
 
         return without_classifier(grammar, vocabulary, budget)
 
