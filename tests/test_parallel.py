@@ -29,7 +29,7 @@ GOOD: list[Any] = [
     'root ::= "a" | "b" root',
     xgrammar.Grammar.from_ebnf("root ::= [0-9]+"),
     ("json_schema", {"type": "boolean"}),
-    Source("json_schema", '{"type": "object"}', {"strict_mode": False}),
+    Source("json_schema", '{"type": "object", "not": {"required": ["a"]}}', {"strict_mode": False}),
     ("regex", "[a-f]+"),
     ("builtin_json",),
     ("grammar", 'start ::= "x"', {"root_rule_name": "start"}),
@@ -70,7 +70,7 @@ def test_every_kind_is_compiled_as_its_method_does() -> None:
             one.compile_grammar(GOOD[0]),
             one.compile_grammar(GOOD[1]),
             one.compile_json_schema({"type": "boolean"}),
-            one.compile_json_schema({"type": "object"}, strict_mode=False),
+            one.compile_json_schema(GOOD[3].argument, strict_mode=False),
             one.compile_regex("[a-f]+"),
             one.compile_builtin_json_grammar(),
             one.compile_grammar('start ::= "x"', root_rule_name="start"),
@@ -134,6 +134,7 @@ def test_processes_send_artefacts_back(tmp_path: Path, monkeypatch: pytest.Monke
     with joblib.parallel_config(backend="loky", temp_folder=str(tmp_path / "joblib")):
         found = compiler().compile_many([*GOOD, TOKEN_LEVEL], 2)
     assert [to_bytes(one) for one in found[:-1]] == one_by_one()
+    assert [len(one.relaxed) for one in found[:-1]] == [0, 0, 0, 1, 0, 0, 0, 0, 0]
     assert all("load" in one.timings for one in found[:-1])
     assert found[-1].strategy != "classifier", "it has no artefact, and is compiled here"
     assert not list(tmp_path.glob("equimask-*"))
