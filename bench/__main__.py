@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typer
 
-from bench import classes, deep_texts, equality, grammar, lark, schemas, separation
+from bench import classes, deep_texts, equality, grammar, lark, schemas, separation, strategies
 
 app = typer.Typer(
     help="Benchmarks next to plain XGrammar; every mask is compared before a number is reported.",
@@ -18,6 +18,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("schemas")(schemas.command)
+app.command("strategies")(strategies.command)
 app.command("grammar")(grammar.command)
 app.command("lark")(lark.command)
 app.command("equality")(equality.command)

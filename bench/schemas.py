@@ -11,9 +11,6 @@ ours along the same tokens once more). Times of a schema with a difference are l
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,6 +22,7 @@ from rich.console import Console
 from rich.progress import track
 
 from bench import options, report, workloads
+from bench.forked import ends_within
 from bench.report import Spread
 from hybrid.comparison import Comparison, Times
 
@@ -114,7 +112,7 @@ class SchemaBench:
     def measure(self, file: workloads.SchemaFile, plain_first: bool) -> Row:
         """Compiles and compares one schema; the sides take turns at being first."""
         row = Row(file.name)
-        too_slow = self.max_plain_seconds is not None and not _ends_within(
+        too_slow = self.max_plain_seconds is not None and not ends_within(
             lambda: self._compile_plain(file.schema), self.max_plain_seconds
         )
         plain = workloads.Start(None, 0.0, 0.0, 0.0)
@@ -180,29 +178,6 @@ def _refusal(ours: workloads.Start, plain: workloads.Start) -> str:
     if ours.crashed and ours.error != plain.error:
         return "ours crashes"
     return "both refuse" if plain.compiled is None else "only ours refuses"
-
-
-def _ends_within(work: Any, seconds: float) -> bool:
-    """Whether some work ends in time, tried in a forked process that is ended if it does not.
-
-    A compile inside XGrammar cannot be stopped from Python, and the slowest schemas take minutes.
-    """
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        finally:
-            os._exit(0)  # an error shows when the work is done in earnest
-    deadline = time.monotonic() + seconds
-    pause = 0.001
-    while time.monotonic() < deadline:
-        if os.waitpid(child, os.WNOHANG)[0]:
-            return True
-        time.sleep(pause)
-        pause = min(pause * 1.5, 0.05)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False
 
 
 def summarise(rows: list[Row]) -> dict[str, Any]:

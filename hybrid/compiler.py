@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.factored import LarkGrammar
 from hybrid.memory_cache import MemoryCache
 from hybrid.parallel import Source, compile_all
-from hybrid.relaxed import describe, schema_text
+from hybrid.relaxed import SchemaText, describe, schema_text
 from hybrid.statistics import Statistics
 from hybrid.strategy import Budget, check_strategy
 
@@ -161,10 +162,11 @@ class GrammarCompiler:
                     "takes, and a pydantic model class"
                 ) from error
         key = ("json_schema", schema, tuple(sorted((k, repr(v)) for k, v in options.items())))
-
-        compiled = self._compile(key, lambda: xgrammar.Grammar.from_json_schema(schema, **options))
-        if compiled.schema is None:  # neither compiling nor the folder on disk knows of it
-            object.__setattr__(compiled, "schema", schema_text(schema, options))
+        compiled = self._compile(
+            key,
+            lambda: xgrammar.Grammar.from_json_schema(schema, **options),
+            lambda: schema_text(schema, options),
+        )
         if strict and compiled.relaxed:
             raise GrammarError(describe(compiled.relaxed))
         return compiled
@@ -332,11 +334,18 @@ class GrammarCompiler:
         """Bound of the memory cache."""
         return self._memory.limit_bytes
 
-    def _compile(self, key: Any, parse: Callable[[], xgrammar.Grammar]) -> CompiledGrammar:
+    def _compile(
+        self,
+        key: Any,
+        parse: Callable[[], xgrammar.Grammar],
+        read_schema: Callable[[], SchemaText] | None = None,
+    ) -> CompiledGrammar:
         def decided() -> CompiledGrammar:
             began = time.perf_counter()
             grammar = _parse(key[0].replace("_", " "), parse)
-            return self._compilation.decide(grammar, time.perf_counter() - began)
+            compiled = self._compilation.decide(grammar, time.perf_counter() - began)
+            # before anybody else sees it: the folder on disk keeps the schema too
+            return compiled if read_schema is None else replace(compiled, schema=read_schema())
 
         return self._cached(key, decided)
 
