@@ -108,7 +108,7 @@ class CompiledGrammar:
         """
         from hybrid.promotion import promoted
 
-        return promoted(self, budget)
+        return promoted(self, budget, "promoted by its caller")
 
     @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:

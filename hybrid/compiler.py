@@ -35,6 +35,7 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.factored import LarkGrammar
 from hybrid.memory_cache import MemoryCache
 from hybrid.parallel import Source, compile_all
+from hybrid.promotion import Promoter
 from hybrid.relaxed import SchemaText, describe, schema_text
 from hybrid.statistics import Statistics
 from hybrid.strategy import Budget, check_strategy
@@ -62,6 +63,8 @@ class GrammarCompiler:
         cache_limit_bytes: bound of that memory (least recently used out first); -1 is 512 MiB.
         on_demand: let a classifier find its states when a text first asks for them, in place of all of them
             ahead of time: compiles faster, and the first texts are slower.
+        deterministic: take the same decisions in every process that makes the same calls: the budget's
+            seconds are not looked at, and nothing is promoted in the background (docs/strategies.md).
 
     Raises:
         StrategyError, HybridError: an argument that is not allowed; the message says what is.
@@ -80,6 +83,7 @@ class GrammarCompiler:
         cache_enabled: bool = True,
         cache_limit_bytes: int = -1,
         on_demand: bool = False,
+        deterministic: bool = False,
     ) -> None:
         if isinstance(vocabulary, xgrammar.TokenizerInfo):
             vocabulary = Vocabulary.from_tokenizer_info(vocabulary)
@@ -98,6 +102,7 @@ class GrammarCompiler:
         self.budget = budget
         self.n_jobs = threads
         self.on_demand = bool(on_demand)
+        self.deterministic = bool(deterministic)
         self._cache_enabled = cache_enabled
         self._lock = threading.Lock()
         self._statistics = Statistics()
@@ -106,10 +111,14 @@ class GrammarCompiler:
         self._compilation = Compilation(vocabulary, self.strategy, budget, threads, self.on_demand)
         self._disk: DiskCache | None = None
         if cache_dir is not None:
-            settings = {"strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget)}
+            settings = {
+                "strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget),
+                "deterministic": self.deterministic,
+            }  # fmt: skip
             self._disk = DiskCache(
                 cache_dir, cache_dir_limit_bytes, vocabulary, budget, settings, self._statistics.count
             )
+        self._promoter = Promoter(budget, self.deterministic, self._statistics.count, self._disk)
         self._pool: ThreadPoolExecutor | None = None
         self._is_closed = False
 
@@ -285,6 +294,7 @@ class GrammarCompiler:
         with self._lock:
             self._is_closed = True
             pool, self._pool = self._pool, None
+        self._promoter.close()
         if pool is not None:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -363,6 +373,7 @@ class GrammarCompiler:
         if disk is not None and entry is not None and (found := disk.load(entry)) is not None:
             found.timings["total"] = time.perf_counter() - began
             self._statistics.loaded(found)
+            self._watch(found, entry)
             self._log("loaded", key, found)
             return found
         try:
@@ -377,8 +388,14 @@ class GrammarCompiler:
             compiled.timings["store"] = time.perf_counter() - stored
         compiled.timings["total"] = time.perf_counter() - began
         self._statistics.compiled(compiled)
+        self._watch(compiled, entry)
         self._log("compiled", key, compiled)
         return compiled
+
+    def _watch(self, compiled: CompiledGrammar, entry: bytes | None) -> None:
+        """Let a grammar be promoted where "auto" left its states to be found on demand."""
+        if self.strategy == "auto" and not self.on_demand:
+            self._promoter.watch(compiled, entry)
 
     @staticmethod
     def _log(what: str, key: Any, compiled: CompiledGrammar) -> None:

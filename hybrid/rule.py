@@ -1,10 +1,11 @@
 """The rule of strategy "auto": what is measured of a grammar in, what it runs on out.
 
-What: pure functions. `choose` takes what is known when a grammar is compiled, `choose_promotion` what is known
-once sequences have used it. Both get counts and give a decision with its reason; neither looks at a clock,
-at other grammars or at the machine, so that equal input gives equal output on every machine.
-When: by `hybrid.compilation` and `hybrid.promotion`; docs/strategies.md has the measurements behind the numbers.
-Limits: what cannot be had is found out by whoever tries, and asked about again without it.
+What: two pure functions. `choose` takes what is known when a grammar is compiled and gives its strategy;
+`choose_promotion` takes what is known of its use and says when the states of its classifier, which begins
+with none, are all to be found. Counts go in; neither function looks at a clock, at other grammars or at the
+machine, so that equal input gives equal output everywhere.
+When: by `hybrid.compilation` and `hybrid.promotion`; docs/strategies.md has the measurements behind it.
+Limits: what cannot be had is found out by whoever tries it, and asked about again without it.
 """
 
 from __future__ import annotations
@@ -28,90 +29,83 @@ class Measured(NamedTuple):
     """What is known of a grammar before its strategy is.
 
     Attributes:
+        stacks_decide: whether bytes and stacks alone decide, and the budget sufficed for a classifier.
+        explored: whether its classes are those of its network, explored, and not of byte strings.
+        classes: number of its token classes; 0 where there are none.
         tokens: ids of the vocabulary that have text.
-        classes: its token classes; 0 where there are none.
-        explored: whether bytes and stacks decide, and exploring the network gave the classes.
-        states, contexts: of its network; 0 where it was not explored.
-        static: the caller says that the grammar is for long use.
-        on_demand: the caller says that states are to be found on demand.
     """
 
-    tokens: int
-    classes: int
+    stacks_decide: bool
     explored: bool
-    states: int = 0
-    contexts: int = 0
-    static: bool = False
-    on_demand: bool = False
+    classes: int
+    tokens: int
 
 
 class Choice(NamedTuple):
-    """A decision.
-
-    Attributes:
-        strategy: "classifier", "representatives" or "engine".
-        ahead: whether a classifier's states are all found before the first mask.
-        reason: why, in a few words; empty where there is nothing to say beyond the strategy.
-    """
+    """What a grammar is run on, and why in a few words."""
 
     strategy: Literal["classifier", "representatives", "engine"]
-    ahead: bool
     reason: str
 
 
 def choose(measured: Measured) -> Choice:
     """What "auto" runs a grammar on.
 
-    A classifier wherever there can be one: it takes less time than representatives and the engine from the
-    first document on, as it is made of what representatives need anyway, while they need XGrammar's
-    compilation beside it. Its states are found on demand, for documents ask for a fifth of them; all of them
-    are found ahead of time where the caller says that the grammar is for long use.
+    A classifier wherever there can be one. It is made of what representatives need as well, in less time than
+    XGrammar compiles them, and its masks and tokens take a fifth of the time. Its states are found on demand
+    at first, as documents ask for a small part of them (`choose_promotion` says when that ends).
     """
-    if measured.explored and measured.classes:
-        if measured.static and not measured.on_demand:
-            return Choice("classifier", True, "")
-        why = "asked for" if measured.on_demand else "the first mask comes sooner"
-        return Choice("classifier", False, why)
+    if measured.stacks_decide and measured.explored:
+        return Choice("classifier", "the first mask comes sooner")
     if not measured.classes:
-        return Choice("engine", False, "there are no token classes")
-    # those of exploring are few for what they stand for; byte strings may be nearly as many as the tokens
-    if measured.classes > max(measured.tokens // 2, FEW_CLASSES):
-        return Choice(
-            "engine", False, f"{measured.classes} classes for {measured.tokens} tokens save nothing"
-        )
-    return Choice("representatives", False, "")
+        return Choice("engine", "no token classes")
+    # classes of byte strings may be nearly as many as the tokens, and then cost more than they save
+    if not measured.explored and measured.classes > max(measured.tokens // 2, FEW_CLASSES):
+        return Choice("engine", f"{measured.classes} classes for {measured.tokens} tokens save nothing")
+    return Choice("representatives", "bytes and stacks alone do not decide")
 
 
 class Use(NamedTuple):
-    """What is known of a grammar that is served on demand.
+    """What is known of the use of a grammar whose states are found on demand.
 
     Attributes:
-        sequences: sequences begun so far, the one that begins now included.
+        sequences: sequences begun so far, the one that begins now included; 0 when it was just compiled.
         found: states of its automaton (rows) that they met.
-        found_before: those met when half as many sequences were begun.
+        found_before: those met when half as many sequences had begun.
+        static: its caller said that it is for long use.
+        deterministic: the same calls have to lead to the same decisions in every process.
     """
 
-    sequences: int
-    found: int
-    found_before: int
+    sequences: int = 0
+    found: int = 0
+    found_before: int = 0
+    static: bool = False
+    deterministic: bool = False
 
 
 class Promotion(NamedTuple):
-    """Whether to promote a grammar now, and the number of sequences at which to ask again; 0 is never."""
+    """Whether to find all states now, and else the number of sequences at which to ask again; 0 is never."""
 
     now: bool
     ask_at: int
 
 
 def choose_promotion(use: Use) -> Promotion:
-    """Whether a grammar that is served on demand is worth completing in the background.
+    """When the states of a classifier that began on demand are all to be found.
 
-    It is if the later half of its sequences still met new states, `NEW_STATES` each at the mean: as many
-    sequences again will meet about as many, and wait 10 to 200 us for each. Where they met fewer, nobody would
-    notice, while completing finds 2 to 40 times as many states as were ever asked for.
+    At once if it is for long use. Else, in the background, if the later half of its sequences still met
+    `NEW_STATES` new ones each at the mean: as many sequences again will meet about as many, and wait 10 to
+    200 us for each. Where they met fewer nobody would notice, while there are 2 to 40 times as many states
+    as are ever asked for. What sequences met depends on the order of threads, so a deterministic compiler
+    does not go by it.
     """
+    if use.static:
+        return Promotion(True, 0)
+    if use.deterministic:
+        return Promotion(False, 0)
     if use.sequences < FIRST_LOOK:
-        return Promotion(False, FIRST_LOOK)
+        # the states of the first half are counted at its end
+        return Promotion(False, FIRST_LOOK if 2 * use.sequences >= FIRST_LOOK else FIRST_LOOK // 2)
     if 2 * (use.found - use.found_before) >= NEW_STATES * use.sequences:
         return Promotion(True, 0)
     return Promotion(False, 2 * use.sequences if 2 * use.sequences <= LAST_LOOK else 0)

@@ -86,6 +86,7 @@ class Classifier:
     Attributes:
         served: sequences that were begun.
         look_at, look: what is called when so many were begun (`hybrid.promotion`).
+        is_refused: whether completing it was more than the budget allows.
     """
 
     kernels: Any = _kernels
@@ -110,6 +111,7 @@ class Classifier:
         self.served = 0
         self.look_at = NEVER
         self.look: Callable[[], None] = _nothing
+        self.is_refused = False
         self.session = self._new_session(0)
 
     @property

@@ -4,8 +4,8 @@ What: `Completing` does ahead of time, in small pieces and in the tables of the 
 what `hybrid.classifier.ahead` does in tables of its own. No number changes its meaning, so that matchers
 keep their configurations, remembered steps and masks, and nothing has to be moved.
 When: a grammar that began on demand is promoted (`hybrid.promotion`), in another thread or at once.
-Limits: it is given up where a bound is met, or a new session takes over meanwhile; what was found stays, as if
-stacks had asked for it.
+Limits: it is given up where a bound is met, or a new session takes over meanwhile; what was found stays, as
+if stacks had asked for it.
 
 A piece is bounded by the number of states that it reads: the guard of complete tables, which lets a kernel
 stop before it adds one too many, serves as the bound. Matchers wait for the classifier's lock at most as long
