@@ -31,7 +31,7 @@ from equivalence import HybridError, StrategyError, Vocabulary
 from equivalence.trie import stored_trie
 from hybrid.artifact import from_bytes, to_bytes
 from hybrid.compiled import CompiledGrammar
-from hybrid.strategy import Budget
+from hybrid.strategy import Budget, OnBudget
 
 if TYPE_CHECKING:
     from hybrid.compiler import GrammarCompiler
@@ -156,6 +156,7 @@ class _Parcel(NamedTuple):
     budget: Budget
     n_jobs: int
     on_demand: bool
+    on_budget: OnBudget
 
 
 class _Shared:
@@ -185,7 +186,7 @@ class _Shared:
         return _Parcel(
             vocabulary.fingerprint, data.tobytes(), np.diff(offsets).astype(np.uint16).tobytes(),
             vocabulary.stop_token_ids, os.path.abspath(folder), compiler.strategy, compiler.budget,
-            compiler.n_jobs, compiler.on_demand,
+            compiler.n_jobs, compiler.on_demand, compiler.on_budget,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -214,7 +215,7 @@ def _unpacked(parcel: _Parcel) -> _Shared:
                     key,
                     GrammarCompiler(
                         vocabulary, strategy=parcel.strategy, budget=parcel.budget, n_jobs=parcel.n_jobs,
-                        on_demand=parcel.on_demand, cache_enabled=False,
+                        on_demand=parcel.on_demand, on_budget=parcel.on_budget, cache_enabled=False,
                     ),
                 )
             ]  # fmt: skip
