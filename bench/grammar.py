@@ -25,7 +25,7 @@ from bench.documents import Documents, read_documents
 from bench.grammar_times import Case, measure
 from bench.report import Spread
 from hybrid.comparison import Comparison
-from hybrid.compiler import without_classifier
+from hybrid.compilation import without_classifier
 from hybrid.strategy import Budget
 
 BUILTIN_JSON = "builtin:json"

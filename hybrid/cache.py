@@ -62,7 +62,7 @@ to it too, and together they may exceed it by that much each."""
 
 CARRIED = {
     "strategy", "reason", "vocabulary", "grammar", "engine", "engine_stop", "classes", "gather", "features",
-    "classifier", "otherwise", "timings",
+    "classifier", "otherwise", "timings", "schema",
 }  # fmt: skip
 """What an artefact has of a compiled grammar, or what is not there on strategy "classifier". A grammar that
 says anything else of itself is not written: what comes back has to say the same."""

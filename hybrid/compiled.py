@@ -45,8 +45,7 @@ class CompiledGrammar:
         timings: seconds by phase: "network", "explore", "partition" (these three are the classes; or
             "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
             "total"; "load" where it was read from a file.
-        schema: the JSON schema that the grammar was made of; None for other kinds of grammars, and where
-            it was read from a file or came from another process, which carry grammars only.
+        schema: the JSON schema that the grammar was made of; None for other kinds of grammars.
     """
 
     strategy: str
@@ -107,8 +106,8 @@ class CompiledGrammar:
         """The keywords of the JSON schema that XGrammar ignores or weakens, so that masks let them pass.
 
         Found when first asked for (50 us for most schemas, milliseconds for large ones); `hybrid.relaxed`
-        says what an empty tuple promises. Where `schema` is None it is empty and promises nothing: for other
-        kinds of grammars, and for grammars that were read from files or came from other processes.
+        says what an empty tuple promises. Where `schema` is None, for other kinds of grammars, it is empty
+        and promises nothing.
         """
         if self.schema is None:
             return ()

@@ -15,45 +15,29 @@ import logging
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal
 
 import xgrammar
 
 from equivalence import (
-    BudgetExceeded,
     GrammarError,
     HybridError,
     StrategyError,
-    UnsupportedGrammar,
     Vocabulary,
 )
-from equivalence.byte_strings import Features, find_features
-from equivalence.classes import TokenClasses, classes_and_network, compute_classes
-from equivalence.network import Network
-from equivalence.network.reading import check_version
 from hybrid.cache import DiskCache
-from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
-from hybrid.classifier.minimise import minimised
+from hybrid.compilation import Compilation
 from hybrid.compiled import CompiledGrammar
-from hybrid.factored import FactoredClassifier, LarkGrammar, build
-from hybrid.factored import fixed_tables as lark_tables
-from hybrid.gather import Gather
+from hybrid.factored import LarkGrammar
+from hybrid.memory_cache import MemoryCache
 from hybrid.parallel import Source, compile_all
-from hybrid.relaxed import describe, schema_text
-from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
+from hybrid.relaxed import SchemaText, describe, schema_text
 from hybrid.statistics import Statistics
 from hybrid.strategy import Budget, check_strategy
-from hybrid.token_level import (
-    in_engine_ids,
-    refuse_beyond_stacks,
-    refuse_captured_representatives,
-    refuse_missing_bytes,
-    refuse_unknown_ids,
-)
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
 
@@ -115,14 +99,11 @@ class GrammarCompiler:
         self.n_jobs = threads
         self.on_demand = bool(on_demand)
         self._cache_enabled = cache_enabled
-        self._cache_limit = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
-        # with each its size when it was put in: a classifier grows in use
-        self._cache: OrderedDict[Any, tuple[CompiledGrammar, int]] = OrderedDict()
-        self._cache_bytes = 0
-        self._generation = 0
-        self._under_way: dict[Any, Future[CompiledGrammar]] = {}
         self._lock = threading.Lock()
         self._statistics = Statistics()
+        kept = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
+        self._memory = MemoryCache(kept, self._statistics.count)
+        self._compilation = Compilation(vocabulary, self.strategy, budget, threads, self.on_demand)
         self._disk: DiskCache | None = None
         if cache_dir is not None:
             settings = {"strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget)}
@@ -131,9 +112,15 @@ class GrammarCompiler:
             )
         self._pool: ThreadPoolExecutor | None = None
         self._is_closed = False
-        self._plain: xgrammar.GrammarCompiler | None = None
-        self.on_phase: Callable[[str], None] = _nothing
+
+    @property
+    def on_phase(self) -> Callable[[str], None]:
         """Told the phase that begins, "classes" or "summaries", where a classifier is made."""
+        return self._compilation.on_phase
+
+    @on_phase.setter
+    def on_phase(self, told: Callable[[str], None]) -> None:
+        self._compilation.on_phase = told
 
     @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
@@ -175,10 +162,11 @@ class GrammarCompiler:
                     "takes, and a pydantic model class"
                 ) from error
         key = ("json_schema", schema, tuple(sorted((k, repr(v)) for k, v in options.items())))
-
-        compiled = self._compile(key, lambda: xgrammar.Grammar.from_json_schema(schema, **options))
-        if compiled.schema is None:  # neither compiling nor the folder on disk knows of it
-            object.__setattr__(compiled, "schema", schema_text(schema, options))
+        compiled = self._compile(
+            key,
+            lambda: xgrammar.Grammar.from_json_schema(schema, **options),
+            lambda: schema_text(schema, options),
+        )
         if strict and compiled.relaxed:
             raise GrammarError(describe(compiled.relaxed))
         return compiled
@@ -219,7 +207,9 @@ class GrammarCompiler:
                 f"strategy is {self.strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark "
                 "grammars are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
             )
-        return self._cached(("lark", grammar, start), lambda: self._on_lark(LarkGrammar(grammar, start)))
+        return self._cached(
+            ("lark", grammar, start), lambda: self._compilation.on_lark(LarkGrammar(grammar, start))
+        )
 
     def compile_many(
         self,
@@ -321,8 +311,7 @@ class GrammarCompiler:
             type.
         """
         found = self._statistics.snapshot()
-        with self._lock:
-            found["memory"].update(bytes=self._cache_bytes, limit_bytes=self._cache_limit)
+        found["memory"].update(bytes=self._memory.size_bytes, limit_bytes=self._memory.limit_bytes)
         disk = self._disk
         found["disk"].update(
             bytes=0 if disk is None else disk.size_bytes, limit_bytes=0 if disk is None else disk.limit_bytes
@@ -334,27 +323,29 @@ class GrammarCompiler:
 
         What is on disk stays: delete the folder's files, whenever you like.
         """
-        with self._lock:
-            self._cache.clear()
-            self._cache_bytes = 0
-            self._generation += 1
-            # who waits for these has them in hand already; later calls compile anew
-            self._under_way = {}
+        self._memory.clear()
 
     def get_cache_size_bytes(self) -> int:
         """Bytes of the compiled grammars kept."""
-        return self._cache_bytes
+        return self._memory.size_bytes
 
     @property
     def cache_limit_bytes(self) -> int:
         """Bound of the memory cache."""
-        return self._cache_limit
+        return self._memory.limit_bytes
 
-    def _compile(self, key: Any, parse: Callable[[], xgrammar.Grammar]) -> CompiledGrammar:
+    def _compile(
+        self,
+        key: Any,
+        parse: Callable[[], xgrammar.Grammar],
+        read_schema: Callable[[], SchemaText] | None = None,
+    ) -> CompiledGrammar:
         def decided() -> CompiledGrammar:
             began = time.perf_counter()
             grammar = _parse(key[0].replace("_", " "), parse)
-            return self._decide(grammar, time.perf_counter() - began)
+            compiled = self._compilation.decide(grammar, time.perf_counter() - began)
+            # before anybody else sees it: the folder on disk keeps the schema too
+            return compiled if read_schema is None else replace(compiled, schema=read_schema())
 
         return self._cached(key, decided)
 
@@ -362,45 +353,7 @@ class GrammarCompiler:
         """From memory, from an equal call that is under way, from disk, or compiled, in this order."""
         if not self._cache_enabled:
             return self._obtained(key, compile_it)
-        under_way: Future[CompiledGrammar] | None
-        while True:
-            with self._lock:
-                known = self._cache.get(key)
-                if known is not None:
-                    self._cache.move_to_end(key)
-                under_way = self._under_way.get(key)
-                if known is None and under_way is None:
-                    mine = self._under_way[key] = Future()
-                    all_under_way, generation = self._under_way, self._generation
-                    break
-            if known is not None:
-                self._statistics.count("memory_hits")
-                return known[0]
-            assert under_way is not None
-            error = under_way.exception()
-            if error is None:
-                self._statistics.count("shared")
-                return under_way.result()
-            if isinstance(error, Exception):
-                self._statistics.count("shared")
-                raise error
-            # its thread was interrupted, which says nothing of the grammar: perhaps this one has more luck
-        self._statistics.count("memory_misses")
-        try:
-            compiled = self._obtained(key, compile_it)
-            self._keep(key, compiled, generation)
-        except BaseException as error:
-            with self._lock:
-                del all_under_way[key]
-            mine.set_exception(error)
-            raise
-        else:
-            with self._lock:
-                del all_under_way[key]
-            mine.set_result(compiled)
-            return compiled
-        finally:
-            del mine  # the error has this frame in its traceback: they would keep each other alive
+        return self._memory.get(key, lambda: self._obtained(key, compile_it))
 
     def _obtained(self, key: Any, compile_it: Callable[[], CompiledGrammar]) -> CompiledGrammar:
         """From disk, or compiled and written there; no lock is held."""
@@ -434,251 +387,9 @@ class GrammarCompiler:
             milliseconds = 1000 * compiled.timings["total"]
             logger.debug("%s %s as %s in %.1f ms: %s", what, key[0], compiled.strategy, milliseconds, reason)
 
-    def _keep(self, key: Any, compiled: CompiledGrammar, generation: int) -> None:
-        size = compiled.memory_size_bytes
-        evicted = 0
-        with self._lock:
-            # what was under way when the cache was cleared is not kept
-            if size > self._cache_limit or key in self._cache or generation != self._generation:
-                return
-            self._cache[key] = compiled, size
-            self._cache_bytes += size
-            while self._cache_bytes > self._cache_limit:
-                _, (_, dropped) = self._cache.popitem(last=False)
-                self._cache_bytes -= dropped
-                evicted += 1
-        for _ in range(evicted):
-            self._statistics.count("memory_evictions")
-
-    def _decide(self, grammar: xgrammar.Grammar, parsing: float) -> CompiledGrammar:
-        """What the strategy asks for or, by name, what else the grammar can be run on."""
-        timings = {"parse": parsing}
-        began = time.perf_counter()
-        serialized = json.loads(grammar.serialize_json())
-        try:
-            check_version(serialized)
-        except GrammarError as error:
-            # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
-            if self.strategy == "representatives":
-                raise
-            return self._on_engine(grammar, grammar, f"no token classes: {error}", timings)
-        refuse_endless_rules(serialized)
-        features = find_features(serialized)
-        refuse_unknown_ids(features, self.vocabulary)
-        timings["serialize"] = time.perf_counter() - began
-        if self.strategy in ("auto", "classifier"):
-            return self._on_classifier(grammar, serialized, features, timings)
-        changed = shield_root(serialized)
-        if self.strategy == "engine":
-            safe = _as_changed(grammar, serialized, changed)
-            return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings)
-        return self._on_classes(grammar, serialized, changed, features, timings)
-
-    def _on_lark(self, grammar: LarkGrammar) -> CompiledGrammar:
-        """A classifier of a Lark grammar, or an error: no other strategy has its meaning."""
-        self.on_phase("classes")
-        built = build(grammar, self.vocabulary, self.budget)
-        self.on_phase("summaries")
-        began = time.perf_counter()
-        classes = built.classes.tokens
-        fixed = lark_tables(built.lexer, built.machine, built.classes, *self.vocabulary.flat)
-        classifier = FactoredClassifier(fixed, classes, self.vocabulary, self.budget.table_bytes)
-        timings = {**built.seconds, "classifier": time.perf_counter() - began}
-        counts = f"{classes.n_classes} token classes stand for {self.vocabulary.size} ids"
-        reason = f"a Lark grammar has no other; {counts}"
-        return CompiledGrammar(
-            "classifier",
-            reason,
-            self.vocabulary,
-            grammar,
-            None,
-            -1,
-            classes,
-            None,
-            None,
-            classifier,
-            None,
-            timings,
-        )
-
-    def _on_classifier(
-        self,
-        grammar: xgrammar.Grammar,
-        serialized: dict[str, Any],
-        features: Features,
-        timings: dict[str, float],
-    ) -> CompiledGrammar:
-        """A classifier, or by name what else the grammar can be run on."""
-        try:
-            self.on_phase("classes")
-            refuse_beyond_stacks(features, serialized)
-            classes, network = classes_and_network(
-                serialized, self.vocabulary, "acceptance", self.budget.capacity, self.budget.states,
-                self.budget.seconds,
-            )  # fmt: skip
-            began = time.perf_counter()
-            self.on_phase("summaries")
-            classifier, cause = self._build_classifier(network, classes)
-        except (UnsupportedGrammar, BudgetExceeded) as error:
-            cause = f"no classifier: {error}"
-            changed = shield_root(serialized)
-            return self._on_classes(grammar, serialized, changed, features, timings, cause)
-        timings.update(classes.seconds)
-        timings["classifier"] = time.perf_counter() - began
-        reason = _reason(classes, self.vocabulary)
-        if self.strategy == "classifier":
-            reason = f"asked for; {reason}"
-        if cause:
-            reason += f"; built on demand: {cause}"
-
-        def otherwise() -> CompiledGrammar:
-            return without_classifier(grammar, self.vocabulary, self.budget, self.n_jobs)
-
-        return CompiledGrammar(
-            "classifier", reason, self.vocabulary, grammar, None, -1, classes, None, features, classifier,
-            otherwise, timings,
-        )  # fmt: skip
-
-    def _build_classifier(self, network: Network, classes: TokenClasses) -> tuple[Classifier, str]:
-        """The classifier, and why its states are not all built ahead of time (empty if they are)."""
-        limit = self.budget.table_bytes
-        texts, grouped = distinct_classes(classes, self.vocabulary)
-        fixed = fixed_tables(network, texts, *self.vocabulary.flat)
-        if self.on_demand or self.strategy == "auto":
-            why = "asked for" if self.on_demand else "the first mask comes sooner"
-            return Classifier(fixed, grouped, self.vocabulary, limit), why
-        known, cause = build_summaries(
-            fixed, network, limit=limit // 4, states=4 * self.budget.states, seconds=self.budget.seconds
-        )
-        if not cause:
-            known = minimised(known)
-        return Classifier(fixed, grouped, self.vocabulary, limit, known), cause
-
-    def _on_classes(
-        self,
-        grammar: xgrammar.Grammar,
-        serialized: dict[str, Any],
-        changed: bool,
-        features: Features,
-        timings: dict[str, float],
-        cause: str = "",
-    ) -> CompiledGrammar:
-        """Representatives, or by name the engine."""
-        try:
-            refuse_captured_representatives(features)
-            classes = compute_classes(
-                serialized, self.vocabulary, capacity=self.budget.capacity, max_states=self.budget.states,
-                seconds=self.budget.seconds, on_budget="coarse",
-            )  # fmt: skip
-            refuse_missing_bytes(features, self.vocabulary, classes)
-            if self.strategy != "representatives":
-                _refuse_many(classes, self.vocabulary)
-        except (UnsupportedGrammar, BudgetExceeded) as error:
-            if self.strategy == "representatives":
-                raise
-            safe = _as_changed(grammar, serialized, changed)
-            reason = f"no token classes: {error}" + (f"; {cause}" if cause else "")
-            return self._on_engine(grammar, safe, reason, timings)
-        timings.update(classes.seconds)
-        changed = without_lookahead(serialized) or changed
-        return self._on_representatives(grammar, serialized, changed, features, classes, timings, cause)
-
-    def _on_engine(
-        self, grammar: xgrammar.Grammar, safe: xgrammar.Grammar, reason: str, timings: dict[str, float]
-    ) -> CompiledGrammar:
-        with self._lock:
-            if self._plain is None:
-                self._plain = xgrammar.GrammarCompiler(
-                    self.vocabulary.tokenizer_info, max_threads=self.n_jobs, cache_enabled=False
-                )
-        began = time.perf_counter()
-        engine = _run(self._plain, safe)
-        timings["compile"] = time.perf_counter() - began
-        return CompiledGrammar("engine", reason, self.vocabulary, grammar, engine, timings=timings)
-
-    def _on_representatives(
-        self,
-        grammar: xgrammar.Grammar,
-        serialized: dict[str, Any],
-        changed: bool,
-        features: Features,
-        classes: TokenClasses,
-        timings: dict[str, float],
-        cause: str,
-    ) -> CompiledGrammar:
-        began = time.perf_counter()
-        gather = Gather(classes, self.vocabulary.size)
-        gathered = time.perf_counter()
-        tokens = [self.vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
-        tokens += prefix_closed(tokens)
-        stop = len(tokens)
-        last = [b""]
-        if features.named:
-            serialized, with_void = in_engine_ids(serialized, classes, stop + 1)
-            changed = True
-            last += [b""] * with_void
-        safe = _as_changed(grammar, serialized, changed)
-        info = xgrammar.TokenizerInfo(
-            [*tokens, *last], xgrammar.VocabType.RAW, vocab_size=stop + len(last), stop_token_ids=[stop]
-        )
-        compiler = xgrammar.GrammarCompiler(info, max_threads=self.n_jobs, cache_enabled=False)
-        engine = _run(compiler, safe)
-        timings["gather"] = gathered - began
-        reason = _reason(classes, self.vocabulary) + (f"; {cause}" if cause else "")
-        timings["compile"] = time.perf_counter() - gathered
-        return CompiledGrammar(
-            "representatives", reason, self.vocabulary, grammar, engine,
-            stop, classes, gather, features, timings=timings,
-        )  # fmt: skip
-
-
-def without_classifier(
-    grammar: xgrammar.Grammar, vocabulary: Vocabulary, budget: Budget, n_jobs: int = 1
-) -> CompiledGrammar:
-    """A grammar on representatives or, by name, the engine: for matchers that outgrow a classifier."""
-    compiler = GrammarCompiler(vocabulary, budget=budget, n_jobs=n_jobs, cache_enabled=False)
-    serialized = json.loads(grammar.serialize_json())
-    features = find_features(serialized)
-    return compiler._on_classes(grammar, serialized, shield_root(serialized), features, {})
-
-
-def _nothing(phase: str) -> None:
-    """What is done at a phase where nobody asks."""
-
-
-MANY_CLASSES = 256
-"""Up to this number of classes representatives are taken whatever the vocabulary's size."""
-
-
-def _refuse_many(classes: TokenClasses, vocabulary: Vocabulary) -> None:
-    """Refuse classes that are hardly fewer than the tokens: they would cost more than they save."""
-    text = vocabulary.size - len(vocabulary.special_token_ids)
-    if classes.method != "explored" and classes.n_classes > max(text // 2, MANY_CLASSES):
-        raise BudgetExceeded(
-            f"{classes.cause}; {classes.n_classes} classes by {classes.method} for {text} tokens save nothing"
-        )
-
-
-def _reason(classes: TokenClasses, vocabulary: Vocabulary) -> str:
-    if classes.method == "explored":
-        return f"{classes.n_classes} token classes stand for {vocabulary.size} ids"
-    return f"{classes.n_classes} classes by {classes.method} stand for {vocabulary.size} ids: {classes.cause}"
-
 
 def _parse(kind: str, parse: Callable[[], xgrammar.Grammar]) -> xgrammar.Grammar:
     try:
         return parse()
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise GrammarError(f"XGrammar refuses the {kind}: {error}") from error
-
-
-def _as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
-    """The grammar itself, or what its changed serialised form says."""
-    return xgrammar.Grammar.deserialize_json(json.dumps(serialized)) if changed else grammar
-
-
-def _run(compiler: xgrammar.GrammarCompiler, grammar: xgrammar.Grammar) -> xgrammar.CompiledGrammar:
-    try:
-        return compiler.compile_grammar(grammar)
-    except RuntimeError as error:
-        raise GrammarError(f"XGrammar cannot compile the grammar: {error}") from error

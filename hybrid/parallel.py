@@ -16,6 +16,7 @@ grammar 28 of 39; llama3). That is 3 to 8 % of a compilation, before their table
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -156,6 +157,8 @@ class _Parcel(NamedTuple):
     budget: Budget
     n_jobs: int
     on_demand: bool
+    cache_dir: str | None
+    cache_dir_limit_bytes: int
 
 
 class _Shared:
@@ -181,11 +184,16 @@ class _Shared:
         if folder is None:
             folder = self._temporary = tempfile.mkdtemp(prefix="equimask-")
             stored_trie(lambda: vocabulary.trie, vocabulary.fingerprint, folder)
+        cache_dir, limit = None, -1
+        if compiler._disk is not None:
+            cache_dir, limit = os.path.abspath(compiler._disk.folder), compiler._disk.limit_bytes
+            with contextlib.suppress(OSError):  # as when an entry is written, which says what is wrong
+                os.makedirs(cache_dir, exist_ok=True)
         data, offsets = vocabulary.flat
         return _Parcel(
             vocabulary.fingerprint, data.tobytes(), np.diff(offsets).astype(np.uint16).tobytes(),
             vocabulary.stop_token_ids, os.path.abspath(folder), compiler.strategy, compiler.budget,
-            compiler.n_jobs, compiler.on_demand,
+            compiler.n_jobs, compiler.on_demand, cache_dir, limit,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -209,12 +217,16 @@ def _unpacked(parcel: _Parcel) -> _Shared:
             tokens = [parcel.data[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
             folder = parcel.folder if os.path.isdir(parcel.folder) else None  # another machine, maybe
             vocabulary = Vocabulary(tokens, parcel.stops, (), None, folder).prepare()
+            cache_dir = parcel.cache_dir
+            if cache_dir is not None and not os.path.isdir(cache_dir):
+                cache_dir = None  # the same: nothing is made on a machine that was not asked
             _last[:] = [
                 (
                     key,
                     GrammarCompiler(
                         vocabulary, strategy=parcel.strategy, budget=parcel.budget, n_jobs=parcel.n_jobs,
-                        on_demand=parcel.on_demand, cache_enabled=False,
+                        on_demand=parcel.on_demand, cache_enabled=False, cache_dir=cache_dir,
+                        cache_dir_limit_bytes=parcel.cache_dir_limit_bytes,
                     ),
                 )
             ]  # fmt: skip

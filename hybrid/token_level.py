@@ -2,7 +2,7 @@
 
 What: which ids an inner engine must be given as ids, the grammar in the engine's ids, and the conditions
 under which an inner engine decides as plain XGrammar would.
-When: by `hybrid.compiler`, for grammars with constructs beyond bytes and stacks; `hybrid.matcher` repeats one
+When: by `hybrid.compilation`, where constructs go beyond bytes and stacks; `hybrid.matcher` repeats one
 check for overridden stop tokens.
 Limits: what cannot be kept exact is refused by name (docs/limits.md).
 """

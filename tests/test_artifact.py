@@ -146,6 +146,20 @@ def test_equal_grammars_give_equal_bytes() -> None:
     assert to_bytes(from_bytes(small(), VOCABULARY)) == small()
 
 
+def test_what_xgrammar_leaves_out_of_a_schema_is_known_after_loading() -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    schema = {"type": "object", "properties": {"é": {"type": "number", "multipleOf": 3}}, "required": ["b"]}
+    relaxed = set()
+    for options in ({}, {"any_order": True}, {"strict_mode": False}):
+        compiled = compiler.compile_json_schema(json.dumps(schema, ensure_ascii=False), **options)
+        loaded = from_bytes(to_bytes(compiled), VOCABULARY)
+        assert loaded.schema == compiled.schema and loaded.relaxed == compiled.relaxed != ()
+        relaxed.add(loaded.relaxed)
+    assert len(relaxed) > 1, "options matter"
+    for other in (compiler.compile_regex("a"), compiler.compile_lark('start: "a"')):
+        assert from_bytes(to_bytes(other), VOCABULARY).schema is None
+
+
 @pytest.mark.parametrize("strategy", ["representatives", "engine"])
 def test_other_strategies_are_not_written(strategy: str, tmp_path: Path) -> None:
     compiled = GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(grammar_of("small"))
@@ -258,7 +272,7 @@ def test_forging_nothing_changes_nothing() -> None:
 @pytest.mark.parametrize("name", sorted(unpack(small(), 1 << 30)[1]))
 def test_a_forged_member_is_refused(name: str) -> None:
     refused(forged(**{name: None}))
-    if name != "rows":  # fewer of them are found on demand
+    if name not in ("rows", "schema"):  # fewer rows are found on demand, and there is no schema
         refused(forged(**{name: member(name)[..., :-1]}))
     refused(forged(**{name: member(name).reshape(-1, 1, 1)[:1]}))
     far = member(name)
@@ -282,10 +296,19 @@ def test_a_forged_member_is_refused(name: str) -> None:
         {"features": [1]},
         {"features": [[], 1, 2, 3, 4, 5, 6, 7]},
         {"grammar": "00"},
+        {"schema": [True, False, True]},
+        {"schema": [1, 0]},
+        {"schema": {"strict_mode": True}},
     ],
 )
 def test_a_forged_header_is_refused(header: dict[str, Any]) -> None:
     assert "malformed" in refused(forged(header))
+
+
+def test_a_forged_schema_is_refused() -> None:
+    text = np.frombuffer("é".encode(), np.uint8)
+    assert "options of its schema" in refused(forged(schema=text))
+    assert "UTF-8" in refused(forged({"schema": [True, False]}, schema=text[:1]))
 
 
 def test_a_grammar_that_the_engine_cannot_read_is_refused() -> None:

@@ -108,6 +108,7 @@ def test_another_compiler_finds_what_one_compiled(
     loaded = method(second)
     assert disk(second) == (1, 0, 0) and second.stats()["compilations"] == 0
     assert loaded is not compiled and method(second) is loaded, "the second time it is in memory"
+    assert loaded.schema == compiled.schema and loaded.relaxed == compiled.relaxed
     assert loaded.reason == compiled.reason and set(loaded.timings) == {"load", "total"}
     assert compiled.timings["total"] > compiled.timings["store"] > 0
     for seed in range(2):
@@ -115,17 +116,18 @@ def test_another_compiler_finds_what_one_compiled(
 
 
 def test_another_process_finds_it(tmp_path: Path) -> None:
-    schema = json.dumps(SCHEMA)
-    compiler_in(tmp_path).compile_json_schema(schema)
+    schema = json.dumps({**SCHEMA, "not": {"required": ["a"]}})
+    assert len(compiler_in(tmp_path).compile_json_schema(schema).relaxed) == 1
     program = (
         "import sys; from tests.test_cache import *\n"
-        "c = compiler_in(sys.argv[1]); c.compile_json_schema(sys.argv[2]); print(disk(c))"
+        "c = compiler_in(sys.argv[1]); found = c.compile_json_schema(sys.argv[2])\n"
+        "print(len(found.relaxed), disk(c))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path), schema],
         capture_output=True, text=True, cwd=CHECKOUT, timeout=120, check=True,
     )  # fmt: skip
-    assert done.stdout.splitlines()[-1] == "(1, 0, 0)"
+    assert done.stdout.splitlines()[-1] == "1 (1, 0, 0)"
 
 
 def test_whatever_the_result_depends_on_tells_entries_apart(
@@ -564,7 +566,7 @@ class Gate:
 
     def __init__(self, compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened, self.reached, self.count = threading.Event(), threading.Event(), 0
-        decide, lock = compiler._decide, threading.Lock()
+        decide, lock = compiler._compilation.decide, threading.Lock()
 
         def gated(*arguments: Any) -> CompiledGrammar:
             with lock:
@@ -573,7 +575,7 @@ class Gate:
             assert self.opened.wait(30)
             return decide(*arguments)
 
-        monkeypatch.setattr(compiler, "_decide", gated)
+        monkeypatch.setattr(compiler._compilation, "decide", gated)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -600,7 +602,7 @@ def test_equal_calls_share_one_computation(
     assert gate.count == 2
     found = compiler.stats()
     assert found["compilations"] == 2 and found["shared"] + found["memory"]["hits"] == 7
-    assert found["memory"]["misses"] == 2 and not compiler._under_way
+    assert found["memory"]["misses"] == 2 and not compiler._memory._under_way
 
 
 def test_an_error_is_raised_in_all_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -616,7 +618,7 @@ def test_an_error_is_raised_in_all_and_not_kept(monkeypatch: pytest.MonkeyPatch)
             with pytest.raises(GrammarError, match="nothing but a repeat of itself"):
                 future.result()
     shared = compiler.stats()["shared"]
-    assert shared > 0 and gate.count + shared == 4 and not compiler._under_way
+    assert shared > 0 and gate.count + shared == 4 and not compiler._memory._under_way
     with pytest.raises(GrammarError):
         compiler.compile_grammar(grammar)
     assert compiler.stats()["errors"]["GrammarError"] == gate.count == 5 - shared
@@ -624,15 +626,15 @@ def test_an_error_is_raised_in_all_and_not_kept(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_interrupted_thread_does_not_interrupt_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = GrammarCompiler(VOCABULARY)
-    decide, reached, opened = compiler._decide, threading.Event(), threading.Event()
+    decide, reached, opened = compiler._compilation.decide, threading.Event(), threading.Event()
 
     def interrupted(*arguments: Any) -> CompiledGrammar:
-        monkeypatch.setattr(compiler, "_decide", decide)
+        monkeypatch.setattr(compiler._compilation, "decide", decide)
         reached.set()
         assert opened.wait(30)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(compiler, "_decide", interrupted)
+    monkeypatch.setattr(compiler._compilation, "decide", interrupted)
 
     def first() -> bool:
         try:
@@ -648,7 +650,7 @@ def test_an_interrupted_thread_does_not_interrupt_those_that_wait(monkeypatch: p
         time.sleep(0.05)
         opened.set()
         assert one.result() and other.result().strategy == "classifier"
-    assert not compiler._under_way
+    assert not compiler._memory._under_way
 
 
 def test_without_a_memory_cache_nothing_is_shared() -> None:

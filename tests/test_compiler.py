@@ -283,8 +283,8 @@ def test_arguments_that_are_not_allowed(
 def test_an_unknown_serialisation_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by the classes, and not by what looks for trouble before them."""
     monkeypatch.setattr("equivalence.network.reading.SERIALIZATION_VERSION", "v17")
-    monkeypatch.setattr("hybrid.compiler.refuse_endless_rules", lambda serialized: pytest.fail("was read"))
-    monkeypatch.setattr("hybrid.compiler.find_features", lambda serialized: pytest.fail("was read"))
+    monkeypatch.setattr("hybrid.compilation.refuse_endless_rules", lambda serialized: pytest.fail("was read"))
+    monkeypatch.setattr("hybrid.compilation.find_features", lambda serialized: pytest.fail("was read"))
     compiled = GrammarCompiler(VOCABULARY).compile_grammar('root ::= "ab"')
     assert compiled.strategy == "engine"
     assert "serialises grammars in version 'v16', read here is 'v17'" in compiled.reason
@@ -392,16 +392,28 @@ def test_no_cache() -> None:
 
 
 def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
-    """A classifier grows in use: its size when it is forgotten is not the one that was counted."""
+    """A classifier grows in use, and the cache finds out: when it is asked for again, or in its turn."""
     compiler = GrammarCompiler(VOCABULARY, strategy="classifier")
     grown = compiler.compile_grammar('root ::= "a" root | "b"')
     counted = compiler.get_cache_size_bytes()
     assert GrammarMatcher(grown).accept_token(VOCABULARY.tokens.index(b"a"))
     assert grown.memory_size_bytes > counted == compiler.get_cache_size_bytes()
-    compiler._cache_limit = 3 * counted // 2
+    assert compiler.compile_grammar('root ::= "a" root | "b"') is grown
+    assert grown.memory_size_bytes == compiler.get_cache_size_bytes()
+    compiler._memory.limit_bytes = 3 * counted // 2
     other = compiler.compile_grammar('root ::= "a" root | "0"')
-    assert [id(compiled) for compiled, _ in compiler._cache.values()] == [id(other)]
+    assert [id(compiled) for compiled, _ in compiler._memory._kept.values()] == [id(other)]
     assert compiler.get_cache_size_bytes() == other.memory_size_bytes
+    assert GrammarMatcher(other).accept_token(VOCABULARY.tokens.index(b"a"))
+    compiler._memory.limit_bytes = 100 * counted
+    for number in range(4):
+        compiler.compile_regex(str(number))
+    assert compiler.get_cache_size_bytes() == sum(
+        compiled.memory_size_bytes for compiled, _ in compiler._memory._kept.values()
+    )
+    compiler._memory.limit_bytes = 1
+    compiler.compile_regex("0")  # which is found, and dropped with all the others
+    assert compiler.get_cache_size_bytes() == 0 and compiler.stats()["memory"]["evictions"] == 6
 
 
 def test_the_cache_counts_what_it_holds_after_use() -> None:

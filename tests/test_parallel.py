@@ -18,7 +18,7 @@ import pytest
 import xgrammar
 
 from equivalence import GrammarError, HybridError, StrategyError, Vocabulary
-from hybrid import CompiledGrammar, GrammarCompiler
+from hybrid import CompiledGrammar, GrammarCompiler, parallel
 from hybrid.artifact import to_bytes
 from hybrid.parallel import Source, _Shared
 
@@ -29,7 +29,7 @@ GOOD: list[Any] = [
     'root ::= "a" | "b" root',
     xgrammar.Grammar.from_ebnf("root ::= [0-9]+"),
     ("json_schema", {"type": "boolean"}),
-    Source("json_schema", '{"type": "object"}', {"strict_mode": False}),
+    Source("json_schema", '{"type": "object", "not": {"required": ["a"]}}', {"strict_mode": False}),
     ("regex", "[a-f]+"),
     ("builtin_json",),
     ("grammar", 'start ::= "x"', {"root_rule_name": "start"}),
@@ -70,7 +70,7 @@ def test_every_kind_is_compiled_as_its_method_does() -> None:
             one.compile_grammar(GOOD[0]),
             one.compile_grammar(GOOD[1]),
             one.compile_json_schema({"type": "boolean"}),
-            one.compile_json_schema({"type": "object"}, strict_mode=False),
+            one.compile_json_schema(GOOD[3].argument, strict_mode=False),
             one.compile_regex("[a-f]+"),
             one.compile_builtin_json_grammar(),
             one.compile_grammar('start ::= "x"', root_rule_name="start"),
@@ -134,9 +134,42 @@ def test_processes_send_artefacts_back(tmp_path: Path, monkeypatch: pytest.Monke
     with joblib.parallel_config(backend="loky", temp_folder=str(tmp_path / "joblib")):
         found = compiler().compile_many([*GOOD, TOKEN_LEVEL], 2)
     assert [to_bytes(one) for one in found[:-1]] == one_by_one()
+    assert [len(one.relaxed) for one in found[:-1]] == [0, 0, 0, 1, 0, 0, 0, 0, 0]
     assert all("load" in one.timings for one in found[:-1])
     assert found[-1].strategy != "classifier", "it has no artefact, and is compiled here"
     assert not list(tmp_path.glob("equimask-*"))
+
+
+def test_processes_share_the_folder_of_compiled_grammars(tmp_path: Path) -> None:
+    folder = tmp_path / "not" / "yet"
+    with joblib.parallel_config(backend="loky"):
+        made = GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=folder)
+        written = [to_bytes(one) for one in made.compile_many([*GOOD, TOKEN_LEVEL], 2)[:-1]]
+        files = {path.name: path.stat().st_ino for path in folder.iterdir()}
+        again = GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=folder)
+        found = again.compile_many(GOOD, 2)
+    assert len(files) == len(GOOD) and written == one_by_one() == [to_bytes(one) for one in found]
+    assert {path.name: path.stat().st_ino for path in folder.iterdir()} == files, "found, not written again"
+    here = GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=folder)
+    here.compile_many(GOOD)
+    assert here.stats()["disk"]["hits"] == len(GOOD) and here.stats()["compilations"] == 0
+
+
+def test_a_folder_travels_where_it_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sent = GrammarCompiler(
+        VOCABULARY, strategy="classifier", cache_dir="relative", cache_dir_limit_bytes=10**6
+    )
+    shared = _Shared(sent)
+    data = pickle.dumps(shared)
+    shared.close()
+    monkeypatch.chdir("/")
+    disk = pickle.loads(data).compiler._disk
+    assert (disk.folder, disk.limit_bytes) == (tmp_path / "relative", 10**6)
+    parallel._last.clear()
+    (tmp_path / "relative").rmdir()
+    assert pickle.loads(data).compiler._disk is None
+    assert not list(tmp_path.iterdir()), "nothing is made on a machine that has no such folder"
 
 
 def test_processes_refuse_strategies_without_artefacts() -> None:

@@ -23,9 +23,11 @@ PARTS = {
     "pending sets": ("pending_lengths", "pending_suffixes", "pending_classes"),
     "summaries": ("first", "rows", "units"),
     "masks": ("masks",),
-    "grammar": ("grammar",),
+    "grammar": ("grammar", "schema"),
 }  # fmt: skip
 """The members by what they are; all of them."""
+
+TEXTS = ("grammar", "schema")
 
 
 class Description(NamedTuple):
@@ -35,7 +37,7 @@ class Description(NamedTuple):
         header: what the file says of itself.
         counts: how many there are of what.
         mask_classes: classes in each distinct mask that was built ahead of time; none for Lark grammars.
-        parts: by part, bytes in memory (int64 as kernels read them, int32 for Lark grammars; the grammar as
+        parts: by part, bytes in memory (int64 as kernels read them, int32 for Lark grammars; texts as
             text) and in the file.
         file_bytes: bytes of the file.
     """
@@ -75,7 +77,7 @@ def describe(data: bytes) -> Description:
     mask_classes = bits.reshape(rows["masks"], -1).sum(axis=1, dtype=np.int64)
     parts = {
         part: (
-            sum(arrays[name].size * (1 if name == "grammar" else 8) for name in names),
+            sum(arrays[name].size * (1 if name in TEXTS else 8) for name in names),
             sum(members[name][2] for name in names),
         )
         for part, names in PARTS.items()

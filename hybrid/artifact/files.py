@@ -2,8 +2,8 @@
 
 What: `save` and `load` behind `CompiledGrammar.save` and `CompiledGrammar.load`; `to_bytes` and `from_bytes`
 where the bytes travel another way. Kept are the classes, the grammar network, the summaries that were built
-ahead of time, and the grammar's own text; tries, hash tables and rows of masks are made again, which is
-faster than reading them.
+ahead of time, the grammar's own text, and the JSON schema that it was made of; tries, hash tables and rows
+of masks are made again, which is faster than reading them.
 When: to compile once and start many times: 2 to 7 ms a load in place of 10 to 330 (llama3).
 Limits: strategy "classifier" only. What was found on demand is not kept. The vocabulary is not in the file
 but named by its fingerprint, and loading under another one is refused. See `hybrid.artifact.checks` for what
@@ -31,6 +31,7 @@ from hybrid.classifier.rows import interned, table_of, used_lists, used_rows
 from hybrid.classifier.tables import Fixed, Summaries, assembled, byte_tables_of
 from hybrid.compiled import CompiledGrammar
 from hybrid.factored.source import LarkGrammar
+from hybrid.relaxed import SchemaText
 from hybrid.strategy import Budget
 
 FEATURES = len(Features._fields)
@@ -78,18 +79,40 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
             f"the grammar is on strategy {compiled.strategy!r} ({compiled.reason}), which is not written; "
             "allowed is 'classifier': ask for it with GrammarCompiler(vocabulary, strategy='classifier')"
         )
+    header: dict[str, Any]
     if isinstance(compiled.grammar, LarkGrammar):
-        return _lark_to_bytes(compiled, classes)
-    fixed, known = classifier._fixed, classifier._known
-    text = compiled.grammar.serialize_json().encode()
+        text = lark_files.text_of(compiled.grammar)
+        header, arrays = {"notation": "lark", "sizes": classes.sizes}, lark_files.arrays_of(compiled)
+    else:
+        text = compiled.grammar.serialize_json().encode()
+        header, arrays = _explored(compiled, classifier, classes)
+    header |= {
+        "strategy": compiled.strategy,
+        "reason": compiled.reason,
+        "vocabulary": compiled.vocabulary.fingerprint,
+        "vocabulary_size": compiled.vocabulary.size,
+        "grammar": _digest(text),
+        "relation": classes.relation,
+        "method": classes.method,
+    }
+    arrays |= {
+        "grammar": np.frombuffer(text, np.uint8),
+        "class_of_token": classes.class_of_token,
+        "representatives": classes.representatives,
+    }
+    return pack(header, arrays)
+
+
+def _explored(
+    compiled: CompiledGrammar, classifier: Classifier, classes: TokenClasses
+) -> tuple[dict[str, Any], Arrays]:
+    """What is kept of a grammar network and its summaries: a part of the header, and arrays."""
+    fixed, known, schema = classifier._fixed, classifier._known, compiled.schema
     rows, _ = used_rows(known)
     starts, pairs = used_lists(known.pendings)
     masks, units = used_lists(known.masks)[1], used_lists(known.units)[1]
     final, edge_starts, edges, call_starts, calls, counted = fixed.net
     arrays: Arrays = {
-        "grammar": np.frombuffer(text, np.uint8),
-        "class_of_token": classes.class_of_token,
-        "representatives": classes.representatives,
         "final": final,
         "edge_lengths": np.diff(edge_starts),
         "edges": edges,
@@ -105,46 +128,18 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
         "rows": rows.T,  # by columns: compresses to two thirds
         "masks": masks.reshape(-1, fixed.n_words),
         "units": units.reshape(-1, 2),
+        "schema": np.frombuffer(b"" if schema is None else schema.text.encode(), np.uint8),
     }
-    header: dict[str, Any] = {
-        "strategy": compiled.strategy,
-        "reason": compiled.reason,
-        "vocabulary": compiled.vocabulary.fingerprint,
-        "vocabulary_size": compiled.vocabulary.size,
-        "grammar": _digest(text),
+    header = {
+        "schema": None if schema is None else [schema.strict_mode, schema.any_order],
         "complete": known.complete,
         "start": fixed.start,
         "start_final": bool(fixed.start_final),
-        "relation": classes.relation,
-        "method": classes.method,
         # what was met on the way depends on the walks that were kept before
         "sizes": {name: classes.sizes[name] for name in ("states", "contexts") if name in classes.sizes},
         "features": list(compiled.features or ()),
     }
-    return pack(header, arrays)
-
-
-def _lark_to_bytes(compiled: CompiledGrammar, classes: TokenClasses) -> bytes:
-    assert isinstance(compiled.grammar, LarkGrammar)
-    text = lark_files.text_of(compiled.grammar)
-    arrays: Arrays = {
-        "grammar": np.frombuffer(text, np.uint8),
-        "class_of_token": classes.class_of_token,
-        "representatives": classes.representatives,
-        **lark_files.arrays_of(compiled),
-    }
-    header: dict[str, Any] = {
-        "strategy": compiled.strategy,
-        "notation": "lark",
-        "reason": compiled.reason,
-        "vocabulary": compiled.vocabulary.fingerprint,
-        "vocabulary_size": compiled.vocabulary.size,
-        "grammar": _digest(text),
-        "relation": classes.relation,
-        "method": classes.method,
-        "sizes": classes.sizes,
-    }
-    return pack(header, arrays)
+    return header, arrays
 
 
 def _digest(text: bytes) -> str:
@@ -198,13 +193,13 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     classifier = Classifier(fixed, grouped, vocabulary, budget.table_bytes, known)
 
     def otherwise() -> CompiledGrammar:
-        from hybrid.compiler import without_classifier
+        from hybrid.compilation import without_classifier
 
         return without_classifier(grammar, vocabulary, budget)
 
     return CompiledGrammar(
         "classifier", reason, vocabulary, grammar, None, -1, classes, None, features, classifier, otherwise,
-        {"load": time.perf_counter() - began},
+        {"load": time.perf_counter() - began}, _schema(header, arrays),
     )  # fmt: skip
 
 
@@ -223,6 +218,20 @@ def _grammar(header: dict[str, Any], arrays: Arrays) -> xgrammar.Grammar:
         raise ArtifactError(
             f"this version of XGrammar cannot read the grammar's own text ({error}); {AGAIN}"
         ) from error
+
+
+def _schema(header: dict[str, Any], arrays: Arrays) -> SchemaText | None:
+    """The schema that the grammar was made of. Its relaxations are looked for when somebody asks."""
+    text = checks.taken(arrays, "schema", (None,), 0, 255, np.uint8).tobytes()
+    options = header.get("schema")
+    if options is None and not text:
+        return None
+    if not isinstance(options, list) or [type(flag) for flag in options] != [bool, bool]:
+        raise malformed(f"the options of its schema are {options!r}")
+    try:
+        return SchemaText(text.decode(), *options)
+    except UnicodeDecodeError as error:
+        raise malformed(f"its schema is not UTF-8 ({error})") from error
 
 
 def _features(header: dict[str, Any]) -> Features | None:

@@ -3,7 +3,7 @@
 What: an automaton over the parser stack, read from the top, whose states are sets of pending representatives
 and whose outputs are sets of classes; built on demand, a state when a stack first asks for it. Around it the
 sets of stacks met so far, interned, so that equal configurations are one number, and what was found for them.
-When: made by `hybrid.compiler` for strategy "classifier"; any number of matchers, in any number of threads.
+When: made by `hybrid.compilation` for strategy "classifier"; for any number of matchers, in any threads.
 Limits: bytes and stacks only; `budget` bytes of tables. Where they are used up a new `Session` begins with
 empty tables, and matchers bring over what they hold.
 
