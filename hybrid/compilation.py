@@ -20,7 +20,7 @@ from equivalence import BudgetExceeded, GrammarError, UnsupportedGrammar, Vocabu
 from equivalence.byte_strings import Features, find_features
 from equivalence.classes import TokenClasses, classes_and_network, compute_classes
 from equivalence.network import Network
-from equivalence.network.reading import check_version
+from equivalence.network.reading import ReadGrammar, read_grammar
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.compiled import CompiledGrammar
@@ -62,20 +62,20 @@ class Compilation:
         """What the strategy asks for or, by name, what else the grammar can be run on."""
         timings = {"parse": parsing}
         began = time.perf_counter()
-        serialized = json.loads(grammar.serialize_json())
         try:
-            check_version(serialized)
+            read = read_grammar(grammar)
         except GrammarError as error:
             # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
             if self.strategy == "representatives":
                 raise
             return self._on_engine(grammar, grammar, f"no token classes: {error}", timings)
+        serialized = read.whole()
         refuse_endless_rules(serialized)
         features = find_features(serialized)
         refuse_unknown_ids(features, self.vocabulary)
         timings["serialize"] = time.perf_counter() - began
         if self.strategy in ("auto", "classifier"):
-            return self._on_classifier(grammar, serialized, features, timings)
+            return self._on_classifier(grammar, read, serialized, features, timings)
         changed = shield_root(serialized)
         if self.strategy == "engine":
             safe = _as_changed(grammar, serialized, changed)
@@ -112,6 +112,7 @@ class Compilation:
     def _on_classifier(
         self,
         grammar: xgrammar.Grammar,
+        read: ReadGrammar,
         serialized: dict[str, Any],
         features: Features,
         timings: dict[str, float],
@@ -122,7 +123,7 @@ class Compilation:
             self.on_phase("classes")
             refuse_beyond_stacks(features, serialized)
             classes, network = classes_and_network(
-                serialized, self.vocabulary, "acceptance", self.budget.capacity, self.budget.states,
+                read, self.vocabulary, "acceptance", self.budget.capacity, self.budget.states,
                 self.budget.seconds,
             )  # fmt: skip
             began = time.perf_counter()
