@@ -3,6 +3,8 @@
 What: for each schema of a folder, compiles it with plain XGrammar and with ours, compares every mask
 along its instances (and random walks), and reports times, classes and strategies of both sides.
 When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``.
+``--beside STRATEGY`` measures ours on another strategy in the same run, ``--llguidance`` that library, whose
+masks mean something else and are not compared (`bench.schema_peers`).
 Limits: one process, caches off, every compile a fresh one; compilers, vocabularies and kernels are made
 before (a server makes them once), and what that takes is reported apart. Mask times are taken while masks
 are compared, in turns of who goes first: the first time that this grammar sees them ("repeated" is
@@ -12,7 +14,7 @@ ours along the same tokens once more). Times of a schema with a difference are l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +26,8 @@ from rich.progress import track
 from bench import options, report, workloads
 from bench.forked import ends_within
 from bench.report import Spread
+from bench.schema_peers import PeerTimes, SchemaPeer, peer_counts, peer_spreads
+from bench.ways import KeptAsBefore
 from hybrid.comparison import Comparison, Times
 
 if TYPE_CHECKING:
@@ -57,10 +61,13 @@ class Row:
     instances_accepted: int = 0
     comparison: Comparison = field(default_factory=Comparison)
     repeated: list[float] = field(default_factory=list)
+    beside: dict[str, Row] = field(default_factory=dict)
+    peer: PeerTimes | None = None
 
     @property
     def alike(self) -> bool:
-        return self.comparison.exact and self.outcome not in NOT_ALIKE
+        beside = all(row.alike for row in self.beside.values())
+        return beside and self.comparison.exact and self.outcome not in NOT_ALIKE
 
     @property
     def timed(self) -> bool:
@@ -87,6 +94,8 @@ class Row:
             "instances_accepted": self.instances_accepted,
             **report.compared(self.comparison),
             "repeated_mask": report.summed(Spread.of(self.repeated)),
+            "beside": {strategy: row.record() for strategy, row in self.beside.items()},
+            "llguidance": None if self.peer is None else self.peer.record(),
         }
 
 
@@ -102,11 +111,18 @@ class SchemaBench:
     walks: int = 0
     walk_steps: int = 200
     max_plain_seconds: float | None = None
+    beside: Sequence[str] = ()
+    llguidance: bool = False
 
     def __post_init__(self) -> None:
         self.options: dict[str, Any] = {"strict_mode": self.strict}
         self.ours = workloads.hybrid_compiler(self.vocabulary, self.strategy, self.threads)
+        self.others = {
+            strategy: workloads.hybrid_compiler(self.vocabulary, strategy, self.threads)
+            for strategy in self.beside
+        }
         self.plain = workloads.plain_compiler(self.vocabulary, self.threads)
+        self.peer = SchemaPeer(self.vocabulary) if self.llguidance else None
         self.bitmask = xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
 
     def measure(self, file: workloads.SchemaFile, plain_first: bool) -> Row:
@@ -118,28 +134,48 @@ class SchemaBench:
         plain = workloads.Start(None, 0.0, 0.0, 0.0)
         if plain_first and not too_slow:
             plain = workloads.plain_start(lambda: self._compile_plain(file.schema), self.bitmask)
-        ours = workloads.hybrid_start(
-            lambda: self.ours.compile_json_schema(file.schema, **self.options), self.bitmask
-        )
+        kept = KeptAsBefore(self.vocabulary) if self.others else None
+        ours = self._start(self.ours, file.schema)
+        others = {}
+        for strategy, compiler in self.others.items():
+            if kept is not None:
+                kept.restore()
+            others[strategy] = self._start(compiler, file.schema)
         if not plain_first and not too_slow:
             plain = workloads.plain_start(lambda: self._compile_plain(file.schema), self.bitmask)
+        if self.peer is not None:
+            documents = [ids for _, ids in self._sequences(file.name, file.valid)]
+            row.peer = self.peer.measure(file.schema, documents)
+        row.beside = {strategy: Row(file.name) for strategy in others}
+        for one, start in ((row, ours), *((row.beside[strategy], others[strategy]) for strategy in others)):
+            self._fill(one, file, start, None if too_slow else plain)
+        return row
+
+    def _start(self, compiler: Any, schema: Any) -> workloads.Start:
+        return workloads.hybrid_start(
+            lambda: compiler.compile_json_schema(schema, **self.options), self.bitmask
+        )
+
+    def _fill(
+        self, row: Row, file: workloads.SchemaFile, ours: workloads.Start, plain: workloads.Start | None
+    ) -> None:
+        """What one compiler of ours has made, beside XGrammar; None where that would take too long."""
         if ours.compiled is not None:
             row.first_mask, row.compile_seconds = ours.seconds, ours.compile_seconds
             row.first_mask_cpu = ours.cpu_seconds
             row.strategy, row.reason = ours.compiled.strategy, ours.compiled.reason
             row.classes = workloads.class_count(ours.compiled)
             row.phases = dict(ours.compiled.timings)
-        if too_slow:
+        if plain is None:
             row.outcome = "plain too slow"
-            return row
+            return
         row.refusals = [start.error for start in (ours, plain) if start.error]
         if ours.compiled is None or plain.compiled is None:
             row.outcome = _refusal(ours, plain)
-            return row
+            return
         row.plain_first_mask, row.plain_compile_seconds = plain.seconds, plain.compile_seconds
         row.plain_first_mask_cpu = plain.cpu_seconds
         self._compare(row, file, ours.compiled, plain.compiled)
-        return row
 
     def _compile_plain(self, schema: Any) -> Any:
         return self.plain.compile_grammar(xgrammar.Grammar.from_json_schema(schema, **self.options))
@@ -190,6 +226,7 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
     ours, plain = Spread.of(first), Spread.of(plain_first)
     phases = dict.fromkeys(phase for row in good for phase in row.phases)
     times = [row.comparison.times for row in good]
+    compared = [one.comparison for row in rows for one in (row, *row.beside.values())]
     return {
         "spreads": {
             "first mask, ours": ours,
@@ -202,6 +239,8 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
             "mask, XGrammar": Spread.of(value for part in times for value in part.plain_fill),
             "accept, ours": Spread.of(value for part in times for value in part.accept),
             "accept, XGrammar": Spread.of(value for part in times for value in part.plain_accept),
+            **_beside_spreads(rows),
+            **peer_spreads(rows),
         },
         "classes": Spread.of(row.classes for row in good if row.classes is not None),
         "ratio": Spread.of(ratios),
@@ -211,14 +250,32 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
         "outcomes": dict(Counter(row.outcome for row in rows)),
         "strategies": dict(Counter(row.strategy for row in rows if row.strategy).most_common()),
         "engine_reasons": dict(Counter(r.reason for r in rows if r.strategy == "engine").most_common()),
-        "masks": sum(row.comparison.masks for row in rows),
-        "equal": sum(row.comparison.equal for row in rows),
-        "contradictions": sum(row.comparison.contradiction_count for row in rows),
-        "differences": sum(row.comparison.difference_count for row in rows),
+        "masks": sum(one.masks for one in compared),
+        "equal": sum(one.equal for one in compared),
+        "contradictions": sum(one.contradiction_count for one in compared),
+        "differences": sum(one.difference_count for one in compared),
+        "llguidance": peer_counts(rows),
         "not_alike": [row.name for row in rows if not row.alike],
         "sequences": sum(row.instances for row in rows),
         "sequences_accepted": sum(row.instances_accepted for row in rows),
     }
+
+
+def _beside_spreads(rows: list[Row]) -> dict[str, Spread]:
+    """First masks and masks of the other strategies of ours."""
+    found: dict[str, Spread] = {}
+    for strategy in dict.fromkeys(strategy for row in rows for strategy in row.beside):
+        there = [row.beside[strategy] for row in rows if row.alike and strategy in row.beside]
+        timed = [row for row in there if row.timed]
+        times = [row.comparison.times for row in there]
+        found |= {
+            f"first mask, {strategy}": Spread.of(row.first_mask or 0.0 for row in timed),
+            f"first mask, {strategy}, CPU": Spread.of(row.first_mask_cpu or 0.0 for row in timed),
+            f"mask, {strategy}": Spread.of(value for part in times for value in part.fill),
+            f"mask, {strategy} repeated": Spread.of(value for row in there for value in row.repeated),
+            f"accept, {strategy}": Spread.of(value for part in times for value in part.accept),
+        }
+    return found
 
 
 def print_summary(console: Console, summary: dict[str, Any]) -> None:
@@ -235,6 +292,13 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     for title in ("outcomes", "strategies", "engine_reasons"):
         for name, count in summary[title].items():
             report.say(console, f"{title.replace('_', ' ')}: {count:,} {name}")
+    peers = summary["llguidance"]
+    if peers["schemas"]:
+        report.say(
+            console,
+            f"llguidance takes {peers['taken']:,} of {peers['schemas']:,} schemas, and {peers['complete']:,} "
+            f"of {peers['documents']:,} token sequences to the end; its masks are not compared",
+        )
     report.say(
         console,
         f"{summary['sequences_accepted']:,} of {summary['sequences']:,} token sequences of valid instances "
@@ -259,6 +323,10 @@ def command(
     strategy: options.StrategyOption = "auto",
     strict: options.StrictOption = False,
     warm: options.WarmOption = True,
+    beside: Annotated[
+        list[str] | None, typer.Option(help="Another strategy of ours in the same run; repeatable.")
+    ] = None,
+    llguidance: Annotated[bool, typer.Option(help="llguidance in the same run, times only.")] = False,
 ) -> None:
     """JSON schemas used once: time to first mask, classes, masks; ours next to plain XGrammar."""
     arguments = dict(locals())
@@ -269,17 +337,22 @@ def command(
         files = workloads.load_schema_files(schemas, limit, seed)
         with setup.timed("vocabulary"):
             tokens = workloads.load_vocabulary(vocabulary)
-    with setup.timed("compilers"):
-        bench = SchemaBench(tokens, strategy, threads, strict, seed, walks, walk_steps, max_plain_seconds)
+    with workloads.usage_errors(), setup.timed("compilers"):
+        bench = SchemaBench(
+            tokens, strategy, threads, strict, seed, walks, walk_steps, max_plain_seconds, beside or (),
+            llguidance,
+        )  # fmt: skip
     if warm:
-        setup.warm(bench.ours, bench.plain, tokens, bench.bitmask)
+        for compiler in (*bench.others.values(), bench.ours):
+            setup.warm(compiler, bench.plain, tokens, bench.bitmask)
     rows = []
     for number, file in enumerate(track(files, "schemas", console=console, transient=True)):
         row = bench.measure(file, plain_first=bool(number & 1))
         rows.append(row)
         if not row.alike:
-            for line in row.refusals if row.outcome in NOT_ALIKE else row.comparison.differences[:5]:
-                report.say(console, f"DIFFERENCE {file.name}: {row.outcome}: {line}")
+            for one in (row, *row.beside.values()):
+                for line in one.refusals if one.outcome in NOT_ALIKE else one.comparison.differences[:5]:
+                    report.say(console, f"DIFFERENCE {file.name}: {one.outcome}: {line}")
     summary = summarise(rows)
     setup.print(console)
     print_summary(console, summary)

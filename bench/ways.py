@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -255,13 +256,15 @@ def serve_in_turns(
 ) -> None:
     """Run documents on several ways, a block on each in turn; a way stops where its seconds are over.
 
-    The first document is always run.
+    The first document is always run. Turns are taken in random order: who comes after representatives finds
+    other memory in the processor's caches than who comes after a classifier (8 % of a mask).
     """
     left = dict.fromkeys(compiled, seconds)
-    ways = list(compiled)
+    ways, rng = list(compiled), random.Random(len(documents))
     gc.collect()
-    for number, at in enumerate(range(0, len(documents), BLOCK)):
-        for name in ways[number % len(ways) :] + ways[: number % len(ways)]:
+    for at in range(0, len(documents), BLOCK):
+        rng.shuffle(ways)
+        for name in ways:
             grammar = compiled[name]
             bitmask = xgrammar.allocate_token_bitmask(1, grammar.vocabulary.size)
             for ids in documents[at : at + BLOCK]:

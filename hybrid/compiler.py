@@ -10,13 +10,9 @@ wait for it; a folder keeps compiled grammars for other processes where one is g
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import threading
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal
@@ -24,21 +20,20 @@ from typing import Any, Literal
 import xgrammar
 
 from equivalence import (
-    GrammarError,
     HybridError,
-    StrategyError,
     Vocabulary,
 )
+from hybrid.background import Background, CompileFuture
 from hybrid.cache import DiskCache
 from hybrid.compilation import Compilation
 from hybrid.compiled import CompiledGrammar
-from hybrid.factored import LarkGrammar
+from hybrid.kinds import Kinds
 from hybrid.memory_cache import MemoryCache
+from hybrid.obtaining import Obtaining
 from hybrid.parallel import Source, compile_all
 from hybrid.promotion import Promoter
-from hybrid.relaxed import SchemaText, describe, schema_text
 from hybrid.statistics import Statistics
-from hybrid.strategy import Budget, check_strategy
+from hybrid.strategy import Budget, OnBudget, check_on_budget, check_strategy
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
 
@@ -57,6 +52,8 @@ class GrammarCompiler:
             the next one; made if it is missing (docs/caches.md). None keeps nothing on disk.
         cache_dir_limit_bytes: bound of that folder (least recently used out first); -1 is 1 GiB.
         budget: bounds of one compilation.
+        on_budget: what to do where our own part of a compilation meets the budget: "engine" goes on with
+            coarser classes, or the whole vocabulary, in XGrammar, by name; "raise" raises `BudgetExceeded`.
         n_jobs: threads of XGrammar's own compilation, and of the methods that end in ``_async``.
         max_threads: XGrammar's name for `n_jobs`.
         cache_enabled: keep compiled grammars in memory and return the same object for an equal call.
@@ -64,7 +61,7 @@ class GrammarCompiler:
         on_demand: let a classifier find its states when a text first asks for them, in place of all of them
             ahead of time: compiles faster, and the first texts are slower.
         deterministic: take the same decisions in every process that makes the same calls: the budget's
-            seconds are not looked at, and nothing is promoted in the background (docs/strategies.md).
+            seconds count as None, and nothing is promoted in the background (docs/strategies.md).
 
     Raises:
         StrategyError, HybridError: an argument that is not allowed; the message says what is.
@@ -78,6 +75,7 @@ class GrammarCompiler:
         cache_dir: str | os.PathLike[str] | None = None,
         cache_dir_limit_bytes: int = -1,
         budget: Budget = Budget(),
+        on_budget: OnBudget = "engine",
         n_jobs: int = 1,
         max_threads: int | None = None,
         cache_enabled: bool = True,
@@ -97,30 +95,41 @@ class GrammarCompiler:
             raise HybridError(f"n_jobs is {threads!r}, allowed is an integer of at least 1")
         if not isinstance(budget, Budget):
             raise HybridError(f"budget is {budget!r}, allowed is a hybrid.Budget")
+        if deterministic:
+            budget = replace(budget, seconds=None)  # so that nobody who has it looks at a clock
         self.vocabulary = vocabulary
         self.strategy = check_strategy(strategy)
         self.budget = budget
+        self.on_budget: OnBudget = check_on_budget(on_budget)
         self.n_jobs = threads
         self.on_demand = bool(on_demand)
         self.deterministic = bool(deterministic)
-        self._cache_enabled = cache_enabled
-        self._lock = threading.Lock()
         self._statistics = Statistics()
         kept = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
         self._memory = MemoryCache(kept, self._statistics.count)
-        self._compilation = Compilation(vocabulary, self.strategy, budget, threads, self.on_demand)
+        self._compilation = Compilation(
+            vocabulary, self.strategy, budget, threads, self.on_demand, self.on_budget
+        )
         self._disk: DiskCache | None = None
         if cache_dir is not None:
             settings = {
                 "strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget),
-                "deterministic": self.deterministic,
+                "on_budget": self.on_budget, "deterministic": self.deterministic,
             }  # fmt: skip
             self._disk = DiskCache(
                 cache_dir, cache_dir_limit_bytes, vocabulary, budget, settings, self._statistics.count
             )
         self._promoter = Promoter(budget, self.deterministic, self._statistics.count, self._disk)
-        self._pool: ThreadPoolExecutor | None = None
-        self._is_closed = False
+        obtaining = Obtaining(
+            self._memory if cache_enabled else None,
+            self._disk if strategy in ("auto", "classifier") else None,
+            self._promoter,
+            strategy == "auto" and not self.on_demand,
+            on_budget == "raise",
+            self._statistics,
+        )
+        self._kinds = Kinds(self._compilation, obtaining, strategy)
+        self._background = Background(threads, self._compilation.begin)
 
     @property
     def on_phase(self) -> Callable[[str], None]:
@@ -137,17 +146,26 @@ class GrammarCompiler:
         return self.vocabulary.tokenizer_info
 
     def compile_grammar(
-        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root"
+        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root", static: bool = False
     ) -> CompiledGrammar:
-        """Compile an EBNF (GBNF) text, or a grammar that XGrammar has parsed."""
-        if isinstance(grammar, xgrammar.Grammar):
-            return self._compile(("grammar", grammar.serialize_json()), lambda: grammar)
-        return self._compile(
-            ("ebnf", grammar, root_rule_name),
-            lambda: xgrammar.Grammar.from_ebnf(grammar, root_rule_name=root_rule_name),
-        )
+        """Compile an EBNF (GBNF) text, or a grammar that XGrammar has parsed.
 
-    def compile_json_schema(self, schema: Any, *, strict: bool = False, **options: Any) -> CompiledGrammar:
+        Args:
+            grammar: the text or the grammar.
+            root_rule_name: the rule to begin with.
+            static: the grammar is for long use: find all states of its classifier before returning, in place
+                of on demand. So for all methods that compile and have it.
+
+        Raises:
+            GrammarError: XGrammar refuses the grammar.
+            BudgetExceeded: the budget's seconds were used up; or it was met elsewhere, with
+                ``on_budget="raise"``. So for all methods that compile.
+        """
+        return self._kinds.grammar(self._compilation.begin(), grammar, root_rule_name, static)
+
+    def compile_json_schema(
+        self, schema: Any, *, strict: bool = False, static: bool = False, **options: Any
+    ) -> CompiledGrammar:
         """Compile a JSON schema (text, dict or pydantic model class).
 
         XGrammar enforces a part of JSON Schema; `CompiledGrammar.relaxed` is what it leaves out of this one.
@@ -155,6 +173,7 @@ class GrammarCompiler:
         Args:
             schema: the schema.
             strict: refuse a schema of which XGrammar leaves something out.
+            static: as `compile_grammar` has it.
             **options: those of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
                 separators, strict_mode (properties and items that are not named are forbidden; not the same
                 as `strict`), max_whitespace_cnt, any_order.
@@ -162,39 +181,21 @@ class GrammarCompiler:
         Raises:
             GrammarError: XGrammar refuses the schema; or `strict`, and the message names the keywords.
         """
-        if not isinstance(schema, (str, type)):
-            try:
-                schema = json.dumps(schema)
-            except (TypeError, ValueError, RecursionError) as error:
-                raise GrammarError(
-                    f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
-                    "takes, and a pydantic model class"
-                ) from error
-        key = ("json_schema", schema, tuple(sorted((k, repr(v)) for k, v in options.items())))
-        compiled = self._compile(
-            key,
-            lambda: xgrammar.Grammar.from_json_schema(schema, **options),
-            lambda: schema_text(schema, options),
-        )
-        if strict and compiled.relaxed:
-            raise GrammarError(describe(compiled.relaxed))
-        return compiled
+        return self._kinds.json_schema(self._compilation.begin(), schema, strict, static, options)
 
-    def compile_builtin_json_grammar(self) -> CompiledGrammar:
+    def compile_builtin_json_grammar(self, *, static: bool = False) -> CompiledGrammar:
         """Compile XGrammar's grammar of all JSON."""
-        return self._compile(("builtin_json",), xgrammar.Grammar.builtin_json_grammar)
+        return self._kinds.builtin_json_grammar(self._compilation.begin(), static)
 
-    def compile_regex(self, regex: str) -> CompiledGrammar:
+    def compile_regex(self, regex: str, *, static: bool = False) -> CompiledGrammar:
         """Compile a regular expression in XGrammar's dialect."""
-        return self._compile(("regex", regex), lambda: xgrammar.Grammar.from_regex(regex))
+        return self._kinds.regex(self._compilation.begin(), regex, static)
 
-    def compile_structural_tag(self, structural_tag: Any, *arguments: Any) -> CompiledGrammar:
+    def compile_structural_tag(
+        self, structural_tag: Any, *arguments: Any, static: bool = False
+    ) -> CompiledGrammar:
         """Compile a structural tag (object, dict or JSON text; or the older pair of tags and triggers)."""
-        grammar = _parse(
-            "structural tag", lambda: xgrammar.Grammar.from_structural_tag(structural_tag, *arguments)
-        )
-        # a tag may hold model classes, which only the grammar made of them tells apart
-        return self.compile_grammar(grammar)
+        return self._kinds.structural_tag(self._compilation.begin(), static, structural_tag, *arguments)
 
     def compile_lark(self, grammar: str, *, start: str = "start") -> CompiledGrammar:
         """Compile a grammar in Lark's notation, with Lark's own meaning: LALR(1), lexer="basic".
@@ -211,14 +212,7 @@ class GrammarCompiler:
             BudgetExceeded: more than the budget allows.
             StrategyError: the compiler's strategy is one of XGrammar's, which has no lexer.
         """
-        if self.strategy not in ("auto", "classifier"):
-            raise StrategyError(
-                f"strategy is {self.strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark "
-                "grammars are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
-            )
-        return self._cached(
-            ("lark", grammar, start), lambda: self._compilation.on_lark(LarkGrammar(grammar, start))
-        )
+        return self._kinds.lark(self._compilation.begin(), grammar, start)
 
     def compile_many(
         self,
@@ -246,57 +240,57 @@ class GrammarCompiler:
         return compile_all(self, grammars, n_jobs, on_error, progress)
 
     def compile_grammar_async(
-        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root"
-    ) -> Future[CompiledGrammar]:
+        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root", static: bool = False
+    ) -> CompileFuture:
         """`compile_grammar` in one of the compiler's own `n_jobs` threads.
+
+        Returns:
+            A `concurrent.futures.Future` which can also be cancelled while it runs. The budget's seconds
+            begin when a thread takes it up.
 
         Raises:
             HybridError: the compiler is closed. What the compilation raises, the future does.
         """
-        return self._later(self.compile_grammar, grammar, root_rule_name=root_rule_name)
+        return self._background.submit(
+            lambda deadline: self._kinds.grammar(deadline, grammar, root_rule_name, static)
+        )
 
-    def compile_json_schema_async(self, schema: Any, **options: Any) -> Future[CompiledGrammar]:
+    def compile_json_schema_async(
+        self, schema: Any, *, strict: bool = False, static: bool = False, **options: Any
+    ) -> CompileFuture:
         """`compile_json_schema`, as `compile_grammar_async`."""
-        return self._later(self.compile_json_schema, schema, **options)
+        return self._background.submit(
+            lambda deadline: self._kinds.json_schema(deadline, schema, strict, static, options)
+        )
 
-    def compile_builtin_json_grammar_async(self) -> Future[CompiledGrammar]:
+    def compile_builtin_json_grammar_async(self, *, static: bool = False) -> CompileFuture:
         """`compile_builtin_json_grammar`, as `compile_grammar_async`."""
-        return self._later(self.compile_builtin_json_grammar)
+        return self._background.submit(lambda deadline: self._kinds.builtin_json_grammar(deadline, static))
 
-    def compile_regex_async(self, regex: str) -> Future[CompiledGrammar]:
+    def compile_regex_async(self, regex: str, *, static: bool = False) -> CompileFuture:
         """`compile_regex`, as `compile_grammar_async`."""
-        return self._later(self.compile_regex, regex)
+        return self._background.submit(lambda deadline: self._kinds.regex(deadline, regex, static))
 
-    def compile_structural_tag_async(self, structural_tag: Any, *arguments: Any) -> Future[CompiledGrammar]:
+    def compile_structural_tag_async(
+        self, structural_tag: Any, *arguments: Any, static: bool = False
+    ) -> CompileFuture:
         """`compile_structural_tag`, as `compile_grammar_async`."""
-        return self._later(self.compile_structural_tag, structural_tag, *arguments)
+        return self._background.submit(
+            lambda deadline: self._kinds.structural_tag(deadline, static, structural_tag, *arguments)
+        )
 
-    def compile_lark_async(self, grammar: str, *, start: str = "start") -> Future[CompiledGrammar]:
+    def compile_lark_async(self, grammar: str, *, start: str = "start") -> CompileFuture:
         """`compile_lark`, as `compile_grammar_async`."""
-        return self._later(self.compile_lark, grammar, start=start)
-
-    def _later(
-        self, compile_it: Callable[..., CompiledGrammar], *arguments: Any, **options: Any
-    ) -> Future[CompiledGrammar]:
-        with self._lock:
-            if self._is_closed:
-                raise HybridError("the compiler is closed; allowed are the methods that do not end in _async")
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.n_jobs, "equimask-compiler")
-            return self._pool.submit(compile_it, *arguments, **options)
+        return self._background.submit(lambda deadline: self._kinds.lark(deadline, grammar, start))
 
     def close(self) -> None:
-        """End the threads of the ``_async`` methods: what has not begun is cancelled, what has is waited for.
+        """End all threads: what ``_async`` methods have not begun is cancelled, what they have is waited for.
 
         Everything else can still be used. A compiler that nobody closes ends its threads when it is
         collected, and at the end of the program, once all that was asked for is compiled.
         """
-        with self._lock:
-            self._is_closed = True
-            pool, self._pool = self._pool, None
+        self._background.close()
         self._promoter.close()
-        if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
 
     def __enter__(self) -> GrammarCompiler:
         return self
@@ -314,6 +308,9 @@ class GrammarCompiler:
 
         Returns:
             "compilations": grammars compiled; "shared": calls that waited for an equal one under way;
+            "promotions": "done", "given_up" for the budget, and "dropped" as nobody used them any more;
+            "overdue" and "cancelled": compilations that were given up because their seconds were used up, or
+            because nobody wanted them any more;
             "memory" and "disk": "hits", "misses", "evictions", "bytes", "limit_bytes" (on disk also
             "writes", "damaged": entries that could not be used, and "failures" of the file system; its bytes
             are those of the last look at the folder, which others change too); "seconds" by phase, summed;
@@ -343,70 +340,3 @@ class GrammarCompiler:
     def cache_limit_bytes(self) -> int:
         """Bound of the memory cache."""
         return self._memory.limit_bytes
-
-    def _compile(
-        self,
-        key: Any,
-        parse: Callable[[], xgrammar.Grammar],
-        read_schema: Callable[[], SchemaText] | None = None,
-    ) -> CompiledGrammar:
-        def decided() -> CompiledGrammar:
-            began = time.perf_counter()
-            grammar = _parse(key[0].replace("_", " "), parse)
-            compiled = self._compilation.decide(grammar, time.perf_counter() - began)
-            # before anybody else sees it: the folder on disk keeps the schema too
-            return compiled if read_schema is None else replace(compiled, schema=read_schema())
-
-        return self._cached(key, decided)
-
-    def _cached(self, key: Any, compile_it: Callable[[], CompiledGrammar]) -> CompiledGrammar:
-        """From memory, from an equal call that is under way, from disk, or compiled, in this order."""
-        if not self._cache_enabled:
-            return self._obtained(key, compile_it)
-        return self._memory.get(key, lambda: self._obtained(key, compile_it))
-
-    def _obtained(self, key: Any, compile_it: Callable[[], CompiledGrammar]) -> CompiledGrammar:
-        """From disk, or compiled and written there; no lock is held."""
-        began = time.perf_counter()
-        disk = self._disk if self.strategy in ("auto", "classifier") else None
-        entry = None if disk is None else disk.entry(key)
-        if disk is not None and entry is not None and (found := disk.load(entry)) is not None:
-            found.timings["total"] = time.perf_counter() - began
-            self._statistics.loaded(found)
-            self._watch(found, entry)
-            self._log("loaded", key, found)
-            return found
-        try:
-            compiled = compile_it()
-        except Exception as error:
-            self._statistics.failed(error)
-            logger.debug("refused %s: %s", key[0], type(error).__name__)
-            raise
-        if disk is not None and entry is not None:
-            stored = time.perf_counter()
-            disk.keep(entry, compiled)
-            compiled.timings["store"] = time.perf_counter() - stored
-        compiled.timings["total"] = time.perf_counter() - began
-        self._statistics.compiled(compiled)
-        self._watch(compiled, entry)
-        self._log("compiled", key, compiled)
-        return compiled
-
-    def _watch(self, compiled: CompiledGrammar, entry: bytes | None) -> None:
-        """Let a grammar be promoted where "auto" left its states to be found on demand."""
-        if self.strategy == "auto" and not self.on_demand:
-            self._promoter.watch(compiled, entry)
-
-    @staticmethod
-    def _log(what: str, key: Any, compiled: CompiledGrammar) -> None:
-        if logger.isEnabledFor(logging.DEBUG):
-            reason = " ".join(compiled.reason.split())
-            milliseconds = 1000 * compiled.timings["total"]
-            logger.debug("%s %s as %s in %.1f ms: %s", what, key[0], compiled.strategy, milliseconds, reason)
-
-
-def _parse(kind: str, parse: Callable[[], xgrammar.Grammar]) -> xgrammar.Grammar:
-    try:
-        return parse()
-    except (RuntimeError, ValueError, TypeError, AttributeError) as error:
-        raise GrammarError(f"XGrammar refuses the {kind}: {error}") from error

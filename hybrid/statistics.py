@@ -76,6 +76,8 @@ class Statistics:
                 "promotions": {
                     name: events[f"promotions_{name}"] for name in ("done", "given_up", "dropped")
                 },
+                "overdue": events["overdue"],
+                "cancelled": events["cancelled"],
                 "memory": {name: events[f"memory_{name}"] for name in ("hits", "misses", "evictions")},
                 "disk": {
                     name: events[f"disk_{name}"]

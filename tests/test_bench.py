@@ -123,6 +123,37 @@ def test_schemas(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> N
     assert "first mask, XGrammar" in done.output
 
 
+def test_schemas_on_two_strategies_beside_llguidance(
+    vocabulary_file: str, schema_folder: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("llguidance")
+    target = tmp_path / "out.json"
+    done = run(
+        *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--json", target),
+        *("--threads", 1, "--beside", "representatives", "--llguidance"),
+    )
+    assert done.exit_code == 0, done.output
+    record = json.loads(target.read_text())
+    rows = {row["name"]: row for row in record["rows"]}
+    for name in ("object", "choice"):
+        beside = rows[name]["beside"]["representatives"]
+        assert (rows[name]["strategy"], beside["strategy"]) == ("classifier", "representatives")
+        assert beside["masks"] == beside["equal"] == rows[name]["masks"] > 0
+        peer = rows[name]["llguidance"]
+        assert peer["refusal"] == "" and peer["documents"] == rows[name]["instances"]
+        assert peer["first_mask"] > 0 and peer["mask"]["count"] > 0
+    assert "no such type" in rows["refused"]["llguidance"]["refusal"]
+    assert rows["refused"]["beside"]["representatives"]["outcome"] == "both refuse"
+    summary = record["summary"]
+    assert summary["masks"] == sum(
+        row["masks"] + row["beside"]["representatives"]["masks"] for row in rows.values()
+    )
+    assert summary["llguidance"]["taken"] == 3
+    spreads = summary["spreads"]
+    assert spreads["first mask, llguidance"]["count"] == spreads["first mask, representatives"]["count"] == 3
+    assert "llguidance takes 3 of 4 schemas" in done.output
+
+
 def test_a_difference_is_printed_and_ends_with_status_1(
     vocabulary_file: str, schema_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,10 +244,14 @@ def test_what_is_wrong_with_arguments_is_said_without_a_traceback(
     empty = tmp_path / "empty"
     empty.mkdir()
     (schema_folder / "list.json").write_text("[1]")
+    fine = tmp_path / "fine"
+    fine.mkdir()
+    (fine / "one.json").write_text('{"schema": {}, "tests": []}')
     for arguments in (
         ("schemas", "--vocabulary", "no/such.npz", "--schemas", schema_folder),
         ("schemas", "--vocabulary", vocabulary_file, "--schemas", empty),
         ("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder),
+        ("schemas", "--vocabulary", vocabulary_file, "--schemas", fine, "--beside", "no such strategy"),
         ("grammar", "--vocabulary", vocabulary_file, "--grammar", tmp_path / "none.ebnf"),
     ):
         done = run(*arguments, "--json", target)
