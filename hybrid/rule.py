@@ -70,7 +70,7 @@ class Use(NamedTuple):
 
     Attributes:
         sequences: sequences begun so far, the one that begins now included; 0 when it was just compiled.
-        found: states of its automaton (rows) that they met.
+        found: states of its automaton that they met.
         found_before: those met when half as many sequences had begun.
         static: its caller said that it is for long use.
         deterministic: the same calls have to lead to the same decisions in every process.
@@ -94,10 +94,9 @@ def choose_promotion(use: Use) -> Promotion:
     """When the states of a classifier that began on demand are all to be found.
 
     At once if it is for long use. Else, in the background, if the later half of its sequences still met
-    `NEW_STATES` new ones each at the mean: as many sequences again will meet about as many, and wait 10 to
-    200 us for each. Where they met fewer nobody would notice, while there are 2 to 40 times as many states
-    as are ever asked for. What sequences met depends on the order of threads, so a deterministic compiler
-    does not go by it.
+    `NEW_STATES` new ones each at the mean: as many sequences again will meet about as many, and wait 3 to
+    100 us for each. Where they met fewer nobody would notice. What sequences met depends on the order of
+    threads, so a deterministic compiler does not go by it.
     """
     if use.static:
         return Promotion(True, 0)

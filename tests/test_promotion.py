@@ -134,7 +134,8 @@ def test_masks_are_the_same_before_between_and_after_pieces(case: GrammarCase, r
             assert ours.accept_token(token_id) == other.accept_token(token_id)
         assert isinstance(ours, ClassifierMatcher), "no fallback was needed"
         if len(history) > 1:
-            ours.rollback(1), other.rollback(1)
+            ours.rollback(1)
+            other.rollback(1)
             assert mask_of(ours, vocabulary.size) == mask_of(other, vocabulary.size)
     assert found >= known_states(compiled)
 
@@ -557,7 +558,7 @@ TRAFFIC: list[Any] = [
     ("regex", "[a-c]{2,9}"),
     ("json_schema", json.dumps(SCHEMA)),
     ("grammar", NESTED),
-    ("grammar", 'root ::= Token("a") root?'),
+    ("grammar", "root ::= Token(97) root?"),
     (
         "grammar",
         'root ::= "a"',
@@ -577,7 +578,7 @@ def served(deterministic: bool, threads: int) -> Iterator[Any]:
             try:
                 compiled = getattr(compiler, f"compile_{kind}")(argument, static=number == 1)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the same
-                yield type(error), str(error)
+                yield type(error)  # XGrammar's messages have the time of day
                 continue
             yield compiled.strategy, compiled.reason
             with ThreadPoolExecutor(threads) as pool:

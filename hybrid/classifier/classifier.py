@@ -126,8 +126,9 @@ class Classifier:
 
     @property
     def n_found(self) -> int:
-        """Rows of the automaton that the session under way knows."""
-        return int(self.session.store.counts[_kernels.N_SUMMARIES])
+        """States of the automaton that the session under way has read: first ones, and those below them."""
+        store = self.session.store
+        return int(store.counts[_kernels.N_SUMMARIES]) + int((store.known.first[:, 0] >= 0).sum())
 
     def complete_with(self, known: Summaries) -> None:
         """Let later sessions begin with these summaries; the one under way goes on with its own."""
