@@ -19,9 +19,13 @@ from numpy.typing import NDArray
 
 from equivalence.byte_strings import Features, _kernels, find_features
 from equivalence.byte_strings.automata import Automata, read_automata
+from equivalence.deadline import Deadline
 from equivalence.token_classes import TokenClasses
 from equivalence.trie import Trie
 from equivalence.vocabulary import Vocabulary
+
+PHASE = "the classes of byte strings"
+"""What errors call all of this."""
 
 MAX_SETS = 20_000
 """Sets of states that positions are told apart by; where they do not suffice, all states count everywhere."""
@@ -34,6 +38,7 @@ def byte_string_classes(
     features: Features | None = None,
     max_sets: int = MAX_SETS,
     cause: str = "",
+    deadline: Deadline | None = None,
 ) -> TokenClasses:
     """Classes that refine displacement equivalence, whatever a grammar counts (docs/theory.md, section 10).
 
@@ -43,7 +48,13 @@ def byte_string_classes(
         features: those of the grammar, if they are known already.
         max_sets: bound on the sets of states; where it is met, bytes are parted by all states at once.
         cause: why such classes are wanted, if not for the grammar's features.
+        deadline: when to give up.
+
+    Raises:
+        BudgetExceeded: it is too late.
     """
+    deadline = deadline or Deadline()
+    deadline.check(PHASE)
     serialized = grammar if isinstance(grammar, dict) else json.loads(grammar.serialize_json())
     if features is None:
         features = find_features(serialized)
@@ -51,6 +62,7 @@ def byte_string_classes(
     began = time.perf_counter()
     automata = read_automata(serialized)
     read = time.perf_counter()
+    deadline.check(PHASE)
     if automata is None:
         keys, n_keys, method, n_sets = (
             np.arange(trie.n_groups, dtype=np.int64),

@@ -17,6 +17,7 @@ import numpy as np
 from equivalence import _kernels
 from equivalence.byte_classes import byte_string_classes
 from equivalence.byte_strings.features import PLAIN, find_features, is_plain
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, HybridError, UnsupportedGrammar
 from equivalence.explore import Capacity, explore, out_of_bytes
 from equivalence.network import Network, build_network
@@ -54,8 +55,8 @@ def compute_classes(
             advanced with the representative (CFGzip's relation); more classes, slower.
         capacity: bounds of the exploration, and of the memory of everything (`Capacity.bytes`).
         max_states: bound on the states of the grammar network.
-        seconds: bound on the time until the exploration ends; the grammar network, which `max_states` bounds,
-            is not interrupted. ``None``: no bound.
+        seconds: bound on the time that exploring takes, from reading the grammar to the classes; coarse
+            classes take theirs on top. ``None``: no bound.
         on_budget: where a bound is met, or exploration does not know a construct, "raise" an error, or answer
             with "coarse" classes (those of byte strings: sound for both relations, but many more).
 
@@ -71,13 +72,15 @@ def compute_classes(
         raise HybridError(f"relation is {relation!r}, allowed are {', '.join(get_args(Relation))}")
     if on_budget not in get_args(OnBudget):
         raise HybridError(f"on_budget is {on_budget!r}, allowed are {', '.join(get_args(OnBudget))}")
+    vocabulary.trie  # noqa: B018 - not a part of any one computation
+    deadline = Deadline(seconds)
     read = read_grammar(grammar)
     kinds = set(np.unique(read.data[read.starts]).tolist())
     features = PLAIN if is_plain(read.features, kinds) else find_features(read.whole())
     if features.beyond_stacks:
         return byte_string_classes(read.whole(), vocabulary, features=features)
     try:
-        return classes_and_network(read, vocabulary, relation, capacity, max_states, seconds)[0]
+        return classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0]
     except (BudgetExceeded, UnsupportedGrammar) as error:
         if on_budget == "raise":
             raise
@@ -91,7 +94,7 @@ def classes_and_network(
     relation: Relation,
     capacity: Capacity,
     max_states: int,
-    seconds: float | None,
+    deadline: Deadline,
 ) -> tuple[TokenClasses, Network]:
     """Classes by exploring the grammar's network, and that network; see `compute_classes`.
 
@@ -106,18 +109,20 @@ def classes_and_network(
     # what the bytes leave room for on the way
     within_bytes = max(capacity.bytes // NETWORK_BYTES_A_STATE, 1)
     try:
-        network = build_network(grammar, token_bytes=token_bytes, max_states=min(max_states, within_bytes))
+        network = build_network(
+            grammar, token_bytes=token_bytes, max_states=min(max_states, within_bytes), deadline=deadline
+        )
     except BudgetExceeded as error:
-        if within_bytes >= max_states:
+        if within_bytes >= max_states or deadline.is_over:
             raise
         raise out_of_bytes(capacity) from error
     built = time.perf_counter()
-    left = None if seconds is None else seconds - (built - began)
     exploration = explore(
-        network, trie, displacement=displacement, capacity=capacity, seconds=left, kept=vocabulary.kept_walks
-    )
+        network, trie, displacement=displacement, capacity=capacity, deadline=deadline,
+        kept=vocabulary.kept_walks,
+    )  # fmt: skip
     explored = time.perf_counter()
-    class_of_group = partition(exploration, network, trie, capacity=capacity)
+    class_of_group = partition(exploration, network, trie, capacity=capacity, deadline=deadline)
     # a stop id that is also text has a life of its own in every mask: it gets a class of its own
     alone = np.array(vocabulary.stop_token_ids, np.int64)
     class_of_token, representatives = _kernels.number_classes(

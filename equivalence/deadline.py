@@ -19,7 +19,9 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Iterator
+import traceback
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from equivalence.errors import BudgetExceeded
@@ -41,11 +43,11 @@ class Deadline:
             self.ends = within.ends if self.ends is None else min(self.ends, within.ends)
         self._lock = threading.Lock()
         self._cells: list[tuple[Any, int]] = []
-        self._parts: list[Deadline] = []
+        self._told: list[Callable[[], object]] = []  # called by `cancel`
         self._cancelled = False
         self._is_awaited = False
         if within is not None:
-            within._add_part(self)
+            within._tell(self.cancel)
 
     @property
     def is_cancelled(self) -> bool:
@@ -85,11 +87,30 @@ class Deadline:
         """Let the computation end as soon as it looks."""
         with self._lock:
             self._cancelled = True
-            cells, parts = list(self._cells), list(self._parts)
+            cells, told = list(self._cells), list(self._told)
         for array, place in cells:
             array[place] = 1
-        for part in parts:
-            part.cancel()
+        for call in told:
+            call()
+
+    @contextlib.contextmanager
+    def part(self, share: float = 1.0) -> Iterator[Deadline]:
+        """While this lasts, a deadline for a share of the seconds that are left; cancelled with the whole."""
+        left = self.left
+        part = Deadline(None if left is None else share * left, within=self)
+        try:
+            yield part
+        finally:
+            part.close()
+
+    @contextlib.contextmanager
+    def when_cancelled(self, call: Callable[[], object]) -> Iterator[None]:
+        """While this lasts, `cancel` makes a call too, in its own thread; at once if it came before."""
+        self._tell(call)
+        try:
+            yield
+        finally:
+            self._tell_not(call)
 
     @contextlib.contextmanager
     def watched(self, array: Any, place: int) -> Iterator[None]:
@@ -111,15 +132,19 @@ class Deadline:
     def close(self) -> None:
         """Forget a part that is done with; a deadline that is no part needs no closing."""
         if self._within is not None:
-            with self._within._lock:
-                self._within._parts = [part for part in self._within._parts if part is not self]
+            self._within._tell_not(self.cancel)
 
-    def _add_part(self, part: Deadline) -> None:
+    def _tell(self, call: Callable[[], object]) -> None:
         with self._lock:
-            self._parts.append(part)
+            self._told.append(call)
             cancelled = self._cancelled
         if cancelled:
-            part.cancel()
+            call()
+
+    def _tell_not(self, call: Callable[[], object]) -> None:
+        with self._lock:
+            if call in self._told:
+                self._told.remove(call)
 
     def _ring(self) -> None:
         with self._lock:
@@ -128,23 +153,41 @@ class Deadline:
             array[place] = 1
 
 
+def free_frames(error: BaseException) -> None:
+    """Let an error keep its traceback, but not the arrays of the computation that it ended.
+
+    Frames that have returned forget their variables, in the tracebacks of all errors behind it too: whoever
+    keeps an error (a future does) would keep hundreds of MiB with it.
+    """
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        one = pending.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            traceback.clear_frames(one.__traceback__)
+            pending += [one.__cause__, one.__context__]
+
+
 class _Alarm:
     """One daemon thread that sleeps until the next deadline; begun with the first."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._order = itertools.count()
-        self._waiting: list[tuple[float, int, Deadline]] = []
+        # weak: who is done with a deadline should not keep it, and what it tells, until its time has come
+        self._waiting: list[tuple[float, int, weakref.ref[Deadline]]] = []
         self._thread: threading.Thread | None = None
 
     def add(self, deadline: Deadline) -> None:
         assert deadline.ends is not None
         with self._changed:
-            heapq.heappush(self._waiting, (deadline.ends, next(self._order), deadline))
+            entry = deadline.ends, next(self._order), weakref.ref(deadline)
+            heapq.heappush(self._waiting, entry)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="equimask-deadlines", daemon=True)
                 self._thread.start()
-            elif self._waiting[0][2] is deadline:
+            elif self._waiting[0] is entry:
                 self._changed.notify()
 
     def _run(self) -> None:
@@ -153,8 +196,10 @@ class _Alarm:
                 while not self._waiting or self._waiting[0][0] > time.monotonic():
                     first = self._waiting[0][0] - time.monotonic() if self._waiting else None
                     self._changed.wait(first)
-                deadline = heapq.heappop(self._waiting)[2]
-            deadline._ring()
+                deadline = heapq.heappop(self._waiting)[2]()
+            if deadline is not None:
+                deadline._ring()
+            del deadline
 
 
 _alarm = _Alarm()

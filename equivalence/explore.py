@@ -13,14 +13,13 @@ systems (Bouajjani, Esparza, Maler 1997); coloring is Moore's partition refineme
 
 from __future__ import annotations
 
-import operator
-import threading
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import _kernels
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.kept import KeptWalks
 from equivalence.network import Network
@@ -51,6 +50,9 @@ class Capacity(NamedTuple):
     items: int = 500_000
     bytes: int = DEFAULT_BYTES
 
+
+PHASE = "the exploration"
+"""What errors call all of this."""
 
 MANY_OUTCOMES = 512
 """Above this number of outcomes, suffixes that read alike are merged first: 48,000 outcomes of a SQL-like
@@ -94,7 +96,7 @@ def explore(
     *,
     displacement: bool = False,
     capacity: Capacity = Capacity(),
-    seconds: float | None = None,
+    deadline: Deadline | None = None,
     kept: KeptWalks | None = None,
 ) -> Exploration:
     """Explore all contexts of a network over all tokens of a trie.
@@ -104,14 +106,17 @@ def explore(
         trie: the vocabulary's trie.
         displacement: distinguish also what tokens leave behind.
         capacity: bounds on what is met.
-        seconds: bound on the time. The kernels run without the interpreter's lock; a timer's thread asks them
-            to stop, and they look at each configuration, block and item.
+        deadline: when to give up. The kernels run without the interpreter's lock; another thread asks them to
+            stop, and they look at each configuration, block and item.
         kept: walks of former grammars over the same trie; acceptance only. The result is the same with and
             without it, but for the configurations that are counted: those of kept walks are not made.
 
     Raises:
-        BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or more time.
+        BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or it
+            is too late.
     """
+    deadline = deadline or Deadline()
+    deadline.check(PHASE)
     net = network.automaton
     class_of_byte, example = _kernels.byte_classes(net)
     rank = _kernels.call_ranks(net)
@@ -123,16 +128,8 @@ def explore(
         min(4096, capacity.configurations),
     )  # fmt: skip
     claim(space.state, capacity, array_bytes(network), array_bytes(follow), array_bytes(space))
-    timer = None
-    if seconds is not None:
-        timer = threading.Timer(max(seconds, 0.0), operator.setitem, (space.state, _kernels.STOP, 1))
-        timer.daemon = True
-        timer.start()
-    try:
-        return _explore(network, trie, follow, space, displacement, capacity, kept)
-    finally:
-        if timer is not None:
-            timer.cancel()
+    with deadline.watched(space.state, _kernels.STOP):
+        return _explore(network, trie, follow, space, displacement, capacity, deadline, kept)
 
 
 def _explore(
@@ -142,6 +139,7 @@ def _explore(
     space: Any,
     displacement: bool,
     capacity: Capacity,
+    deadline: Deadline,
     kept: KeptWalks | None,
 ) -> Exploration:
     net = network.automaton
@@ -159,9 +157,11 @@ def _explore(
         status, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts, events,
     ) = found  # fmt: skip
     if status:
-        raise _too_large(capacity, space)
+        raise _too_large(capacity, space, deadline)
     if outcomes.counts[0] > MANY_OUTCOMES:
-        space, outcomes, twin = _suffix_twins(network, trie, follow, space, outcomes, displacement, capacity)
+        space, outcomes, twin = _suffix_twins(
+            network, trie, follow, space, outcomes, displacement, capacity, deadline
+        )
         old = array_bytes(outcomes)
         claim(space.state, capacity, old + 8 * int(outcomes.counts[0]))
         outcomes = _kernels.rewrite_outcomes(outcomes, twin, event_starts, events)
@@ -173,14 +173,14 @@ def _explore(
         network.context_below, space.state, capacity,
     )  # fmt: skip
     if status:
-        raise _too_large(capacity, space)
+        raise _too_large(capacity, space, deadline)
     status, rows, query_starts, item_starts, below_of_item = _kernels.read_items(
         queries, network.below_starts, network.below_symbols, network.below_of_symbol, follow.symbols,
         follow.symbol_index, follow.below, follow.occurrences, follow.returns, trie.suffix_parent,
         trie.suffix_byte, space, net, displacement, outcomes, capacity,
     )  # fmt: skip
     if status:
-        raise _too_large(capacity, space)
+        raise _too_large(capacity, space, deadline)
     claim(space.state, capacity, 16 * len(rows) + 64 * len(below_of_item) + 48 * len(queries))
     colors, _ = _kernels.color_queries(
         rows, queries, query_starts, item_starts, below_of_item, network.below_bottom, displacement
@@ -216,14 +216,11 @@ def out_of_bytes(capacity: Capacity) -> BudgetExceeded:
     )
 
 
-def _too_large(capacity: Capacity, space: Any) -> BudgetExceeded:
+def _too_large(capacity: Capacity, space: Any, deadline: Deadline) -> BudgetExceeded:
     if space.state[_kernels.OUT_OF_BYTES]:
         return out_of_bytes(capacity)
     if space.state[_kernels.STOP]:
-        return BudgetExceeded(
-            "the budget's seconds were used up before the exploration ended; raise them, simplify the "
-            "grammar, or use strategy='engine'"
-        )
+        return deadline.error(PHASE)
     return BudgetExceeded(
         f"the exploration needs more than {capacity.configurations} configurations, "
         f"{capacity.nodes} nodes, {capacity.outcomes} outcomes or {capacity.items} items; raise the budget's "
@@ -244,6 +241,7 @@ def _suffix_twins(
     outcomes: Any,
     displacement: bool,
     capacity: Capacity,
+    deadline: Deadline,
 ) -> tuple[Any, Any, NDArray[np.int32]]:
     """For each suffix that is left to be read, one suffix that reads alike on every symbol.
 
@@ -282,12 +280,12 @@ def _suffix_twins(
             events,
         ) = _kernels.walk_all(rows, follow.returns, flat, space, net, displacement, outcomes, capacity)
         if status:
-            raise _too_large(capacity, space)
+            raise _too_large(capacity, space, deadline)
         status, range_sets, words = _kernels.partition_blocks(
             trie.suffix_byte[suffixes], block_starts, range_starts, ranges, space.state, capacity
         )
         if status:
-            raise _too_large(capacity, space)
+            raise _too_large(capacity, space, deadline)
         space.state[_kernels.TAKEN] -= array_bytes((ranges, events))  # what is kept of them is copied
         events = events[: event_starts[-1]] + np.array([n_groups, 0])
         users = users + np.array([0, n_blocks])
@@ -314,7 +312,7 @@ def _suffix_twins(
         space.state, capacity,
     )  # fmt: skip
     if status:
-        raise _too_large(capacity, space)
+        raise _too_large(capacity, space, deadline)
     for kept in rounds:
         space.state[_kernels.TAKEN] -= 2 * array_bytes(kept)
     return space, outcomes, twin

@@ -16,13 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import _kernels
+from equivalence.deadline import Deadline
 from equivalence.explore import Capacity, Exploration, array_bytes, claim, out_of_bytes
 from equivalence.network import Network
 from equivalence.trie import Trie
 
+PHASE = "the partition"
+
 
 def partition(
-    exploration: Exploration, network: Network, trie: Trie, *, capacity: Capacity = Capacity()
+    exploration: Exploration,
+    network: Network,
+    trie: Trie,
+    *,
+    capacity: Capacity = Capacity(),
+    deadline: Deadline | None = None,
 ) -> NDArray[np.int32]:
     """int32[groups]: the class of each group, dense from 0; -1 = no context reads it.
 
@@ -30,8 +38,10 @@ def partition(
     byte, are merged if all contexts treat them alike.
 
     Raises:
-        BudgetExceeded: more bytes than `capacity` allows.
+        BudgetExceeded: more bytes than `capacity` allows, or it is too late.
     """
+    deadline = deadline or Deadline()
+    deadline.check(PHASE)
     found = exploration
     account = np.zeros(_kernels.OUT_OF_BYTES + 1, np.int64)
     # two numbers a group here, and three when ids are given their classes

@@ -12,13 +12,16 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError, UnsupportedGrammar, Vocabulary
+from equivalence.byte_classes import byte_string_classes
 from equivalence.byte_strings import Features, find_features
-from equivalence.classes import TokenClasses, classes_and_network, compute_classes
+from equivalence.classes import TokenClasses, classes_and_network
+from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.network.reading import check_version
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
@@ -28,7 +31,7 @@ from hybrid.factored import FactoredClassifier, LarkGrammar, build
 from hybrid.factored import fixed_tables as lark_tables
 from hybrid.gather import Gather
 from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
-from hybrid.strategy import Budget
+from hybrid.strategy import OWN_SHARE, Budget
 from hybrid.token_level import (
     in_engine_ids,
     refuse_beyond_stacks,
@@ -42,23 +45,54 @@ class Compilation:
     """How one compiler compiles.
 
     Args:
-        vocabulary, strategy, budget, n_jobs, on_demand: as `hybrid.GrammarCompiler` takes them.
+        vocabulary, strategy, budget, n_jobs, on_demand, on_budget: as `hybrid.GrammarCompiler` takes them.
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, strategy: str, budget: Budget, n_jobs: int = 1, on_demand: bool = False
+        self,
+        vocabulary: Vocabulary,
+        strategy: str,
+        budget: Budget,
+        n_jobs: int = 1,
+        on_demand: bool = False,
+        on_budget: str = "engine",
     ) -> None:
         self.vocabulary = vocabulary
         self.strategy = strategy
         self.budget = budget
         self.n_jobs = n_jobs
         self.on_demand = on_demand
+        self.on_budget = on_budget
         self._lock = threading.Lock()
         self._plain: xgrammar.GrammarCompiler | None = None
         self.on_phase: Callable[[str], None] = _nothing
         """Told the phase that begins, "classes" or "summaries", where a classifier is made."""
 
-    def decide(self, grammar: xgrammar.Grammar, parsing: float) -> CompiledGrammar:
+    def begin(self) -> Deadline:
+        """The deadline of a compile call that begins now; the one place where the clock is asked for one."""
+        if self.strategy != "engine":
+            self.vocabulary.trie  # noqa: B018 - made once for a vocabulary, not in the time of a call
+        return Deadline(self.budget.seconds)
+
+    def parse(
+        self, kind: str, parse: Callable[[], xgrammar.Grammar], deadline: Deadline
+    ) -> tuple[xgrammar.Grammar, float]:
+        """A grammar from XGrammar's parsers and converters, and the seconds that it took them.
+
+        Raises:
+            GrammarError: XGrammar refuses it.
+            BudgetExceeded: it is too late to begin, or to go on.
+        """
+        deadline.check(f"waiting for XGrammar's parser of the {kind}")
+        began = time.perf_counter()
+        try:
+            grammar = parse()
+        except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+            raise GrammarError(f"XGrammar refuses the {kind}: {error}") from error
+        deadline.check(f"XGrammar's parser of the {kind}")
+        return grammar, time.perf_counter() - began
+
+    def decide(self, grammar: xgrammar.Grammar, parsing: float, deadline: Deadline) -> CompiledGrammar:
         """What the strategy asks for or, by name, what else the grammar can be run on."""
         timings = {"parse": parsing}
         began = time.perf_counter()
@@ -69,26 +103,29 @@ class Compilation:
             # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
             if self.strategy == "representatives":
                 raise
-            return self._on_engine(grammar, grammar, f"no token classes: {error}", timings)
+            return self._on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
+        deadline.check("reading the grammar")
         refuse_endless_rules(serialized)
         features = find_features(serialized)
         refuse_unknown_ids(features, self.vocabulary)
+        deadline.check("reading the grammar")
         timings["serialize"] = time.perf_counter() - began
         if self.strategy in ("auto", "classifier"):
-            return self._on_classifier(grammar, serialized, features, timings)
+            return self._on_classifier(grammar, serialized, features, timings, deadline)
         changed = shield_root(serialized)
         if self.strategy == "engine":
             safe = _as_changed(grammar, serialized, changed)
-            return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings)
-        return self.on_classes(grammar, serialized, changed, features, timings)
+            return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings, deadline)
+        return self.on_classes(grammar, serialized, changed, features, timings, deadline)
 
-    def on_lark(self, grammar: LarkGrammar) -> CompiledGrammar:
+    def on_lark(self, grammar: LarkGrammar, deadline: Deadline) -> CompiledGrammar:
         """A classifier of a Lark grammar, or an error: no other strategy has its meaning."""
         self.on_phase("classes")
-        built = build(grammar, self.vocabulary, self.budget)
+        built = build(grammar, self.vocabulary, self.budget, deadline)
         self.on_phase("summaries")
         began = time.perf_counter()
         classes = built.classes.tokens
+        deadline.check("the tables of the classifier")
         fixed = lark_tables(built.lexer, built.machine, built.classes, *self.vocabulary.flat)
         classifier = FactoredClassifier(fixed, classes, self.vocabulary, self.budget.table_bytes)
         timings = {**built.seconds, "classifier": time.perf_counter() - began}
@@ -115,23 +152,31 @@ class Compilation:
         serialized: dict[str, Any],
         features: Features,
         timings: dict[str, float],
+        deadline: Deadline,
     ) -> CompiledGrammar:
         """A classifier, or by name what else the grammar can be run on."""
-        classes = None
-        try:
-            self.on_phase("classes")
-            refuse_beyond_stacks(features, serialized)
-            classes, network = classes_and_network(
-                serialized, self.vocabulary, "acceptance", self.budget.capacity, self.budget.states,
-                self.budget.seconds,
-            )  # fmt: skip
-            began = time.perf_counter()
-            self.on_phase("summaries")
-            classifier, cause = self._build_classifier(network, classes)
-        except (UnsupportedGrammar, BudgetExceeded) as error:
-            cause = f"no classifier: {error}"
+        classes = classifier = None
+        refused = unexplored = ""
+        with self._own_part(deadline) as own:
+            try:
+                self.on_phase("classes")
+                refuse_beyond_stacks(features, serialized)
+                classes, network, unexplored = self._explored(serialized, own, deadline)
+                if classes is None or network is None:
+                    refused = unexplored
+                else:
+                    began = time.perf_counter()
+                    self.on_phase("summaries")
+                    classifier, cause = self._build_classifier(network, classes, own, deadline)
+            except (UnsupportedGrammar, BudgetExceeded) as error:
+                self._refuse_to_fall_back(error, deadline)
+                refused = str(error)
+        if classifier is None or classes is None:  # all that was made on the way is free by now
             changed = shield_root(serialized)
-            return self.on_classes(grammar, serialized, changed, features, timings, cause, classes)
+            return self.on_classes(
+                grammar, serialized, changed, features, timings, deadline, f"no classifier: {refused}",
+                classes, unexplored,
+            )  # fmt: skip
         timings.update(classes.seconds)
         timings["classifier"] = time.perf_counter() - began
         reason = _reason(classes, self.vocabulary)
@@ -148,18 +193,47 @@ class Compilation:
             otherwise, timings,
         )  # fmt: skip
 
-    def _build_classifier(self, network: Network, classes: TokenClasses) -> tuple[Classifier, str]:
+    def _own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
+        """The time of what we try before something else stands in, if it does."""
+        stands_in = self.on_budget == "engine" and self.strategy != "representatives"
+        return deadline.part(OWN_SHARE if stands_in else 1.0)
+
+    def _refuse_to_fall_back(self, error: Exception, deadline: Deadline) -> None:
+        """Raise an error again after which nothing may stand in."""
+        if isinstance(error, BudgetExceeded) and (self.on_budget == "raise" or deadline.is_over):
+            raise error
+
+    def _explored(
+        self, serialized: dict[str, Any], own: Deadline, deadline: Deadline
+    ) -> tuple[TokenClasses | None, Network | None, str]:
+        """Classes by exploring, and the network; or why there are none."""
+        budget = self.budget
+        try:
+            classes, network = classes_and_network(
+                serialized, self.vocabulary, "acceptance", budget.capacity, budget.states, own
+            )
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            self._refuse_to_fall_back(error, deadline)
+            return None, None, str(error)
+        return classes, network, ""
+
+    def _build_classifier(
+        self, network: Network, classes: TokenClasses, own: Deadline, deadline: Deadline
+    ) -> tuple[Classifier, str]:
         """The classifier, and why its states are not all built ahead of time (empty if they are)."""
         limit = self.budget.table_bytes
+        own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
         fixed = fixed_tables(network, texts, *self.vocabulary.flat)
         if self.on_demand or self.strategy == "auto":
             why = "asked for" if self.on_demand else "the first mask comes sooner"
             return Classifier(fixed, grouped, self.vocabulary, limit), why
         known, cause = build_summaries(
-            fixed, network, limit=limit // 4, states=4 * self.budget.states, seconds=self.budget.seconds
+            fixed, network, limit=limit // 4, states=4 * self.budget.states, deadline=own
         )
-        if not cause:
+        if cause:
+            self._refuse_to_fall_back(BudgetExceeded(f"the classifier's states: {cause}"), deadline)
+        elif not own.is_over:  # fewer states are not needed
             known = minimised(known)
         return Classifier(fixed, grouped, self.vocabulary, limit, known), cause
 
@@ -170,32 +244,52 @@ class Compilation:
         changed: bool,
         features: Features,
         timings: dict[str, float],
+        deadline: Deadline,
         cause: str = "",
         classes: TokenClasses | None = None,
+        unexplored: str = "",
     ) -> CompiledGrammar:
-        """Representatives, or by name the engine; `classes` where they are known already."""
+        """Representatives, or by name the engine.
+
+        Args:
+            classes: where they are known already.
+            unexplored: why exploring cannot give them, where that is known already.
+        """
+        refused = ""
         try:
             refuse_captured_representatives(features)
+            if classes is None and not unexplored and not features.beyond_stacks:
+                with self._own_part(deadline) as own:
+                    classes, _, unexplored = self._explored(serialized, own, deadline)
             if classes is None:
-                classes = compute_classes(
-                    serialized, self.vocabulary, capacity=self.budget.capacity,
-                    max_states=self.budget.states, seconds=self.budget.seconds, on_budget="coarse",
-                )  # fmt: skip
+                with self._own_part(deadline) as own:
+                    classes = byte_string_classes(
+                        serialized, self.vocabulary, features=features, cause=unexplored, deadline=own
+                    )
             refuse_missing_bytes(features, self.vocabulary, classes)
-            if self.strategy != "representatives":
-                _refuse_many(classes, self.vocabulary)
+            refused = "" if self.strategy == "representatives" else _too_many(classes, self.vocabulary)
         except (UnsupportedGrammar, BudgetExceeded) as error:
+            self._refuse_to_fall_back(error, deadline)
             if self.strategy == "representatives":
                 raise
+            refused = str(error)
+        if refused or classes is None:
             safe = _as_changed(grammar, serialized, changed)
-            reason = f"no token classes: {error}" + (f"; {cause}" if cause else "")
-            return self._on_engine(grammar, safe, reason, timings)
+            reason = f"no token classes: {refused}" + (f"; {cause}" if cause else "")
+            return self._on_engine(grammar, safe, reason, timings, deadline)
         timings.update(classes.seconds)
         changed = without_lookahead(serialized) or changed
-        return self._on_representatives(grammar, serialized, changed, features, classes, timings, cause)
+        return self._on_representatives(
+            grammar, serialized, changed, features, classes, timings, cause, deadline
+        )
 
     def _on_engine(
-        self, grammar: xgrammar.Grammar, safe: xgrammar.Grammar, reason: str, timings: dict[str, float]
+        self,
+        grammar: xgrammar.Grammar,
+        safe: xgrammar.Grammar,
+        reason: str,
+        timings: dict[str, float],
+        deadline: Deadline,
     ) -> CompiledGrammar:
         with self._lock:
             if self._plain is None:
@@ -203,7 +297,7 @@ class Compilation:
                     self.vocabulary.tokenizer_info, max_threads=self.n_jobs, cache_enabled=False
                 )
         began = time.perf_counter()
-        engine = _run(self._plain, safe)
+        engine = self.run_engine(self._plain, safe, deadline)
         timings["compile"] = time.perf_counter() - began
         return CompiledGrammar("engine", reason, self.vocabulary, grammar, engine, timings=timings)
 
@@ -216,7 +310,9 @@ class Compilation:
         classes: TokenClasses,
         timings: dict[str, float],
         cause: str,
+        deadline: Deadline,
     ) -> CompiledGrammar:
+        deadline.check("the gather")
         began = time.perf_counter()
         gather = Gather(classes, self.vocabulary.size)
         gathered = time.perf_counter()
@@ -233,7 +329,7 @@ class Compilation:
             [*tokens, *last], xgrammar.VocabType.RAW, vocab_size=stop + len(last), stop_token_ids=[stop]
         )
         compiler = xgrammar.GrammarCompiler(info, max_threads=self.n_jobs, cache_enabled=False)
-        engine = _run(compiler, safe)
+        engine = self.run_engine(compiler, safe, deadline)
         timings["gather"] = gathered - began
         reason = _reason(classes, self.vocabulary) + (f"; {cause}" if cause else "")
         timings["compile"] = time.perf_counter() - gathered
@@ -241,6 +337,21 @@ class Compilation:
             "representatives", reason, self.vocabulary, grammar, engine,
             stop, classes, gather, features, timings=timings,
         )  # fmt: skip
+
+    def run_engine(
+        self, compiler: xgrammar.GrammarCompiler, grammar: xgrammar.Grammar, deadline: Deadline
+    ) -> xgrammar.CompiledGrammar:
+        """A grammar compiled by XGrammar, which cannot be interrupted.
+
+        Raises:
+            GrammarError: XGrammar refuses it.
+            BudgetExceeded: it is too late to begin.
+        """
+        deadline.check("waiting for XGrammar's compiler")
+        try:
+            return compiler.compile_grammar(grammar)
+        except RuntimeError as error:
+            raise GrammarError(f"XGrammar cannot compile the grammar: {error}") from error
 
 
 def without_classifier(
@@ -250,7 +361,8 @@ def without_classifier(
     serialized = json.loads(grammar.serialize_json())
     features = find_features(serialized)
     compilation = Compilation(vocabulary, "auto", budget, n_jobs)
-    return compilation.on_classes(grammar, serialized, shield_root(serialized), features, {})
+    deadline = compilation.begin()
+    return compilation.on_classes(grammar, serialized, shield_root(serialized), features, {}, deadline)
 
 
 def _nothing(phase: str) -> None:
@@ -261,13 +373,12 @@ MANY_CLASSES = 256
 """Up to this number of classes representatives are taken whatever the vocabulary's size."""
 
 
-def _refuse_many(classes: TokenClasses, vocabulary: Vocabulary) -> None:
-    """Refuse classes that are hardly fewer than the tokens: they would cost more than they save."""
+def _too_many(classes: TokenClasses, vocabulary: Vocabulary) -> str:
+    """Why classes that are hardly fewer than the tokens are not taken: they cost more than they save."""
     text = vocabulary.size - len(vocabulary.special_token_ids)
-    if classes.method != "explored" and classes.n_classes > max(text // 2, MANY_CLASSES):
-        raise BudgetExceeded(
-            f"{classes.cause}; {classes.n_classes} classes by {classes.method} for {text} tokens save nothing"
-        )
+    if classes.method == "explored" or classes.n_classes <= max(text // 2, MANY_CLASSES):
+        return ""
+    return f"{classes.cause}; {classes.n_classes} classes by {classes.method} for {text} tokens save nothing"
 
 
 def _reason(classes: TokenClasses, vocabulary: Vocabulary) -> str:
@@ -279,10 +390,3 @@ def _reason(classes: TokenClasses, vocabulary: Vocabulary) -> str:
 def _as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
     """The grammar itself, or what its changed serialised form says."""
     return xgrammar.Grammar.deserialize_json(json.dumps(serialized)) if changed else grammar
-
-
-def _run(compiler: xgrammar.GrammarCompiler, grammar: xgrammar.Grammar) -> xgrammar.CompiledGrammar:
-    try:
-        return compiler.compile_grammar(grammar)
-    except RuntimeError as error:
-        raise GrammarError(f"XGrammar cannot compile the grammar: {error}") from error

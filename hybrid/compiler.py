@@ -13,10 +13,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal
@@ -24,11 +22,14 @@ from typing import Any, Literal
 import xgrammar
 
 from equivalence import (
+    BudgetExceeded,
     GrammarError,
     HybridError,
     StrategyError,
     Vocabulary,
 )
+from equivalence.deadline import Deadline, free_frames
+from hybrid.background import Background, CompileFuture
 from hybrid.cache import DiskCache
 from hybrid.compilation import Compilation
 from hybrid.compiled import CompiledGrammar
@@ -37,7 +38,7 @@ from hybrid.memory_cache import MemoryCache
 from hybrid.parallel import Source, compile_all
 from hybrid.relaxed import SchemaText, describe, schema_text
 from hybrid.statistics import Statistics
-from hybrid.strategy import Budget, check_strategy
+from hybrid.strategy import Budget, OnBudget, check_on_budget, check_strategy
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
 
@@ -56,6 +57,8 @@ class GrammarCompiler:
             the next one; made if it is missing (docs/caches.md). None keeps nothing on disk.
         cache_dir_limit_bytes: bound of that folder (least recently used out first); -1 is 1 GiB.
         budget: bounds of one compilation.
+        on_budget: what to do where our own part of a compilation meets the budget: "engine" goes on with
+            coarser classes, or the whole vocabulary, in XGrammar, by name; "raise" raises `BudgetExceeded`.
         n_jobs: threads of XGrammar's own compilation, and of the methods that end in ``_async``.
         max_threads: XGrammar's name for `n_jobs`.
         cache_enabled: keep compiled grammars in memory and return the same object for an equal call.
@@ -75,6 +78,7 @@ class GrammarCompiler:
         cache_dir: str | os.PathLike[str] | None = None,
         cache_dir_limit_bytes: int = -1,
         budget: Budget = Budget(),
+        on_budget: OnBudget = "engine",
         n_jobs: int = 1,
         max_threads: int | None = None,
         cache_enabled: bool = True,
@@ -96,22 +100,26 @@ class GrammarCompiler:
         self.vocabulary = vocabulary
         self.strategy = check_strategy(strategy)
         self.budget = budget
+        self.on_budget: OnBudget = check_on_budget(on_budget)
         self.n_jobs = threads
         self.on_demand = bool(on_demand)
         self._cache_enabled = cache_enabled
-        self._lock = threading.Lock()
         self._statistics = Statistics()
         kept = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
         self._memory = MemoryCache(kept, self._statistics.count)
-        self._compilation = Compilation(vocabulary, self.strategy, budget, threads, self.on_demand)
+        self._compilation = Compilation(
+            vocabulary, self.strategy, budget, threads, self.on_demand, self.on_budget
+        )
         self._disk: DiskCache | None = None
         if cache_dir is not None:
-            settings = {"strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget)}
+            settings = {
+                "strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget),
+                "on_budget": self.on_budget,
+            }  # fmt: skip
             self._disk = DiskCache(
                 cache_dir, cache_dir_limit_bytes, vocabulary, budget, settings, self._statistics.count
             )
-        self._pool: ThreadPoolExecutor | None = None
-        self._is_closed = False
+        self._background = Background(threads, self._compilation.begin)
 
     @property
     def on_phase(self) -> Callable[[str], None]:
@@ -130,10 +138,22 @@ class GrammarCompiler:
     def compile_grammar(
         self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root"
     ) -> CompiledGrammar:
-        """Compile an EBNF (GBNF) text, or a grammar that XGrammar has parsed."""
+        """Compile an EBNF (GBNF) text, or a grammar that XGrammar has parsed.
+
+        Raises:
+            GrammarError: XGrammar refuses the grammar.
+            BudgetExceeded: the budget's seconds were used up; or it was met elsewhere, with
+                ``on_budget="raise"``. So for all methods that compile.
+        """
+        return self._grammar(self._compilation.begin(), grammar, root_rule_name)
+
+    def _grammar(
+        self, deadline: Deadline, grammar: str | xgrammar.Grammar, root_rule_name: str = "root"
+    ) -> CompiledGrammar:
         if isinstance(grammar, xgrammar.Grammar):
-            return self._compile(("grammar", grammar.serialize_json()), lambda: grammar)
+            return self._compile(deadline, ("grammar", grammar.serialize_json()), lambda: grammar)
         return self._compile(
+            deadline,
             ("ebnf", grammar, root_rule_name),
             lambda: xgrammar.Grammar.from_ebnf(grammar, root_rule_name=root_rule_name),
         )
@@ -153,6 +173,11 @@ class GrammarCompiler:
         Raises:
             GrammarError: XGrammar refuses the schema; or `strict`, and the message names the keywords.
         """
+        return self._json_schema(self._compilation.begin(), schema, strict, options)
+
+    def _json_schema(
+        self, deadline: Deadline, schema: Any, strict: bool, options: dict[str, Any]
+    ) -> CompiledGrammar:
         if not isinstance(schema, (str, type)):
             try:
                 schema = json.dumps(schema)
@@ -163,29 +188,43 @@ class GrammarCompiler:
                 ) from error
         key = ("json_schema", schema, tuple(sorted((k, repr(v)) for k, v in options.items())))
         compiled = self._compile(
+            deadline,
             key,
             lambda: xgrammar.Grammar.from_json_schema(schema, **options),
             lambda: schema_text(schema, options),
         )
-        if strict and compiled.relaxed:
-            raise GrammarError(describe(compiled.relaxed))
+        if strict:
+            deadline.check("looking for keywords that XGrammar leaves out")
+            if compiled.relaxed:
+                raise GrammarError(describe(compiled.relaxed))
         return compiled
 
     def compile_builtin_json_grammar(self) -> CompiledGrammar:
         """Compile XGrammar's grammar of all JSON."""
-        return self._compile(("builtin_json",), xgrammar.Grammar.builtin_json_grammar)
+        return self._builtin_json_grammar(self._compilation.begin())
+
+    def _builtin_json_grammar(self, deadline: Deadline) -> CompiledGrammar:
+        return self._compile(deadline, ("builtin_json",), xgrammar.Grammar.builtin_json_grammar)
 
     def compile_regex(self, regex: str) -> CompiledGrammar:
         """Compile a regular expression in XGrammar's dialect."""
-        return self._compile(("regex", regex), lambda: xgrammar.Grammar.from_regex(regex))
+        return self._regex(self._compilation.begin(), regex)
+
+    def _regex(self, deadline: Deadline, regex: str) -> CompiledGrammar:
+        return self._compile(deadline, ("regex", regex), lambda: xgrammar.Grammar.from_regex(regex))
 
     def compile_structural_tag(self, structural_tag: Any, *arguments: Any) -> CompiledGrammar:
         """Compile a structural tag (object, dict or JSON text; or the older pair of tags and triggers)."""
-        grammar = _parse(
-            "structural tag", lambda: xgrammar.Grammar.from_structural_tag(structural_tag, *arguments)
+        return self._structural_tag(self._compilation.begin(), structural_tag, *arguments)
+
+    def _structural_tag(self, deadline: Deadline, structural_tag: Any, *arguments: Any) -> CompiledGrammar:
+        grammar, _ = self._compilation.parse(
+            "structural tag",
+            lambda: xgrammar.Grammar.from_structural_tag(structural_tag, *arguments),
+            deadline,
         )
         # a tag may hold model classes, which only the grammar made of them tells apart
-        return self.compile_grammar(grammar)
+        return self._grammar(deadline, grammar)
 
     def compile_lark(self, grammar: str, *, start: str = "start") -> CompiledGrammar:
         """Compile a grammar in Lark's notation, with Lark's own meaning: LALR(1), lexer="basic".
@@ -202,13 +241,18 @@ class GrammarCompiler:
             BudgetExceeded: more than the budget allows.
             StrategyError: the compiler's strategy is one of XGrammar's, which has no lexer.
         """
+        return self._lark(self._compilation.begin(), grammar, start)
+
+    def _lark(self, deadline: Deadline, grammar: str, start: str) -> CompiledGrammar:
         if self.strategy not in ("auto", "classifier"):
             raise StrategyError(
                 f"strategy is {self.strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark "
                 "grammars are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
             )
         return self._cached(
-            ("lark", grammar, start), lambda: self._compilation.on_lark(LarkGrammar(grammar, start))
+            deadline,
+            ("lark", grammar, start),
+            lambda deadline: self._compilation.on_lark(LarkGrammar(grammar, start), deadline),
         )
 
     def compile_many(
@@ -238,43 +282,41 @@ class GrammarCompiler:
 
     def compile_grammar_async(
         self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root"
-    ) -> Future[CompiledGrammar]:
+    ) -> CompileFuture:
         """`compile_grammar` in one of the compiler's own `n_jobs` threads.
+
+        Returns:
+            A `concurrent.futures.Future` which can also be cancelled while it runs. The budget's seconds
+            begin when a thread takes it up.
 
         Raises:
             HybridError: the compiler is closed. What the compilation raises, the future does.
         """
-        return self._later(self.compile_grammar, grammar, root_rule_name=root_rule_name)
+        return self._background.submit(lambda deadline: self._grammar(deadline, grammar, root_rule_name))
 
-    def compile_json_schema_async(self, schema: Any, **options: Any) -> Future[CompiledGrammar]:
+    def compile_json_schema_async(
+        self, schema: Any, *, strict: bool = False, **options: Any
+    ) -> CompileFuture:
         """`compile_json_schema`, as `compile_grammar_async`."""
-        return self._later(self.compile_json_schema, schema, **options)
+        return self._background.submit(lambda deadline: self._json_schema(deadline, schema, strict, options))
 
-    def compile_builtin_json_grammar_async(self) -> Future[CompiledGrammar]:
+    def compile_builtin_json_grammar_async(self) -> CompileFuture:
         """`compile_builtin_json_grammar`, as `compile_grammar_async`."""
-        return self._later(self.compile_builtin_json_grammar)
+        return self._background.submit(self._builtin_json_grammar)
 
-    def compile_regex_async(self, regex: str) -> Future[CompiledGrammar]:
+    def compile_regex_async(self, regex: str) -> CompileFuture:
         """`compile_regex`, as `compile_grammar_async`."""
-        return self._later(self.compile_regex, regex)
+        return self._background.submit(lambda deadline: self._regex(deadline, regex))
 
-    def compile_structural_tag_async(self, structural_tag: Any, *arguments: Any) -> Future[CompiledGrammar]:
+    def compile_structural_tag_async(self, structural_tag: Any, *arguments: Any) -> CompileFuture:
         """`compile_structural_tag`, as `compile_grammar_async`."""
-        return self._later(self.compile_structural_tag, structural_tag, *arguments)
+        return self._background.submit(
+            lambda deadline: self._structural_tag(deadline, structural_tag, *arguments)
+        )
 
-    def compile_lark_async(self, grammar: str, *, start: str = "start") -> Future[CompiledGrammar]:
+    def compile_lark_async(self, grammar: str, *, start: str = "start") -> CompileFuture:
         """`compile_lark`, as `compile_grammar_async`."""
-        return self._later(self.compile_lark, grammar, start=start)
-
-    def _later(
-        self, compile_it: Callable[..., CompiledGrammar], *arguments: Any, **options: Any
-    ) -> Future[CompiledGrammar]:
-        with self._lock:
-            if self._is_closed:
-                raise HybridError("the compiler is closed; allowed are the methods that do not end in _async")
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.n_jobs, "equimask-compiler")
-            return self._pool.submit(compile_it, *arguments, **options)
+        return self._background.submit(lambda deadline: self._lark(deadline, grammar, start))
 
     def close(self) -> None:
         """End the threads of the ``_async`` methods: what has not begun is cancelled, what has is waited for.
@@ -282,11 +324,7 @@ class GrammarCompiler:
         Everything else can still be used. A compiler that nobody closes ends its threads when it is
         collected, and at the end of the program, once all that was asked for is compiled.
         """
-        with self._lock:
-            self._is_closed = True
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
+        self._background.close()
 
     def __enter__(self) -> GrammarCompiler:
         return self
@@ -304,6 +342,8 @@ class GrammarCompiler:
 
         Returns:
             "compilations": grammars compiled; "shared": calls that waited for an equal one under way;
+            "overdue" and "cancelled": compilations that were given up because their seconds were used up, or
+            because nobody wanted them any more;
             "memory" and "disk": "hits", "misses", "evictions", "bytes", "limit_bytes" (on disk also
             "writes", "damaged": entries that could not be used, and "failures" of the file system; its bytes
             are those of the last look at the folder, which others change too); "seconds" by phase, summed;
@@ -336,42 +376,51 @@ class GrammarCompiler:
 
     def _compile(
         self,
+        deadline: Deadline,
         key: Any,
         parse: Callable[[], xgrammar.Grammar],
         read_schema: Callable[[], SchemaText] | None = None,
     ) -> CompiledGrammar:
-        def decided() -> CompiledGrammar:
-            began = time.perf_counter()
-            grammar = _parse(key[0].replace("_", " "), parse)
-            compiled = self._compilation.decide(grammar, time.perf_counter() - began)
+        def decided(deadline: Deadline) -> CompiledGrammar:
+            grammar, seconds = self._compilation.parse(key[0].replace("_", " "), parse, deadline)
+            compiled = self._compilation.decide(grammar, seconds, deadline)
             # before anybody else sees it: the folder on disk keeps the schema too
             return compiled if read_schema is None else replace(compiled, schema=read_schema())
 
-        return self._cached(key, decided)
+        return self._cached(deadline, key, decided)
 
-    def _cached(self, key: Any, compile_it: Callable[[], CompiledGrammar]) -> CompiledGrammar:
+    def _cached(
+        self, deadline: Deadline, key: Any, compile_it: Callable[[Deadline], CompiledGrammar]
+    ) -> CompiledGrammar:
         """From memory, from an equal call that is under way, from disk, or compiled, in this order."""
         if not self._cache_enabled:
-            return self._obtained(key, compile_it)
-        return self._memory.get(key, lambda: self._obtained(key, compile_it))
+            return self._obtained(deadline, key, compile_it)
+        return self._memory.get(key, lambda mine: self._obtained(mine, key, compile_it), deadline)
 
-    def _obtained(self, key: Any, compile_it: Callable[[], CompiledGrammar]) -> CompiledGrammar:
+    def _obtained(
+        self, deadline: Deadline, key: Any, compile_it: Callable[[Deadline], CompiledGrammar]
+    ) -> CompiledGrammar:
         """From disk, or compiled and written there; no lock is held."""
         began = time.perf_counter()
-        disk = self._disk if self.strategy in ("auto", "classifier") else None
-        entry = None if disk is None else disk.entry(key)
-        if disk is not None and entry is not None and (found := disk.load(entry)) is not None:
-            found.timings["total"] = time.perf_counter() - began
-            self._statistics.loaded(found)
-            self._log("loaded", key, found)
-            return found
         try:
-            compiled = compile_it()
+            deadline.check("waiting to begin")
+            disk = self._disk if self.strategy in ("auto", "classifier") else None
+            entry = None if disk is None else disk.entry(key)
+            if disk is not None and entry is not None and (found := disk.load(entry)) is not None:
+                found.timings["total"] = time.perf_counter() - began
+                self._statistics.loaded(found)
+                self._log("loaded", key, found)
+                return found
+            compiled = compile_it(deadline)
         except Exception as error:
             self._statistics.failed(error)
+            if isinstance(error, BudgetExceeded):
+                if deadline.is_over:
+                    self._statistics.count("cancelled" if deadline.is_cancelled else "overdue")
+                free_frames(error)
             logger.debug("refused %s: %s", key[0], type(error).__name__)
             raise
-        if disk is not None and entry is not None:
+        if disk is not None and entry is not None and not deadline.is_over:
             stored = time.perf_counter()
             disk.keep(entry, compiled)
             compiled.timings["store"] = time.perf_counter() - stored
@@ -386,10 +435,3 @@ class GrammarCompiler:
             reason = " ".join(compiled.reason.split())
             milliseconds = 1000 * compiled.timings["total"]
             logger.debug("%s %s as %s in %.1f ms: %s", what, key[0], compiled.strategy, milliseconds, reason)
-
-
-def _parse(kind: str, parse: Callable[[], xgrammar.Grammar]) -> xgrammar.Grammar:
-    try:
-        return parse()
-    except (RuntimeError, ValueError, TypeError, AttributeError) as error:
-        raise GrammarError(f"XGrammar refuses the {kind}: {error}") from error

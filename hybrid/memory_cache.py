@@ -1,7 +1,8 @@
 """Compiled grammars in memory: equal calls get one object, also while it is still being made.
 
-What: `MemoryCache` behind `GrammarCompiler`: bounded in bytes, least recently used out first; calls that come
-while an equal one is under way wait for it and share its result, or its error.
+What: `MemoryCache` behind `GrammarCompiler`: bounded in bytes, least recently used out first; calls that
+come while an equal one is under way wait for it and share its result, or its error. A computation is given up
+when no call wants it any more, because all were cancelled.
 When: one for each compiler; thread-safe. No lock is held while something is compiled.
 Limits: errors are not kept. The bound is on what is kept: whoever holds a compiled grammar keeps it alive.
 
@@ -15,12 +16,34 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
+from equivalence.deadline import Deadline
 from hybrid.compiled import CompiledGrammar
 
 COUNTED = 4
 """Grammars that are counted again with each call, 1 us each."""
+
+
+class _UnderWay:
+    """A grammar that is being compiled.
+
+    Attributes:
+        future: what comes of it.
+        deadline: of the computation: it ends with the seconds of the call that began it, and is cancelled
+            when no call wants it any more.
+        asking: calls that want it.
+        among: where it is listed.
+        generation: of the cache when it began.
+    """
+
+    def __init__(self, seconds: float | None, among: dict[Any, _UnderWay], generation: int) -> None:
+        self.future: Future[CompiledGrammar] = Future()
+        self.deadline = Deadline(seconds)
+        self.asking = 1
+        self.among = among
+        self.generation = generation
 
 
 class MemoryCache:
@@ -40,59 +63,112 @@ class MemoryCache:
         self._bytes = 0
         self._uncounted: list[Any] = []  # keys whose turn is to come
         self._generation = 0
-        self._under_way: dict[Any, Future[CompiledGrammar]] = {}
+        self._under_way: dict[Any, _UnderWay] = {}
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the compiled grammars kept."""
         return self._bytes
 
-    def get(self, key: Any, compile_it: Callable[[], CompiledGrammar]) -> CompiledGrammar:
-        """From memory, from an equal call that is under way, or compiled, in this order."""
-        under_way: Future[CompiledGrammar] | None
-        evicted = 0
+    def get(
+        self, key: Any, compile_it: Callable[[Deadline], CompiledGrammar], asked: Deadline
+    ) -> CompiledGrammar:
+        """From memory, from an equal call that is under way, or compiled, in this order.
+
+        Args:
+            key: what is asked for.
+            compile_it: compiles it, before a deadline that ends when `asked` does, but is cancelled only when
+                nobody waits for the grammar any more.
+            asked: the deadline of this call.
+
+        Raises:
+            BudgetExceeded: an equal call is under way and takes longer than this one has time, or this one
+                was cancelled.
+        """
         while True:
+            evicted = 0
+            under_way = mine = None
             with self._lock:
                 known = self._kept.get(key)
                 if known is not None:
                     self._kept.move_to_end(key)
                     self._count_again(key)
                     evicted = self._evict()
-                under_way = self._under_way.get(key)
-                if known is None and under_way is None:
-                    mine = self._under_way[key] = Future()
-                    all_under_way, generation = self._under_way, self._generation
-                    break
+                elif key in self._under_way:
+                    under_way = self._under_way[key]
+                    under_way.asking += 1
+                else:
+                    mine = self._under_way[key] = _UnderWay(asked.left, self._under_way, self._generation)
             if known is not None:
                 self._count("memory_hits")
                 for _ in range(evicted):
                     self._count("memory_evictions")
                 return known[0]
-            assert under_way is not None
-            error = under_way.exception()
-            if error is None:
-                self._count("shared")
-                return under_way.result()
-            if isinstance(error, Exception):
-                self._count("shared")
-                raise error
+            try:
+                if mine is not None:
+                    return self._compute(key, mine, compile_it, asked)
+                assert under_way is not None
+                found = self._wait(key, under_way, asked)
+            finally:
+                # an error has this frame in its traceback, and these have the error: a circle
+                mine = under_way = None
+            if found is not None:
+                return found
             # its thread was interrupted, which says nothing of the grammar: perhaps this one has more luck
+
+    def _compute(
+        self, key: Any, mine: _UnderWay, compile_it: Callable[[Deadline], CompiledGrammar], asked: Deadline
+    ) -> CompiledGrammar:
+        """Compile for this call and all that come to wait."""
         self._count("memory_misses")
         try:
-            compiled = compile_it()
-            self._keep(key, compiled, generation)
+            with asked.when_cancelled(partial(self._withdraw, key, mine)):
+                compiled = compile_it(mine.deadline)
+            self._keep(key, compiled, mine.generation)
         except BaseException as error:
-            with self._lock:
-                del all_under_way[key]
-            mine.set_exception(error)
+            self._end(key, mine)
+            mine.future.set_exception(error)
             raise
         else:
-            with self._lock:
-                del all_under_way[key]
-            mine.set_result(compiled)
+            self._end(key, mine)
+            mine.future.set_result(compiled)
             return compiled
         finally:
-            del mine  # the error has this frame in its traceback: they would keep each other alive
+            del mine  # as in `get`
+
+    def _wait(self, key: Any, under_way: _UnderWay, asked: Deadline) -> CompiledGrammar | None:
+        """The result of an equal call, or its error; None where its thread was interrupted."""
+        future = under_way.future
+        try:
+            done = threading.Event()
+            future.add_done_callback(lambda _: done.set())
+            with asked.when_cancelled(done.set):
+                done.wait(asked.left)
+            if not future.done():
+                self._withdraw(key, under_way)
+                raise asked.error("waiting for an equal call")
+            error = future.exception()
+            if error is not None and not isinstance(error, Exception):
+                return None
+            self._count("shared")
+            return future.result()
+        finally:
+            del future, under_way  # as in `get`
+            error = None
+
+    def _withdraw(self, key: Any, under_way: _UnderWay) -> None:
+        """One call less wants it; what none wants is given up, and who comes later begins anew."""
+        with self._lock:
+            under_way.asking -= 1
+            if under_way.asking:
+                return
+        self._end(key, under_way)
+        under_way.deadline.cancel()
+
+    def _end(self, key: Any, under_way: _UnderWay) -> None:
+        with self._lock:
+            if under_way.among.get(key) is under_way:
+                del under_way.among[key]
 
     def clear(self) -> None:
         """Forget what is kept, and what is under way; what is in use stays usable."""

@@ -32,7 +32,7 @@ from equivalence import HybridError, StrategyError, Vocabulary
 from equivalence.trie import stored_trie
 from hybrid.artifact import from_bytes, to_bytes
 from hybrid.compiled import CompiledGrammar
-from hybrid.strategy import Budget
+from hybrid.strategy import Budget, OnBudget
 
 if TYPE_CHECKING:
     from hybrid.compiler import GrammarCompiler
@@ -159,6 +159,7 @@ class _Parcel(NamedTuple):
     on_demand: bool
     cache_dir: str | None
     cache_dir_limit_bytes: int
+    on_budget: OnBudget
 
 
 class _Shared:
@@ -193,7 +194,7 @@ class _Shared:
         return _Parcel(
             vocabulary.fingerprint, data.tobytes(), np.diff(offsets).astype(np.uint16).tobytes(),
             vocabulary.stop_token_ids, os.path.abspath(folder), compiler.strategy, compiler.budget,
-            compiler.n_jobs, compiler.on_demand, cache_dir, limit,
+            compiler.n_jobs, compiler.on_demand, cache_dir, limit, compiler.on_budget,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -225,8 +226,8 @@ def _unpacked(parcel: _Parcel) -> _Shared:
                     key,
                     GrammarCompiler(
                         vocabulary, strategy=parcel.strategy, budget=parcel.budget, n_jobs=parcel.n_jobs,
-                        on_demand=parcel.on_demand, cache_enabled=False, cache_dir=cache_dir,
-                        cache_dir_limit_bytes=parcel.cache_dir_limit_bytes,
+                        on_demand=parcel.on_demand, on_budget=parcel.on_budget, cache_enabled=False,
+                        cache_dir=cache_dir, cache_dir_limit_bytes=parcel.cache_dir_limit_bytes,
                     ),
                 )
             ]  # fmt: skip

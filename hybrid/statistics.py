@@ -73,6 +73,8 @@ class Statistics:
             return {
                 "compilations": events["compilations"],
                 "shared": events["shared"],
+                "overdue": events["overdue"],
+                "cancelled": events["cancelled"],
                 "memory": {name: events[f"memory_{name}"] for name in ("hits", "misses", "evictions")},
                 "disk": {
                     name: events[f"disk_{name}"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from equivalence.errors import HybridError, StrategyError
 from equivalence.explore import Capacity
@@ -17,16 +18,28 @@ from equivalence.explore import Capacity
 STRATEGIES = ("auto", "classifier", "representatives", "engine")
 
 
+OnBudget = Literal["engine", "raise"]
+"""What is done where our own part of a compilation meets the budget; see `Budget`."""
+
+OWN_SHARE = 0.5
+"""Of the seconds that are left when our own part begins, what it may use where the engine may follow."""
+
+
 @dataclass(frozen=True)
 class Budget:
-    """Bounds of one compilation; where one is met, coarser classes are taken or the engine, by name.
+    """Bounds of one compilation.
+
+    Where our own part meets one, `GrammarCompiler` does what its `on_budget` says: "raise" `BudgetExceeded`,
+    or go on with coarser classes or the "engine", by name. So that some time is left for these, exploring
+    may use half of the seconds then, and coarser classes half of what is left. When all seconds are used up,
+    or the call is cancelled, `BudgetExceeded` is raised in any case.
 
     Attributes:
         states: states of the grammar network, and configurations of its exploration. A typical JSON
             schema needs hundreds, a large programming language thousands; 1 KiB of memory each.
-        seconds: time for network and exploration; ``None`` means no bound. XGrammar's own parsing and
-            compiling cannot be interrupted and are not counted. With a bound, the strategy depends on the
-            clock.
+        seconds: time of one whole compile call, parsing included; ``None`` means no bound. Our own phases end
+            within 50 ms of it (docs/limits.md). What is made once is not counted: compiled kernels, and the
+            vocabulary's trie. What comes out depends on the clock only where the time does not suffice.
         bytes: memory of one computation of classes: network, exploration, partition and result, but not the
             vocabulary, and not what XGrammar takes. Real grammars touch 5 to 40 MiB and reserve up to 100;
             any grammar needs some 15 (docs/limits.md).
@@ -34,7 +47,7 @@ class Budget:
     """
 
     states: int = 120_000
-    seconds: float | None = None
+    seconds: float | None = 30.0
     bytes: int = 300 * 2**20
     table_bytes: int = 256 * 2**20
 
@@ -61,3 +74,12 @@ def check_strategy(strategy: str) -> str:
     if strategy not in STRATEGIES:
         raise StrategyError(f"strategy is {strategy!r}, allowed are {', '.join(map(repr, STRATEGIES))}")
     return strategy
+
+
+def check_on_budget(on_budget: OnBudget) -> OnBudget:
+    """What to do where the budget is met, if it is known, else a `HybridError`."""
+    if on_budget not in get_args(OnBudget):
+        raise HybridError(
+            f"on_budget is {on_budget!r}, allowed are {', '.join(map(repr, get_args(OnBudget)))}"
+        )
+    return on_budget

@@ -707,7 +707,7 @@ def test_errors_come_from_the_future() -> None:
 
 def test_n_jobs_are_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = GrammarCompiler(VOCABULARY, n_jobs=2)
-    assert compiler._pool is None, "no thread before the first call"
+    assert compiler._background._pool is None, "no thread before the first call"
     gate = Gate(compiler, monkeypatch)
     futures = [compiler.compile_regex_async(letter) for letter in "abcd"]
     wait_for(lambda: gate.count == 2)

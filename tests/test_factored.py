@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence import Vocabulary
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.factored import FactoredClasses, factored_classes
 from equivalence.factored.classes import ALWAYS_SET
@@ -245,9 +246,10 @@ def test_what_exceeds_the_budget_is_refused(tekken: Vocabulary) -> None:
         factored_classes(grammar.lexer, grammar.machine, tekken, max_sequences=5)
     with pytest.raises(BudgetExceeded, match=r"times the tokens .* allowed are 1000;"):
         factored_classes(grammar.lexer, grammar.machine, tekken, max_bytes=1000)
-    with pytest.raises(BudgetExceeded, match="when the time was up"):
-        factored_classes(grammar.lexer, grammar.machine, tekken, seconds=1e-6)
-    assert factored_classes(grammar.lexer, grammar.machine, tekken, seconds=600).tokens.n_classes > 20
+    with pytest.raises(BudgetExceeded, match="seconds were used up in the lexer's part"):
+        factored_classes(grammar.lexer, grammar.machine, tekken, deadline=Deadline(0.0))
+    enough = Deadline(600)
+    assert factored_classes(grammar.lexer, grammar.machine, tekken, deadline=enough).tokens.n_classes > 20
 
 
 def test_lexer_and_parser_of_different_grammars_are_refused(tekken: Vocabulary) -> None:

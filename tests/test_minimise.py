@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from bench.cases import CHECKOUT
 from equivalence import Capacity, UnsupportedGrammar, Vocabulary
 from equivalence.classes import classes_and_network
+from equivalence.deadline import Deadline
 from hybrid.classifier import _kernels, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.classifier.rows import used_lists, used_rows
@@ -40,11 +41,11 @@ def build(grammar: xgrammar.Grammar, vocabulary: Vocabulary) -> Built:
     """Summaries as they are built, all of them."""
     serialized = json.loads(grammar.serialize_json())
     classes, network = classes_and_network(
-        serialized, vocabulary, "acceptance", Capacity(), max_states=200_000, seconds=None
+        serialized, vocabulary, "acceptance", Capacity(), max_states=200_000, deadline=Deadline()
     )
     texts, _ = distinct_classes(classes, vocabulary)
     fixed = fixed_tables(network, texts, *vocabulary.flat)
-    known, cause = build_summaries(fixed, network, limit=LIMIT, states=1 << 20, seconds=None)
+    known, cause = build_summaries(fixed, network, limit=LIMIT, states=1 << 20)
     assert not cause
     return Built(fixed, known)
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Deadline
 from equivalence.factored import _kernels
 from equivalence.factored.walks import Sequences, last_emitted, walk
 from equivalence.lalr import LalrMachine, SequenceTable, StackAutomaton, stack_automaton
@@ -60,7 +61,7 @@ def factored_classes(
     *,
     max_sequences: int = 1 << 20,
     max_bytes: int = 1 << 30,
-    seconds: float | None = None,
+    deadline: Deadline | None = None,
 ) -> FactoredClasses:
     """The token classes of a grammar.
 
@@ -70,8 +71,7 @@ def factored_classes(
         vocabulary: the tokens.
         max_sequences: bound of terminal sequences that the parser tells apart.
         max_bytes: bound of the largest arrays of lexer and parser each.
-        seconds: time after which the parser's part is given up; None means no bound. The lexer's part takes
-            time in proportion to its bytes.
+        deadline: when to give up.
 
     Raises:
         BudgetExceeded: too many terminal sequences or bytes, or too late.
@@ -85,9 +85,10 @@ def factored_classes(
             "both have to be made with terminal_names(grammar)"
         )
     began = time.perf_counter()
-    deadline = None if seconds is None else began + seconds
+    deadline = deadline or Deadline()
+    deadline.check("the lexer's part")
     tops, group_of = _tops(lexer, machine)
-    walks = walk(lexer, vocabulary.trie, group_of, max_bytes)
+    walks = walk(lexer, vocabulary.trie, group_of, max_bytes, deadline)
     walked = time.perf_counter()
     n_pairs = len(walks.pair_start) - 1
     ways, way_of_end, way_of_state = _ways_on(lexer, group_of, len(machine.terminals) - 1)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.factored import _kernels
 from equivalence.lalr._kernels import number_lists
@@ -62,7 +63,11 @@ class LexicalWalks(NamedTuple):
 
 
 def walk(
-    lexer: LexerMachine, trie: Trie, group_of: NDArray[np.int32], max_bytes: int = 1 << 30
+    lexer: LexerMachine,
+    trie: Trie,
+    group_of: NDArray[np.int32],
+    max_bytes: int = 1 << 30,
+    deadline: Deadline | None = None,
 ) -> LexicalWalks:
     """Read all tokens in all states.
 
@@ -71,10 +76,12 @@ def walk(
         trie: of the vocabulary.
         group_of: int32[Q], equal for states in which the same is known of the parser's stack.
         max_bytes: bound of the arrays.
+        deadline: when to give up.
 
     Raises:
-        BudgetExceeded: more bytes would be needed.
+        BudgetExceeded: more bytes would be needed, or it is too late.
     """
+    deadline = deadline or Deadline()
     families = {family: index for index, family in enumerate(dict.fromkeys(lexer.continuations))}
     family_of = np.array([families[family] for family in lexer.continuations], np.int32)
     numbers = {sequence: index for index, sequence in enumerate(lexer.sequences)}

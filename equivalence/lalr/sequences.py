@@ -15,13 +15,13 @@ of all sequences on each state from the front, the first design, met the same re
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.interning import _kernels as interning
 from equivalence.lalr import _kernels
@@ -71,7 +71,7 @@ class SequenceTable:
         machine: the parser.
         max_sequences: bound of distinct sequences.
         max_bytes: bound of the tables; what only depends on the machine counts too.
-        deadline: when to give up, on the clock of `time.perf_counter`.
+        deadline: when to give up.
         initial: sequences that there is room for at first.
 
     Raises:
@@ -85,7 +85,7 @@ class SequenceTable:
         machine: LalrMachine,
         max_sequences: int = 1 << 20,
         max_bytes: int = 1 << 30,
-        deadline: float | None = None,
+        deadline: Deadline | None = None,
         initial: int = 512,
     ) -> None:
         longest = int(machine.rule_length.max(initial=1))
@@ -98,7 +98,8 @@ class SequenceTable:
                 f"the grammar has {machine.goto.shape[1]} nonterminals, allowed are {MOST_NONTERMINALS}"
             )
         self.machine = machine
-        self.max_sequences, self.max_bytes, self.deadline = max_sequences, max_bytes, deadline
+        self.max_sequences, self.max_bytes = max_sequences, max_bytes
+        self.deadline = deadline or Deadline()
         needed = bytes_beneath(machine)
         if needed > max_bytes:
             raise BudgetExceeded(
@@ -158,8 +159,8 @@ class SequenceTable:
 
     def check_time(self, done: str) -> None:
         """Give up where the time is up; `done` says how far it went."""
-        if self.deadline is not None and time.perf_counter() > self.deadline:
-            raise BudgetExceeded(f"{done} when the time was up; raise the budget")
+        if self.deadline.is_over:
+            raise self.deadline.error(f"the parser's part, when {done}")
 
     @property
     def n_sequences(self) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.lexing.minimise import Continuations, Transducer
 from equivalence.lexing.ordered import Edge
@@ -30,8 +31,9 @@ Marked = tuple[int, Marks]
 class _Search:
     """Outcomes of marked states, by a fixed point over those that are reached."""
 
-    def __init__(self, unreading: Unreading, live: list[bool], max_states: int) -> None:
+    def __init__(self, unreading: Unreading, live: list[bool], max_states: int, deadline: Deadline) -> None:
         self._machine = unreading
+        self._deadline = deadline
         self._live = live
         self._max_states = max_states
         self._numbers: dict[Marked, int] = {}
@@ -76,6 +78,7 @@ class _Search:
         before: list[list[tuple[Terminals, int]]] = []
         done = 0
         while done < len(self._states):
+            self._deadline.check("the lexer's continuations")
             marked = self._states[done]
             while len(before) < len(self._states):
                 before.append([])
@@ -89,6 +92,7 @@ class _Search:
         pending = list(range(len(found)))
         while pending:
             number = pending.pop()
+            self._deadline.check("the lexer's continuations")
             for terminals, source in before[number]:
                 more = {terminals + one for one in found[number]} if terminals else found[number]
                 if not more <= found[source]:
@@ -192,11 +196,11 @@ class _Search:
 
 
 def find_continuations(
-    unreading: Unreading, machine: Transducer, states: list[int], max_states: int
+    unreading: Unreading, machine: Transducer, states: list[int], max_states: int, deadline: Deadline
 ) -> dict[int, Continuations]:
     """The sets of states (not all are needed: those that are reached), each sorted."""
     live: list[bool] = ((machine.at_end >= 0) | (machine.step >= 0).any(axis=1)).tolist()
-    search = _Search(unreading, live, max_states)
+    search = _Search(unreading, live, max_states, deadline)
     found: dict[int, frozenset[Terminals]] = {0: frozenset([()])}
     rest = []
     for state in states:

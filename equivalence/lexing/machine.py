@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Deadline
 from equivalence.lexing.continuations import find_continuations
 from equivalence.lexing.minimise import Continuations, advance_emissions, merge, tabulate
 from equivalence.lexing.ordered import LexemeAutomaton
@@ -62,6 +63,7 @@ def build_lexer(
     *,
     made_elsewhere: Collection[str] = (),
     keep_unclosed: bool = False,
+    deadline: Deadline | None = None,
 ) -> LexerMachine:
     """The machine of a grammar's lexer.
 
@@ -75,12 +77,14 @@ def build_lexer(
         made_elsewhere: declared terminals that the caller's postlex makes.
         keep_unclosed: keep what Lark makes of a lexeme that is never closed, at the end of the text only:
             every comment is then lexed twice, up to `unread_limit`. For comparisons with Lark on short texts.
+        deadline: when to give up; looked at for each state.
 
     Raises:
         UnsupportedGrammar: a terminal, callback or option whose meaning is not kept; the message names it.
-        BudgetExceeded: more states than `max_states`.
+        BudgetExceeded: more states than `max_states`, or it is too late.
         ValueError: `may_follow` of another shape, or bounds out of range.
     """
+    deadline = deadline or Deadline()
     scanner = read_scanner(grammar, made_elsewhere)
     n_terminals = len(scanner.names)
     if may_follow is not None and may_follow.shape != (n_terminals, n_terminals):
@@ -92,15 +96,15 @@ def build_lexer(
         raise ValueError(
             f"unread_limit={unread_limit}, max_states={max_states}: from 1 to {MAX_UNREAD}, and at least 1"
         )
-    lexemes = LexemeAutomaton(scanner, max_states)
-    unreading = Unreading(lexemes, may_follow, unread_limit, max_states, keep_unclosed)
+    lexemes = LexemeAutomaton(scanner, max_states, deadline)
+    unreading = Unreading(lexemes, may_follow, unread_limit, max_states, deadline, keep_unclosed)
     table = tabulate(unreading)
     reached = _reached(table.step)
-    found = find_continuations(unreading, table, reached, 4 * max_states)
+    found = find_continuations(unreading, table, reached, 4 * max_states, deadline)
     for state in reached:
         table.continuations[state] = found[state]
-    machine = merge(advance_emissions(merge(table)))
-    whole = expand(machine, lexemes.kinds, max_states)
+    machine = merge(advance_emissions(merge(table, deadline), deadline), deadline)
+    whole = expand(machine, lexemes.kinds, max_states, deadline)
     return LexerMachine(
         scanner.names,
         scanner.ignored,

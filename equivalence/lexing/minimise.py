@@ -15,7 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Deadline
 from equivalence.lexing.unreading import Terminals, Unreading
+
+PHASE = "the lexer's merging of states"
 
 Continuations = tuple[Terminals, ...]
 
@@ -77,7 +80,7 @@ def common_prefix(one: Terminals, other: Terminals) -> Terminals:
     return one[:length]
 
 
-def advance_emissions(machine: Transducer) -> Transducer:
+def advance_emissions(machine: Transducer, deadline: Deadline) -> Transducer:
     """Emit as early as possible: each step emits what all texts from there on emit first.
 
     A state's continuations lose what has been emitted before it; one that is a part of that is empty then.
@@ -99,6 +102,7 @@ def advance_emissions(machine: Transducer) -> Transducer:
     waiting = [True] * n_states
     while pending:
         state = pending.pop()
+        deadline.check(PHASE)
         waiting[state] = False
         found = ends[state]
         for terminals, target in edges[state]:
@@ -140,9 +144,9 @@ def advance_emissions(machine: Transducer) -> Transducer:
     return Transducer(machine.step, emitted, at_end, list(sequences), continuations)
 
 
-def merge(machine: Transducer) -> Transducer:
+def merge(machine: Transducer, deadline: Deadline) -> Transducer:
     """The smallest transducer with the same steps, emissions, ends and continuations; state 0 stays first."""
-    classes = _classes(machine)
+    classes = _classes(machine, deadline)
     reached, order = {0}, [0]
     chosen = np.unique(classes, return_index=True)[1].astype(np.int32)  # one state of each class
     chosen[classes[0]] = 0
@@ -166,7 +170,7 @@ def merge(machine: Transducer) -> Transducer:
     )
 
 
-def _classes(machine: Transducer) -> NDArray[np.int32]:
+def _classes(machine: Transducer, deadline: Deadline) -> NDArray[np.int32]:
     """The class of each state, by refinement: only states before one that has changed are looked at again.
 
     The largest part of a class keeps its number, so a state changes often only if its class shrinks fast. A
@@ -194,6 +198,7 @@ def _classes(machine: Transducer) -> NDArray[np.int32]:
         rows = {state: classes[machine.step[state]].tobytes() for state in changed}
         changed = set()
         for number, states in looked_at.items():
+            deadline.check(PHASE)
             parts: dict[bytes, set[int]] = {}
             for state in states:
                 parts.setdefault(rows[state], set()).add(state)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.lexing.characters import Kinds
 from equivalence.lexing.patterns import (
@@ -71,7 +72,9 @@ class LexemeAutomaton:
         plain: states after which no end is conditional.
     """
 
-    def __init__(self, scanner: Scanner, max_states: int) -> None:
+    def __init__(self, scanner: Scanner, max_states: int, deadline: Deadline | None = None) -> None:
+        deadline = deadline or Deadline()
+        deadline.check("the lexer's patterns")
         self.scanner = scanner
         self.kinds, self.positions, self.words = _tables(scanner)
         self._all = (1 << self.kinds.number) - 1
@@ -84,6 +87,7 @@ class LexemeAutomaton:
         self.edges: list[list[Edge | None]] = []
         self._number(self._start())
         while len(self.edges) < len(self.states):
+            deadline.check("the lexer's automaton")
             self._expand(len(self.edges))
         self.conditional = [self._at_end(state) for state in self.states]
         self._analyse()

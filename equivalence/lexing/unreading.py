@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.lexing.ordered import Edge, LexemeAutomaton
 
@@ -66,6 +67,7 @@ class Unreading:
         may_follow: NDArray[np.bool_] | None,
         unread_limit: int,
         max_states: int,
+        deadline: Deadline,
         keep_unclosed: bool = False,
     ) -> None:
         self.lexemes = lexemes
@@ -92,6 +94,7 @@ class Unreading:
         self._number(Place(0, (), None))
         done = 0
         while done < len(self.places):
+            deadline.check("the lexer's states")
             self.row(done)
             done += 1
 

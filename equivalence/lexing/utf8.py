@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.lexing.characters import Kinds
 from equivalence.lexing.minimise import Continuations, Transducer, common_prefix
@@ -170,11 +171,11 @@ class _Expansion:
         return self._known[key]
 
 
-def expand(machine: Transducer, kinds: Kinds, max_states: int) -> ByteMachine:
+def expand(machine: Transducer, kinds: Kinds, max_states: int, deadline: Deadline) -> ByteMachine:
     """A machine on bytes from a merged one on kinds; its states come first.
 
     Raises:
-        BudgetExceeded: more than `max_states` states.
+        BudgetExceeded: more than `max_states` states, or it is too late.
     """
     blocks = blocks_of(kinds)
     expansion = _Expansion(machine, blocks, max_states)
@@ -183,6 +184,7 @@ def expand(machine: Transducer, kinds: Kinds, max_states: int) -> ByteMachine:
     beyond[np.unique(blocks.leaves)] = True
     step, emitted = np.full((n_states, 256), -1, np.int32), np.zeros((n_states, 256), np.int32)
     for state in range(n_states):
+        deadline.check("the lexer's bytes")
         steps, emissions = machine.step[state], machine.emitted[state]
         step[state, :128] = steps[blocks.ascii]
         emitted[state, :128] = emissions[blocks.ascii]

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Deadline
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import _kernels
 from equivalence.network.below import MergedStates, contexts_and_below
@@ -37,6 +38,9 @@ from equivalence.network.subsets import _kernels as subset_kernels
 
 _TOKEN_LEVEL = {9: "token edges", 10: "excluded tokens", 11: "token tag dispatch"}
 _FOREIGN = 1 << 7 | 1 << 12 | 1 << 13  # tag dispatch, regex, substring: their automata are XGrammar's to make
+
+PHASE = "the grammar's network"
+"""What errors call all of this."""
 
 Integers = NDArray[np.int64]
 
@@ -76,20 +80,25 @@ class Network(NamedTuple):
         return int(self.automaton[0].size)
 
 
-def build_network(grammar: Any, *, token_bytes: int, max_states: int = 200_000) -> Network:
+def build_network(
+    grammar: Any, *, token_bytes: int, max_states: int = 200_000, deadline: Deadline | None = None
+) -> Network:
     """The network of an `xgrammar.Grammar`, or of its serialised form as `json.loads` gives it.
 
     Args:
         grammar: the grammar; lookahead assertions, captures and temperatures do not matter.
         token_bytes: bytes of the longest token: larger bounds of a repeat cannot be told apart by one token.
         max_states: bound on the states of every intermediate automaton.
+        deadline: when to give up.
 
     Raises:
         UnsupportedGrammar: a construct that a byte-level network cannot keep exact, by name.
-        BudgetExceeded: more than `max_states` states.
+        BudgetExceeded: more than `max_states` states, or it is too late.
         GrammarError: a serialisation of another version.
     """
+    deadline = deadline or Deadline()
     read = read_grammar(grammar)
+    deadline.check(PHASE)
     rules, root = read.rules, read.root
     data, starts = read.data, read.starts
     bodies = np.array([rule[1] for rule in rules], np.int64)
@@ -100,7 +109,10 @@ def build_network(grammar: Any, *, token_bytes: int, max_states: int = 200_000) 
     if is_foreign.any():
         used = _kernels.reachable_rules(data, starts, bodies, root)
         whole = read.whole()
-        foreign = {rule: foreign_rule(whole, rule) for rule in np.flatnonzero(is_foreign & used).tolist()}
+        foreign = {}
+        for rule in np.flatnonzero(is_foreign & used).tolist():
+            foreign[rule] = foreign_rule(whole, rule)
+            deadline.check(PHASE)  # each is compiled by XGrammar, which cannot be interrupted
         data, starts, bodies, edges, n_states = _add_foreign(foreign, data, starts, bodies)
         n_edges, n_rules = len(edges), len(bodies)
     status, detail, edges, n_edges, n_states, counted, reachable = _kernels.build_automata(

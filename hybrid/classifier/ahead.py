@@ -9,10 +9,9 @@ the budget is used up is computed on demand, to the same masks.
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.network import Network
 from hybrid.classifier import _kernels
@@ -20,7 +19,7 @@ from hybrid.classifier.tables import Fixed, Store, Summaries, no_summaries
 
 
 def build_summaries(
-    fixed: Fixed, network: Network, *, limit: int, states: int, seconds: float | None
+    fixed: Fixed, network: Network, *, limit: int, states: int, deadline: Deadline | None = None
 ) -> tuple[Summaries, str]:
     """All summaries that can be asked for, and why there are not all of them (empty if there are).
 
@@ -29,10 +28,10 @@ def build_summaries(
         network: the network.
         limit: bytes of the tables.
         states: summaries at most.
-        seconds: time at most; ``None``: no bound.
+        deadline: when to give up.
     """
     store = Store(fixed, limit, no_summaries(fixed))
-    until = None if seconds is None else time.perf_counter() + seconds
+    deadline = deadline or Deadline()
     below = np.stack([network.below_symbols, network.below_of_symbol], axis=1)
     seen = np.full((1024, 3), -1, np.int64)
     queue = np.zeros((512, 2), np.int64)
@@ -48,8 +47,8 @@ def build_summaries(
             return store.known, ""
         if int(store.counts[_kernels.N_SUMMARIES]) > states:
             return store.known, f"more than {states} summaries"
-        if until is not None and time.perf_counter() > until:
-            return store.known, f"more than {seconds} seconds"
+        if deadline.is_over:
+            return store.known, "more seconds than the budget has for it"
         if status == _kernels.QUEUE_FULL:
             seen = _kernels.rehashed(seen)
             queue = np.concatenate([queue, np.zeros_like(queue)])
