@@ -23,7 +23,7 @@ from equivalence.byte_strings import Features, find_features
 from equivalence.classes import TokenClasses, classes_and_network
 from equivalence.deadline import Deadline
 from equivalence.network import Network
-from equivalence.network.reading import check_version
+from equivalence.network.reading import ReadGrammar, read_grammar
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.compiled import CompiledGrammar
@@ -96,22 +96,22 @@ class Compilation:
         """What the strategy asks for or, by name, what else the grammar can be run on."""
         timings = {"parse": parsing}
         began = time.perf_counter()
-        serialized = json.loads(grammar.serialize_json())
         try:
-            check_version(serialized)
+            read = read_grammar(grammar)
         except GrammarError as error:
             # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
             if self.strategy == "representatives":
                 raise
             return self._on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
         deadline.check("reading the grammar")
+        serialized = read.whole()
         refuse_endless_rules(serialized)
         features = find_features(serialized)
         refuse_unknown_ids(features, self.vocabulary)
         deadline.check("reading the grammar")
         timings["serialize"] = time.perf_counter() - began
         if self.strategy in ("auto", "classifier"):
-            return self._on_classifier(grammar, serialized, features, timings, deadline)
+            return self._on_classifier(grammar, read, serialized, features, timings, deadline)
         changed = shield_root(serialized)
         if self.strategy == "engine":
             safe = _as_changed(grammar, serialized, changed)
@@ -149,6 +149,7 @@ class Compilation:
     def _on_classifier(
         self,
         grammar: xgrammar.Grammar,
+        read: ReadGrammar,
         serialized: dict[str, Any],
         features: Features,
         timings: dict[str, float],
@@ -161,7 +162,7 @@ class Compilation:
             try:
                 self.on_phase("classes")
                 refuse_beyond_stacks(features, serialized)
-                classes, network, unexplored = self._explored(serialized, own, deadline)
+                classes, network, unexplored = self._explored(read, own, deadline)
                 if classes is None or network is None:
                     refused = unexplored
                 else:
@@ -204,13 +205,13 @@ class Compilation:
             raise error
 
     def _explored(
-        self, serialized: dict[str, Any], own: Deadline, deadline: Deadline
+        self, grammar: ReadGrammar | dict[str, Any], own: Deadline, deadline: Deadline
     ) -> tuple[TokenClasses | None, Network | None, str]:
         """Classes by exploring, and the network; or why there are none."""
         budget = self.budget
         try:
             classes, network = classes_and_network(
-                serialized, self.vocabulary, "acceptance", budget.capacity, budget.states, own
+                grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own
             )
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self._refuse_to_fall_back(error, deadline)
