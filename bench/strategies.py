@@ -159,7 +159,7 @@ class StrategiesBench:
         compiled = self._compile(row, file.schema, kept, again=True)
         row.lengths = [len(ids) for ids in documents]
         row.features = features(sample, file.schema)
-        serve_in_turns(compiled, documents, row.costs, self.overhead, self.way_seconds)
+        serve_in_turns(compiled, self.compilers, documents, row.costs, self.overhead, self.way_seconds)
         self._compare(row, compiled, documents)
         self._engine(row, file.schema, compiled, documents)
         if row.differences:
@@ -245,7 +245,9 @@ class StrategiesBench:
             engine = compile_timed(self.compilers[ENGINE.name], schema, costs)
         if engine is not None:
             name = ENGINE.name
-            serve_in_turns({name: engine}, documents, {name: costs}, self.overhead, self.way_seconds)
+            serve_in_turns(
+                {name: engine}, self.compilers, documents, {name: costs}, self.overhead, self.way_seconds
+            )
             until = time.perf_counter() + COMPARING_SECONDS
             for name, one in compiled.items() if engine.strategy == "engine" else ():
                 for ids in documents[:COMPARED]:

@@ -292,6 +292,10 @@ class GrammarCompiler:
         self._background.close()
         self._promoter.close()
 
+    def settle(self) -> None:
+        """Wait until nothing is left to be promoted in the background: for tests and measurements."""
+        self._promoter.wait()
+
     def __enter__(self) -> GrammarCompiler:
         return self
 

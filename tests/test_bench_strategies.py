@@ -140,6 +140,9 @@ def test_a_way_with_other_masks_is_a_difference(
         def compile_json_schema(self, *_: object, **__: object) -> Any:
             return other.compile_grammar('root ::= "true" | "12"')
 
+        def settle(self) -> None:
+            """Nothing goes on in the background."""
+
     monkeypatch.setitem(bench.compilers, "representatives", Wrong())
     row = bench.measure(file)
     assert row.outcome == "differs"

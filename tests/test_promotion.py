@@ -35,7 +35,7 @@ from hybrid.classifier import completing
 from hybrid.classifier.completing import Completing
 from hybrid.classifier.matcher import ClassifierMatcher
 from hybrid.classifier.reachable import Reachable
-from hybrid.rule import Promotion, Use
+from hybrid.rule import Promotion, Use, choose_promotion
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
 from tests.test_classifier import EXAMPLES, SMALL, classifier_case, compiled_of, mask_of
@@ -55,6 +55,8 @@ def at_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second sequence of a grammar promotes it, whatever the first met."""
 
     def now(use: Use) -> Promotion:
+        if use.static or use.deterministic:
+            return choose_promotion(use)
         return Promotion(use.sequences > 1, 0 if use.sequences > 1 else 2)
 
     monkeypatch.setattr(promoting, "choose_promotion", now)
@@ -230,7 +232,7 @@ def test_a_grammar_that_goes_on_meeting_new_states_is_promoted() -> None:
         assert read(compiled, name) > 200
     assert promotions(compiler) == (0, 0, 0) and "promoted" not in compiled.reason
     read(compiled, "dates")
-    compiler._promoter.wait()
+    compiler.settle()
     assert promotions(compiler) == (1, 0, 0) and is_complete(compiled)
     assert compiled.reason.endswith("; promoted after 4 sequences")
     assert text_of("c_like")(compiler) is compiled
@@ -241,7 +243,7 @@ def test_a_grammar_that_meets_nothing_new_is_not() -> None:
     compiled = text_of("c_like")(compiler)
     for _ in range(20):
         assert read(compiled, "bits") > 200
-    compiler._promoter.wait()
+    compiler.settle()
     assert promotions(compiler) == (0, 0, 0) and not is_complete(compiled)
     assert compiled.classifier is not None and compiled.classifier.look_at == 32
 
@@ -254,7 +256,7 @@ def test_on_demand_stays_on_demand_where_that_was_asked_for(
     compiled = compiler.compile_grammar(NESTED)
     for seed in range(9):
         use(compiled, seed)
-    compiler._promoter.wait()
+    compiler.settle()
     assert promotions(compiler) == (0, 0, 0) and not is_complete(compiled)
 
 
@@ -282,7 +284,7 @@ def test_matchers_go_on_meanwhile(at_the_second: None, small_pieces: None) -> No
         assert BatchGrammarMatcher.batch_accept_token(batch, [byte] * 3) == [True] * 3
     for thread in threads:
         thread.join()
-    compiler._promoter.wait()
+    compiler.settle()
     assert found == wanted and promotions(compiler) == (1, 0, 0) and is_complete(compiled)
     assert mask_of(first, VOCABULARY.size) == mask_of(twin, VOCABULARY.size) == mask
     assert first.accept_string("3])") and twin.accept_string("4]")
@@ -301,7 +303,7 @@ def test_the_pieces_of_a_promotion_let_matchers_in(at_the_second: None, small_pi
     while compiler._promoter._thread is not None and served < 20:
         use(compiled, served)
         served += 1
-    compiler._promoter.wait()
+    compiler.settle()
     assert is_complete(compiled)
 
 
@@ -320,7 +322,7 @@ def test_what_exceeds_the_budget_is_given_up_for_good(
     compiled = text_of("sql_like")(compiler)
     masks = use(compiled)
     assert use(compiled) == masks
-    compiler._promoter.wait()
+    compiler.settle()
     assert promotions(compiler) == (0, 1, 0) and not is_complete(compiled)
     assert f"not promoted: more than {10 * 4 if word == 'states' else 2 << 20} {word}" in compiled.reason
     reason = compiled.reason
@@ -337,7 +339,7 @@ def test_used_up_seconds(at_the_second: None, small_pieces: None) -> None:
     compiled = text_of("sql_like")(compiler)
     masks = use(compiled)
     assert use(compiled) == masks
-    compiler._promoter.wait()
+    compiler.settle()
     assert promotions(compiler) == (0, 1, 0) and "seconds were used up" in compiled.reason
 
 
@@ -380,7 +382,7 @@ def test_what_nobody_has_any_more_is_not_promoted(
     compiler.clear_cache()
     gc.collect()
     held.let_go.set()
-    compiler._promoter.wait()
+    compiler.settle()
     assert promotions(compiler) == (0, 0, 2)
 
 
@@ -410,7 +412,7 @@ def test_an_error_of_ours_leaves_a_grammar_as_it_is(
     compiled = compiler.compile_grammar(NESTED)
     masks = use(compiled)
     assert use(compiled) == masks
-    compiler._promoter.wait()
+    compiler.settle()
     assert promotions(compiler) == (0, 1, 0) and "stays on demand" in caplog.text
     assert use(compiled) == masks
 
@@ -440,7 +442,7 @@ def test_a_forked_process_goes_on(at_the_second: None, small_pieces: None) -> No
         if status is None:
             os.kill(child, 9)
         assert status == 0
-    compiler._promoter.wait()
+    compiler.settle()
     assert is_complete(compiled) and use(compiled, 5) == wanted
 
 
@@ -451,7 +453,7 @@ def test_another_process_starts_with_what_was_promoted(tmp_path: Path, at_the_se
     assert not is_complete(found)
     masks = use(compiled)
     assert use(compiled) == masks
-    compiler._promoter.wait()
+    compiler.settle()
     assert compiler.stats()["disk"]["writes"] == 2
     other = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     again = other.compile_grammar(NESTED)
@@ -461,7 +463,7 @@ def test_another_process_starts_with_what_was_promoted(tmp_path: Path, at_the_se
     third = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     third._promoter.watch(found)
     assert use(found) == masks and use(found) == masks
-    third._promoter.wait()
+    third.settle()
     assert is_complete(found) and promotions(third) == (1, 0, 0) and use(found) == masks
 
 
@@ -583,7 +585,7 @@ def served(deterministic: bool, threads: int) -> Iterator[Any]:
             yield compiled.strategy, compiled.reason
             with ThreadPoolExecutor(threads) as pool:
                 yield list(pool.map(partial(use, compiled, steps=30), range(6)))
-            compiler._promoter.wait()
+            compiler.settle()
             yield compiled.strategy, compiled.reason
     counted = compiler.stats()
     yield counted["strategies"], counted["errors"], counted["promotions"], counted["overdue"]
@@ -611,7 +613,7 @@ def test_what_other_compilers_wrote_does_not_matter(tmp_path: Path, at_the_secon
     other = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     compiled = other.compile_grammar(NESTED)
     use(compiled), use(compiled)
-    other._promoter.wait()
+    other.settle()
     assert "promoted" in compiled.reason
     reasons = []
     for _ in range(2):
