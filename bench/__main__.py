@@ -16,6 +16,7 @@ from bench import (
     deep_texts,
     equality,
     grammar,
+    killed,
     lark,
     schemas,
     separation,
@@ -32,6 +33,7 @@ app.command("schemas")(schemas.command)
 app.command("strategies")(strategies.command)
 app.command("again")(again.command)
 app.command("traffic")(traffic.command)
+app.command("killed")(killed.command)
 app.command("grammar")(grammar.command)
 app.command("lark")(lark.command)
 app.command("equality")(equality.command)

@@ -244,7 +244,7 @@ def _read(matcher: Any, steps: Iterator[int], worker: Worker, found: Answer, sam
 
     def keep() -> None:
         if sampled:
-            found.digests.append(mask_name(row))
+            found.digests.append(mask_name(row, worker.compiler.vocabulary.size))
 
     keep()
     for token in steps:
@@ -265,6 +265,6 @@ def _read(matcher: Any, steps: Iterator[int], worker: Worker, found: Answer, sam
     found.whole = True
 
 
-def mask_name(row: Any) -> str:
-    """A digest of a mask."""
-    return blake2b(row, digest_size=DIGEST_BYTES).hexdigest()
+def mask_name(row: Any, size: int) -> str:
+    """A digest of a mask over so many ids."""
+    return blake2b(workloads.mask_bits(row, size), digest_size=DIGEST_BYTES).hexdigest()

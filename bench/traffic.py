@@ -92,7 +92,7 @@ def _beside_plain(schema: Any, answers: list[Answer], vocabulary: Any) -> dict[s
         for place in range(len(one.digests)):
             row.fill(-1)
             matcher.fill_next_token_bitmask(bitmask)
-            digests.append(mask_name(row))
+            digests.append(mask_name(row, vocabulary.size))
             if place < len(one.ids) and not matcher.accept_token(one.ids[place]):
                 break
         equal = sum(mine == theirs for mine, theirs in zip(one.digests, digests, strict=False))

@@ -232,7 +232,7 @@ def mask_digest(compiled: Any, ids: Ids, bitmask: Any) -> bytes:
     for token in ids:
         row.fill(-1)  # a fill has to write the whole row
         matcher.fill_next_token_bitmask(bitmask)
-        digest.update(row)
+        digest.update(workloads.mask_bits(row, compiled.vocabulary.size))
         if not matcher.accept_token(token):
             raise AssertionError(f"token {token} was refused in a document that another way accepts")
     return digest.digest()

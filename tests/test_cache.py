@@ -35,6 +35,7 @@ import xgrammar
 from pydantic import BaseModel, create_model
 
 from bench.cases import CHECKOUT
+from bench.killed import InPieces
 from equivalence import GrammarError, HybridError, Vocabulary, store
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, cache
 from hybrid.artifact import to_bytes
@@ -470,31 +471,12 @@ def test_files_that_others_delete_meanwhile(tmp_path: Path, monkeypatch: pytest.
 # --- Processes that are killed -----------------------------------------------------------------------------
 
 
-class Slow:
-    """A file that is written in small pieces, so that a process is likely to be ended between two of them."""
-
-    def __init__(self, *arguments: Any) -> None:
-        self.stream = open(*arguments)  # noqa: SIM115
-
-    def __enter__(self) -> Slow:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stream.close()
-
-    def write(self, data: bytes) -> None:
-        for begin in range(0, len(data), 512):
-            self.stream.write(data[begin : begin + 512])
-            self.stream.flush()
-            time.sleep(0.0005)
-
-
 KILLED = [f"(a{letter}|[0-9]{{{number}}})+" for letter in "bcd" for number in (1, 2, 3)]
 
 
 def _write_for_ever(folder: str, seed: int) -> None:
     """In a process of its own: compiles and deletes grammars in a folder until it is killed."""
-    store.open = Slow  # type: ignore[attr-defined]
+    store.open = InPieces  # type: ignore[attr-defined]
     rng = random.Random(seed)
     limit = rng.choice([10_000, -1])
     while True:
