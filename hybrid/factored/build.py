@@ -12,14 +12,10 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-import lark
-import numpy as np
-from numpy.typing import NDArray
-
-from equivalence import BudgetExceeded, Vocabulary
+from equivalence import Vocabulary
 from equivalence.factored import FactoredClasses, factored_classes
 from equivalence.lalr import LalrMachine, may_follow, read_machine
-from equivalence.lexing import LexerMachine, build_lexer, terminal_names
+from equivalence.lexing import LexerMachine, build_thrifty_lexer, terminal_names
 from hybrid.factored.source import LarkGrammar, read
 from hybrid.strategy import Budget
 
@@ -36,21 +32,6 @@ class Built(NamedTuple):
 MOST_LEXER_STATES = 50_000
 
 
-def _lexer(parser: lark.Lark, follow: NDArray[np.bool_], most: int) -> LexerMachine:
-    """The lexer, exact at the end of the text too where that costs few states.
-
-    To give back the opening of what is never closed (``a /*b`` is a product for Lark), the lexer has to know
-    what all that follows would be cut into. The parser takes none of it in SynCode's Java and SQL, so that no
-    state is added; in its Go there are more than 50,000.
-    """
-    plain = build_lexer(parser, follow, max_states=most)
-    few = min(4 * len(plain.step) + 1_000, most)
-    try:
-        return build_lexer(parser, follow, max_states=few, keep_unclosed=True)
-    except BudgetExceeded:
-        return plain
-
-
 def build(grammar: LarkGrammar, vocabulary: Vocabulary, budget: Budget) -> Built:
     """Lexer, parser and token classes of a grammar.
 
@@ -63,7 +44,8 @@ def build(grammar: LarkGrammar, vocabulary: Vocabulary, budget: Budget) -> Built
     parser = read(grammar)
     parsed = time.perf_counter()
     machine = read_machine(parser, tuple(terminal_names(parser)))
-    lexer = _lexer(parser, may_follow(machine)[:-1, :-1], min(budget.states, MOST_LEXER_STATES))
+    follow = may_follow(machine)[:-1, :-1]
+    lexer = build_thrifty_lexer(parser, follow, max_states=min(budget.states, MOST_LEXER_STATES))
     lexed = time.perf_counter()
     left = None if budget.seconds is None else max(budget.seconds - (lexed - began), 1e-3)
     classes = factored_classes(
