@@ -72,7 +72,7 @@ def compare_samples(
 ) -> tuple[list[SampleRow], float]:
     """Compares with plain XGrammar along samples in random order until so many masks were compared.
 
-    All samples come cut by longest match first, then at random.
+    Each sample comes cut by longest match and then at random, so that a bound leaves out samples, not cuts.
 
     Returns:
         the rows, and the share of a core that this process had meanwhile.
@@ -80,7 +80,7 @@ def compare_samples(
     from hybrid.verify import compare_along
 
     order = random.Random(seed).sample(range(len(names)), len(names))
-    work = [(place, cut) for cut in range(len(CUTS)) for place in order]
+    work = [(place, cut) for place in order for cut in range(len(CUTS))]
     rows: list[SampleRow] = []
     masks = 0
     began, cpu_began = perf_counter(), process_time()

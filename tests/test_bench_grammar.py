@@ -102,6 +102,8 @@ def test_all_measurements(tmp_path: Path, vocabulary: Vocabulary) -> None:
     # plain XGrammar was asked no further than the bound says, our own ways at every mask
     assert 20 <= summary["masks"] - 30 < 50
     assert summary["our_masks"] - 60 > summary["masks"] - 30
+    cuts = [row["name"].split(", ")[1] for row in json.loads(target.read_text())["rows"]]
+    assert abs(cuts.count("longest match") - cuts.count("random cuts")) <= 1, "a bound leaves out samples"
     measured = summary["measured"]
     calls = measured["calls"]
     assert len(calls) == 10

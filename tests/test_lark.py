@@ -187,6 +187,15 @@ def test_forced_text() -> None:
     assert matcher.accept_string("nd!") and matcher.find_jump_forward_string() == ""
 
 
+def test_forced_text_goes_on_where_tables_are_full() -> None:
+    """Each byte is a configuration; there is room for 1,024 before any are met."""
+    text = "".join(random.Random(0).choices("abcdefgh", k=3000))
+    compiled = GrammarCompiler(VOCABULARY).compile_lark(f'start: "{text}" "!"?')
+    matcher = GrammarMatcher(compiled)
+    assert matcher.find_jump_forward_string() == text
+    assert matcher.accept_string(text) and matcher.find_jump_forward_string() == ""
+
+
 def test_other_stop_tokens() -> None:
     compiled = calculator()
     matcher = GrammarMatcher(compiled, override_stop_tokens=[ord(";")])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.lexing import build_lexer, terminal_names
+from equivalence.lexing import build_lexer, build_thrifty_lexer, machine, terminal_names
+from equivalence.lexing.machine import FEW_MORE
 from equivalence.lexing.reference import follow, lex_all, run
 from tests.lexers import GRAMMARS, build_lark, lark_grammar, texts
 
@@ -40,6 +41,37 @@ def test_only_what_is_never_closed_is_dead():
         while "/*" in rest and "*/" in rest.split("/*", 1)[1]:
             rest = rest.split("/*", 1)[1].split("*/", 1)[1]
         assert run(machine, text.encode()) == (None if "/*" in rest else expected), text
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_what_is_never_closed_is_kept_where_that_costs_few_states(name):
+    grammar = lark_grammar(name)
+    follows = np.ones((len(terminal_names(grammar)),) * 2, bool)
+    for limit in (2, 6):
+        found = build_thrifty_lexer(grammar, follows, limit)
+        plain, kept = (
+            build_lexer(grammar, follows, limit, keep_unclosed=keep_unclosed)
+            for keep_unclosed in (False, True)
+        )
+        assert same(found, kept) or (same(found, plain) and len(kept.step) > FEW_MORE)
+
+
+def test_what_is_never_closed_is_dropped_where_it_costs_many_states(monkeypatch):
+    grammar = lark_grammar("lazy_comment")
+    follows = np.ones((len(terminal_names(grammar)),) * 2, bool)
+    kept, plain = (build_lexer(grammar, follows, 4, keep_unclosed=keep) for keep in (True, False))
+    assert not same(kept, plain)
+    assert same(build_thrifty_lexer(grammar, follows, 4), kept)
+    monkeypatch.setattr(machine, "FEW_TIMES", 1)
+    monkeypatch.setattr(machine, "FEW_MORE", 1)
+    assert same(build_thrifty_lexer(grammar, follows, 4), plain)
+
+
+def same(one, other):
+    """Whether two machines are the same in every number."""
+    return all(
+        np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b for a, b in zip(one, other, strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", ["characters", "without_case", "strings"])

@@ -45,6 +45,9 @@ SEED = 11  # of the hash of pairs
 # extended, see `tables.Summaries`.
 SPACE_FULL, SUMMARIES_FULL, READS_FULL, DEPTH_FULL, QUEUE_FULL, COMPLETE = -1, -2, -3, -4, -5, -6
 
+NO_BYTE = 256
+"""What `forced_byte` finds where no single byte is forced."""
+
 # ---------------------------------------------------------------- tables by address
 
 
@@ -255,20 +258,20 @@ def start_of(table, state, final):
 
 @kernel
 def forced_byte(table, config):
-    """The only byte that can come next, -1 if there are several or none, or the text may end here."""
+    """The only byte that can come next; NO_BYTE if there are several or none, or the text may end here."""
     t = opened(table)
     space = t.space
     if space.facts[config, POPS] > 0:
-        return -1
+        return np.int64(NO_BYTE)
     starts, pool, behaviour = space.configs.starts, space.configs.pool, space.behaviour
-    found = np.int64(-1)
+    found = np.int64(NO_BYTE)
     begin = starts[config] + 2 + pool[starts[config] + 1]
     for b in range(256):
         c = space.class_of_byte[b]
         for i in range(begin, starts[config + 1], 2):
             if behaviour[pool[i], c]:
-                if found >= 0:
-                    return np.int64(-1)
+                if found != NO_BYTE:
+                    return np.int64(NO_BYTE)
                 found = np.int64(b)
                 break
     return found

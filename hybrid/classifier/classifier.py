@@ -260,8 +260,8 @@ def forced_text(classifier: Classifier, session: Session, config: int, most: int
     """The bytes that are forced from a configuration on, up to `most`; called with the lock held."""
     text = bytearray()
     while len(text) < most:
-        byte: Any = classifier.kernels.forced_byte(session.store.table, config)
-        if byte < 0:
+        byte = session.store.call(classifier.kernels.forced_byte, config)
+        if byte == _kernels.NO_BYTE:
             break
         config = classifier.read(session, config, bytes([byte]))
         text.append(byte)

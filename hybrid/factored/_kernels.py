@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from equivalence.interning._kernels import Interned, intern, mix
-from hybrid.classifier._kernels import inlined, interned_at, pair_slot, view, view_rows
+from hybrid.classifier._kernels import NO_BYTE, inlined, interned_at, pair_slot, view, view_rows
 
 kernel = njit(cache=True, nogil=True)
 
@@ -392,12 +392,14 @@ def advances(table, configs, tokens, found):
 
 @kernel
 def forced_byte(table, config):
-    """The only byte that may come next; -1 if there are several, none, or the text may end."""
+    """The only byte that may come next; NO_BYTE if there are several, none, or the text may end; or FULL."""
     t = opened(table)
     mask = mask_of(config, t)
-    if mask < 0 or mask & 1:
-        return np.int64(-1)
-    found = np.int64(-1)
+    if mask < 0:
+        return np.int64(FULL)
+    if mask & 1:
+        return np.int64(NO_BYTE)
+    found = np.int64(NO_BYTE)
     text = np.empty(1, np.uint8)
     for byte in range(256):
         if t.step[t.configs[config, 0], t.class_of_byte[byte]] < 0:
@@ -405,10 +407,10 @@ def forced_byte(table, config):
         text[0] = byte
         after = read_bytes(config, text, 0, 1, t)
         if after < 0:
-            return np.int64(-1)
+            return np.int64(FULL)
         if after != NOWHERE:
-            if found >= 0:
-                return np.int64(-1)
+            if found != NO_BYTE:
+                return np.int64(NO_BYTE)
             found = np.int64(byte)
     return found
 

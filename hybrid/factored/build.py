@@ -12,15 +12,11 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-import lark
-import numpy as np
-from numpy.typing import NDArray
-
-from equivalence import BudgetExceeded, Vocabulary
+from equivalence import Vocabulary
 from equivalence.deadline import Deadline
 from equivalence.factored import FactoredClasses, factored_classes
 from equivalence.lalr import LalrMachine, may_follow, read_machine
-from equivalence.lexing import LexerMachine, build_lexer, terminal_names
+from equivalence.lexing import LexerMachine, build_thrifty_lexer, terminal_names
 from hybrid.factored.source import LarkGrammar, read
 from hybrid.strategy import Budget
 
@@ -37,22 +33,6 @@ class Built(NamedTuple):
 MOST_LEXER_STATES = 50_000
 
 
-def _lexer(parser: lark.Lark, follow: NDArray[np.bool_], most: int, deadline: Deadline) -> LexerMachine:
-    """The lexer, exact at the end of the text too where that costs few states.
-
-    To give back the opening of what is never closed (``a /*b`` is a product for Lark), the lexer has to know
-    what all that follows would be cut into. The parser takes none of it in SynCode's Java and SQL, so that no
-    state is added; in its Go there are more than 50,000.
-    """
-    plain = build_lexer(parser, follow, max_states=most, deadline=deadline)
-    few = min(4 * len(plain.step) + 1_000, most)
-    try:
-        return build_lexer(parser, follow, max_states=few, keep_unclosed=True, deadline=deadline)
-    except BudgetExceeded:
-        deadline.check("the lexer")
-        return plain
-
-
 def build(grammar: LarkGrammar, vocabulary: Vocabulary, budget: Budget, deadline: Deadline) -> Built:
     """Lexer, parser and token classes of a grammar.
 
@@ -67,7 +47,9 @@ def build(grammar: LarkGrammar, vocabulary: Vocabulary, budget: Budget, deadline
     parsed = time.perf_counter()
     deadline.check("Lark's own reading of the grammar")
     machine = read_machine(parser, tuple(terminal_names(parser)))
-    lexer = _lexer(parser, may_follow(machine)[:-1, :-1], min(budget.states, MOST_LEXER_STATES), deadline)
+    follow = may_follow(machine)[:-1, :-1]
+    most = min(budget.states, MOST_LEXER_STATES)
+    lexer = build_thrifty_lexer(parser, follow, max_states=most, deadline=deadline)
     lexed = time.perf_counter()
     classes = factored_classes(
         lexer, machine, vocabulary, max_sequences=budget.states, max_bytes=budget.bytes, deadline=deadline

@@ -13,8 +13,10 @@ import re
 from typing import Any, NamedTuple
 
 import lark
+from lark.load_grammar import _parse_grammar, load_grammar
 
 from equivalence import GrammarError
+from hybrid.factored.estimate import refuse_large_rules, refuse_large_terminals
 
 MOST_CHARACTERS = 1 << 20
 """Longest text of a grammar. Real ones have 10,000 to 50,000 characters."""
@@ -43,6 +45,7 @@ def read(grammar: LarkGrammar) -> lark.Lark:
 
     Raises:
         GrammarError: Lark refuses it, in Lark's words, or it is none that may be read.
+        BudgetExceeded: it is too large once Lark has written it out (`hybrid.factored.estimate`).
     """
     text, start = grammar
     given: tuple[object, ...] = (text, start)  # whatever the caller gave
@@ -59,7 +62,11 @@ def read(grammar: LarkGrammar) -> lark.Lark:
         )
     options: dict[str, Any] = {"parser": "lalr", "lexer": "basic", "start": start}
     try:
-        return lark.Lark(text, **options)
+        # what Lark does first, step by step; the text is parsed twice, 25 ms for a programming language
+        refuse_large_terminals(_parse_grammar(text, "<string>"))  # type: ignore[no-untyped-call]
+        trees, _ = load_grammar(text, "<string>", [], False)  # type: ignore[no-untyped-call]
+        refuse_large_rules(trees)
+        return lark.Lark(trees, **options)
     except (lark.exceptions.LarkError, re.error, OSError, *_SLIPS) as error:
         raise GrammarError(f"Lark refuses the grammar: {error}") from error
     except RecursionError as error:
