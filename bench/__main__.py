@@ -10,7 +10,18 @@ from __future__ import annotations
 
 import typer
 
-from bench import classes, deep_texts, equality, grammar, lark, schemas, separation, strategies
+from bench import (
+    again,
+    classes,
+    deep_texts,
+    equality,
+    grammar,
+    lark,
+    schemas,
+    separation,
+    strategies,
+    traffic,
+)
 
 app = typer.Typer(
     help="Benchmarks next to plain XGrammar; every mask is compared before a number is reported.",
@@ -19,6 +30,8 @@ app = typer.Typer(
 )
 app.command("schemas")(schemas.command)
 app.command("strategies")(strategies.command)
+app.command("again")(again.command)
+app.command("traffic")(traffic.command)
 app.command("grammar")(grammar.command)
 app.command("lark")(lark.command)
 app.command("equality")(equality.command)

@@ -62,3 +62,39 @@ def _draw_guide(axes: Any, points: Sequence[tuple[float, float]]) -> None:
     begin, end = min(size for size, _ in points), max(size for size, _ in points)
     low = min(seconds for _, seconds in points)
     axes.loglog([begin, end], [low, low * end / begin], "k:", alpha=0.6, label="grows like the size")
+
+
+def draw_traffic(
+    marks: Sequence[dict[str, Any]], firsts: Sequence[dict[str, Any]], path: Path, *, cache_bytes: int
+) -> None:
+    """Memory, and times to the first mask, over the requests of a run.
+
+    Args:
+        marks: with ``requests``, ``resident`` and ``cache`` (bytes).
+        firsts: with ``request``, ``seconds`` and ``source``, in the order of their ends.
+        path: of the picture; the ending chooses the format.
+        cache_bytes: the bound of the cache.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    at = [mark["requests"] for mark in marks]
+    above.plot(at, [mark["resident"] / 2**20 for mark in marks], label="resident")
+    above.plot(at, [mark["cache"] / 2**20 for mark in marks], label="memory cache, own account")
+    above.axhline(cache_bytes / 2**20, color="k", linestyle=":", alpha=0.6, label="bound of the cache")
+    above.set_ylabel("MiB")
+    above.set_ylim(bottom=0)
+    above.legend(loc="best")
+    sources: dict[str, list[tuple[int, float]]] = {}
+    for place, first in enumerate(firsts):
+        sources.setdefault(first["source"], []).append((place, first["seconds"] * 1000))
+    for source, points in sorted(sources.items()):
+        below.semilogy(*zip(*points, strict=True), ".", markersize=2, alpha=0.6, label=source)
+    below.set_xlabel("requests done")
+    below.set_ylabel("time to first mask [ms]")
+    below.legend(loc="best", markerscale=5)
+    for axes in (above, below):
+        axes.grid(visible=True, which="major", alpha=0.3)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=100)

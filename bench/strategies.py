@@ -48,6 +48,7 @@ from bench.ways import (
     Document,
     KeptAsBefore,
     Overhead,
+    accepted,
     compile_timed,
     mask_digest,
     serve_in_turns,
@@ -254,20 +255,6 @@ class StrategiesBench:
                     found["contradictions"] += met.contradiction_count
                     found["differences"] += [f"{name}: {item}" for item in met.differences[:3]]
         return {**found, "costs": asdict(costs)}
-
-
-def accepted(compiled: Any, ids: Sequence[int]) -> list[int]:
-    """A document up to the first token that is refused, and a stop token where it may end."""
-    from hybrid import GrammarMatcher
-
-    matcher = GrammarMatcher(compiled)
-    found: list[int] = []
-    for token in ids:
-        if not matcher.accept_token(token):
-            return found
-        found.append(token)
-    stop = compiled.vocabulary.stop_token_ids[0]
-    return [*found, stop] if matcher.accept_token(stop) else found
 
 
 def features(compiled: Any, schema: Any) -> dict[str, Any]:

@@ -201,6 +201,20 @@ def _run(matcher_of: Any, ids: Ids, bitmask: Any) -> Document:
     return Document(len(ids), fill, accept, thread_time() - cpu_began)
 
 
+def accepted(compiled: Any, ids: Sequence[int]) -> list[int]:
+    """A document up to the first token that is refused, and a stop token where it may end."""
+    from hybrid import GrammarMatcher
+
+    matcher = GrammarMatcher(compiled)
+    found: list[int] = []
+    for token in ids:
+        if not matcher.accept_token(token):
+            return found
+        found.append(token)
+    stop = compiled.vocabulary.stop_token_ids[0]
+    return [*found, stop] if matcher.accept_token(stop) else found
+
+
 def mask_digest(compiled: Any, ids: Ids, bitmask: Any) -> bytes:
     """A digest of all masks before the tokens of a document."""
     from hybrid import GrammarMatcher

@@ -26,10 +26,12 @@ from equivalence.network import Network
 from equivalence.network.reading import ReadGrammar, read_grammar
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
+from hybrid.classifier.reachable import reachable_of
 from hybrid.compiled import CompiledGrammar
 from hybrid.factored import FactoredClassifier, LarkGrammar, build
 from hybrid.factored import fixed_tables as lark_tables
 from hybrid.gather import Gather
+from hybrid.rule import Choice, Measured, choose
 from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
 from hybrid.strategy import OWN_SHARE, Budget
 from hybrid.token_level import (
@@ -227,8 +229,9 @@ class Compilation:
         texts, grouped = distinct_classes(classes, self.vocabulary)
         fixed = fixed_tables(network, texts, *self.vocabulary.flat)
         if self.on_demand or self.strategy == "auto":
-            why = "asked for" if self.on_demand else "the first mask comes sooner"
-            return Classifier(fixed, grouped, self.vocabulary, limit), why
+            why = "asked for" if self.on_demand else _choice(True, classes, self.vocabulary).reason
+            reachable = reachable_of(network)
+            return Classifier(fixed, grouped, self.vocabulary, limit, reachable=reachable), why
         known, cause = build_summaries(
             fixed, network, limit=limit // 4, states=4 * self.budget.states, deadline=own
         )
@@ -370,16 +373,16 @@ def _nothing(phase: str) -> None:
     """What is done at a phase where nobody asks."""
 
 
-MANY_CLASSES = 256
-"""Up to this number of classes representatives are taken whatever the vocabulary's size."""
+def _choice(stacks_decide: bool, classes: TokenClasses, vocabulary: Vocabulary) -> Choice:
+    """What the rule of "auto" says of a grammar with these classes."""
+    text = vocabulary.size - len(vocabulary.special_token_ids)
+    return choose(Measured(stacks_decide, classes.method == "explored", classes.n_classes, text))
 
 
 def _too_many(classes: TokenClasses, vocabulary: Vocabulary) -> str:
     """Why classes that are hardly fewer than the tokens are not taken: they cost more than they save."""
-    text = vocabulary.size - len(vocabulary.special_token_ids)
-    if classes.method == "explored" or classes.n_classes <= max(text // 2, MANY_CLASSES):
-        return ""
-    return f"{classes.cause}; {classes.n_classes} classes by {classes.method} for {text} tokens save nothing"
+    choice = _choice(False, classes, vocabulary)
+    return "" if choice.strategy != "engine" else f"{classes.cause}; {classes.method}: {choice.reason}"
 
 
 def _reason(classes: TokenClasses, vocabulary: Vocabulary) -> str:

@@ -91,6 +91,25 @@ class CompiledGrammar:
 
         return artifact.load(path, vocabulary, budget=budget)
 
+    def promote(self, *, budget: Budget = Budget()) -> bool:
+        """Find now, in this call, all that texts could ask the classifier for; masks stay what they are.
+
+        What "auto" does by itself in the background where it pays; sequences under way go on.
+
+        Args:
+            budget: bounds of the tables.
+
+        Returns:
+            Whether nothing is left to be found on demand: always False for Lark grammars, and for those that
+            have no classifier.
+
+        Raises:
+            BudgetExceeded: it would be more than the budget allows; the grammar goes on as before.
+        """
+        from hybrid.promotion import promoted
+
+        return promoted(self, budget, "promoted by its caller")
+
     @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
         """The whole vocabulary as XGrammar describes it."""

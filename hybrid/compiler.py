@@ -10,10 +10,8 @@ wait for it; a folder keeps compiled grammars for other processes where one is g
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
@@ -22,21 +20,18 @@ from typing import Any, Literal
 import xgrammar
 
 from equivalence import (
-    BudgetExceeded,
-    GrammarError,
     HybridError,
-    StrategyError,
     Vocabulary,
 )
-from equivalence.deadline import Deadline, free_frames
 from hybrid.background import Background, CompileFuture
 from hybrid.cache import DiskCache
 from hybrid.compilation import Compilation
 from hybrid.compiled import CompiledGrammar
-from hybrid.factored import LarkGrammar
+from hybrid.kinds import Kinds
 from hybrid.memory_cache import MemoryCache
+from hybrid.obtaining import Obtaining
 from hybrid.parallel import Source, compile_all
-from hybrid.relaxed import SchemaText, describe, schema_text
+from hybrid.promotion import Promoter
 from hybrid.statistics import Statistics
 from hybrid.strategy import Budget, OnBudget, check_on_budget, check_strategy
 
@@ -65,6 +60,8 @@ class GrammarCompiler:
         cache_limit_bytes: bound of that memory (least recently used out first); -1 is 512 MiB.
         on_demand: let a classifier find its states when a text first asks for them, in place of all of them
             ahead of time: compiles faster, and the first texts are slower.
+        deterministic: take the same decisions in every process that makes the same calls: the budget's
+            seconds count as None, and nothing is promoted in the background (docs/strategies.md).
 
     Raises:
         StrategyError, HybridError: an argument that is not allowed; the message says what is.
@@ -84,6 +81,7 @@ class GrammarCompiler:
         cache_enabled: bool = True,
         cache_limit_bytes: int = -1,
         on_demand: bool = False,
+        deterministic: bool = False,
     ) -> None:
         if isinstance(vocabulary, xgrammar.TokenizerInfo):
             vocabulary = Vocabulary.from_tokenizer_info(vocabulary)
@@ -97,13 +95,15 @@ class GrammarCompiler:
             raise HybridError(f"n_jobs is {threads!r}, allowed is an integer of at least 1")
         if not isinstance(budget, Budget):
             raise HybridError(f"budget is {budget!r}, allowed is a hybrid.Budget")
+        if deterministic:
+            budget = replace(budget, seconds=None)  # so that nobody who has it looks at a clock
         self.vocabulary = vocabulary
         self.strategy = check_strategy(strategy)
         self.budget = budget
         self.on_budget: OnBudget = check_on_budget(on_budget)
         self.n_jobs = threads
         self.on_demand = bool(on_demand)
-        self._cache_enabled = cache_enabled
+        self.deterministic = bool(deterministic)
         self._statistics = Statistics()
         kept = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
         self._memory = MemoryCache(kept, self._statistics.count)
@@ -114,11 +114,21 @@ class GrammarCompiler:
         if cache_dir is not None:
             settings = {
                 "strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget),
-                "on_budget": self.on_budget,
+                "on_budget": self.on_budget, "deterministic": self.deterministic,
             }  # fmt: skip
             self._disk = DiskCache(
                 cache_dir, cache_dir_limit_bytes, vocabulary, budget, settings, self._statistics.count
             )
+        self._promoter = Promoter(budget, self.deterministic, self._statistics.count, self._disk)
+        obtaining = Obtaining(
+            self._memory if cache_enabled else None,
+            self._disk if strategy in ("auto", "classifier") else None,
+            self._promoter,
+            strategy == "auto" and not self.on_demand,
+            on_budget == "raise",
+            self._statistics,
+        )
+        self._kinds = Kinds(self._compilation, obtaining, strategy)
         self._background = Background(threads, self._compilation.begin)
 
     @property
@@ -136,29 +146,26 @@ class GrammarCompiler:
         return self.vocabulary.tokenizer_info
 
     def compile_grammar(
-        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root"
+        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root", static: bool = False
     ) -> CompiledGrammar:
         """Compile an EBNF (GBNF) text, or a grammar that XGrammar has parsed.
+
+        Args:
+            grammar: the text or the grammar.
+            root_rule_name: the rule to begin with.
+            static: the grammar is for long use: find all states of its classifier before returning, in place
+                of on demand. So for all methods that compile and have it.
 
         Raises:
             GrammarError: XGrammar refuses the grammar.
             BudgetExceeded: the budget's seconds were used up; or it was met elsewhere, with
                 ``on_budget="raise"``. So for all methods that compile.
         """
-        return self._grammar(self._compilation.begin(), grammar, root_rule_name)
+        return self._kinds.grammar(self._compilation.begin(), grammar, root_rule_name, static)
 
-    def _grammar(
-        self, deadline: Deadline, grammar: str | xgrammar.Grammar, root_rule_name: str = "root"
+    def compile_json_schema(
+        self, schema: Any, *, strict: bool = False, static: bool = False, **options: Any
     ) -> CompiledGrammar:
-        if isinstance(grammar, xgrammar.Grammar):
-            return self._compile(deadline, ("grammar", grammar.serialize_json()), lambda: grammar)
-        return self._compile(
-            deadline,
-            ("ebnf", grammar, root_rule_name),
-            lambda: xgrammar.Grammar.from_ebnf(grammar, root_rule_name=root_rule_name),
-        )
-
-    def compile_json_schema(self, schema: Any, *, strict: bool = False, **options: Any) -> CompiledGrammar:
         """Compile a JSON schema (text, dict or pydantic model class).
 
         XGrammar enforces a part of JSON Schema; `CompiledGrammar.relaxed` is what it leaves out of this one.
@@ -166,6 +173,7 @@ class GrammarCompiler:
         Args:
             schema: the schema.
             strict: refuse a schema of which XGrammar leaves something out.
+            static: as `compile_grammar` has it.
             **options: those of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
                 separators, strict_mode (properties and items that are not named are forbidden; not the same
                 as `strict`), max_whitespace_cnt, any_order.
@@ -173,58 +181,21 @@ class GrammarCompiler:
         Raises:
             GrammarError: XGrammar refuses the schema; or `strict`, and the message names the keywords.
         """
-        return self._json_schema(self._compilation.begin(), schema, strict, options)
+        return self._kinds.json_schema(self._compilation.begin(), schema, strict, static, options)
 
-    def _json_schema(
-        self, deadline: Deadline, schema: Any, strict: bool, options: dict[str, Any]
-    ) -> CompiledGrammar:
-        if not isinstance(schema, (str, type)):
-            try:
-                schema = json.dumps(schema)
-            except (TypeError, ValueError, RecursionError) as error:
-                raise GrammarError(
-                    f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
-                    "takes, and a pydantic model class"
-                ) from error
-        key = ("json_schema", schema, tuple(sorted((k, repr(v)) for k, v in options.items())))
-        compiled = self._compile(
-            deadline,
-            key,
-            lambda: xgrammar.Grammar.from_json_schema(schema, **options),
-            lambda: schema_text(schema, options),
-        )
-        if strict:
-            deadline.check("looking for keywords that XGrammar leaves out")
-            if compiled.relaxed:
-                raise GrammarError(describe(compiled.relaxed))
-        return compiled
-
-    def compile_builtin_json_grammar(self) -> CompiledGrammar:
+    def compile_builtin_json_grammar(self, *, static: bool = False) -> CompiledGrammar:
         """Compile XGrammar's grammar of all JSON."""
-        return self._builtin_json_grammar(self._compilation.begin())
+        return self._kinds.builtin_json_grammar(self._compilation.begin(), static)
 
-    def _builtin_json_grammar(self, deadline: Deadline) -> CompiledGrammar:
-        return self._compile(deadline, ("builtin_json",), xgrammar.Grammar.builtin_json_grammar)
-
-    def compile_regex(self, regex: str) -> CompiledGrammar:
+    def compile_regex(self, regex: str, *, static: bool = False) -> CompiledGrammar:
         """Compile a regular expression in XGrammar's dialect."""
-        return self._regex(self._compilation.begin(), regex)
+        return self._kinds.regex(self._compilation.begin(), regex, static)
 
-    def _regex(self, deadline: Deadline, regex: str) -> CompiledGrammar:
-        return self._compile(deadline, ("regex", regex), lambda: xgrammar.Grammar.from_regex(regex))
-
-    def compile_structural_tag(self, structural_tag: Any, *arguments: Any) -> CompiledGrammar:
+    def compile_structural_tag(
+        self, structural_tag: Any, *arguments: Any, static: bool = False
+    ) -> CompiledGrammar:
         """Compile a structural tag (object, dict or JSON text; or the older pair of tags and triggers)."""
-        return self._structural_tag(self._compilation.begin(), structural_tag, *arguments)
-
-    def _structural_tag(self, deadline: Deadline, structural_tag: Any, *arguments: Any) -> CompiledGrammar:
-        grammar, _ = self._compilation.parse(
-            "structural tag",
-            lambda: xgrammar.Grammar.from_structural_tag(structural_tag, *arguments),
-            deadline,
-        )
-        # a tag may hold model classes, which only the grammar made of them tells apart
-        return self._grammar(deadline, grammar)
+        return self._kinds.structural_tag(self._compilation.begin(), static, structural_tag, *arguments)
 
     def compile_lark(self, grammar: str, *, start: str = "start") -> CompiledGrammar:
         """Compile a grammar in Lark's notation, with Lark's own meaning: LALR(1), lexer="basic".
@@ -241,19 +212,7 @@ class GrammarCompiler:
             BudgetExceeded: more than the budget allows.
             StrategyError: the compiler's strategy is one of XGrammar's, which has no lexer.
         """
-        return self._lark(self._compilation.begin(), grammar, start)
-
-    def _lark(self, deadline: Deadline, grammar: str, start: str) -> CompiledGrammar:
-        if self.strategy not in ("auto", "classifier"):
-            raise StrategyError(
-                f"strategy is {self.strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark "
-                "grammars are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
-            )
-        return self._cached(
-            deadline,
-            ("lark", grammar, start),
-            lambda deadline: self._compilation.on_lark(LarkGrammar(grammar, start), deadline),
-        )
+        return self._kinds.lark(self._compilation.begin(), grammar, start)
 
     def compile_many(
         self,
@@ -281,7 +240,7 @@ class GrammarCompiler:
         return compile_all(self, grammars, n_jobs, on_error, progress)
 
     def compile_grammar_async(
-        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root"
+        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root", static: bool = False
     ) -> CompileFuture:
         """`compile_grammar` in one of the compiler's own `n_jobs` threads.
 
@@ -292,39 +251,46 @@ class GrammarCompiler:
         Raises:
             HybridError: the compiler is closed. What the compilation raises, the future does.
         """
-        return self._background.submit(lambda deadline: self._grammar(deadline, grammar, root_rule_name))
+        return self._background.submit(
+            lambda deadline: self._kinds.grammar(deadline, grammar, root_rule_name, static)
+        )
 
     def compile_json_schema_async(
-        self, schema: Any, *, strict: bool = False, **options: Any
+        self, schema: Any, *, strict: bool = False, static: bool = False, **options: Any
     ) -> CompileFuture:
         """`compile_json_schema`, as `compile_grammar_async`."""
-        return self._background.submit(lambda deadline: self._json_schema(deadline, schema, strict, options))
+        return self._background.submit(
+            lambda deadline: self._kinds.json_schema(deadline, schema, strict, static, options)
+        )
 
-    def compile_builtin_json_grammar_async(self) -> CompileFuture:
+    def compile_builtin_json_grammar_async(self, *, static: bool = False) -> CompileFuture:
         """`compile_builtin_json_grammar`, as `compile_grammar_async`."""
-        return self._background.submit(self._builtin_json_grammar)
+        return self._background.submit(lambda deadline: self._kinds.builtin_json_grammar(deadline, static))
 
-    def compile_regex_async(self, regex: str) -> CompileFuture:
+    def compile_regex_async(self, regex: str, *, static: bool = False) -> CompileFuture:
         """`compile_regex`, as `compile_grammar_async`."""
-        return self._background.submit(lambda deadline: self._regex(deadline, regex))
+        return self._background.submit(lambda deadline: self._kinds.regex(deadline, regex, static))
 
-    def compile_structural_tag_async(self, structural_tag: Any, *arguments: Any) -> CompileFuture:
+    def compile_structural_tag_async(
+        self, structural_tag: Any, *arguments: Any, static: bool = False
+    ) -> CompileFuture:
         """`compile_structural_tag`, as `compile_grammar_async`."""
         return self._background.submit(
-            lambda deadline: self._structural_tag(deadline, structural_tag, *arguments)
+            lambda deadline: self._kinds.structural_tag(deadline, static, structural_tag, *arguments)
         )
 
     def compile_lark_async(self, grammar: str, *, start: str = "start") -> CompileFuture:
         """`compile_lark`, as `compile_grammar_async`."""
-        return self._background.submit(lambda deadline: self._lark(deadline, grammar, start))
+        return self._background.submit(lambda deadline: self._kinds.lark(deadline, grammar, start))
 
     def close(self) -> None:
-        """End the threads of the ``_async`` methods: what has not begun is cancelled, what has is waited for.
+        """End all threads: what ``_async`` methods have not begun is cancelled, what they have is waited for.
 
         Everything else can still be used. A compiler that nobody closes ends its threads when it is
         collected, and at the end of the program, once all that was asked for is compiled.
         """
         self._background.close()
+        self._promoter.close()
 
     def __enter__(self) -> GrammarCompiler:
         return self
@@ -342,6 +308,7 @@ class GrammarCompiler:
 
         Returns:
             "compilations": grammars compiled; "shared": calls that waited for an equal one under way;
+            "promotions": "done", "given_up" for the budget, and "dropped" as nobody used them any more;
             "overdue" and "cancelled": compilations that were given up because their seconds were used up, or
             because nobody wanted them any more;
             "memory" and "disk": "hits", "misses", "evictions", "bytes", "limit_bytes" (on disk also
@@ -373,65 +340,3 @@ class GrammarCompiler:
     def cache_limit_bytes(self) -> int:
         """Bound of the memory cache."""
         return self._memory.limit_bytes
-
-    def _compile(
-        self,
-        deadline: Deadline,
-        key: Any,
-        parse: Callable[[], xgrammar.Grammar],
-        read_schema: Callable[[], SchemaText] | None = None,
-    ) -> CompiledGrammar:
-        def decided(deadline: Deadline) -> CompiledGrammar:
-            grammar, seconds = self._compilation.parse(key[0].replace("_", " "), parse, deadline)
-            compiled = self._compilation.decide(grammar, seconds, deadline)
-            # before anybody else sees it: the folder on disk keeps the schema too
-            return compiled if read_schema is None else replace(compiled, schema=read_schema())
-
-        return self._cached(deadline, key, decided)
-
-    def _cached(
-        self, deadline: Deadline, key: Any, compile_it: Callable[[Deadline], CompiledGrammar]
-    ) -> CompiledGrammar:
-        """From memory, from an equal call that is under way, from disk, or compiled, in this order."""
-        if not self._cache_enabled:
-            return self._obtained(deadline, key, compile_it)
-        return self._memory.get(key, lambda mine: self._obtained(mine, key, compile_it), deadline)
-
-    def _obtained(
-        self, deadline: Deadline, key: Any, compile_it: Callable[[Deadline], CompiledGrammar]
-    ) -> CompiledGrammar:
-        """From disk, or compiled and written there; no lock is held."""
-        began = time.perf_counter()
-        try:
-            deadline.check("waiting to begin")
-            disk = self._disk if self.strategy in ("auto", "classifier") else None
-            entry = None if disk is None else disk.entry(key)
-            if disk is not None and entry is not None and (found := disk.load(entry)) is not None:
-                found.timings["total"] = time.perf_counter() - began
-                self._statistics.loaded(found)
-                self._log("loaded", key, found)
-                return found
-            compiled = compile_it(deadline)
-        except Exception as error:
-            self._statistics.failed(error)
-            if isinstance(error, BudgetExceeded):
-                if deadline.is_over:
-                    self._statistics.count("cancelled" if deadline.is_cancelled else "overdue")
-                free_frames(error)
-            logger.debug("refused %s: %s", key[0], type(error).__name__)
-            raise
-        if disk is not None and entry is not None and not deadline.is_over:
-            stored = time.perf_counter()
-            disk.keep(entry, compiled)
-            compiled.timings["store"] = time.perf_counter() - stored
-        compiled.timings["total"] = time.perf_counter() - began
-        self._statistics.compiled(compiled)
-        self._log("compiled", key, compiled)
-        return compiled
-
-    @staticmethod
-    def _log(what: str, key: Any, compiled: CompiledGrammar) -> None:
-        if logger.isEnabledFor(logging.DEBUG):
-            reason = " ".join(compiled.reason.split())
-            milliseconds = 1000 * compiled.timings["total"]
-            logger.debug("%s %s as %s in %.1f ms: %s", what, key[0], compiled.strategy, milliseconds, reason)

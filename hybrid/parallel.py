@@ -160,6 +160,7 @@ class _Parcel(NamedTuple):
     cache_dir: str | None
     cache_dir_limit_bytes: int
     on_budget: OnBudget
+    deterministic: bool
 
 
 class _Shared:
@@ -194,7 +195,7 @@ class _Shared:
         return _Parcel(
             vocabulary.fingerprint, data.tobytes(), np.diff(offsets).astype(np.uint16).tobytes(),
             vocabulary.stop_token_ids, os.path.abspath(folder), compiler.strategy, compiler.budget,
-            compiler.n_jobs, compiler.on_demand, cache_dir, limit, compiler.on_budget,
+            compiler.n_jobs, compiler.on_demand, cache_dir, limit, compiler.on_budget, compiler.deterministic,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -227,6 +228,7 @@ def _unpacked(parcel: _Parcel) -> _Shared:
                     GrammarCompiler(
                         vocabulary, strategy=parcel.strategy, budget=parcel.budget, n_jobs=parcel.n_jobs,
                         on_demand=parcel.on_demand, on_budget=parcel.on_budget, cache_enabled=False,
+                        deterministic=parcel.deterministic,
                         cache_dir=cache_dir, cache_dir_limit_bytes=parcel.cache_dir_limit_bytes,
                     ),
                 )

@@ -73,6 +73,9 @@ class Statistics:
             return {
                 "compilations": events["compilations"],
                 "shared": events["shared"],
+                "promotions": {
+                    name: events[f"promotions_{name}"] for name in ("done", "given_up", "dropped")
+                },
                 "overdue": events["overdue"],
                 "cancelled": events["cancelled"],
                 "memory": {name: events[f"memory_{name}"] for name in ("hits", "misses", "evictions")},

@@ -107,7 +107,7 @@ def _explored(
     compiled: CompiledGrammar, classifier: Classifier, classes: TokenClasses
 ) -> tuple[dict[str, Any], Arrays]:
     """What is kept of a grammar network and its summaries: a part of the header, and arrays."""
-    fixed, known, schema = classifier._fixed, classifier._known, compiled.schema
+    fixed, known, schema = classifier._fixed, classifier.known, compiled.schema
     rows, _ = used_rows(known)
     starts, pairs = used_lists(known.pendings)
     masks, units = used_lists(known.masks)[1], used_lists(known.units)[1]

@@ -13,7 +13,9 @@ structured stacks (Tomita 1985).
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +24,15 @@ from numpy.typing import NDArray
 from equivalence import TokenClasses, Vocabulary
 from equivalence._kernels import POPS
 from hybrid.classifier import _kernels
+from hybrid.classifier.reachable import Reachable
 from hybrid.classifier.tables import Fixed, Store, Summaries, addresses, copied, no_summaries
 from hybrid.gather import Gather
 
 STEP_BYTES = 180
 """Memory of one remembered step: an entry of a dictionary and its two integers."""
+
+NEVER = sys.maxsize
+"""A number of sequences that is never met."""
 
 
 class Row(NamedTuple):
@@ -74,6 +80,13 @@ class Classifier:
         vocabulary: the vocabulary that the classes are of.
         limit: bytes that tables, remembered steps and masks may take together.
         known: summaries built ahead of time; ``None``: all are found on demand.
+        reachable: what stacks the network allows, by which `completing` finds the others; ``None``: who
+            wants to know builds the network again.
+
+    Attributes:
+        served: sequences that were begun.
+        look_at, look: what is called when so many were begun (`hybrid.promotion`).
+        is_refused: whether completing it was more than the budget allows.
     """
 
     kernels: Any = _kernels
@@ -81,10 +94,11 @@ class Classifier:
 
     def __init__(
         self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int,
-        known: Summaries | None = None,
+        known: Summaries | None = None, reachable: Reachable | None = None,
     ) -> None:  # fmt: skip
         self._fixed = fixed
-        self._known = no_summaries(self._fixed) if known is None else known
+        self._known = known
+        self.reachable = reachable
         self._begin(classes, vocabulary, limit)
 
     def _begin(self, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
@@ -94,11 +108,42 @@ class Classifier:
         self.token_bits = max(vocabulary.size - 1, 1).bit_length()
         self.limit = limit
         self.lock = threading.Lock()
+        self.served = 0
+        self.look_at = NEVER
+        self.look: Callable[[], None] = _nothing
+        self.is_refused = False
         self.session = self._new_session(0)
+
+    @property
+    def known(self) -> Summaries:
+        """The summaries that sessions begin with."""
+        return no_summaries(self._fixed) if self._known is None else self._known
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether sessions begin with all that stacks can ask for."""
+        return self._known is not None and self._known.complete
+
+    @property
+    def n_found(self) -> int:
+        """Rows of the automaton that the session under way knows."""
+        return int(self.session.store.counts[_kernels.N_SUMMARIES])
+
+    def complete_with(self, known: Summaries) -> None:
+        """Let later sessions begin with these summaries; the one under way goes on with its own."""
+        self._known, self.reachable = known, None
+
+    def serve(self) -> None:
+        """Count one more sequence."""
+        # two threads may count one: nothing exact depends on it
+        self.served += 1
+        if self.served >= self.look_at:
+            self.look()
 
     def _new_session(self, serial: int) -> Session:
         """A session with empty tables."""
-        store = Store(self._fixed, self.limit // 2, copied(self._known))
+        known = self.known if self._known is None else copied(self._known)
+        store = Store(self._fixed, self.limit // 2, known)
         start = store.call(_kernels.start_of, self._fixed.start, self._fixed.start_final)
         return Session(serial, store, start, self.limit // 2)
 
@@ -106,7 +151,9 @@ class Classifier:
     def memory_size_bytes(self) -> int:
         """Bytes held now."""
         session = self.session
-        return session.store.nbytes + (self.limit // 2 - session.left) + self.gather.memory_size_bytes
+        size = session.store.nbytes + (self.limit // 2 - session.left) + self.gather.memory_size_bytes
+        size += 0 if self._known is None else self._known.nbytes
+        return size + (0 if self.reachable is None else self.reachable.nbytes)
 
     # the methods below are called with `lock` held
 
@@ -188,6 +235,10 @@ class Classifier:
         for place in range(pairs + 1, len(values), 2):
             values[place] = found[int(values[place])]
         return session.store.call(_kernels.put_config, values)
+
+
+def _nothing() -> None:
+    """What is done where nobody looks."""
 
 
 def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], TokenClasses]:

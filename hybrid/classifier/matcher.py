@@ -61,6 +61,7 @@ class ClassifierMatcher(GrammarMatcher):
         self._config = self._session.start
         self._node: Node = (self._config, self._session.serial, None, None)
         self._ended = False
+        classifier.serve()
 
     def _attach(self, bitmask: Any) -> None:
         """Validate a bitmask, and remember where its rows are."""
@@ -281,6 +282,7 @@ class ClassifierMatcher(GrammarMatcher):
 
     def reset(self) -> None:
         """See `GrammarMatcher.reset`."""
+        self._classifier.serve()
         session = self._classifier.session
         self._enter(session)
         self._config = session.start

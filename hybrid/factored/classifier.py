@@ -34,6 +34,7 @@ class FactoredClassifier(Classifier):
 
     def __init__(self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
         self.fixed = fixed
+        self._known = self.reachable = None  # what is found on demand has no end here
         self._begin(classes, vocabulary, limit)
 
     def _new_session(self, serial: int) -> Session:

@@ -1,0 +1,109 @@
+"""Completing a classifier that runs: what stacks have not asked for yet is found in its own tables.
+
+What: `Completing` does ahead of time, in small pieces and in the tables of the session that matchers are in,
+what `hybrid.classifier.ahead` does in tables of its own. No number changes its meaning, so that matchers
+keep their configurations, remembered steps and masks, and nothing has to be moved.
+When: a grammar that began on demand is promoted (`hybrid.promotion`), in another thread or at once.
+Limits: it is given up where a bound is met, or a new session takes over meanwhile; what was found stays, as
+if stacks had asked for it.
+
+A piece is bounded by the number of states that it reads: the guard of complete tables, which lets a kernel
+stop before it adds one too many, serves as the bound. Matchers wait for the classifier's lock at most as long
+as one piece takes (docs/strategies.md).
+
+Rejected: building in tables of its own and starting a new session from them. Matchers would bring their
+stacks over one by one (100 us each), and every step and row that was remembered would be found again, which
+costs the next documents more than the missing states do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equivalence import BudgetExceeded
+from hybrid.classifier import _kernels
+from hybrid.classifier.classifier import Classifier
+from hybrid.classifier.minimise import minimised
+from hybrid.classifier.reachable import Reachable
+from hybrid.classifier.tables import copied
+
+PIECE = 16
+"""States that a piece reads: 0.1 to 0.5 ms for most grammars."""
+
+CONTEXTS = 2
+"""Contexts of the network that a piece begins: the first reading of one walks all classes."""
+
+NO_BOUND = 1 << 62
+
+
+class Completing:
+    """The completion of one classifier, piece by piece.
+
+    Args:
+        classifier: one whose states are found on demand.
+        reachable: what stacks its network allows.
+        states: rows of the automaton at most.
+        limit: bytes of the session's tables at most.
+    """
+
+    def __init__(self, classifier: Classifier, reachable: Reachable, *, states: int, limit: int) -> None:
+        self._classifier = classifier
+        self._session = classifier.session
+        self._reachable = reachable
+        self._states, self._limit = states, limit
+        self._seen = np.full((1024, 3), -1, np.int64)
+        self._queue = np.zeros((512, 2), np.int64)
+        self._progress = np.zeros(3, np.int64)
+        self.found = 0
+        """Rows of the automaton that were added here."""
+
+    def piece(self) -> bool:
+        """Read some more; whether anything is left to be read.
+
+        Raises:
+            BudgetExceeded: a bound was met, or a new session has taken over.
+        """
+        with self._classifier.lock:
+            session = self._session
+            if session is not self._classifier.session:
+                raise BudgetExceeded("its tables were used up meanwhile")
+            store = session.store
+            known = int(store.counts[_kernels.N_SUMMARIES])
+            if known > self._states:
+                raise BudgetExceeded(f"more than {self._states} states")
+            store.counts[_kernels.MOST_SUMMARIES] = known + PIECE
+            try:
+                status = self._run()
+            finally:
+                store.counts[_kernels.MOST_SUMMARIES] = NO_BOUND
+                self.found += int(store.counts[_kernels.N_SUMMARIES]) - known
+            if status not in (0, _kernels.COMPLETE, _kernels.QUEUE_FULL):
+                if 2 * store.nbytes > self._limit:
+                    raise BudgetExceeded(f"more than {self._limit} bytes")
+                store.grow(status)
+        if status == _kernels.QUEUE_FULL:
+            self._seen = _kernels.rehashed(self._seen)
+            self._queue = np.concatenate([self._queue, np.zeros_like(self._queue)])
+        return status != 0 or int(self._progress[0]) < len(self._reachable.contexts)
+
+    def _run(self) -> int:
+        reachable, progress = self._reachable, self._progress
+        return int(
+            _kernels.build_ahead(
+                self._session.store.table, reachable.contexts[: int(progress[0]) + CONTEXTS],
+                reachable.context_starts, reachable.context_below, reachable.below, reachable.below_starts,
+                self._seen, self._queue, progress,
+            )
+        )  # fmt: skip
+
+    def finish(self) -> None:
+        """Let later sessions, and what is written to files, begin with all that is known now.
+
+        Raises:
+            BudgetExceeded: a new session has taken over.
+        """
+        with self._classifier.lock:
+            if self._session is not self._classifier.session:
+                raise BudgetExceeded("its tables were used up meanwhile")
+            known = copied(self._session.store.known)
+        self._classifier.complete_with(minimised(known))

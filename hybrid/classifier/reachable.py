@@ -1,0 +1,47 @@
+"""What may lie where on the stacks of a network: all that completing a classifier takes of it.
+
+What: the contexts of a network and the sets below them, copied out of it, so that the rest can be freed.
+When: kept with a classifier whose states are found on demand (1 to 60 KB for JSON schemas).
+Limits: none.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.network import Network
+
+Integers = NDArray[np.int64]
+
+
+class Reachable(NamedTuple):
+    """The arrays that `_kernels.build_ahead` reads.
+
+    Attributes:
+        contexts: int64[C, 2]: (state, counter frame or -1) that may be on top.
+        context_starts, context_below: the below sets of each context.
+        below: int64[n, 2]: (symbol, below set of its own), those of each below set one after the other.
+        below_starts: where the rows of each below set begin.
+    """
+
+    contexts: Integers
+    context_starts: Integers
+    context_below: Integers
+    below: Integers
+    below_starts: Integers
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(int(array.nbytes) for array in self)
+
+
+def reachable_of(network: Network) -> Reachable:
+    """What may lie where in a network."""
+    below = np.stack([network.below_symbols, network.below_of_symbol], axis=1)
+    return Reachable(
+        network.contexts, network.context_starts, network.context_below, below, network.below_starts
+    )

@@ -1,0 +1,127 @@
+"""Each kind of grammar: what tells its calls apart, who parses it, how it is compiled.
+
+What: `Kinds` has a method for each that `GrammarCompiler` compiles, at once or in the background. It gets the
+deadline of the call, and asks memory and disk (`hybrid.obtaining`) before XGrammar or Lark parses anything.
+When: one for each compiler; thread-safe.
+Limits: the methods of the compiler say what arguments mean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import xgrammar
+
+from equivalence import GrammarError, StrategyError
+from equivalence.deadline import Deadline
+from hybrid.compilation import Compilation
+from hybrid.compiled import CompiledGrammar
+from hybrid.factored import LarkGrammar
+from hybrid.obtaining import Obtaining
+from hybrid.relaxed import SchemaText, describe, schema_text
+
+
+class Kinds:
+    """The grammars of one compiler, by their kind.
+
+    Args:
+        compilation: compiles.
+        obtaining: knows what need not be compiled.
+        strategy: of the compiler.
+    """
+
+    def __init__(self, compilation: Compilation, obtaining: Obtaining, strategy: str) -> None:
+        self._compilation, self._obtaining, self._strategy = compilation, obtaining, strategy
+
+    def grammar(
+        self, deadline: Deadline, grammar: str | xgrammar.Grammar, root_rule_name: str, static: bool
+    ) -> CompiledGrammar:
+        """A text of rules, or what XGrammar has parsed."""
+        if isinstance(grammar, xgrammar.Grammar):
+            key = ("grammar", grammar.serialize_json())
+            return self._compile(deadline, key, lambda: grammar, static=static)
+        return self._compile(
+            deadline,
+            ("ebnf", grammar, root_rule_name),
+            lambda: xgrammar.Grammar.from_ebnf(grammar, root_rule_name=root_rule_name),
+            static=static,
+        )
+
+    def json_schema(
+        self, deadline: Deadline, schema: Any, strict: bool, static: bool, options: dict[str, Any]
+    ) -> CompiledGrammar:
+        """A JSON schema."""
+        if not isinstance(schema, (str, type)):
+            try:
+                schema = json.dumps(schema)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise GrammarError(
+                    f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
+                    "takes, and a pydantic model class"
+                ) from error
+        key = ("json_schema", schema, tuple(sorted((k, repr(v)) for k, v in options.items())))
+        compiled = self._compile(
+            deadline,
+            key,
+            lambda: xgrammar.Grammar.from_json_schema(schema, **options),
+            lambda: schema_text(schema, options),
+            static=static,
+        )
+        if strict:
+            deadline.check("looking for keywords that XGrammar leaves out")
+            if compiled.relaxed:
+                raise GrammarError(describe(compiled.relaxed))
+        return compiled
+
+    def builtin_json_grammar(self, deadline: Deadline, static: bool) -> CompiledGrammar:
+        """All JSON."""
+        parse = xgrammar.Grammar.builtin_json_grammar
+        return self._compile(deadline, ("builtin_json",), parse, static=static)
+
+    def regex(self, deadline: Deadline, regex: str, static: bool) -> CompiledGrammar:
+        """A regular expression."""
+        parse = lambda: xgrammar.Grammar.from_regex(regex)  # noqa: E731
+        return self._compile(deadline, ("regex", regex), parse, static=static)
+
+    def structural_tag(self, deadline: Deadline, static: bool, *arguments: Any) -> CompiledGrammar:
+        """A structural tag."""
+        grammar, _ = self._compilation.parse(
+            "structural tag",
+            lambda: xgrammar.Grammar.from_structural_tag(*arguments),
+            deadline,
+        )
+        # a tag may hold model classes, which only the grammar made of them tells apart
+        return self.grammar(deadline, grammar, "root", static)
+
+    def lark(self, deadline: Deadline, grammar: str, start: str) -> CompiledGrammar:
+        """A grammar in Lark's notation."""
+        if self._strategy not in ("auto", "classifier"):
+            raise StrategyError(
+                f"strategy is {self._strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark "
+                "grammars are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
+            )
+        return self._obtaining.get(
+            deadline,
+            ("lark", grammar, start),
+            lambda deadline: self._compilation.on_lark(LarkGrammar(grammar, start), deadline),
+        )
+
+    def _compile(
+        self,
+        deadline: Deadline,
+        key: Any,
+        parse: Callable[[], xgrammar.Grammar],
+        read_schema: Callable[[], SchemaText] | None = None,
+        *,
+        static: bool,
+    ) -> CompiledGrammar:
+        def decided(deadline: Deadline) -> CompiledGrammar:
+            grammar, seconds = self._compilation.parse(key[0].replace("_", " "), parse, deadline)
+            compiled = self._compilation.decide(grammar, seconds, deadline)
+            # before anybody else sees it: the folder on disk keeps the schema too
+            return compiled if read_schema is None else replace(compiled, schema=read_schema())
+
+        return self._obtaining.get(deadline, key, decided, static)

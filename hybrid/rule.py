@@ -1,0 +1,111 @@
+"""The rule of strategy "auto": what is measured of a grammar in, what it runs on out.
+
+What: two pure functions. `choose` takes what is known when a grammar is compiled and gives its strategy;
+`choose_promotion` takes what is known of its use and says when the states of its classifier, which begins
+with none, are all to be found. Counts go in; neither function looks at a clock, at other grammars or at the
+machine, so that equal input gives equal output everywhere.
+When: by `hybrid.compilation` and `hybrid.promotion`; docs/strategies.md has the measurements behind it.
+Limits: what cannot be had is found out by whoever tries it, and asked about again without it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+FEW_CLASSES = 256
+"""Up to this number of classes representatives are taken whatever the vocabulary's size."""
+
+FIRST_LOOK = 4
+"""Sequences after which a promotion is thought of first; then after each doubling."""
+
+LAST_LOOK = 4096
+"""Sequences after which it is not thought of any more."""
+
+NEW_STATES = 2
+"""New states that each recent sequence has met if a promotion pays; see `choose_promotion`."""
+
+
+class Measured(NamedTuple):
+    """What is known of a grammar before its strategy is.
+
+    Attributes:
+        stacks_decide: whether bytes and stacks alone decide, and the budget sufficed for a classifier.
+        explored: whether its classes are those of its network, explored, and not of byte strings.
+        classes: number of its token classes; 0 where there are none.
+        tokens: ids of the vocabulary that have text.
+    """
+
+    stacks_decide: bool
+    explored: bool
+    classes: int
+    tokens: int
+
+
+class Choice(NamedTuple):
+    """What a grammar is run on, and why in a few words."""
+
+    strategy: Literal["classifier", "representatives", "engine"]
+    reason: str
+
+
+def choose(measured: Measured) -> Choice:
+    """What "auto" runs a grammar on.
+
+    A classifier wherever there can be one. It is made of what representatives need as well, in less time than
+    XGrammar compiles them, and its masks and tokens take a fifth of the time. Its states are found on demand
+    at first, as documents ask for a small part of them (`choose_promotion` says when that ends).
+    """
+    if measured.stacks_decide and measured.explored:
+        return Choice("classifier", "the first mask comes sooner")
+    if not measured.classes:
+        return Choice("engine", "no token classes")
+    # classes of byte strings may be nearly as many as the tokens, and then cost more than they save
+    if not measured.explored and measured.classes > max(measured.tokens // 2, FEW_CLASSES):
+        return Choice("engine", f"{measured.classes} classes for {measured.tokens} tokens save nothing")
+    return Choice("representatives", "bytes and stacks alone do not decide")
+
+
+class Use(NamedTuple):
+    """What is known of the use of a grammar whose states are found on demand.
+
+    Attributes:
+        sequences: sequences begun so far, the one that begins now included; 0 when it was just compiled.
+        found: states of its automaton (rows) that they met.
+        found_before: those met when half as many sequences had begun.
+        static: its caller said that it is for long use.
+        deterministic: the same calls have to lead to the same decisions in every process.
+    """
+
+    sequences: int = 0
+    found: int = 0
+    found_before: int = 0
+    static: bool = False
+    deterministic: bool = False
+
+
+class Promotion(NamedTuple):
+    """Whether to find all states now, and else the number of sequences at which to ask again; 0 is never."""
+
+    now: bool
+    ask_at: int
+
+
+def choose_promotion(use: Use) -> Promotion:
+    """When the states of a classifier that began on demand are all to be found.
+
+    At once if it is for long use. Else, in the background, if the later half of its sequences still met
+    `NEW_STATES` new ones each at the mean: as many sequences again will meet about as many, and wait 10 to
+    200 us for each. Where they met fewer nobody would notice, while there are 2 to 40 times as many states
+    as are ever asked for. What sequences met depends on the order of threads, so a deterministic compiler
+    does not go by it.
+    """
+    if use.static:
+        return Promotion(True, 0)
+    if use.deterministic:
+        return Promotion(False, 0)
+    if use.sequences < FIRST_LOOK:
+        # the states of the first half are counted at its end
+        return Promotion(False, FIRST_LOOK if 2 * use.sequences >= FIRST_LOOK else FIRST_LOOK // 2)
+    if 2 * (use.found - use.found_before) >= NEW_STATES * use.sequences:
+        return Promotion(True, 0)
+    return Promotion(False, 2 * use.sequences if 2 * use.sequences <= LAST_LOOK else 0)
