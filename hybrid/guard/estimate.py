@@ -18,8 +18,8 @@ import numpy as np
 from equivalence.network.reading import ReadGrammar
 
 DEEP_BRACKETS = 1000
-"""Nested brackets beyond which a recursion is taken for too deep: XGrammar 0.2.8 fell over at 100,000 groups of a
-pattern with 8 MiB of stack, and survived 10,000; its parser of EBNF refuses 1,000 itself."""
+"""Nested brackets beyond which a recursion is taken for too deep: XGrammar 0.2.8 fell over at 100,000 groups
+of a pattern with 8 MiB of stack, and survived 10,000; its parser of EBNF refuses 1,000 itself."""
 
 DEEP_REFERENCES = 2000
 """References beyond which a chain of them may be too deep: 5,000 were survived, 50,000 were not."""
@@ -48,7 +48,6 @@ _DEEPER[list(b"([{")] = 1
 _DEEPER[list(b")]}")] = -1
 
 _REPEATS = re.compile(r'(?<!\\)"|(\)?)\{(?=\d|,\d)(\d{0,9}),?(\d{0,9})')
-
 
 
 class Estimate(NamedTuple):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import resource
@@ -58,35 +59,32 @@ def receive_frame(channel: socket.socket) -> tuple[bytes, bytes]:
 class Library:
     """XGrammar's classes, taken from its library, or from its Python package where that fails."""
 
+    grammar: Any
+    tokenizer_info: Any
+    compiler: Any
+
     def __init__(self, path: str) -> None:
         try:
-            sys.modules["torch"] = None  # an import of it fails; tvm_ffi goes on without
-            import tvm_ffi
-
-            tvm_ffi.load_module(path)
-            prefix = "xgrammar.tvm_ffi_binding."
-
-            @tvm_ffi.register_object(prefix + "Grammar")
-            class Grammar(tvm_ffi.Object):
-                pass
-
-            @tvm_ffi.register_object(prefix + "TokenizerInfo")
-            class TokenizerInfo(tvm_ffi.Object):
-                pass
-
-            @tvm_ffi.register_object(prefix + "GrammarCompiler")
-            class GrammarCompiler(tvm_ffi.Object):
-                pass
-
-            self.grammar, self.tokenizer_info, self.compiler = Grammar, TokenizerInfo, GrammarCompiler
+            self._load(path)
             self.serialize(self.parse({"kind": "ebnf", "text": 'root ::= "a"', "root": "root"}))
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, the package may know better
             for name in [name for name in sys.modules if name.split(".")[0] in ("torch", "tvm_ffi")]:
                 del sys.modules[name]
-            from xgrammar.base import _core
+            core = importlib.import_module("xgrammar.base").__dict__["_core"]
+            self.grammar, self.tokenizer_info = core.Grammar, core.TokenizerInfo
+            self.compiler = core.GrammarCompiler
 
-            self.grammar, self.tokenizer_info = _core.Grammar, _core.TokenizerInfo
-            self.compiler = _core.GrammarCompiler
+    def _load(self, path: str) -> None:
+        sys.modules["torch"] = None  # type: ignore[assignment] # an import fails; tvm_ffi goes on
+        tvm_ffi = importlib.import_module("tvm_ffi")
+        tvm_ffi.load_module(path)
+
+        def known(name: str) -> Any:
+            made = type(name, (tvm_ffi.Object,), {})
+            return tvm_ffi.register_object(f"xgrammar.tvm_ffi_binding.{name}")(made)
+
+        self.grammar, self.tokenizer_info = known("Grammar"), known("TokenizerInfo")
+        self.compiler = known("GrammarCompiler")
 
     def parse(self, request: dict[str, Any]) -> Any:
         kind, text = request["kind"], request["text"]
@@ -142,7 +140,7 @@ def run_task(library: Library, channel: socket.socket) -> None:
             send_frame(channel, b"L", str(len(answer)).encode())
         else:
             send_frame(channel, b"R", answer)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - it is told to who asked
         memory = isinstance(error, MemoryError) or "bad_alloc" in str(error)
         send_frame(channel, b"M" if memory else b"E", str(error)[:100_000].encode("utf-8", "replace"))
 

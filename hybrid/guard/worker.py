@@ -3,9 +3,9 @@
 What: `run` has one task done by a child of a process that this one starts when it first needs it
 (`hybrid.guard.process`), and waits for the answer until a deadline is over; then the child is ended.
 When: in `hybrid.guard`, for calls that may be slow, or need too much memory or stack. Thread-safe.
-Limits: Linux, and a Python that can start itself (`is_available`). To start the process takes 0.2 s, once; a
-task takes 2 ms and the time that its answer travels. At most `CHILDREN` tasks run at once, others wait in their
-own time.
+Limits: Linux, and a Python that can start itself (`is_available`). To start the process takes 0.2 s, once;
+a task takes 2 ms and the time that its answer travels. At most `CHILDREN` tasks run at once, others wait in
+their own time.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class _Process:
         folder = os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
         setup = {"path": sys.path, "library": os.path.join(folder, "libxgrammar_bindings.so")}
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own file
-                [sys.executable, "-I", protocol.__file__], stdin=theirs, close_fds=True
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", protocol.__file__], stdin=theirs.fileno(), close_fds=True
             )
         finally:
             theirs.close()
@@ -130,7 +130,7 @@ class _Process:
             protocol.receive_frame(self._control)
             self._control.settimeout(None)
         except (OSError, EOFError) as error:
-            self.failure = f"it did not start ({error or type(error).__name__})"
+            self.failure = f"it did not start ({type(error).__name__}: {error})"
             self.end()
         finally:
             self.ready.set()
