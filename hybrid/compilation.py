@@ -17,7 +17,7 @@ from typing import Any
 
 import xgrammar
 
-from equivalence import BudgetExceeded, GrammarError, UnsupportedGrammar, Vocabulary
+from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
 from equivalence.byte_classes import byte_string_classes
 from equivalence.byte_strings import Features, find_features
 from equivalence.classes import TokenClasses, classes_and_network
@@ -31,6 +31,7 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.factored import FactoredClassifier, LarkGrammar, build
 from hybrid.factored import fixed_tables as lark_tables
 from hybrid.gather import Gather
+from hybrid.guard import Guard, shortened
 from hybrid.rule import Choice, Measured, choose
 from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
 from hybrid.strategy import OWN_SHARE, Budget
@@ -48,6 +49,7 @@ class Compilation:
 
     Args:
         vocabulary, strategy, budget, n_jobs, on_demand, on_budget: as `hybrid.GrammarCompiler` takes them.
+        guard: calls XGrammar.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Compilation:
         n_jobs: int = 1,
         on_demand: bool = False,
         on_budget: str = "engine",
+        guard: Guard | None = None,
     ) -> None:
         self.vocabulary = vocabulary
         self.strategy = strategy
@@ -65,6 +68,7 @@ class Compilation:
         self.n_jobs = n_jobs
         self.on_demand = on_demand
         self.on_budget = on_budget
+        self.guard = Guard(budget) if guard is None else guard
         self._lock = threading.Lock()
         self._plain: xgrammar.GrammarCompiler | None = None
         self.on_phase: Callable[[str], None] = _nothing
@@ -77,7 +81,7 @@ class Compilation:
         return Deadline(self.budget.seconds)
 
     def parse(
-        self, kind: str, parse: Callable[[], xgrammar.Grammar], deadline: Deadline
+        self, kind: str, parse: Callable[[Deadline], xgrammar.Grammar], deadline: Deadline
     ) -> tuple[xgrammar.Grammar, float]:
         """A grammar from XGrammar's parsers and converters, and the seconds that it took them.
 
@@ -88,9 +92,11 @@ class Compilation:
         deadline.check(f"waiting for XGrammar's parser of the {kind}")
         began = time.perf_counter()
         try:
-            grammar = parse()
-        except (RuntimeError, ValueError, TypeError, AttributeError) as error:
-            raise GrammarError(f"XGrammar refuses the {kind}: {error}") from error
+            grammar = parse(deadline)
+        except HybridError:
+            raise
+        except (RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
+            raise GrammarError(f"XGrammar refuses the {kind}: {shortened(error)}") from error
         deadline.check(f"XGrammar's parser of the {kind}")
         return grammar, time.perf_counter() - began
 
@@ -301,7 +307,7 @@ class Compilation:
                     self.vocabulary.tokenizer_info, max_threads=self.n_jobs, cache_enabled=False
                 )
         began = time.perf_counter()
-        engine = self.run_engine(self._plain, safe, deadline)
+        engine = self.run_engine(self._plain, self.vocabulary.tokenizer_info, safe, deadline)
         timings["compile"] = time.perf_counter() - began
         return CompiledGrammar("engine", reason, self.vocabulary, grammar, engine, timings=timings)
 
@@ -333,7 +339,7 @@ class Compilation:
             [*tokens, *last], xgrammar.VocabType.RAW, vocab_size=stop + len(last), stop_token_ids=[stop]
         )
         compiler = xgrammar.GrammarCompiler(info, max_threads=self.n_jobs, cache_enabled=False)
-        engine = self.run_engine(compiler, safe, deadline)
+        engine = self.run_engine(compiler, info, safe, deadline)
         timings["gather"] = gathered - began
         reason = _reason(classes, self.vocabulary) + (f"; {cause}" if cause else "")
         timings["compile"] = time.perf_counter() - gathered
@@ -343,19 +349,24 @@ class Compilation:
         )  # fmt: skip
 
     def run_engine(
-        self, compiler: xgrammar.GrammarCompiler, grammar: xgrammar.Grammar, deadline: Deadline
+        self,
+        compiler: xgrammar.GrammarCompiler,
+        info: xgrammar.TokenizerInfo,
+        grammar: xgrammar.Grammar,
+        deadline: Deadline,
     ) -> xgrammar.CompiledGrammar:
-        """A grammar compiled by XGrammar, which cannot be interrupted.
+        """A grammar compiled by XGrammar's compiler of the vocabulary `info`.
 
         Raises:
-            GrammarError: XGrammar refuses it.
-            BudgetExceeded: it is too late to begin.
+            GrammarError: XGrammar refuses it, or would not survive it.
+            BudgetExceeded: it is too late to begin, or it would take too long.
         """
-        deadline.check("waiting for XGrammar's compiler")
         try:
-            return compiler.compile_grammar(grammar)
+            return self.guard.compile(compiler, info, self.n_jobs, grammar, deadline)
+        except HybridError:
+            raise
         except RuntimeError as error:
-            raise GrammarError(f"XGrammar cannot compile the grammar: {error}") from error
+            raise GrammarError(f"XGrammar cannot compile the grammar: {shortened(error)}") from error
 
 
 def without_classifier(

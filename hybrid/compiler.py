@@ -27,6 +27,7 @@ from hybrid.background import Background, CompileFuture
 from hybrid.cache import DiskCache
 from hybrid.compilation import Compilation
 from hybrid.compiled import CompiledGrammar
+from hybrid.guard import Guard
 from hybrid.kinds import Kinds
 from hybrid.memory_cache import MemoryCache
 from hybrid.obtaining import Obtaining
@@ -95,6 +96,7 @@ class GrammarCompiler:
             raise HybridError(f"n_jobs is {threads!r}, allowed is an integer of at least 1")
         if not isinstance(budget, Budget):
             raise HybridError(f"budget is {budget!r}, allowed is a hybrid.Budget")
+        seconds = budget.seconds
         if deterministic:
             budget = replace(budget, seconds=None)  # so that nobody who has it looks at a clock
         self.vocabulary = vocabulary
@@ -108,8 +110,9 @@ class GrammarCompiler:
         kept = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
         self._memory = MemoryCache(kept, self._statistics.count)
         self._compilation = Compilation(
-            vocabulary, self.strategy, budget, threads, self.on_demand, self.on_budget
-        )
+            vocabulary, self.strategy, budget, threads, self.on_demand, self.on_budget,
+            Guard(budget, refuse_over=seconds if deterministic else None),
+        )  # fmt: skip
         self._disk: DiskCache | None = None
         if cache_dir is not None:
             settings = {
@@ -291,6 +294,7 @@ class GrammarCompiler:
         """
         self._background.close()
         self._promoter.close()
+        self._compilation.guard.close()
 
     def settle(self) -> None:
         """Wait until nothing is left to be promoted in the background: for tests and measurements."""

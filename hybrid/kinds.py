@@ -35,6 +35,7 @@ class Kinds:
 
     def __init__(self, compilation: Compilation, obtaining: Obtaining, strategy: str) -> None:
         self._compilation, self._obtaining, self._strategy = compilation, obtaining, strategy
+        self._guard = compilation.guard
 
     def grammar(
         self, deadline: Deadline, grammar: str | xgrammar.Grammar, root_rule_name: str, static: bool
@@ -42,11 +43,11 @@ class Kinds:
         """A text of rules, or what XGrammar has parsed."""
         if isinstance(grammar, xgrammar.Grammar):
             key = ("grammar", grammar.serialize_json())
-            return self._compile(deadline, key, lambda: grammar, static=static)
+            return self._compile(deadline, key, lambda _: grammar, static=static)
         return self._compile(
             deadline,
             ("ebnf", grammar, root_rule_name),
-            lambda: xgrammar.Grammar.from_ebnf(grammar, root_rule_name=root_rule_name),
+            lambda deadline: self._guard.ebnf(grammar, root_rule_name, deadline),
             static=static,
         )
 
@@ -66,7 +67,7 @@ class Kinds:
         compiled = self._compile(
             deadline,
             key,
-            lambda: xgrammar.Grammar.from_json_schema(schema, **options),
+            lambda deadline: self._guard.json_schema(schema, options, deadline),
             lambda: schema_text(schema, options),
             static=static,
         )
@@ -78,19 +79,21 @@ class Kinds:
 
     def builtin_json_grammar(self, deadline: Deadline, static: bool) -> CompiledGrammar:
         """All JSON."""
-        parse = xgrammar.Grammar.builtin_json_grammar
-        return self._compile(deadline, ("builtin_json",), parse, static=static)
+        return self._compile(
+            deadline, ("builtin_json",), lambda _: xgrammar.Grammar.builtin_json_grammar(), static=static
+        )
 
     def regex(self, deadline: Deadline, regex: str, static: bool) -> CompiledGrammar:
         """A regular expression."""
-        parse = lambda: xgrammar.Grammar.from_regex(regex)  # noqa: E731
-        return self._compile(deadline, ("regex", regex), parse, static=static)
+        return self._compile(
+            deadline, ("regex", regex), lambda deadline: self._guard.regex(regex, deadline), static=static
+        )
 
     def structural_tag(self, deadline: Deadline, static: bool, *arguments: Any) -> CompiledGrammar:
         """A structural tag."""
         grammar, _ = self._compilation.parse(
             "structural tag",
-            lambda: xgrammar.Grammar.from_structural_tag(*arguments),
+            lambda deadline: self._guard.structural_tag(arguments, deadline),
             deadline,
         )
         # a tag may hold model classes, which only the grammar made of them tells apart
@@ -113,7 +116,7 @@ class Kinds:
         self,
         deadline: Deadline,
         key: Any,
-        parse: Callable[[], xgrammar.Grammar],
+        parse: Callable[[Deadline], xgrammar.Grammar],
         read_schema: Callable[[], SchemaText] | None = None,
         *,
         static: bool,
