@@ -7,6 +7,9 @@ When: one for each compilation; thread-safe.
 Limits: whoever computes has to look. What cannot look (code of other libraries) is estimated before it is
 called, or called in a process that can be ended.
 
+The clock of deadlines stands still while kernels are compiled (`hold`, called by `hybrid.warmup`): that is
+done once per machine, takes a minute or two, and is the time of no grammar.
+
 One thread wakes for all deadlines of the program: a timer's own thread for each took 60 to 100 us of a
 compilation.
 """
@@ -26,6 +29,58 @@ from typing import Any
 
 from equivalence.errors import BudgetExceeded
 
+HELD_SECONDS = 0.01
+"""How often the time is asked for while the clock is held."""
+
+
+class _Clock:
+    """Seconds that count: those of the system's clock but for the time in which it was held."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._since = 0.0
+        self._held = 0.0
+
+    def now(self) -> float:
+        with self._lock:
+            return (self._since if self._holders else time.monotonic()) - self._held
+
+    @property
+    def is_held(self) -> bool:
+        return self._holders > 0
+
+    def forked(self) -> _Clock:
+        """This clock in a process that was forked, where nobody holds it, nor its lock."""
+        clock = _Clock()
+        clock._held = self._held
+        return clock
+
+    def hold(self) -> None:
+        with self._lock:
+            if not self._holders:
+                self._since = time.monotonic()
+            self._holders += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if not self._holders:
+                self._held += time.monotonic() - self._since
+
+
+_clock = _Clock()
+
+
+def hold() -> None:
+    """Let the seconds of all deadlines stand still until `release` is called as often."""
+    _clock.hold()
+
+
+def release() -> None:
+    """Let them go on."""
+    _clock.release()
+
 
 class Deadline:
     """When a computation has to be over.
@@ -37,7 +92,7 @@ class Deadline:
 
     def __init__(self, seconds: float | None = None, *, within: Deadline | None = None) -> None:
         self.seconds = seconds
-        self.ends = None if seconds is None else time.monotonic() + seconds
+        self.ends = None if seconds is None else _clock.now() + seconds
         self._within = within
         if within is not None and within.ends is not None:
             self.ends = within.ends if self.ends is None else min(self.ends, within.ends)
@@ -57,14 +112,14 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to be computed."""
-        return self._cancelled or (self.ends is not None and time.monotonic() >= self.ends)
+        return self._cancelled or (self.ends is not None and _clock.now() >= self.ends)
 
     @property
     def left(self) -> float | None:
         """Seconds that are left, at least 0; ``None``: as many as it takes."""
         if self._cancelled:
             return 0.0
-        return None if self.ends is None else max(self.ends - time.monotonic(), 0.0)
+        return None if self.ends is None else max(self.ends - _clock.now(), 0.0)
 
     def check(self, phase: str) -> None:
         """Go on, if there is time.
@@ -193,9 +248,10 @@ class _Alarm:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting or self._waiting[0][0] > time.monotonic():
-                    first = self._waiting[0][0] - time.monotonic() if self._waiting else None
-                    self._changed.wait(first)
+                while not self._waiting or (left := self._waiting[0][0] - _clock.now()) > 0:
+                    # a clock that is held does not come nearer
+                    least = HELD_SECONDS if _clock.is_held else 0.0
+                    self._changed.wait(max(left, least) if self._waiting else None)
                 deadline = heapq.heappop(self._waiting)[2]()
             if deadline is not None:
                 deadline._ring()
@@ -207,8 +263,9 @@ _alarm = _Alarm()
 
 def _after_fork() -> None:
     """A forked process has no such thread, and perhaps a lock that nobody will release."""
-    global _alarm
+    global _alarm, _clock
     _alarm = _Alarm()
+    _clock = _clock.forked()
 
 
 if hasattr(os, "register_at_fork"):

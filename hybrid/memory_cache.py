@@ -143,7 +143,9 @@ class MemoryCache:
             done = threading.Event()
             future.add_done_callback(lambda _: done.set())
             with asked.when_cancelled(done.set):
-                done.wait(asked.left)
+                # a clock that stood still has left something
+                while not done.wait(asked.left) and not asked.is_over:
+                    pass
             if not future.done():
                 self._withdraw(key, under_way)
                 raise asked.error("waiting for an equal call")

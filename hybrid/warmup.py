@@ -26,6 +26,7 @@ from numba.core.dispatcher import Dispatcher
 
 from equivalence import Vocabulary, compute_classes
 from equivalence.byte_classes import byte_string_classes
+from equivalence.deadline import hold, release
 
 COMPILES = "numba:compile"
 """The compiler's event: a kernel is compiled, because no cache has it."""
@@ -83,13 +84,14 @@ def warm_up(progress: Callable[[str], None] | None = None) -> WarmUp:
 def announce_compilation() -> None:
     """From now on, log one line as a warning when a kernel has to be compiled, once in a process.
 
-    Nothing is logged where numba's cache has the kernels, nor during `warm_up`. Calling this again changes
-    nothing.
+    The clock of deadlines stands still meanwhile, whichever kernel is compiled. Nothing is logged where
+    numba's cache has the kernels, nor during `warm_up`. Calling this again changes nothing.
     """
     if not _announcer.installed:
         _announcer.installed = True
         register: Any = compiler_events.register  # it has no types
         register(COMPILES, _announcer)
+        register(COMPILES, _Clock())
 
 
 def kernels() -> dict[str, Dispatcher]:
@@ -105,6 +107,16 @@ def kernels() -> dict[str, Dispatcher]:
 
 def _is_ours(module: str) -> bool:
     return module.split(".")[0] in PACKAGES and module.endswith("._kernels")
+
+
+class _Clock(compiler_events.Listener):
+    """Lets the clock of deadlines stand still while a kernel is compiled."""
+
+    def on_start(self, event: Any) -> None:
+        hold()
+
+    def on_end(self, event: Any) -> None:
+        release()
 
 
 class _Listener(compiler_events.Listener):

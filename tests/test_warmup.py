@@ -51,6 +51,26 @@ def test_compilation_is_announced_once_and_only_where_it_happens(tmp_path: Path)
     assert NOTICE not in run(USE_ONE_KERNEL, **cache), "numba's cache has it now"
 
 
+HELD = (
+    """
+import time
+from equivalence.deadline import Deadline
+deadline, began = Deadline(1000), time.monotonic()
+"""
+    + USE_ONE_KERNEL
+    + """
+print(time.monotonic() - began, 1000 - deadline.left)
+"""
+)
+
+
+@compiled_only
+def test_the_time_that_kernels_take_to_compile_does_not_count(tmp_path: Path) -> None:
+    said = run("import numpy, hybrid\n" + HELD, NUMBA_CACHE_DIR=str(tmp_path))
+    passed, counted = map(float, said.splitlines()[-1].split())
+    assert 0 <= counted < passed / 2
+
+
 @compiled_only
 def test_other_packages_kernels_are_not_announced() -> None:
     code = "import hybrid, numba\nprint(numba.njit(lambda x: x + 1)(2))"
