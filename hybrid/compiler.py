@@ -29,7 +29,7 @@ from hybrid.compilation import Compilation
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard
 from hybrid.kinds import Kinds
-from hybrid.memory_cache import MemoryCache
+from hybrid.memory_cache import shared_cache
 from hybrid.obtaining import Obtaining
 from hybrid.parallel import Source, compile_all
 from hybrid.promotion import Promoter
@@ -58,7 +58,9 @@ class GrammarCompiler:
         n_jobs: threads of XGrammar's own compilation, and of the methods that end in ``_async``.
         max_threads: XGrammar's name for `n_jobs`.
         cache_enabled: keep compiled grammars in memory and return the same object for an equal call.
-        cache_limit_bytes: bound of that memory (least recently used out first); -1 is 512 MiB.
+        cache_limit_bytes: bound of that memory (least recently used out first); -1 is 512 MiB. Compilers of
+            one vocabulary that give the same bound share it, and find what the others compiled if all their
+            other arguments are the same too.
         on_demand: let a classifier find its states when a text first asks for them, in place of all of them
             ahead of time: compiles faster, and the first texts are slower.
         deterministic: take the same decisions in every process that makes the same calls: the budget's
@@ -108,23 +110,24 @@ class GrammarCompiler:
         self.deterministic = bool(deterministic)
         self._statistics = Statistics()
         kept = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
-        self._memory = MemoryCache(kept, self._statistics.count)
+        self._memory = shared_cache(vocabulary, kept)
         self._compilation = Compilation(
             vocabulary, self.strategy, budget, threads, self.on_demand, self.on_budget,
             Guard(budget, refuse_over=seconds if deterministic else None),
         )  # fmt: skip
         self._disk: DiskCache | None = None
+        settings = {
+            "strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget),
+            "on_budget": self.on_budget, "deterministic": self.deterministic,
+        }  # fmt: skip
         if cache_dir is not None:
-            settings = {
-                "strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget),
-                "on_budget": self.on_budget, "deterministic": self.deterministic,
-            }  # fmt: skip
             self._disk = DiskCache(
                 cache_dir, cache_dir_limit_bytes, vocabulary, budget, settings, self._statistics.count
             )
         self._promoter = Promoter(budget, self.deterministic, self._statistics.count, self._disk)
         obtaining = Obtaining(
             self._memory if cache_enabled else None,
+            (*settings.values(), seconds, threads, cache_dir and os.fspath(cache_dir)),
             self._disk if strategy in ("auto", "classifier") else None,
             self._promoter,
             strategy == "auto" and not self.on_demand,
@@ -336,12 +339,14 @@ class GrammarCompiler:
     def clear_cache(self) -> None:
         """Forget all compiled grammars in memory, and those under way; those in use stay usable.
 
+        So for all compilers that share this memory.
+
         What is on disk stays: delete the folder's files, whenever you like.
         """
         self._memory.clear()
 
     def get_cache_size_bytes(self) -> int:
-        """Bytes of the compiled grammars kept."""
+        """Bytes of the compiled grammars kept, by all compilers that share this memory."""
         return self._memory.size_bytes
 
     @property

@@ -3,8 +3,10 @@
 What: `MemoryCache` behind `GrammarCompiler`: bounded in bytes, least recently used out first; calls that
 come while an equal one is under way wait for it and share its result, or its error. A computation is given up
 when no call wants it any more, because all were cancelled.
-When: one for each compiler; thread-safe. No lock is held while something is compiled.
+When: one for all compilers of a vocabulary that give it the same bound (`shared_cache`); thread-safe. No lock
+is held while something is compiled.
 Limits: errors are not kept. The bound is on what is kept: whoever holds a compiled grammar keeps it alive.
+The cache is gone with the last of its compilers.
 
 A classifier grows in use, by matchers that this cache knows nothing of, so sizes are counted again: that of
 a grammar that is found, and with every call those of some others, in turn.
@@ -12,13 +14,16 @@ a grammar that is found, and with every call those of some others, in turn.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from equivalence import Vocabulary
 from equivalence.deadline import Deadline
 from hybrid.compiled import CompiledGrammar
 
@@ -46,17 +51,19 @@ class _UnderWay:
         self.generation = generation
 
 
+Count = Callable[[str], None]
+"""Told the name of each event: "memory_hits", "memory_misses", "memory_evictions", "shared"."""
+
+
 class MemoryCache:
-    """What one compiler keeps, and what it is making.
+    """What compilers keep, and what they are making.
 
     Args:
         limit_bytes: bound of what is kept.
-        count: told the name of each event: "memory_hits", "memory_misses", "memory_evictions", "shared".
     """
 
-    def __init__(self, limit_bytes: int, count: Callable[[str], None]) -> None:
+    def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self._count = count
         self._lock = threading.Lock()  # of all below
         # with each its size when it was last counted
         self._kept: OrderedDict[Any, tuple[CompiledGrammar, int]] = OrderedDict()
@@ -71,15 +78,16 @@ class MemoryCache:
         return self._bytes
 
     def get(
-        self, key: Any, compile_it: Callable[[Deadline], CompiledGrammar], asked: Deadline
+        self, key: Any, compile_it: Callable[[Deadline], CompiledGrammar], asked: Deadline, count: Count
     ) -> CompiledGrammar:
         """From memory, from an equal call that is under way, or compiled, in this order.
 
         Args:
-            key: what is asked for.
+            key: what is asked for, with all settings of its compiler that it depends on.
             compile_it: compiles it, before a deadline that ends when `asked` does, but is cancelled only when
                 nobody waits for the grammar any more.
             asked: the deadline of this call.
+            count: told what comes of it.
 
         Raises:
             BudgetExceeded: an equal call is under way and takes longer than this one has time, or this one
@@ -100,15 +108,15 @@ class MemoryCache:
                 else:
                     mine = self._under_way[key] = _UnderWay(asked.left, self._under_way, self._generation)
             if known is not None:
-                self._count("memory_hits")
+                count("memory_hits")
                 for _ in range(evicted):
-                    self._count("memory_evictions")
+                    count("memory_evictions")
                 return known[0]
             try:
                 if mine is not None:
-                    return self._compute(key, mine, compile_it, asked)
+                    return self._compute(key, mine, compile_it, asked, count)
                 assert under_way is not None
-                found = self._wait(key, under_way, asked)
+                found = self._wait(key, under_way, asked, count)
             finally:
                 # an error has this frame in its traceback, and these have the error: a circle
                 mine = under_way = None
@@ -117,14 +125,19 @@ class MemoryCache:
             # its thread was interrupted, which says nothing of the grammar: perhaps this one has more luck
 
     def _compute(
-        self, key: Any, mine: _UnderWay, compile_it: Callable[[Deadline], CompiledGrammar], asked: Deadline
+        self,
+        key: Any,
+        mine: _UnderWay,
+        compile_it: Callable[[Deadline], CompiledGrammar],
+        asked: Deadline,
+        count: Count,
     ) -> CompiledGrammar:
         """Compile for this call and all that come to wait."""
-        self._count("memory_misses")
+        count("memory_misses")
         try:
             with asked.when_cancelled(partial(self._withdraw, key, mine)):
                 compiled = compile_it(mine.deadline)
-            self._keep(key, compiled, mine.generation)
+            self._keep(key, compiled, mine.generation, count)
         except BaseException as error:
             self._end(key, mine)
             mine.future.set_exception(error)
@@ -136,7 +149,7 @@ class MemoryCache:
         finally:
             del mine  # as in `get`
 
-    def _wait(self, key: Any, under_way: _UnderWay, asked: Deadline) -> CompiledGrammar | None:
+    def _wait(self, key: Any, under_way: _UnderWay, asked: Deadline, count: Count) -> CompiledGrammar | None:
         """The result of an equal call, or its error; None where its thread was interrupted."""
         future = under_way.future
         try:
@@ -152,7 +165,7 @@ class MemoryCache:
             error = future.exception()
             if error is not None and not isinstance(error, Exception):
                 return None
-            self._count("shared")
+            count("shared")
             return future.result()
         finally:
             del future, under_way  # as in `get`
@@ -181,7 +194,7 @@ class MemoryCache:
             # who waits for these has them in hand already; later calls compile anew
             self._under_way = {}
 
-    def _keep(self, key: Any, compiled: CompiledGrammar, generation: int) -> None:
+    def _keep(self, key: Any, compiled: CompiledGrammar, generation: int, count: Count) -> None:
         size = compiled.memory_size_bytes
         with self._lock:
             # what was under way when the cache was cleared is not kept
@@ -192,7 +205,7 @@ class MemoryCache:
             self._count_again(key)
             evicted = self._evict()
         for _ in range(evicted):
-            self._count("memory_evictions")
+            count("memory_evictions")
 
     # the methods below are called with the lock held
 
@@ -216,3 +229,30 @@ class MemoryCache:
             self._bytes -= dropped
             evicted += 1
         return evicted
+
+
+_caches: WeakKeyDictionary[Vocabulary, WeakValueDictionary[int, MemoryCache]] = WeakKeyDictionary()
+"""The caches of each vocabulary, by bound. Compilers keep them alive: what is kept knows its vocabulary,
+so that neither would ever be freed if this did."""
+
+_lock = threading.Lock()  # of what is above
+
+
+def shared_cache(vocabulary: Vocabulary, limit_bytes: int) -> MemoryCache:
+    """The cache of a vocabulary that has this bound; a new one if no compiler has it."""
+    with _lock:
+        of_vocabulary = _caches.setdefault(vocabulary, WeakValueDictionary())
+        found = of_vocabulary.get(limit_bytes)
+        if found is None:
+            found = of_vocabulary[limit_bytes] = MemoryCache(limit_bytes)
+        return found
+
+
+def _after_fork() -> None:
+    """A forked process has no threads that compile, and perhaps a lock that nobody will release."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -31,6 +31,7 @@ class Obtaining:
 
     Args:
         memory: None where nothing is kept in memory, and equal calls share nothing.
+        settings: what tells compilers apart that use the same memory.
         disk: None where nothing is kept on disk.
         promoter: promotes grammars.
         watches: whether those that were compiled are promoted once that pays.
@@ -41,13 +42,14 @@ class Obtaining:
     def __init__(
         self,
         memory: MemoryCache | None,
+        settings: Any,
         disk: DiskCache | None,
         promoter: Promoter,
         watches: bool,
         must: bool,
         statistics: Statistics,
     ) -> None:
-        self._memory, self._disk = memory, disk
+        self._memory, self._settings, self._disk = memory, settings, disk
         self._promoter, self._watches, self._must = promoter, watches, must
         self._statistics = statistics
 
@@ -67,7 +69,14 @@ class Obtaining:
         if self._memory is None:
             compiled = self._new(deadline, key, compile_it)
         else:
-            compiled = self._memory.get(key, lambda mine: self._new(mine, key, compile_it), deadline)
+            compiled = self._memory.get(
+                (self._settings, key),
+                lambda mine: self._new(mine, key, compile_it),
+                deadline,
+                self._statistics.count,
+            )
+            if self._watches:
+                self._promoter.take_over(compiled)
         if static:
             self._promoter.at_once(compiled, deadline, self._must)
         return compiled

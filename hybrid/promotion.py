@@ -147,6 +147,17 @@ class Promoter:
         classifier.look = _Watch(weakref.ref(self), weakref.ref(compiled), entry)
         classifier.look_at = choice.ask_at or NEVER
 
+    def take_over(self, compiled: CompiledGrammar) -> None:
+        """Watch a grammar that another compiler made, if that one is gone or closed."""
+        watch = None if compiled.classifier is None else compiled.classifier.look
+        if isinstance(watch, _Watch) and not watch.is_alive and not self._is_closed:
+            watch.promoter = weakref.ref(self)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it promotes nothing any more."""
+        return self._is_closed
+
     def at_once(self, compiled: CompiledGrammar, deadline: Deadline, must: bool = False) -> None:
         """Promote a grammar that its caller says is for long use.
 
@@ -279,12 +290,18 @@ class _Watch:
     def __init__(
         self, promoter: weakref.ref[Promoter], compiled: weakref.ref[CompiledGrammar], entry: bytes | None
     ) -> None:
-        self._promoter, self._compiled, self.entry = promoter, compiled, entry
+        self.promoter, self._compiled, self.entry = promoter, compiled, entry
         self._lock = threading.Lock()
         self._found = 0
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is still somebody who would promote it."""
+        promoter = self.promoter()
+        return promoter is not None and not promoter.is_closed
+
     def __call__(self) -> None:
-        compiled, promoter = self._compiled(), self._promoter()
+        compiled, promoter = self._compiled(), self.promoter()
         if compiled is None or compiled.classifier is None:
             return
         classifier = compiled.classifier
@@ -295,5 +312,10 @@ class _Watch:
             self._found = use.found
             choice = choose_promotion(use)
             classifier.look_at = choice.ask_at or NEVER
+            if (
+                choice.now and not self.is_alive
+            ):  # perhaps another compiler takes over before it is asked again
+                classifier.look_at = 2 * use.sequences
+                return
         if choice.now and promoter is not None:
             promoter.submit(self._compiled, self.entry)

@@ -18,6 +18,7 @@ import pytest
 
 from bench.cases import CHECKOUT, Case, read_cases
 from equivalence.vocabulary import Vocabulary
+from hybrid.memory_cache import MemoryCache
 from hybrid.vocabulary_spec import load_vocabulary
 
 # a landing must not hang on the luck of a draw: CI draws the same examples every time, a developer new ones
@@ -44,6 +45,16 @@ def _all_cases() -> tuple[Case, ...]:
     repeated = {name for name in names if names.count(name) > 1}
     assert not repeated, f"these names of cases are used twice: {sorted(repeated)}"
     return cases
+
+
+@pytest.fixture(autouse=True)
+def memory_of_its_own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every compiler has a memory cache of its own, so that no test finds what another one has compiled.
+
+    Without it, compilers of one vocabulary share it: what is marked `shared_memory` does.
+    """
+    if request.node.get_closest_marker("shared_memory") is None:
+        monkeypatch.setattr("hybrid.compiler.shared_cache", lambda _, limit_bytes: MemoryCache(limit_bytes))
 
 
 @pytest.fixture(scope="session")
