@@ -308,7 +308,7 @@ class _Watch:
         with self._lock:
             if classifier.served < classifier.look_at:
                 return  # another thread has looked
-            use = Use(classifier.served, classifier.n_found, self._found)
+            use = Use(classifier.served, classifier.n_found, self._found, classifier.n_network_states)
             self._found = use.found
             choice = choose_promotion(use)
             classifier.look_at = choice.ask_at or NEVER

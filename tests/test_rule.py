@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hybrid.rule import (
+    BEGINNING,
+    ENOUGH,
     FEW_CLASSES,
     FIRST_LOOK,
     LAST_LOOK,
-    NEW_STATES,
+    STATES_SERVED,
     Measured,
     Promotion,
     Use,
@@ -65,16 +67,23 @@ def test_more_classes_never_speak_for_representatives(
         (Use(1, 900, 0), Promotion(False, 2)),
         (Use(2, 900, 0), Promotion(False, 4)),
         (Use(3, 900, 0), Promotion(False, 4)),
-        (Use(4, 14, 10), Promotion(True, 0)),
-        (Use(4, 13, 10), Promotion(False, 8)),
-        (Use(4, 10, 10), Promotion(False, 8)),
-        (Use(8, 18, 10), Promotion(True, 0)),
-        (Use(8, 17, 10), Promotion(False, 16)),
-        (Use(4, 3, 10), Promotion(False, 8)),  # a new session began meanwhile
+        # finding them all would take less
+        (Use(4, 160, 10, 300), Promotion(True, 0)),
+        (Use(4, 159, 10, 300), Promotion(False, 8)),
+        (Use(8, 60, 10, 0), Promotion(True, 0)),
+        (Use(8, 59, 10, 0), Promotion(False, 16)),
+        (Use(4, 3, 10, 0), Promotion(False, 8)),  # a new session began meanwhile
+        # served enough
+        (Use(ENOUGH, 11, 10, BEGINNING + STATES_SERVED * ENOUGH), Promotion(True, 0)),
+        (Use(ENOUGH, 11, 10, BEGINNING + STATES_SERVED * ENOUGH + 1), Promotion(False, 2 * ENOUGH)),
+        (Use(ENOUGH, 10, 10, 5), Promotion(False, 2 * ENOUGH)),  # nobody waits for anything
+        (Use(ENOUGH // 2, 11, 10, 5), Promotion(False, ENOUGH)),
+        (Use(1024, 11, 10, 4000), Promotion(True, 0)),
+        (Use(1024, 11, 10, 5000), Promotion(False, 2048)),
         (Use(LAST_LOOK // 2, 0, 0), Promotion(False, LAST_LOOK)),
         (Use(LAST_LOOK, 0, 0), Promotion(False, 0)),
         (Use(static=True), Promotion(True, 0)),
-        (Use(4, 10, 10, static=True), Promotion(True, 0)),
+        (Use(4, 10, 10, 10_000, static=True), Promotion(True, 0)),
         (Use(4, 10_000, 10, deterministic=True), Promotion(False, 0)),
         (Use(static=True, deterministic=True), Promotion(True, 0)),
     ],
@@ -83,17 +92,25 @@ def test_promotions(use: Use, promotion: Promotion) -> None:
     assert choose_promotion(use) == promotion
 
 
-@given(st.integers(0, 10_000), COUNTS, COUNTS, COUNTS)
+@given(st.integers(0, 10_000), COUNTS, COUNTS, COUNTS, COUNTS)
 def test_more_new_states_never_speak_against_a_promotion(
-    sequences: int, found: int, more: int, before: int
+    sequences: int, found: int, more: int, before: int, states: int
 ) -> None:
-    if choose_promotion(Use(sequences, found, before)).now:
-        assert choose_promotion(Use(sequences, found + more, before)).now
+    if choose_promotion(Use(sequences, found, before, states)).now:
+        assert choose_promotion(Use(sequences, found + more, before, states)).now
 
 
-@given(st.integers(0, 10_000), COUNTS, COUNTS)
-def test_it_is_asked_again_later_or_never(sequences: int, found: int, before: int) -> None:
-    choice = choose_promotion(Use(sequences, found, before))
+@given(st.integers(0, 10_000), COUNTS, COUNTS, COUNTS, COUNTS)
+def test_more_states_never_speak_for_a_promotion(
+    sequences: int, found: int, before: int, states: int, more: int
+) -> None:
+    if choose_promotion(Use(sequences, found, before, states + more)).now:
+        assert choose_promotion(Use(sequences, found, before, states)).now
+
+
+@given(st.integers(0, 10_000), COUNTS, COUNTS, COUNTS)
+def test_it_is_asked_again_later_or_never(sequences: int, found: int, before: int, states: int) -> None:
+    choice = choose_promotion(Use(sequences, found, before, states))
     assert choice.ask_at == 0 or (sequences < choice.ask_at <= LAST_LOOK and not choice.now)
 
 
@@ -112,4 +129,4 @@ def test_looks_end() -> None:
     while at:
         looks += 1
         at = choose_promotion(Use(at, 0, 0)).ask_at
-    assert looks <= 12 and FIRST_LOOK >= 2 and NEW_STATES >= 1
+    assert looks <= 12 and FIRST_LOOK >= 2

@@ -136,20 +136,16 @@ def test_who_finds_a_grammar_of_a_compiler_that_is_gone_promotes_it(vocabulary: 
     if how == "gone":
         del first
         gc.collect()
-    for text in TEXTS[:4]:  # it would pay, and nobody is there
+    for text in [b"12"] * 20 + [b"[]", b'"k"'] * 6:  # it would be promoted, and nobody is there
         _serve(compiled, text)
     assert second.compile_grammar(NESTED) is compiled
     second.settle()
     assert second.stats()["promotions"]["done"] == 0
-    for text in TEXTS[4:]:
+    for text in [b'{"a":1}', b'{"b":{"":"x"}}'] * 16:
         _serve(compiled, text)
     second.settle()
     assert second.stats()["promotions"]["done"] == 1
     assert compiled.classifier is not None and compiled.classifier.is_complete
-
-
-TEXTS = [b"12", b"[]", b"[1,2]", b'"k"', b'{"a":1}', b'{"b":{"":"x"}}', b'[{"cd":[]}]', b"[[3],[4,[5]]]"]
-"""Each meets states that those before it did not."""
 
 
 def _serve(compiled: CompiledGrammar, text: bytes) -> None:

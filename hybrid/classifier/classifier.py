@@ -130,6 +130,11 @@ class Classifier:
         store = self.session.store
         return int(store.counts[_kernels.N_SUMMARIES]) + int((store.known.first[:, 0] >= 0).sum())
 
+    @property
+    def n_network_states(self) -> int:
+        """States of the grammar network."""
+        return len(self._fixed.net[0])
+
     def complete_with(self, known: Summaries) -> None:
         """Let later sessions begin with these summaries; the one under way goes on with its own."""
         self._known, self.reachable = known, None
