@@ -8,13 +8,14 @@ before left in the vocabulary (kept walks), not what its own repetitions left. D
 in turn, cut by the longest match and at random in turn, each cut at random another one; an instance counts
 up to the first token that XGrammar's meaning refuses. A way runs up to ``--documents`` of them, fewer where
 they take more than ``--way-seconds``; the others are extrapolated (`bench.ways`): what is said of 1,000
-documents is never run, and promotions that would come later are not in it. The ways take turns, five documents each, so that what else the machine does meets
-all of them. Ours are compiled three times and the median counts; a compilation over a second is not repeated.
-What is there before the first schema is hidden from the garbage collector (`gc.freeze`), which stays on.
-XGrammar over the whole vocabulary is compiled in a forked process first, which is ended after
-``--max-plain-seconds``: the engine is then taken for a way that is not the best. Where it took more than a
-tenth of a second, the figures are those of that process (its first writes to shared pages cost a little).
-The masks of the first documents are compared with XGrammar's and among all ways before a time counts.
+documents is never run, and promotions that would come later are not in it. The ways take turns, five
+documents each, so that what else the machine does meets all of them. Ours are compiled three times and the
+median counts; a compilation over a second is not repeated. What is there before the first schema is hidden
+from the garbage collector (`gc.freeze`), which stays on. XGrammar over the whole vocabulary is compiled in a
+forked process first, which is ended after ``--max-plain-seconds``: the engine is then taken for a way that is
+not the best. Where it took more than a tenth of a second, the figures are those of that process (its first
+writes to shared pages cost a little). The masks of the first documents are compared with XGrammar's and among
+all ways before a time counts.
 """
 
 from __future__ import annotations
