@@ -95,8 +95,13 @@ def classes_and_network(
     capacity: Capacity,
     max_states: int,
     deadline: Deadline,
+    with_kept: bool = True,
 ) -> tuple[TokenClasses, Network]:
     """Classes by exploring the grammar's network, and that network; see `compute_classes`.
+
+    Args:
+        with_kept: use the walks that former grammars left in the vocabulary. Without, what is counted against
+            `capacity` does not depend on what was there before.
 
     Raises:
         UnsupportedGrammar, BudgetExceeded: as there; there are no coarser classes here.
@@ -119,7 +124,7 @@ def classes_and_network(
     built = time.perf_counter()
     exploration = explore(
         network, trie, displacement=displacement, capacity=capacity, deadline=deadline,
-        kept=vocabulary.kept_walks,
+        kept=vocabulary.kept_walks if with_kept else None,
     )  # fmt: skip
     explored = time.perf_counter()
     class_of_group = partition(exploration, network, trie, capacity=capacity, deadline=deadline)

@@ -50,6 +50,7 @@ class Compilation:
     Args:
         vocabulary, strategy, budget, n_jobs, on_demand, on_budget: as `hybrid.GrammarCompiler` takes them.
         guard: calls XGrammar.
+        deterministic: do without walks kept from other grammars.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Compilation:
         on_demand: bool = False,
         on_budget: str = "engine",
         guard: Guard | None = None,
+        deterministic: bool = False,
     ) -> None:
         self.vocabulary = vocabulary
         self.strategy = strategy
@@ -69,6 +71,7 @@ class Compilation:
         self.on_demand = on_demand
         self.on_budget = on_budget
         self.guard = Guard(budget) if guard is None else guard
+        self.deterministic = deterministic
         self._lock = threading.Lock()
         self._plain: xgrammar.GrammarCompiler | None = None
         self.on_phase: Callable[[str], None] = _nothing
@@ -195,7 +198,7 @@ class Compilation:
             reason += f"; built on demand: {cause}"
 
         def otherwise() -> CompiledGrammar:
-            return without_classifier(grammar, self.vocabulary, self.budget, self.n_jobs)
+            return without_classifier(grammar, self.vocabulary, self.budget, self.n_jobs, self.deterministic)
 
         return CompiledGrammar(
             "classifier", reason, self.vocabulary, grammar, None, -1, classes, None, features, classifier,
@@ -219,8 +222,9 @@ class Compilation:
         budget = self.budget
         try:
             classes, network = classes_and_network(
-                grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own
-            )
+                grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own,
+                not self.deterministic,
+            )  # fmt: skip
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self._refuse_to_fall_back(error, deadline)
             return None, None, str(error)
@@ -370,12 +374,16 @@ class Compilation:
 
 
 def without_classifier(
-    grammar: xgrammar.Grammar, vocabulary: Vocabulary, budget: Budget, n_jobs: int = 1
+    grammar: xgrammar.Grammar,
+    vocabulary: Vocabulary,
+    budget: Budget,
+    n_jobs: int = 1,
+    deterministic: bool = False,
 ) -> CompiledGrammar:
     """A grammar on representatives or, by name, the engine: for matchers that outgrow a classifier."""
     serialized = json.loads(grammar.serialize_json())
     features = find_features(serialized)
-    compilation = Compilation(vocabulary, "auto", budget, n_jobs)
+    compilation = Compilation(vocabulary, "auto", budget, n_jobs, deterministic=deterministic)
     deadline = compilation.begin()
     return compilation.on_classes(grammar, serialized, shield_root(serialized), features, {}, deadline)
 

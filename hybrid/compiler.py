@@ -64,7 +64,8 @@ class GrammarCompiler:
         on_demand: let a classifier find its states when a text first asks for them, in place of all of them
             ahead of time: compiles faster, and the first texts are slower.
         deterministic: take the same decisions in every process that makes the same calls: the budget's
-            seconds count as None, and nothing is promoted in the background (docs/strategies.md).
+            seconds count as None, nothing is promoted in the background, and walks kept from other grammars
+            are not used (docs/strategies.md).
 
     Raises:
         StrategyError, HybridError: an argument that is not allowed; the message says what is.
@@ -113,7 +114,7 @@ class GrammarCompiler:
         self._memory = shared_cache(vocabulary, kept)
         self._compilation = Compilation(
             vocabulary, self.strategy, budget, threads, self.on_demand, self.on_budget,
-            Guard(budget, refuse_over=seconds if deterministic else None),
+            Guard(budget, refuse_over=seconds if deterministic else None), self.deterministic,
         )  # fmt: skip
         self._disk: DiskCache | None = None
         settings = {

@@ -10,6 +10,7 @@ Limits: the rule itself is tested in ``test_rule.py``; times are measured, not t
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import os
 import random
@@ -646,3 +647,22 @@ def test_vocabularies_of_other_ranks_do_not_matter() -> None:
     compilers = [GrammarCompiler(one, deterministic=True) for one in (first, VOCABULARY)]
     one, two = (compiler.compile_json_schema(SCHEMA) for compiler in compilers)
     assert (one.strategy, one.reason) == (two.strategy, two.reason) and use(one) == use(two)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_what_was_kept_from_others_does_not_decide_what_meets_the_budget(deterministic: bool) -> None:
+    """Walks that are kept are not walked again, so fewer configurations count against the budget."""
+
+    def configurations(before: list[Any]) -> int:
+        words = [bytes(word) for word in itertools.product(b'{}":,1ab ', repeat=3)]
+        vocabulary = Vocabulary.from_bytes([*words, b""], stop_token_ids=[len(words)])
+        compiler = GrammarCompiler(vocabulary, deterministic=deterministic, cache_enabled=False)
+        for schema in before:
+            compiler.compile_json_schema(schema)
+        compiled = compiler.compile_json_schema(SCHEMA)
+        assert compiled.classes is not None
+        return compiled.classes.sizes["configurations"]
+
+    alone = configurations([])
+    after = configurations([SCHEMA])
+    assert (alone == after) == deterministic
