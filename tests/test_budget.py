@@ -25,7 +25,8 @@ from equivalence import BudgetExceeded, UnsupportedGrammar, classes, explore
 from equivalence.byte_classes import byte_string_classes
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
-from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, compilation, guard
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, guard
+from hybrid.compilation import Compilation
 from hybrid.guard.estimate import Estimate
 from tests.test_artifact import VOCABULARY
 from tests.test_cache import Gate, wait_for
@@ -203,7 +204,7 @@ def overdue(_: Any, deadline: Deadline) -> BudgetExceeded:
 def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
     """References to what compilations make, which are ended in the middle of exploring."""
     made: list[weakref.ref[Any]] = []
-    inner, build = explore._explore, classes.build_network
+    inner, build = explore._explore, build_network
 
     def building(*arguments: Any, **options: Any) -> Any:
         network = build(*arguments, **options)
@@ -216,7 +217,7 @@ def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
         deadline.cancel()
         return inner(*arguments)
 
-    monkeypatch.setattr(classes, "build_network", building)
+    monkeypatch.setattr("equivalence.classes.build_network", building)
     monkeypatch.setattr(explore, "_explore", exploring)
     gc.collect()
     gc.disable()
@@ -245,13 +246,13 @@ def test_what_stands_in_has_the_memory_to_itself(
     arrays: list[weakref.ref[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alive: list[int] = []
-    coarse = compilation.byte_string_classes
+    coarse = byte_string_classes
 
     def counting(*arguments: Any, **options: Any) -> Any:
         alive.append(sum(one() is not None for one in arrays))
         return coarse(*arguments, **options)
 
-    monkeypatch.setattr(compilation, "byte_string_classes", counting)
+    monkeypatch.setattr("hybrid.compilation.byte_string_classes", counting)
     assert compiler_of("auto", "engine").compile_grammar(RECURSIVE).strategy != "classifier"
     assert alive == [0]
 
@@ -266,7 +267,7 @@ def test_what_stands_in_has_the_memory_to_itself(
 )
 def test_nothing_is_explored_twice(ends: Any, wanted: int, monkeypatch: pytest.MonkeyPatch) -> None:
     explored: list[int] = []
-    real = compilation.classes_and_network
+    real = classes.classes_and_network
 
     def counting(*arguments: Any) -> Any:
         explored.append(1)
@@ -277,8 +278,8 @@ def test_nothing_is_explored_twice(ends: Any, wanted: int, monkeypatch: pytest.M
     def refusing(*_: Any) -> Any:
         raise BudgetExceeded("no tables")
 
-    monkeypatch.setattr(compilation, "classes_and_network", counting)
-    monkeypatch.setattr(compilation.Compilation, "_build_classifier", refusing)
+    monkeypatch.setattr("hybrid.compilation.classes_and_network", counting)
+    monkeypatch.setattr(Compilation, "_build_classifier", refusing)
     compiled = compiler_of("auto", "engine").compile_grammar(RECURSIVE)
     assert compiled.strategy in ("representatives", "engine") and len(explored) == wanted
 
