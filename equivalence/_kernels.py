@@ -245,32 +245,40 @@ def call_ranks(net):
     edge_starts, call_starts, calls, counted = net[1], net[3], net[4], net[5]
     n = edge_starts.size - 1
     rank = np.zeros(n, np.int64)
-    changed = True
-    while changed:  # ends: no rule calls itself before it has read a byte
-        changed = False
-        for s in range(n):
-            for k in range(call_starts[s], call_starts[s + 1]):
-                callee = calls[k, 0]
-                if callee < 0:
-                    callee = counted[-1 - callee, 0]
-                if rank[callee] >= rank[s]:
-                    rank[s] = rank[callee] + 1
-                    changed = True
+    at = call_starts[:-1].copy()  # calls looked at of each state
+    path = np.empty(n, np.int64)
+    for origin in range(n):  # depth first: no rule calls itself before it has read a byte
+        path[0] = origin
+        depth = 1
+        while depth > 0:
+            s = path[depth - 1]
+            if at[s] == call_starts[s + 1]:
+                depth -= 1
+                continue
+            callee = calls[at[s], 0]
+            if callee < 0:
+                callee = counted[-1 - callee, 0]
+            if at[callee] < call_starts[callee + 1]:
+                path[depth] = callee
+                depth += 1
+                continue
+            rank[s] = max(rank[s], rank[callee] + 1)
+            at[s] += 1
     return rank
 
 
 @kernel
-def first_classes(net, class_of_byte, n_classes, rank):
+def first_classes(net, class_of_byte, n_classes, rank, stop):
     """Two arrays uint8[states, B], calls included: whether a state can read a byte class next, and whether it
-    treats the class exactly like the class before."""
+    treats the class exactly like the class before. Of no use once the cell `stop` is 1."""
     edge_starts, edges, call_starts, calls, counted = net[1], net[2], net[3], net[4], net[5]
     n = edge_starts.size - 1
     first = np.zeros((n, n_classes), np.uint8)
     alike = np.zeros((n, n_classes), np.uint8)
-    highest = 0
     target = np.empty(n_classes, np.int64)
     for s in range(n):
-        highest = max(highest, rank[s])
+        if stop[0]:
+            return first, alike
         target[:] = -1
         for k in range(edge_starts[s], edge_starts[s + 1]):
             for c in range(class_of_byte[edges[k, 0]], class_of_byte[edges[k, 1]] + 1):
@@ -279,20 +287,34 @@ def first_classes(net, class_of_byte, n_classes, rank):
         for c in range(1, n_classes):
             if target[c] == target[c - 1]:
                 alike[s, c] = 1
-    for level in range(1, highest + 1):
-        for s in range(n):
-            if rank[s] == level:
-                for k in range(call_starts[s], call_starts[s + 1]):
-                    callee = calls[k, 0]
-                    if callee < 0:
-                        callee = counted[-1 - callee, 0]
-                    for c in range(n_classes):
-                        first[s, c] |= first[callee, c]
-                        alike[s, c] &= alike[callee, c]
+    # callees first
+    starts = np.zeros(n + 2, np.int64)
+    for s in range(n):
+        starts[rank[s] + 2] += 1
+    for level in range(n):
+        starts[level + 2] += starts[level + 1]
+    order = np.empty(n, np.int64)
+    for s in range(n):
+        order[starts[rank[s] + 1]] = s
+        starts[rank[s] + 1] += 1
+    for i in range(n):
+        s = order[i]
+        if stop[0]:
+            return first, alike
+        for k in range(call_starts[s], call_starts[s + 1]):
+            callee = calls[k, 0]
+            if callee < 0:
+                callee = counted[-1 - callee, 0]
+            for c in range(n_classes):
+                first[s, c] |= first[callee, c]
+                alike[s, c] &= alike[callee, c]
     return first, alike
 
 
 MOST_REACHED = 64  # states looked at for each return state
+MOST_COMPARED = (
+    1 << 24
+)  # pairs of moves compared for all of them, some 20 ms; the JSON grammar needs some hundred
 
 
 @kernel
@@ -321,9 +343,20 @@ def tail_closure(s, net, states):
 
 
 @kernel
-def moves_within(own, n_own, other, n_other, net):
-    """Whether every move of some states, to the same target, is also one of some others."""
+def moves_within(own, n_own, other, n_other, net, left):
+    """Whether every move of some states, to the same target, is also one of some others; no, where more than
+    the number in `left` has to be compared."""
     edge_starts, edges, call_starts, calls = net[1], net[2], net[3], net[4]
+    own_edges, own_calls, other_edges, other_calls = 0, 0, 0, 0
+    for i in range(n_own):
+        own_edges += edge_starts[own[i] + 1] - edge_starts[own[i]]
+        own_calls += call_starts[own[i] + 1] - call_starts[own[i]]
+    for j in range(n_other):
+        other_edges += edge_starts[other[j] + 1] - edge_starts[other[j]]
+        other_calls += call_starts[other[j] + 1] - call_starts[other[j]]
+    left[0] -= own_edges * other_edges + own_calls * other_calls
+    if left[0] < 0:
+        return False
     for i in range(n_own):
         for k in range(edge_starts[own[i]], edge_starts[own[i] + 1]):
             found = False
@@ -352,8 +385,9 @@ def absorbing_states(net):
 
     Such a state is final, and so is whatever it leads to only where all its own moves are possible still:
     what the lower of the two could do, the upper one, or what has become of it, does (docs/theory.md,
-    section 4).
+    section 4). To say so of fewer states is never wrong: not where too many moves are to be compared.
     """
+    left = np.full(1, MOST_COMPARED, np.int64)
     final, edge_starts, edges, call_starts, calls = net[0], net[1], net[2], net[3], net[4]
     n_states = final.size
     absorbing = np.zeros(n_states, np.uint8)
@@ -375,7 +409,9 @@ def absorbing_states(net):
         i = 0
         while absorbs and i < n:
             n_other = tail_closure(reached[i], net, other)
-            absorbs = n_other > 0 and (not final[reached[i]] or moves_within(own, n_own, other, n_other, net))
+            absorbs = n_other > 0 and (
+                not final[reached[i]] or moves_within(own, n_own, other, n_other, net, left)
+            )
             if not absorbs:
                 break
             for j in range(n_other):
@@ -401,9 +437,10 @@ def absorbing_states(net):
 @kernel
 def follow(
     symbols, below_of_symbol, owner, index, final, counted, state_first, context_starts, context_below, below,
-    returns, contexts, occurrences,
+    returns, contexts, occurrences, stop,
 ):  # fmt: skip
-    """Fill the four last arrays (zeros so far), see `equivalence.explore._Follow`."""
+    """Fill the four last arrays (zeros so far), see `equivalence.explore.Follow`; of no use once the cell
+    `stop` is 1."""
     n = symbols.size
     n_classes = state_first.shape[1]
     through = np.zeros(n, np.uint8)
@@ -419,6 +456,8 @@ def follow(
     while changed:
         changed = False
         for k in range(n):
+            if stop[0]:
+                return
             if through[k]:
                 source, target = below_of_symbol[k], owner[k]
                 for c in range(n_classes):
@@ -432,6 +471,8 @@ def follow(
                 if through[k]:
                     occurrences[k, c] = 1
     for i in range(contexts.shape[0]):
+        if stop[0]:
+            return
         for k in range(context_starts[i], context_starts[i + 1]):
             for c in range(n_classes):
                 contexts[i, c] |= below[context_below[k], c]
@@ -1503,7 +1544,7 @@ def suffix_twins(
     257]. Row ``range_sets[g]`` of `set_words` tells with bit i that the i-th block of its first byte reads
     suffix g outright; ``events[e]`` is a row (g, outcome) of block ``owner[e]``. Suffixes are taken in the
     order of their numbers: what an outcome leaves to be read is shorter, and has a lower number.
-    Returns (status, int32[suffixes]); status 1: over capacity.
+    Returns (status, int32[suffixes]); status 1: over capacity, or told to stop.
     """
     n = group_suffix.size
     n_suffixes = first_byte.size
@@ -1549,6 +1590,8 @@ def suffix_twins(
         g = np.int64(group_of[suffix])
         if g < 0:
             continue
+        if state[STOP]:
+            return 1, twin
         b = np.int64(first_byte[suffix])
         r = round_of_group[g]
         key[0] = 256 * r + b
@@ -1949,11 +1992,11 @@ def read_items(
 
 
 @kernel
-def color_queries(rows, queries, query_starts, item_starts, below_of_item, bottom, displacement):
+def color_queries(rows, queries, query_starts, item_starts, below_of_item, bottom, displacement, state):
     """A number for each query: equal for equal sets of stacks that let the token through.
 
     0: none; 1: all of them (acceptance only). `bottom` marks below sets that may be the empty stack; the
-    others as `read_items` gives them. Returns (colors, rounds).
+    others as `read_items` gives them. Returns (colors, rounds), of no use once the exploration is to stop.
     """
     n_queries, n_items, n_rows = queries.shape[0], below_of_item.size, rows.shape[0]
     colors = np.zeros(n_queries, np.int64)
@@ -1965,6 +2008,8 @@ def color_queries(rows, queries, query_starts, item_starts, below_of_item, botto
         for i in range(n_items - 1, -1, -1):
             if color[i]:
                 continue
+            if state[STOP]:
+                return colors, 0
             for r in range(item_starts[i], item_starts[i + 1]):
                 tag, value = rows[r, 0], rows[r, 1]
                 if (tag == -1 and value >= 0) or tag <= -2 or (tag >= 0 and color[value]):
@@ -1978,6 +2023,8 @@ def color_queries(rows, queries, query_starts, item_starts, below_of_item, botto
         for i in range(n_items - 1, -1, -1):
             if color[i] != 2 or bottom[below_of_item[i]]:
                 continue
+            if state[STOP]:
+                return colors, 0
             sure, here = True, False
             for r in range(item_starts[i], item_starts[i + 1]):
                 tag, value = rows[r, 0], rows[r, 1]
@@ -2015,6 +2062,8 @@ def color_queries(rows, queries, query_starts, item_starts, below_of_item, botto
             if color[i] < 2:
                 renewed[i] = color[i]
                 continue
+            if state[STOP]:
+                return colors, 0
             buffer[0] = below_of_item[i]
             length = row_colors(rows, item_starts[i], item_starts[i + 1], color, buffer, 1, pairs)
             renewed[i] = 2 + intern_list(buffer, length, table, starts, pool, counts)
@@ -2033,6 +2082,8 @@ def color_queries(rows, queries, query_starts, item_starts, below_of_item, botto
     counts[1] = 0
     for q in range(n_queries):
         n = query_starts[q + 1] - query_starts[q]
+        if state[STOP]:
+            return colors, 0
         if 2 * n + 4 > buffer.size:
             buffer = np.empty(2 * n + 4, np.int64)
             pairs = np.empty(2 * n + 4, np.int64)
@@ -2100,7 +2151,7 @@ def find_queries(
     """The distinct pairs (outcome, below) that some context needs, and the table that finds them.
 
     `block_users` int64[blocks + 1] points into `users` rows sorted by block.
-    Returns (status, queries int64[n, 2], table int64[2**k]); status 1: over capacity.
+    Returns (status, queries int64[n, 2], table int64[2**k]); status 1: over capacity, or told to stop.
     """
     size = 1024
     table = np.full(size, -1, np.int64)
@@ -2127,6 +2178,8 @@ def find_queries(
             outcome = events[e, 1]
             if last[outcome] == block:
                 continue
+            if state[STOP]:
+                return 1, queries[:n], table
             last[outcome] = block
             for k in range(n_here):
                 slot = mix(mix(11, outcome), belows[k]) & (size - 1)
@@ -2162,7 +2215,7 @@ def partition_blocks(byte_of_group, block_starts, range_starts, ranges, state, l
 
     The set at hand is kept while sweeping the groups in order, and looked up, with an exact comparison,
     where a range begins or ends; no range crosses a first byte. Returns (status, numbers, words of each
-    number): bit i of the 32-bit words is the i-th block of the byte. Status 1: over capacity.
+    number): bit i of the 32-bit words is the i-th block of the byte. Status 1: over capacity, or to stop.
     """
     widest = 1
     for b in range(256):
@@ -2215,6 +2268,8 @@ def partition_blocks(byte_of_group, block_starts, range_starts, ranges, state, l
     number = np.zeros(n_bounds, np.int64)
     for i in range(n_bounds):
         g = bounds[i]
+        if state[STOP]:
+            return 1, np.zeros(0, np.int32), sets
         for t in range(at[g - 1] if g > 0 else 0, at[g]):
             c = np.int64(toggles[t])
             words[c >> 5] ^= 1 << (c & 31)
@@ -2286,10 +2341,10 @@ def split_unread(range_sets, n_sets, byte_of_group):
 
 
 @kernel
-def split_events(classes, event_starts, events, n_classes):
+def split_events(classes, event_starts, events, n_classes, state):
     """Split classes (int32[groups], in place) by each block's events (group, outcome), exactly.
 
-    Returns the number of class numbers handed out; those that lost all groups stay unused.
+    Returns the number of class numbers handed out; those that lost all groups stay unused. -1: told to stop.
     """
     table_size = 1024
     table = np.full((table_size, 3), -1, np.int64)
@@ -2297,6 +2352,8 @@ def split_events(classes, event_starts, events, n_classes):
         begin, end = event_starts[block], event_starts[block + 1]
         if end == begin:
             continue
+        if state[STOP]:
+            return -1
         while table_size < 2 * (end - begin):
             table_size *= 2
         if table_size != table.shape[0]:
@@ -2341,7 +2398,7 @@ def merge_classes(
     """Merge the classes of each first byte that all contexts treat alike.
 
     Returns (status, int32[groups], -1 = never read); status 1: more than `tuple_capacity` distinct lists, 2:
-    no bytes left.
+    no bytes left, or told to stop.
 
     A class is spelled out as its list of (context, feature), feature 1 = read outright, and interned. For
     a context with several below sets the feature is the interned list of their colors.
@@ -2421,6 +2478,8 @@ def merge_classes(
             if v == 0:
                 continue
             c = users[u, 0]
+            if state[STOP]:
+                return 2, result
             feature = np.int64(1)
             if v > 0:
                 n_below = context_starts[c + 1] - context_starts[c]

@@ -18,14 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.byte_strings import Features, _kernels, find_features
-from equivalence.byte_strings.automata import Automata, read_automata
+from equivalence.byte_strings.automata import PHASE, Automata, Compile, compile_here, read_automata
 from equivalence.deadline import Deadline
 from equivalence.token_classes import TokenClasses
 from equivalence.trie import Trie
 from equivalence.vocabulary import Vocabulary
-
-PHASE = "the classes of byte strings"
-"""What errors call all of this."""
 
 MAX_SETS = 20_000
 """Sets of states that positions are told apart by; where they do not suffice, all states count everywhere."""
@@ -39,6 +36,7 @@ def byte_string_classes(
     max_sets: int = MAX_SETS,
     cause: str = "",
     deadline: Deadline | None = None,
+    compile_it: Compile = compile_here,
 ) -> TokenClasses:
     """Classes that refine displacement equivalence, whatever a grammar counts (docs/theory.md, section 10).
 
@@ -49,6 +47,7 @@ def byte_string_classes(
         max_sets: bound on the sets of states; where it is met, bytes are parted by all states at once.
         cause: why such classes are wanted, if not for the grammar's features.
         deadline: when to give up.
+        compile_it: calls XGrammar's compiler, which cannot be interrupted.
 
     Raises:
         BudgetExceeded: it is too late.
@@ -60,7 +59,7 @@ def byte_string_classes(
         features = find_features(serialized)
     trie = vocabulary.trie
     began = time.perf_counter()
-    automata = read_automata(serialized)
+    automata = read_automata(serialized, deadline, compile_it)
     read = time.perf_counter()
     deadline.check(PHASE)
     if automata is None:
@@ -71,7 +70,7 @@ def byte_string_classes(
             0,
         )
     else:
-        keys, n_keys, n_sets = _string_keys(automata, trie, max_sets)
+        keys, n_keys, n_sets = _string_keys(automata, trie, max_sets, deadline)
         method = "byte strings"
     trial = _needs_trial(features, automata, keys, vocabulary, trie)
     keys_of_tokens, n_keys = _token_keys(keys, n_keys, features, vocabulary, trie)
@@ -90,15 +89,19 @@ def byte_string_classes(
     )
 
 
-def _string_keys(automata: Automata, trie: Trie, max_sets: int) -> tuple[NDArray[np.int64], int, int]:
+def _string_keys(
+    automata: Automata, trie: Trie, max_sets: int, deadline: Deadline
+) -> tuple[NDArray[np.int64], int, int]:
     """Key of each group's string of byte classes, -1 where no state reads one of its bytes."""
     arguments = (
         trie.byte, trie.depth, trie.skip, trie.group, trie.longest, automata.starts, automata.rows,
         automata.reach,
     )  # fmt: skip
-    status, keys, n_keys, n_sets = _kernels.walk(*arguments, True, max_sets)
-    if status:
-        _, keys, n_keys, n_sets = _kernels.walk(*arguments, False, 1)
+    with deadline.stopping(PHASE) as stop:
+        status, keys, n_keys, n_sets = _kernels.walk(*arguments, True, max_sets, stop.cell)
+        stop.look()
+        if status:
+            _, keys, n_keys, n_sets = _kernels.walk(*arguments, False, 1, stop.cell)
     return keys, int(n_keys), int(n_sets)
 
 

@@ -2,7 +2,7 @@
 
 What: a `Deadline` is made where a computation begins and handed down through its phases. Python code calls
 `check` between steps; kernels, which run without the interpreter's lock, look at a cell of an array that
-`watched` sets to 1 from another thread.
+`watched` sets to 1 from another thread (`stopping` makes one for kernels that have no such array).
 When: one for each compilation; thread-safe.
 Limits: whoever computes has to look. What cannot look (code of other libraries) is estimated before it is
 called, or called in a process that can be ended.
@@ -26,6 +26,9 @@ import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from equivalence.errors import BudgetExceeded
 
@@ -184,6 +187,19 @@ class Deadline:
             with self._lock:
                 self._cells = [one for one in self._cells if one is not cell]
 
+    @contextlib.contextmanager
+    def stopping(self, phase: str) -> Iterator[Stop]:
+        """A phase: while it lasts, a cell for its kernels.
+
+        Raises:
+            BudgetExceeded: there is no time for it, or it stopped; the message names the phase.
+        """
+        self.check(phase)
+        stop = Stop(self, phase)
+        with self.watched(stop.cell, 0):
+            yield stop
+        stop.look()
+
     def close(self) -> None:
         """Forget a part that is done with; a deadline that is no part needs no closing."""
         if self._within is not None:
@@ -206,6 +222,27 @@ class Deadline:
             cells = list(self._cells)
         for array, place in cells:
             array[place] = 1
+
+
+class Stop:
+    """What the kernels of a phase look at, and who called them afterwards.
+
+    Attributes:
+        cell: int64[1]; a kernel that finds a 1 there returns at once, with nothing that may be used.
+    """
+
+    def __init__(self, deadline: Deadline, phase: str) -> None:
+        self.cell: NDArray[np.int64] = np.zeros(1, np.int64)
+        self._deadline, self._phase = deadline, phase
+
+    def look(self) -> None:
+        """Go on with what a kernel gave, unless it may have stopped.
+
+        Raises:
+            BudgetExceeded: it may.
+        """
+        if self.cell[0]:
+            raise self._deadline.error(self._phase)
 
 
 def free_frames(error: BaseException) -> None:

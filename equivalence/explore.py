@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import _kernels
-from equivalence.deadline import Deadline
+from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
 from equivalence.kept import KeptWalks
 from equivalence.network import Network
@@ -116,12 +116,12 @@ def explore(
             is too late.
     """
     deadline = deadline or Deadline()
-    deadline.check(PHASE)
     net = network.automaton
-    class_of_byte, example = _kernels.byte_classes(net)
-    rank = _kernels.call_ranks(net)
-    state_first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank)
-    follow = follow_of(network, state_first)
+    with deadline.stopping(PHASE) as stop:
+        class_of_byte, example = _kernels.byte_classes(net)
+        rank = _kernels.call_ranks(net)
+        state_first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank, stop.cell)
+        follow = follow_of(network, state_first, stop)
     # tables start small (filling them takes time) and grow with what is met
     space = _kernels.new_space(
         net, class_of_byte, example, state_first, alike, rank, min(16384, capacity.nodes),
@@ -183,8 +183,17 @@ def _explore(
         raise _too_large(capacity, space, deadline)
     claim(space.state, capacity, 16 * len(rows) + 64 * len(below_of_item) + 48 * len(queries))
     colors, _ = _kernels.color_queries(
-        rows, queries, query_starts, item_starts, below_of_item, network.below_bottom, displacement
+        rows,
+        queries,
+        query_starts,
+        item_starts,
+        below_of_item,
+        network.below_bottom,
+        displacement,
+        space.state,
     )
+    if space.state[_kernels.STOP]:
+        raise deadline.error(PHASE)
     return Exploration(
         block_starts, user_starts, users, range_starts, ranges, event_starts, events, queries, table, colors,
         int(space.configs.counts[0]), len(below_of_item), int(outcomes.counts[0]),
@@ -336,8 +345,12 @@ class Follow(NamedTuple):
     returns: NDArray[np.uint8]
 
 
-def follow_of(network: Network, state_first: NDArray[np.uint8]) -> Follow:
-    """Least fixed points over what may lie below."""
+def follow_of(network: Network, state_first: NDArray[np.uint8], stop: Stop) -> Follow:
+    """Least fixed points over what may lie below.
+
+    Raises:
+        BudgetExceeded: told to stop.
+    """
     final, counted = network.automaton[0], network.automaton[5]
     symbols, below_of_symbol = network.below_symbols, network.below_of_symbol
     n_sets, n_classes = len(network.below_bottom), state_first.shape[1]
@@ -350,5 +363,7 @@ def follow_of(network: Network, state_first: NDArray[np.uint8]) -> Follow:
     _kernels.follow(
         symbols, below_of_symbol, owner, index, final, counted, state_first, network.context_starts,
         network.context_below, below, returns, contexts, occurrences,
+        stop.cell,
     )  # fmt: skip
+    stop.look()
     return Follow(contexts, below, occurrences, distinct, index, returns)

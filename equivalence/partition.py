@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from equivalence import _kernels
 from equivalence.deadline import Deadline
+from equivalence.errors import BudgetExceeded
 from equivalence.explore import Capacity, Exploration, array_bytes, claim, out_of_bytes
 from equivalence.network import Network
 from equivalence.trie import Trie
@@ -42,18 +43,31 @@ def partition(
     """
     deadline = deadline or Deadline()
     deadline.check(PHASE)
-    found = exploration
     account = np.zeros(_kernels.OUT_OF_BYTES + 1, np.int64)
+    with deadline.watched(account, _kernels.STOP):
+        return _partition(exploration, network, trie, capacity, deadline, account)
+
+
+def _partition(
+    found: Exploration,
+    network: Network,
+    trie: Trie,
+    capacity: Capacity,
+    deadline: Deadline,
+    account: NDArray[np.int64],
+) -> NDArray[np.int32]:
     # two numbers a group here, and three when ids are given their classes
-    claim(account, capacity, array_bytes(network), array_bytes(exploration), 40 * trie.n_groups)
+    claim(account, capacity, array_bytes(network), array_bytes(found), 40 * trie.n_groups)
     status, range_sets, words = _kernels.partition_blocks(
         trie.first_byte, found.block_starts, found.range_starts, found.ranges, account, capacity
     )
     if status:
-        raise out_of_bytes(capacity)
+        raise _unfinished(capacity, deadline, account)
     # groups that no block reads outright still differ by first byte
     classes = _kernels.split_unread(range_sets, len(words), trie.first_byte)
-    n_classes = _kernels.split_events(classes, found.event_starts, found.events, len(words) + 256)
+    n_classes = _kernels.split_events(classes, found.event_starts, found.events, len(words) + 256, account)
+    if n_classes < 0:
+        raise _unfinished(capacity, deadline, account)
     tuples = 1024
     while True:
         status, result = _kernels.merge_classes(
@@ -64,5 +78,9 @@ def partition(
         if not status:
             return result
         if status == 2:
-            raise out_of_bytes(capacity)
+            raise _unfinished(capacity, deadline, account)
         tuples *= 8
+
+
+def _unfinished(capacity: Capacity, deadline: Deadline, account: NDArray[np.int64]) -> BudgetExceeded:
+    return deadline.error(PHASE) if account[_kernels.STOP] else out_of_bytes(capacity)

@@ -237,7 +237,7 @@ class Compilation:
         limit = self.budget.table_bytes
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
-        fixed = fixed_tables(network, texts, *self.vocabulary.flat)
+        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own)
         if self.on_demand or self.strategy == "auto":
             why = "asked for" if self.on_demand else _choice(True, classes, self.vocabulary).reason
             reachable = reachable_of(network)
@@ -278,7 +278,12 @@ class Compilation:
             if classes is None:
                 with self._own_part(deadline) as own:
                     classes = byte_string_classes(
-                        serialized, self.vocabulary, features=features, cause=unexplored, deadline=own
+                        serialized,
+                        self.vocabulary,
+                        features=features,
+                        cause=unexplored,
+                        deadline=own,
+                        compile_it=self.guard.compile_quickly,
                     )
             refuse_missing_bytes(features, self.vocabulary, classes)
             refused = "" if self.strategy == "representatives" else _too_many(classes, self.vocabulary)

@@ -78,7 +78,11 @@ class Obtaining:
             if self._watches:
                 self._promoter.take_over(compiled)
         if static:
-            self._promoter.at_once(compiled, deadline, self._must)
+            try:
+                self._promoter.at_once(compiled, deadline, self._must)
+            except Exception as error:
+                self._failed(key, error, deadline)
+                raise
         return compiled
 
     def _new(self, deadline: Deadline, key: Any, compile_it: Compile) -> CompiledGrammar:
@@ -96,12 +100,7 @@ class Obtaining:
                 return found
             compiled = compile_it(deadline)
         except Exception as error:
-            self._statistics.failed(error)
-            if isinstance(error, BudgetExceeded):
-                if deadline.is_over:
-                    self._statistics.count("cancelled" if deadline.is_cancelled else "overdue")
-                free_frames(error)
-            logger.debug("refused %s: %s", key[0], type(error).__name__)
+            self._failed(key, error, deadline)
             raise
         if disk is not None and entry is not None and not deadline.is_over:
             stored = time.perf_counter()
@@ -112,6 +111,14 @@ class Obtaining:
         self._watch(compiled, entry)
         _log("compiled", key, compiled)
         return compiled
+
+    def _failed(self, key: Any, error: Exception, deadline: Deadline) -> None:
+        self._statistics.failed(error)
+        if isinstance(error, BudgetExceeded):
+            if deadline.is_over:
+                self._statistics.count("cancelled" if deadline.is_cancelled else "overdue")
+            free_frames(error)
+        logger.debug("refused %s: %s", key[0], type(error).__name__)
 
     def _watch(self, compiled: CompiledGrammar, entry: bytes | None) -> None:
         if self._watches:

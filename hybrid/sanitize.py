@@ -88,23 +88,30 @@ def refuse_endless_rules(serialized: dict[str, Any]) -> None:
         GrammarError: naming the rule.
     """
     data, starts = serialized["grammar_expr_data"], serialized["grammar_expr_indptr"]
-    alone: list[tuple[int, bool] | None] = []
+    leads: list[int] = []  # to the rule that each is nothing but, -1: it is more
+    repeats: list[bool] = []
     for rule in serialized["rules"]:
         at = starts[rule[1]]
         while data[at] in (5, 6) and data[at + 1] == 1:  # a sequence or choice of one
             at = starts[data[at + 2]]
-        alone.append((data[at + 2], data[at] == 8) if data[at] in (4, 8) else None)
-    for start, first in enumerate(alone):
-        step, repeated = first, False
-        for _ in alone:
-            if step is None:
-                break
-            repeated = repeated or step[1]
-            if step[0] == start:
-                if repeated:
-                    raise GrammarError(
-                        f"rule {serialized['rules'][start][0]!r} is nothing but a repeat of itself, which "
-                        "crashes XGrammar's compiler; give the rule another alternative, or remove it"
-                    )
-                break
-            step = alone[step[0]]
+        leads.append(data[at + 2] if data[at] in (4, 8) else -1)
+        repeats.append(data[at] == 8)
+    met = [-1] * len(leads)  # the rule that the way to each began with
+    for start in range(len(leads)):
+        number = start
+        while leads[number] >= 0 and met[number] < 0:
+            met[number] = start
+            number = leads[number]
+        if leads[number] < 0 or met[number] != start:
+            continue
+        # this way leads into a circle, which none before has met
+        end, repeated = number, repeats[number]
+        number = leads[number]
+        while number != end:
+            repeated = repeated or repeats[number]
+            number = leads[number]
+        if repeated:
+            raise GrammarError(
+                f"rule {serialized['rules'][end][0]!r} is nothing but a repeat of itself, which "
+                "crashes XGrammar's compiler; give the rule another alternative, or remove it"
+            )

@@ -116,7 +116,7 @@ def test_too_many_sets_of_states_count_all_states_everywhere() -> None:
 def test_without_automata_each_byte_string_is_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar = xgrammar.Grammar.from_ebnf('root ::= "a"')
     vocabulary = Vocabulary.from_bytes([b"a", b"b", b"a", b""])
-    monkeypatch.setattr(byte_classes, "read_automata", lambda serialized: None)
+    monkeypatch.setattr(byte_classes, "read_automata", lambda *_: None)
     found = byte_string_classes(grammar, vocabulary)
     assert found.class_of_token.tolist() == [0, 1, 0, -1]
     assert found.method == "distinct strings"

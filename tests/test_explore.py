@@ -9,9 +9,12 @@ import pytest
 import xgrammar
 
 from equivalence import BudgetExceeded, Vocabulary, _kernels
-from equivalence.deadline import Deadline
+from equivalence.deadline import Deadline, Stop
 from equivalence.explore import Capacity, _flat, explore, follow_of
 from equivalence.network import Network, build_network
+
+GOING = np.zeros(1, np.int64)
+"""A cell that says: go on."""
 
 GRAMMARS = {
     "nested": 'root ::= "(" root ")" | "[" root "]" | item\nitem ::= [a-z]+ | item "," item',
@@ -59,10 +62,11 @@ def walked(
     net = network.automaton
     class_of_byte, example = _kernels.byte_classes(net)
     rank = _kernels.call_ranks(net)
-    first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank)
+    first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank, GOING)
     space = _kernels.new_space(net, class_of_byte, example, first, alike, rank, frames, configurations)
+    follow = follow_of(network, first, Stop(Deadline(), "the test"))
     status, space, known, *found = _kernels.walk_all(
-        network.contexts, follow_of(network, first).contexts, _flat(trie), space, net, False,
+        network.contexts, follow.contexts, _flat(trie), space, net, False,
         _kernels.first_outcomes(outcomes), Capacity() if n_bytes is None else Capacity(bytes=n_bytes),
     )  # fmt: skip
     if status and n_bytes is not None:
@@ -116,7 +120,7 @@ def test_byte_classes_and_first() -> None:
     _, _, net = prepared("text")
     class_of_byte, example = _kernels.byte_classes(net)
     rank = _kernels.call_ranks(net)
-    first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank)
+    first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank, GOING)
     assert class_of_byte[example].tolist() == list(range(len(example)))
     final, edge_starts, edges, call_starts, calls, counted = net
 

@@ -204,6 +204,7 @@ def test_minimise_is_the_coarsest_bisimulation(seed: int) -> None:
         np.array([row for state in range(n) for row in calls[state]], np.int64).reshape(-1, 2),
         np.zeros((0, 3), np.int64),
         np.zeros(n, np.uint8),
+        np.zeros(1, np.int64),
     )
     assert (len(counted_cls), n_counted) == (0, 0)
     reached, queue = {root}, [root]

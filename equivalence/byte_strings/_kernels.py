@@ -2,7 +2,8 @@
 
 What: what a state reaches silently; the walk that cuts a trie into strings of byte classes; numbering.
 When: called by `equivalence.byte_strings.automata` and `equivalence.byte_classes` only.
-Limits: where a bound is met a kernel returns status 1.
+Limits: where a bound is met a kernel returns status 1. What is returned once the cell `stop` is 1
+is of no use.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ kernel = njit(cache=True, nogil=True)
 
 
 @kernel
-def silent_reach(n_nodes, steps, number_of, n_reading, entry_states):
+def silent_reach(n_nodes, steps, number_of, n_reading, entry_states, stop):
     """uint64[entries, words]: reading states reachable by silent steps; a least fixed point of bit sets."""
     words = max(1, (n_reading + 63) // 64)
     sets = np.zeros((n_nodes, words), np.uint64)
@@ -30,6 +31,8 @@ def silent_reach(n_nodes, steps, number_of, n_reading, entry_states):
         changed = False
         for i in range(steps.shape[0] - 1, -1, -1):
             a, b = steps[i, 0], steps[i, 1]
+            if stop[0]:
+                return np.zeros((entry_states.size, words), np.uint64)
             for w in range(words):
                 more = sets[a, w] | sets[b, w]
                 if more != sets[a, w]:
@@ -56,7 +59,7 @@ def utf8_kind(byte):
 
 
 @kernel
-def byte_columns(starts, rows):
+def byte_columns(starts, rows, stop):
     """For each reading state what each byte does: int64[R, 256], 0 nothing, else a number of the entry set.
 
     Numbers are per state: they are compared between bytes of one state only. Also (set starts, entries).
@@ -67,6 +70,8 @@ def byte_columns(starts, rows):
     pool = np.zeros(64, np.int64)
     n_sets, used = 1, 0  # set 0 is empty
     for state in range(n):
+        if stop[0]:
+            break
         for byte in range(256):
             count = 0
             if used + (starts[state + 1] - starts[state]) > pool.size:
@@ -131,7 +136,7 @@ def distinct_rows(columns):
 
 
 @kernel
-def part_bytes(members, columns, part_of_state, example, seen, stamp, cls, pairs):
+def part_bytes(members, columns, part_of_state, example, seen, stamp, cls, pairs, stop):
     """Part the bytes by UTF-8 kind and by what every state of a bit set does on them.
 
     Fills `cls` (class of each byte, dense from 0; -1 where no state reads it); returns the number of classes.
@@ -153,6 +158,8 @@ def part_bytes(members, columns, part_of_state, example, seen, stamp, cls, pairs
             if seen[part] == stamp:
                 continue
             seen[part] = stamp
+            if stop[0]:
+                return 0
             row = example[part]
             # refine: bytes stay together if they were and if the state does the same on them
             n = 0
@@ -189,7 +196,7 @@ def part_bytes(members, columns, part_of_state, example, seen, stamp, cls, pairs
 
 
 @kernel
-def walk(byte, depth, skip, group, longest, starts, rows, reach, in_context, max_sets):
+def walk(byte, depth, skip, group, longest, starts, rows, reach, in_context, max_sets, stop):
     """Strings of byte classes along a trie: (status, class of each group or -1, classes, sets of states).
 
     With `in_context` the bytes at each position are parted by the states that may be there; without, by all
@@ -199,7 +206,7 @@ def walk(byte, depth, skip, group, longest, starts, rows, reach, in_context, max
     n_states = starts.size - 1
     words = reach.shape[1]
     class_of_group = np.full(n_groups, -1, np.int64)
-    columns, set_starts, entries = byte_columns(starts, rows)
+    columns, set_starts, entries = byte_columns(starts, rows, stop)
     part_of_state, example = distinct_rows(columns)
     seen = np.zeros(example.size + 1, np.int64)
     pairs = np.zeros((256, 3), np.int64)
@@ -214,7 +221,7 @@ def walk(byte, depth, skip, group, longest, starts, rows, reach, in_context, max
     n_sets = 1
     for state in range(n_states):
         members[0, state >> 6] |= one << np.uint64(state & 63)
-    part_bytes(members[0], columns, part_of_state, example, seen, 1, cls, pairs)
+    part_bytes(members[0], columns, part_of_state, example, seen, 1, cls, pairs, stop)
     byte_class[0] = cls
     made = np.zeros(words, np.uint64)
 
@@ -229,6 +236,8 @@ def walk(byte, depth, skip, group, longest, starts, rows, reach, in_context, max
     i = 1
     while i < n_trie:
         d = depth[i]
+        if stop[0]:
+            return 0, class_of_group, n_nodes, n_sets
         current, b = set_at[d - 1], byte[i]
         c = byte_class[current, b]
         if c < 0:
@@ -277,7 +286,7 @@ def walk(byte, depth, skip, group, longest, starts, rows, reach, in_context, max
                         following = more
                     target = np.int64(n_sets)
                     members[target] = made
-                    part_bytes(made, columns, part_of_state, example, seen, target + 1, cls, pairs)
+                    part_bytes(made, columns, part_of_state, example, seen, target + 1, cls, pairs, stop)
                     byte_class[target] = cls
                     table[slot] = target
                     n_sets += 1

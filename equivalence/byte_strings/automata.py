@@ -10,6 +10,7 @@ Limits: the serialised form repeats all automata once per rule; above `MAX_SERIA
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,12 +19,20 @@ from numpy.typing import NDArray
 
 from equivalence.byte_strings import _kernels
 from equivalence.byte_strings.features import find_features, renumber_tokens
+from equivalence.deadline import Deadline
 
 MAX_SERIALIZED_BYTES = 64_000_000
 """No answer above: writing and reading 64 MB takes about a quarter of a second."""
 
 MAX_STATES = 30_000
 """No answer above: the table of what each state reaches has a bit for each pair."""
+
+PHASE = "the classes of byte strings"
+"""What errors call all of this."""
+
+Compile = Callable[[Any, Any, Any, Deadline], Any]
+"""Calls `compile_grammar` of an `xgrammar.GrammarCompiler`, given that, its `xgrammar.TokenizerInfo`, the
+grammar and when it has to be over."""
 
 _EMPTY, _CALL, _REPEAT, _EXCLUDE = -1, -2, -4, -6  # -3 reads the end of the text, -5 a token
 
@@ -45,12 +54,24 @@ class Automata(NamedTuple):
     contradicting: bool
 
 
-def read_automata(serialized: dict[str, Any]) -> Automata | None:
+def compile_here(compiler: Any, info: Any, grammar: Any, deadline: Deadline) -> Any:
+    """Simply call it, however long it takes."""
+    return compiler.compile_grammar(grammar)
+
+
+def read_automata(
+    serialized: dict[str, Any], deadline: Deadline | None = None, compile_it: Compile = compile_here
+) -> Automata | None:
     """The automata that XGrammar makes of a serialised grammar; None where they are out of bounds.
 
     Silent steps are over-approximated without a stack: a rule's end leads to what follows *any* call of it.
+
+    Raises:
+        BudgetExceeded: it is too late.
     """
-    found = _compile(serialized)
+    deadline = deadline or Deadline()
+    found = _compile(serialized, deadline, compile_it)
+    deadline.check(PHASE)
     if found is None:
         return None
     grammar, complete = found
@@ -88,6 +109,7 @@ def read_automata(serialized: dict[str, Any]) -> Automata | None:
             else:
                 callee = detail
             silent += [(begin, int(start_of[callee])), (done + callee, target)]
+    deadline.check(PHASE)
     reads = rows[:, 0] >= 0
     reading = np.unique(source[reads])
     number_of = np.full(n_states, -1, np.int64)
@@ -97,12 +119,17 @@ def read_automata(serialized: dict[str, Any]) -> Automata | None:
     starts = np.zeros(len(reading) + 1, np.int64)
     np.cumsum(np.bincount(number_of[source[reads]], minlength=len(reading)), out=starts[1:])
     steps = np.array(silent, np.int64).reshape(-1, 2)
-    reach = _kernels.silent_reach(n_states + n_rules, steps, number_of, len(reading), entry_states)
+    with deadline.stopping(PHASE) as stop:
+        reach = _kernels.silent_reach(
+            n_states + n_rules, steps, number_of, len(reading), entry_states, stop.cell
+        )
     contradicting = _ambiguous_lazy(grammar, rows, pointers) or _budgets_over_calls(grammar, rows, pointers)
     return Automata(starts, byte_rows, reach, contradicting)
 
 
-def _compile(serialized: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def _compile(
+    serialized: dict[str, Any], deadline: Deadline, compile_it: Compile
+) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """XGrammar's optimised grammar without its automata, and the automata that all rules share."""
     import xgrammar
     from xgrammar.testing import _print_grammar_fsms
@@ -113,11 +140,15 @@ def _compile(serialized: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     info = xgrammar.TokenizerInfo(tokens, vocab_size=len(tokens), stop_token_ids=[len(tokens) - 1])
     compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
     grammar = xgrammar.Grammar.deserialize_json(json.dumps(renumber_tokens(serialized, small.__getitem__)))
-    grammar = compiler.compile_grammar(grammar).grammar
+    deadline.check(PHASE)
+    grammar = compile_it(compiler, info, grammar, deadline).grammar
+    deadline.check(PHASE)
     printed = _print_grammar_fsms(grammar)
     if len(printed) * max(1, printed.count("\nRule ")) > 2 * MAX_SERIALIZED_BYTES:
         return None
+    deadline.check(PHASE)
     text = grammar.serialize_json()
+    deadline.check(PHASE)
     begin = text.index('"complete_fsm":') + len('"complete_fsm":')
     complete, end = json.JSONDecoder().raw_decode(text, begin)
     # every rule's entry repeats the whole automaton: drop the copies before parsing

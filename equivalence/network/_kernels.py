@@ -3,7 +3,8 @@
 What: reading integers, expressions to automata, and which rules call which; in that order. Folders beside it
 hold the subset construction, the merging of states, and the contexts.
 When: called by `equivalence.network` only, which validates, names and documents what goes in and out.
-Limits: where a bound is met a kernel returns status 1 and the caller raises `BudgetExceeded`.
+Limits: where a bound is met a kernel returns status 1 and the caller raises `BudgetExceeded`. Kernels that
+get `stop` look at its only cell, and return nothing of use once it is 1.
 """
 
 from __future__ import annotations
@@ -472,7 +473,7 @@ def call_order(callee_starts, callees, root):
 
 
 @kernel
-def nullable_rules(starts, edges, begins, ends, counted, order):
+def nullable_rules(starts, edges, begins, ends, counted, order, stop):
     """uint8[rules + counted]: which of the rules in `order` derive the empty string; a least fixed point.
 
     Callees come first, so a chain of rules takes one round and not one per rule.
@@ -487,6 +488,8 @@ def nullable_rules(starts, edges, begins, ends, counted, order):
         changed = False
         for position in range(order.size):
             r = order[position]
+            if stop[0]:
+                return nullable
             if nullable[r]:
                 continue
             if r >= n_rules:

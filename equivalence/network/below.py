@@ -12,9 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Stop
 from equivalence.network.contexts import _kernels
+from equivalence.network.sizes import too_large
 
 Integers = NDArray[np.int64]
+MEMBERS_A_STATE = 16
+"""Members that all below sets may have together, for each state that is allowed: some 40 bytes each."""
+
 Below = tuple[Integers, Integers, Integers, Integers, Integers, Integers, NDArray[np.bool_], int]
 
 
@@ -46,6 +51,8 @@ def contexts_and_below(
     n_counted_classes: int,
     order: Integers,
     root: int,
+    max_states: int,
+    stop: Stop,
 ) -> Below:
     """The fields of `Network` behind its automaton, in their order.
 
@@ -56,6 +63,11 @@ def contexts_and_below(
         n_counted_classes: number of those classes.
         order: all rules that are used, callees first.
         root: the root rule.
+        max_states: bound on the states of automata, and so on what these sets take.
+        stop: tells the kernels to stop.
+
+    Raises:
+        BudgetExceeded: the sets are larger, or it is too late.
     """
     rule_first, rule_last, final, edge_starts, edges, call_starts, calls, cls, n_classes = states
     first = np.flatnonzero(rule_first >= 0)
@@ -63,16 +75,22 @@ def contexts_and_below(
     by_state = first[np.argsort(rule_first[first])]
     rule_of_state[:] = np.repeat(by_state, (rule_last - rule_first)[by_state])
     is_end = (final > 0) & (edge_starts[1:] == edge_starts[:-1]) & (call_starts[1:] == call_starts[:-1])
-    used, pairs, set_starts, members, bottom = _kernels.below_sets(
-        root, rule_of_state, cls, is_end, call_starts, calls, counted, counted_cls, rule_first.size
+    status, used, pairs, set_starts, members, bottom = _kernels.below_sets(
+        root, rule_of_state, cls, is_end, call_starts, calls, counted, counted_cls, rule_first.size,
+        MEMBERS_A_STATE * max_states, stop.cell,
+    )  # fmt: skip
+    stop.look()
+    if status:
+        raise too_large(max_states)
+    set_of_rule, n_sets, table, starts, pool, counts = _kernels.share_sets(
+        order, used, pairs, set_starts, members, bottom, n_counted_classes, stop.cell
     )
-    set_of_rule, n_sets, *interned = _kernels.share_sets(
-        order, used, pairs, set_starts, members, bottom, n_counted_classes
-    )
+    stop.look()
     rows, row_starts, row_sets = _kernels.contexts(
         rule_first[root], rule_of_state, rule_first, rule_last, cls, n_classes, is_end, edge_starts, edges,
-        call_starts, calls, counted_cls, n_counted_classes, set_of_rule, n_sets, *interned,
+        call_starts, calls, counted_cls, n_counted_classes, set_of_rule, n_sets, table, starts, pool, counts,
+        stop.cell,
     )  # fmt: skip
-    _, starts, pool, counts = interned
+    stop.look()
     flat = _kernels.flat_sets(starts, pool, int(counts[0]))
     return (rows, row_starts, row_sets, *flat, int(used.sum()))

@@ -25,14 +25,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.deadline import Deadline
+from equivalence.deadline import Deadline, Stop
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import _kernels
 from equivalence.network.below import MergedStates, contexts_and_below
 from equivalence.network.foreign import ForeignRule, foreign_rule
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
 from equivalence.network.merging import _kernels as merging_kernels
-from equivalence.network.reading import read_grammar
+from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.network.sizes import too_large
 from equivalence.network.subsets import _kernels as subset_kernels
 
@@ -98,7 +98,11 @@ def build_network(
     """
     deadline = deadline or Deadline()
     read = read_grammar(grammar)
-    deadline.check(PHASE)
+    with deadline.stopping(PHASE) as stop:
+        return _build(read, token_bytes, max_states, deadline, stop)
+
+
+def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadline, stop: Stop) -> Network:
     rules, root = read.rules, read.root
     data, starts = read.data, read.starts
     bodies = np.array([rule[1] for rule in rules], np.int64)
@@ -126,44 +130,49 @@ def build_network(
 
     begins = np.where(reachable > 0, 2 * np.arange(n_rules), -1)
     ends = begins + 1
+    stop.look()
     edge_starts, edges = _kernels.sorted_edges(edges, n_edges, n_states)
     callee_starts, callees, rule_of_state = _kernels.called_rules(edge_starts, edges, begins, counted)
     order = _kernels.call_order(callee_starts, callees, root)
-    nullable = _kernels.nullable_rules(edge_starts, edges, begins, ends, counted, order)
+    nullable = _kernels.nullable_rules(edge_starts, edges, begins, ends, counted, order, stop.cell)
+    stop.look()
     pairs = _kernels.left_calls(edge_starts, edges, begins, counted, nullable, order)
     if len(pairs):
-        cyclic = left_recursive(pairs, n_rules)
+        cyclic = left_recursive(pairs, n_rules, stop)
         edges, n_states = remove_left_recursion(
-            cyclic, edges, rule_of_state, begins, ends, nullable, max_states
+            cyclic, edges, rule_of_state, begins, ends, nullable, max_states, stop
         )
         edge_starts, edges = _kernels.sorted_edges(edges, len(edges), n_states)
         callee_starts, callees, _ = _kernels.called_rules(edge_starts, edges, begins, counted)
         order = _kernels.call_order(callee_starts, callees, root)
     status, *automata = subset_kernels.determinise(
-        edge_starts, edges, begins, ends, nullable, order, max_states
+        edge_starts, edges, begins, ends, nullable, order, max_states, stop.cell
     )
+    stop.look()
     if status:
         raise too_large(max_states)
-    return _merge(automata, counted, nullable, order, root, token_bytes)
+    return _merge(automata, counted, nullable, order, root, token_bytes, max_states, stop)
 
 
 def _merge(
     automata: list[Any], counted: Integers, nullable: NDArray[np.uint8], order: Integers, root: int,
-    token_bytes: int,
+    token_bytes: int, max_states: int, stop: Stop,
 ) -> Network:  # fmt: skip
     """Merge equal states, then collect what may lie below each state, and the contexts."""
     rule_first, rule_last, final, edge_starts, edges, call_starts, calls = automata
     cls, n_classes, counted_cls, n_counted = merging_kernels.minimise(
-        root, rule_first, final, edge_starts, edges, call_starts, calls, counted, nullable
+        root, rule_first, final, edge_starts, edges, call_starts, calls, counted, nullable, stop.cell
     )
+    stop.look()
     automaton = merging_kernels.quotient(
         cls, n_classes, counted_cls, n_counted, rule_first, final, edge_starts, edges, call_starts, calls,
-        counted, nullable, token_bytes,
+        counted, nullable, token_bytes, stop.cell,
     )  # fmt: skip
+    stop.look()
     states = MergedStates(
         rule_first, rule_last, final, edge_starts, edges, call_starts, calls, cls, n_classes
     )
-    below = contexts_and_below(states, counted, counted_cls, n_counted, order, root)
+    below = contexts_and_below(states, counted, counted_cls, n_counted, order, root, max_states, stop)
     start = int(cls[rule_first[root]])
     return Network(automaton, *below, start, bool(nullable[root]))
 

@@ -11,23 +11,30 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Stop
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network.sizes import too_large
 
 Integers = NDArray[np.int64]
 
 
-def left_recursive(pairs: Integers, n_rules: int) -> list[set[int]]:
+LOOK_AFTER = 16_384
+"""Rows of plain Python, some milliseconds, after which it is looked whether there is time left."""
+
+
+def left_recursive(pairs: Integers, n_rules: int, stop: Stop) -> list[set[int]]:
     """The sets of rules that call each other before reading a byte (strongly connected components).
 
     `pairs` are the left calls (caller, callee); rules from `n_rules` on are counted rules.
     """
     graph: dict[int, set[int]] = {}
-    for caller, callee in pairs.tolist():
-        graph.setdefault(caller, set()).add(callee)
+    for begin in range(0, len(pairs), LOOK_AFTER):
+        stop.look()
+        for caller, callee in pairs[begin : begin + LOOK_AFTER].tolist():
+            graph.setdefault(caller, set()).add(callee)
     components = [
         component
-        for component in _components(graph)
+        for component in _components(graph, stop)
         if len(component) > 1 or next(iter(component)) in graph.get(next(iter(component)), ())
     ]
     for component in components:
@@ -36,7 +43,7 @@ def left_recursive(pairs: Integers, n_rules: int) -> list[set[int]]:
     return components
 
 
-def _components(graph: dict[int, set[int]]) -> list[set[int]]:
+def _components(graph: dict[int, set[int]], stop: Stop) -> list[set[int]]:
     """Strongly connected components (Tarjan 1972), without recursion."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
@@ -51,6 +58,7 @@ def _components(graph: dict[int, set[int]]) -> list[set[int]]:
         open_nodes.append(origin)
         on_stack.add(origin)
         while work:
+            stop.look()
             node, successors = work[-1]
             for following in successors:
                 if following not in index:
@@ -85,6 +93,7 @@ def remove_left_recursion(
     ends: Integers,
     nullable: NDArray[np.uint8],
     max_states: int,
+    stop: Stop,
 ) -> tuple[Integers, int]:
     """Left-corner form: a goal rule of a component reads a first part that is not left recursive, and
     then, each time a rule of the component is complete, goes on as any left call of it would.
@@ -97,17 +106,22 @@ def remove_left_recursion(
     is_member = np.zeros(len(begins) + 1, bool)  # the last entry is for states of no rule
     is_member[[rule for component in components for rule in component]] = True
     outgoing: dict[int, list[list[int]]] = {}
-    for row in edges[is_member[rule_of_state[edges[:, 0]]]].tolist():
-        outgoing.setdefault(row[0], []).append(row)
-    rows: list[list[int]] = []
+    own = edges[is_member[rule_of_state[edges[:, 0]]]]
+    for first in range(0, len(own), LOOK_AFTER):
+        stop.look()
+        for row in own[first : first + LOOK_AFTER].tolist():
+            outgoing.setdefault(row[0], []).append(row)
+    tables = [edges]
     for component in components:
         members = sorted(component)
         old = {rule: (int(begins[rule]), int(ends[rule])) for rule in members}
         states = {rule: _states_from(old[rule][0], old[rule][1], outgoing) for rule in members}
         new_begins: dict[int, int] = {}
         for goal in members:
+            rows: list[list[int]] = []
             name: dict[tuple[int, int], int] = {}
             for rule in members:
+                stop.look()
                 for state in states[rule]:
                     name[rule, state] = n_states
                     n_states += 1
@@ -116,11 +130,13 @@ def remove_left_recursion(
             if n_states > max_states:
                 raise too_large(max_states)
             for rule in members:
+                stop.look()
                 for state in states[rule]:
                     for _, kind, a, b, target in outgoing.get(state, ()):
                         rows.append([name[rule, state], kind, a, b, name[rule, target]])
             corner, queue = {goal}, [goal]
             for rule in queue:  # the rules whose first part may start the goal
+                stop.look()
                 for state in _without_bytes(old[rule][0], outgoing, nullable):
                     for _, kind, a, b, target in outgoing.get(state, ()):
                         if kind == 2 and a in component:
@@ -133,9 +149,10 @@ def remove_left_recursion(
                             rows.append([begin, kind, a, 1 if kind == 2 else b, name[rule, target]])
             new_begins[goal] = begin
             ends[goal] = name[goal, old[goal][1]]
+            tables.append(np.array(rows, np.int64).reshape(-1, 5))
         for rule in members:
             begins[rule] = new_begins[rule]
-    return np.concatenate([edges, np.array(rows, np.int64).reshape(-1, 5)]), n_states
+    return np.concatenate(tables), n_states
 
 
 def _states_from(begin: int, end: int, outgoing: dict[int, list[list[int]]]) -> list[int]:

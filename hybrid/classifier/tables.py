@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import _kernels as exploring
+from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
 from equivalence.explore import follow_of
 from equivalence.interning import _kernels as interning
@@ -23,6 +24,9 @@ from equivalence.network import Network
 from hybrid.classifier import _kernels
 
 Integers = NDArray[np.int64]
+
+PHASE = "the tables of the classifier"
+"""What errors call the tables that do not change."""
 
 UNIONS = 8192
 """Places for unions of two masks, 96 KiB: what a document unites again and again fits a processor's cache."""
@@ -76,25 +80,39 @@ class ByteTables(NamedTuple):
     alike: NDArray[np.uint8]
 
 
-def byte_tables_of(net: tuple[NDArray[Any], ...], rank: Integers) -> ByteTables:
+def byte_tables_of(net: tuple[NDArray[Any], ...], rank: Integers, stop: Stop | None = None) -> ByteTables:
     """The byte classes of a network."""
+    stop = stop or Stop(Deadline(), PHASE)
     class_of_byte, example = exploring.byte_classes(net)
-    return ByteTables(
-        class_of_byte, example, *exploring.first_classes(net, class_of_byte, len(example), rank)
-    )
+    first, alike = exploring.first_classes(net, class_of_byte, len(example), rank, stop.cell)
+    stop.look()
+    return ByteTables(class_of_byte, example, first, alike)
 
 
 def fixed_tables(
-    network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers
-) -> Fixed:
-    """What follows from the network, the distinct representatives in byte order, and the vocabulary."""
+    network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
+    deadline: Deadline | None = None,
+) -> Fixed:  # fmt: skip
+    """What follows from the network, the distinct representatives in byte order, and the vocabulary.
+
+    Raises:
+        BudgetExceeded: it is too late.
+    """
+    with (deadline or Deadline()).stopping(PHASE) as stop:
+        return _fixed_tables(network, representatives, data, offsets, stop)
+
+
+def _fixed_tables(
+    network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
+    stop: Stop,
+) -> Fixed:  # fmt: skip
     net = tuple(np.ascontiguousarray(array) for array in network.automaton)
     counted = net[5].copy()
     counted[:, 3] = counted[:, 2]  # counts are kept over many tokens here, not within a single one
     net = (*net[:5], counted, *net[6:])
     rank = exploring.call_ranks(net)
-    _, example, first, _ = byte_tables = byte_tables_of(net, rank)
-    follow = follow_of(network, first)
+    _, example, first, _ = byte_tables = byte_tables_of(net, rank, stop)
+    follow = follow_of(network, first, stop)
     behind = np.zeros((network.n_states + len(net[5]), len(example)), np.uint8)
     contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
     # below a state that is explored together with a counter frame, the next unit may begin too

@@ -15,6 +15,7 @@ once more here.
 from __future__ import annotations
 
 import json
+import math
 import threading
 import weakref
 from array import array
@@ -35,6 +36,9 @@ __all__ = ["Guard", "shortened"]
 
 QUICK_SECONDS = 0.1
 """What a conversion may be estimated to take, to be called right here. The other process costs some 3 ms."""
+
+QUICK_AUTOMATA = 0.05
+"""The same for compiling over some empty tokens; 10,000 optional properties take a minute and more."""
 
 UNBOUNDED_SECONDS = 10.0
 """The same where no seconds are given: beyond, it is memory that has to be bounded."""
@@ -143,11 +147,14 @@ class Guard:
         threads: int,
         grammar: xgrammar.Grammar,
         deadline: Deadline,
+        quick: float = math.inf,
     ) -> xgrammar.CompiledGrammar:
         """`xgrammar.GrammarCompiler.compile_grammar`.
 
         Args:
             compiler: of the vocabulary `info`, with so many `threads`.
+            quick: seconds; what is estimated to take longer is tried in the other process first, whatever
+                time there is.
 
         Raises:
             RuntimeError: XGrammar's own.
@@ -160,7 +167,7 @@ class Guard:
         left = deadline.left
         self._refuse(estimate, phase)
         likely = LIKELY_FACTOR * estimate.seconds
-        if estimate.is_deep or (left is not None and likely > left):
+        if estimate.is_deep or (left is not None and (likely > left or estimate.seconds > quick)):
             tokens = info.decoded_vocab
             payloads = (
                 grammar.serialize_json().encode("utf-8", "surrogatepass"),
@@ -172,6 +179,20 @@ class Guard:
             self._elsewhere(task, estimate, deadline, phase, "grammar")
             deadline.check(phase)
         return compiler.compile_grammar(grammar)
+
+    def compile_quickly(
+        self,
+        compiler: xgrammar.GrammarCompiler,
+        info: xgrammar.TokenizerInfo,
+        grammar: xgrammar.Grammar,
+        deadline: Deadline,
+    ) -> xgrammar.CompiledGrammar:
+        """`compile` for the automata alone, over some empty tokens: most are there in milliseconds.
+
+        Those of large grammars take XGrammar minutes, by the square of their rules, which no estimate tells
+        (`tests/test_budget.py`).
+        """
+        return self.compile(compiler, info, 1, grammar, deadline, QUICK_AUTOMATA)
 
     def _compiling(self, grammar: xgrammar.Grammar, size: int) -> Estimate:
         try:

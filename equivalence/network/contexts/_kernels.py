@@ -4,7 +4,8 @@ What: what may lie below the states of each rule (`below_sets`, `share_sets`), a
 what may lie below them (`contexts`). Section 3 of docs/theory.md has the definitions.
 When: called by `equivalence.network.below` only, which documents what goes in and out.
 Limits: a rule's set holds what lies below the rules that tail call it too, so chains of tail calls make
-sets whose total length is the square of the chain's.
+sets whose total length is the square of the chain's: `below_sets` has a bound for it. What is returned
+once the cell `stop` is 1 is of no use.
 
 A symbol is a class of states, or -1 - k for the frame of counted class k. Rules are numbered as in the
 grammar, counted rules after them.
@@ -69,10 +70,11 @@ def rows_by_key(keys, n, n_keys):
 
 @kernel
 def gather_below(used, root, tail_starts, tail_rows, callers, own_starts, own_rows, pair_of_row, n_pairs,
-                 set_starts, bottom, members):  # fmt: skip
+                 set_starts, bottom, members, limit, stop):  # fmt: skip
     """Collect each rule's pairs and those of the rules that tail call it, directly or not.
 
-    Writes `set_starts` and `bottom`, and `members` unless it is empty.
+    Writes `set_starts` and `bottom`, and `members` unless it is empty; returns whether all was written: not
+    where there are more than `limit`, or `stop` is set.
     """
     total = used.size
     rule_seen = np.full(total, -1, np.int64)
@@ -89,6 +91,8 @@ def gather_below(used, root, tail_starts, tail_rows, callers, own_starts, own_ro
         while head < tail:
             r = queue[head]
             head += 1
+            if stop[0] or n > limit:
+                return False
             if r == root:
                 bottom[rule] = 1
             for k in range(own_starts[r], own_starts[r + 1]):
@@ -105,14 +109,18 @@ def gather_below(used, root, tail_starts, tail_rows, callers, own_starts, own_ro
                     queue[tail] = caller
                     tail += 1
     set_starts[total] = n
+    return True
 
 
 @kernel
-def below_sets(root, rule_of_state, cls, is_end, call_starts, calls, counted, counted_cls, n_rules):
+def below_sets(
+    root, rule_of_state, cls, is_end, call_starts, calls, counted, counted_cls, n_rules, limit, stop
+):  # fmt: skip
     """What may lie below each rule: the return states of its calls; below a tail call, what lies below the
     caller; below the unit of a counted rule, its frame.
 
-    Returns (used, pairs (symbol, rule below it), set starts per rule, members (numbers of pairs), bottom).
+    Returns (status, used, pairs (symbol, rule below it), set starts per rule, members (numbers of pairs),
+    bottom); status 1: more than `limit` members.
     """
     n_counted = counted.shape[0]
     total = n_rules + n_counted
@@ -159,13 +167,14 @@ def below_sets(root, rule_of_state, cls, is_end, call_starts, calls, counted, co
     set_starts = np.zeros(total + 1, np.int64)
     bottom = np.zeros(total, np.uint8)
     members = np.zeros(0, np.int64)
-    gather_below(used, root, tail_starts, tail_rows, tail_caller, own_starts, own_rows, pair_of_row, n_pairs,
-                 set_starts, bottom, members)  # fmt: skip
-    if set_starts[total]:
+    complete = gather_below(used, root, tail_starts, tail_rows, tail_caller, own_starts, own_rows,
+                            pair_of_row, n_pairs, set_starts, bottom, members, limit, stop)  # fmt: skip
+    if complete and set_starts[total]:
         members = np.zeros(set_starts[total], np.int64)
-        gather_below(used, root, tail_starts, tail_rows, tail_caller, own_starts, own_rows, pair_of_row,
-                     n_pairs, set_starts, bottom, members)  # fmt: skip
-    return used, pool[: 2 * n_pairs].copy().reshape(n_pairs, 2), set_starts, members, bottom
+        complete = gather_below(used, root, tail_starts, tail_rows, tail_caller, own_starts, own_rows,
+                                pair_of_row, n_pairs, set_starts, bottom, members, limit, stop)  # fmt: skip
+    status = 0 if complete else 1
+    return status, used, pool[: 2 * n_pairs].copy().reshape(n_pairs, 2), set_starts, members, bottom
 
 
 @kernel
@@ -179,7 +188,7 @@ def write_set(codes, rule, number, pairs, set_starts, members, offset, total):
 
 
 @kernel
-def share_sets(order, used, pairs, set_starts, members, bottom, offset):
+def share_sets(order, used, pairs, set_starts, members, bottom, offset, stop):
     """Rules whose sets are equal share one, and sets that differ only in such rules become equal too.
 
     The least such sharing: rules begin apart, callers are numbered before callees, and rounds go on until
@@ -212,6 +221,8 @@ def share_sets(order, used, pairs, set_starts, members, bottom, offset):
             rule = order[position]
             if not used[rule]:
                 continue
+            if stop[0]:
+                return number, 0, table, starts, pool, counts
             n = write_set(codes, rule, number, pairs, set_starts, members, offset, total)
             key[0] = bottom[rule]
             for i in range(n):
@@ -235,6 +246,8 @@ def share_sets(order, used, pairs, set_starts, members, bottom, offset):
     counts[0] = 0
     counts[1] = 0
     for i in range(n_sets):
+        if stop[0]:
+            break
         n = write_set(codes, example[i], set_of_rule, pairs, set_starts, members, offset, total)
         key[0] = bottom[example[i]]
         for j in range(n):
@@ -248,6 +261,7 @@ def share_sets(order, used, pairs, set_starts, members, bottom, offset):
 def contexts(
     root_first, rule_of_state, rule_first, rule_last, cls, n_classes, is_end, edge_starts, edges,
     call_starts, calls, counted_cls, n_counted_classes, set_of_rule, n_sets, table, starts, pool, counts,
+    stop,
 ):  # fmt: skip
     """The tops to explore: each with its below sets; a small unit of a counted rule with its counter.
 
@@ -306,6 +320,8 @@ def contexts(
     n_rows, n_below = 0, 0
     for symbol in range(n_symbols):
         n_codes = 0
+        if stop[0]:
+            break
         for k in range(top_starts[symbol], top_starts[symbol + 1]):
             rule = rules[top_rows[k]]
             if seen[rule] == symbol:

@@ -3,7 +3,8 @@
 What: the coarsest bisimulation of the states of all rules (`minimise`), and the network of its classes
 (`quotient`).
 When: called by `equivalence.network.build` only, once per grammar.
-Limits: none of its own; arrays are as large as the network.
+Limits: none of its own; arrays are as large as the network. What is returned once the cell `stop` is 1 is of
+no use.
 
 `minimise` first merges states whose successors are already merged, from the leaves up, in one pass: on
 large schemas six of seven states go here. What is left is refined from one block down, looking again only
@@ -95,7 +96,7 @@ def write_key(key, codes, s, own, name, final, edge_starts, edges, call_starts, 
 
 
 @kernel
-def merge_upwards(root, final, edge_starts, edges, call_starts, calls, bounds, key, codes):
+def merge_upwards(root, final, edge_starts, edges, call_starts, calls, bounds, key, codes, stop):
     """Merge states that do the same, successors first; states on longer cycles stay apart.
 
     Returns (class per state, -1 where the root does not lead; classes). Only equal states get one class;
@@ -138,6 +139,8 @@ def merge_upwards(root, final, edge_starts, edges, call_starts, calls, bounds, k
                 break
         if found:
             continue
+        if stop[0]:
+            break
         depth -= 1
         state[s] = 2
         loops, unknown = False, False
@@ -234,7 +237,7 @@ def predecessors(n, edge_starts, edges, call_starts, calls):
 
 
 @kernel
-def refine(final, edge_starts, edges, call_starts, calls, bounds, key, codes):
+def refine(final, edge_starts, edges, call_starts, calls, bounds, key, codes, stop):
     """The coarsest bisimulation: (block per state, blocks).
 
     Each round looks again at the states a successor of which has moved to another block. Two states of one
@@ -285,6 +288,8 @@ def refine(final, edge_starts, edges, call_starts, calls, bounds, key, codes):
         for i in range(n_queue):
             s = queue[i]
             b = block[s]
+            if stop[0]:
+                return block, n_blocks
             length = write_key(
                 key, codes, s, -1, block, final, edge_starts, edges, call_starts, calls, bounds, base
             )
@@ -369,7 +374,7 @@ def refine(final, edge_starts, edges, call_starts, calls, bounds, key, codes):
 
 
 @kernel
-def minimise(root, rule_first, final, edge_starts, edges, call_starts, calls, counted, nullable):
+def minimise(root, rule_first, final, edge_starts, edges, call_starts, calls, counted, nullable, stop):
     """Merge states that read the same way, whatever rule they are in; the coarsest bisimulation.
 
     Returns (class per state, -1 where the root rule does not lead; classes; class per counted rule, -1 if
@@ -395,12 +400,16 @@ def minimise(root, rule_first, final, edge_starts, edges, call_starts, calls, co
     key = np.zeros(widest, np.int64)
     codes = np.zeros(widest, np.int64)
     cls, n_classes = merge_upwards(
-        rule_first[root], final, edge_starts, edges, call_starts, called, bounds, key, codes
+        rule_first[root], final, edge_starts, edges, call_starts, called, bounds, key, codes, stop
     )
+    if stop[0]:
+        return cls, n_classes, np.full(n_counted, -1, np.int64), np.int64(0)
     c_final, c_edge_starts, c_edges, c_call_starts, c_calls = class_graph(
         cls, n_classes, final, edge_starts, edges, call_starts, called
     )
-    block, n_blocks = refine(c_final, c_edge_starts, c_edges, c_call_starts, c_calls, bounds, key, codes)
+    block, n_blocks = refine(
+        c_final, c_edge_starts, c_edges, c_call_starts, c_calls, bounds, key, codes, stop
+    )
     for s in range(n):
         if cls[s] >= 0:
             cls[s] = block[cls[s]]
@@ -435,6 +444,7 @@ def quotient(
     counted,
     nullable,
     longest,
+    stop,
 ):
     """The network of classes.
 
@@ -481,8 +491,8 @@ def quotient(
             back = cls[t]
             if final[t] and edge_starts[t + 1] == edge_starts[t] and call_starts[t + 1] == call_starts[t]:
                 back = -1
-            known = False
-            for j in range(q_call_starts[c], n_calls):
+            known = stop[0] > 0
+            for j in range(q_call_starts[c], n_calls if not known else 0):
                 if q_calls[j, 0] == code and q_calls[j, 1] == back:
                     known = True
             if not known:

@@ -28,7 +28,7 @@ EMPTY, BYTES, CALL = 0, 1, 2
 POSITION, JOB, BASE, NOTHING, COPIES, STAMP, EDGES, CALLS, MEMBERS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
 # What the inner kernel says.
-DONE, TOO_LARGE, MORE_STATES, MORE_MEMBERS, MORE_COPIES, MORE_PENDING = 0, 1, 2, 3, 4, 5
+DONE, TOO_LARGE, MORE_STATES, MORE_MEMBERS, MORE_COPIES, MORE_PENDING, STOPPED = 0, 1, 2, 3, 4, 5, 6
 
 
 @kernel
@@ -73,7 +73,7 @@ def add_subsets(
     rule_first, rule_last, inlined, copy_of_edge, call_head, at,
     copy_state, copy_return, seen, subset_of, stack, members,
     table, set_starts, pool, counts, final, is_first, edge_starts, call_starts, out_edges, out_calls,
-    pending, active, called,
+    pending, active, called, stop,
 ):  # fmt: skip
     """Make subsets and their edges until all rules are done or room is short; see `determinise`.
 
@@ -160,6 +160,8 @@ def add_subsets(
             steps = 1 if job < 0 else n_segments + n_called
             n_active = 0
             for step in range(steps):
+                if stop[0]:
+                    status = STOPPED
                 if status != DONE:
                     break
                 stamp += 1
@@ -373,7 +375,7 @@ def rehash(size, set_starts, pool, is_first, n):
 
 
 @kernel
-def determinise(starts, edges, begins, ends, nullable, order, max_states):
+def determinise(starts, edges, begins, ends, nullable, order, max_states, stop):
     """The subset construction, rule by rule in `order`; small call-free rules are copied into callers.
 
     `edges` are sorted by source (`_kernels.sorted_edges`). An automaton reads non-empty strings only: its
@@ -382,7 +384,8 @@ def determinise(starts, edges, begins, ends, nullable, order, max_states):
 
     Returns (status, first state per rule, end of states per rule, final, edge starts, edges (low, high,
     target), call starts, calls (rule, return state)); status 1: more than `max_states` states, or 64 times
-    as many members of subsets (nested repeats in a pattern took a minute for 8,000 states).
+    as many members of subsets (nested repeats in a pattern took a minute for 8,000 states); `STOPPED`: the
+    cell `stop` was set.
     """
     n_rules, n_states, n_edges = begins.size, starts.size - 1, edges.shape[0]
     rule_first = np.full(n_rules, -1, np.int64)
@@ -424,7 +427,7 @@ def determinise(starts, edges, begins, ends, nullable, order, max_states):
             rule_first, rule_last, inlined, copy_of_edge, call_head, at,
             copy_state, copy_return, seen, subset_of, stack, members,
             table, set_starts, pool, counts, final, is_first, edge_starts, call_starts, out_edges, out_calls,
-            pending, active, called,
+            pending, active, called, stop,
         )  # fmt: skip
         if status == MORE_STATES:
             room *= 2

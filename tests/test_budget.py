@@ -1,0 +1,346 @@
+"""Budgets: every phase of a compilation looks at its deadline, and nothing is left of what was given up.
+
+What: compilations that are cancelled at each of their looks in turn, on every strategy, with both answers to
+a budget; equal calls of which some are cancelled; memory, counts, and what is not done twice.
+When: after any change of a phase of compiling, or of who is told to stop.
+Limits: nothing is timed here: how soon a kernel looks is measured (docs/limits.md). The clock and the cells
+themselves are tested in ``test_deadline.py``, the other process in ``test_guard.py`` where it is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+import xgrammar
+
+from equivalence import BudgetExceeded, UnsupportedGrammar, classes, explore
+from equivalence.byte_classes import byte_string_classes
+from equivalence.deadline import Deadline
+from equivalence.network import build_network
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, guard
+from hybrid.compilation import Compilation
+from hybrid.guard.estimate import Estimate
+from tests.test_artifact import VOCABULARY
+from tests.test_cache import Gate, wait_for
+
+RECURSIVE = """root ::= sum | "[" (root ("," root)*)? "]" | [a-z]{2,70} [0-9]{3,9}
+sum ::= sum "+" part | part | maybe sum "!"
+part ::= part "*" [0-9]+ | "(" root ")" | "é" | "\\U00020000"
+maybe ::= "o"?
+"""
+COUNTING = xgrammar.Grammar.from_structural_tag({
+    "type": "structural_tag",
+    "format": {"type": "token_triggered_tags", "trigger_tokens": [97], "exclude_tokens": [98], "tags": [
+        {"type": "tag", "begin": {"type": "token", "token": 97}, "end": "d",
+         "content": {"type": "regex", "pattern": "c+"}}]},
+})  # fmt: skip
+"""A grammar that names token ids, so that it has classes of byte strings only."""
+
+LARK = 'start: "a" NUMBER*\nNUMBER: /[0-9]+/\n%ignore " "'
+
+CALLS: dict[str, tuple[str, Callable[[GrammarCompiler], CompiledGrammar], set[str]]] = {
+    "on demand": (
+        "auto",
+        lambda c: c.compile_grammar(RECURSIVE),
+        {"reading the grammar", "the grammar's network", "the exploration", "the partition",
+         "the tables of the classifier"},
+    ),
+    "ahead": ("classifier", lambda c: c.compile_json_schema({"type": ["object", "null"]}), {"the partition"}),
+    "promoted": ("auto", lambda c: c.compile_regex("(a[bc])+", static=True), {"the classifier's states"}),
+    "representatives": ("representatives", lambda c: c.compile_grammar(RECURSIVE), {"the gather"}),
+    "byte strings": (
+        "auto", lambda c: c.compile_grammar(COUNTING), {"the classes of byte strings", "the gather"},
+    ),
+    "engine": (
+        "engine", lambda c: c.compile_grammar(RECURSIVE), {"XGrammar's compiler of the grammar"},
+    ),
+    "Lark": ("auto", lambda c: c.compile_lark(LARK), {"the lexer's states", "the lexer's part"}),
+}  # fmt: skip
+
+
+class Looks:
+    """Counts the looks of one thread at its deadlines, and cancels the one that is looked at in one of them.
+
+    A part of a deadline is cancelled alone: the whole has time left then, as after half of its seconds.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count, self.last = 0, -1
+        self._thread = threading.get_ident()
+        check, watched = Deadline.check, Deadline.watched
+
+        def checked(deadline: Deadline, phase: str) -> None:
+            self._look(deadline)
+            check(deadline, phase)
+
+        def watching(deadline: Deadline, array: Any, place: int) -> AbstractContextManager[None]:
+            self._look(deadline)
+            return watched(deadline, array, place)
+
+        monkeypatch.setattr(Deadline, "check", checked)
+        monkeypatch.setattr(Deadline, "watched", watching)
+
+    def _look(self, deadline: Deadline) -> None:
+        if threading.get_ident() == self._thread:
+            if self.count == self.last:
+                deadline.cancel()
+            self.count += 1
+
+    @contextlib.contextmanager
+    def cancelling(self, last: int = -1) -> Iterator[None]:
+        """While this lasts, count from 0, and cancel at look `last`."""
+        self.count, self.last = 0, last
+        yield
+        self.last = -1
+
+
+def compiler_of(strategy: str, on_budget: Any = "raise", **options: Any) -> GrammarCompiler:
+    return GrammarCompiler(VOCABULARY, strategy=strategy, on_budget=on_budget, cache_enabled=False, **options)
+
+
+# --- Every look --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("strategy", "call", "phases"), CALLS.values(), ids=CALLS)
+def test_every_look_ends_a_compilation(
+    strategy: str,
+    call: Callable[[GrammarCompiler], CompiledGrammar],
+    phases: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks, compiler = Looks(monkeypatch), compiler_of(strategy)
+    with looks.cancelling():
+        call(compiler)
+    total, met = looks.count, set()
+    assert total >= 5
+    for last in range(total):
+        with looks.cancelling(last), pytest.raises(BudgetExceeded, match="cancelled in ") as caught:
+            call(compiler)
+        met.add(str(caught.value).removeprefix("cancelled in "))
+    assert {phase for phase in phases if not any(one.startswith(phase) for one in met)} == set()
+    assert compiler.stats()["errors"] == {"BudgetExceeded": total}
+    assert call(compiler).strategy != ""
+
+
+@pytest.mark.parametrize("strategy", ["auto", "classifier"])
+def test_after_our_own_part_the_rest_goes_on(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, compiler = Looks(monkeypatch), compiler_of(strategy, "engine")
+    with looks.cancelling():
+        wanted = compiler.compile_grammar(RECURSIVE)
+    assert wanted.strategy == "classifier"
+    fallen: dict[str, int] = {}
+    for last in range(looks.count):
+        try:
+            with looks.cancelling(last):
+                compiled = compiler.compile_grammar(RECURSIVE)
+        except BudgetExceeded:
+            continue  # the whole was cancelled, not a part
+        if compiled.strategy == "classifier" and strategy == "classifier":
+            assert "built on demand: more seconds than the budget has" in compiled.reason
+            continue
+        assert compiled.strategy in ("representatives", "engine") and "cancelled in " in compiled.reason
+        fallen[compiled.strategy] = fallen.get(compiled.strategy, 0) + 1
+        matcher, other = GrammarMatcher(compiled), GrammarMatcher(wanted)
+        for byte in b"[a":
+            masks = []
+            for one in (matcher, other):
+                mask = xgrammar.allocate_token_bitmask(1, VOCABULARY.size)
+                one.fill_next_token_bitmask(mask)
+                masks.append(mask.tolist())
+                assert one.accept_token(byte)
+            assert masks[0] == masks[1]
+    assert sum(fallen.values()) >= 5
+
+
+def test_a_network_alone_stops_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    grammar = xgrammar.Grammar.from_ebnf(RECURSIVE)
+    for begin in (build_network, lambda _, **given: byte_string_classes(grammar, VOCABULARY, **given)):
+        options = {"token_bytes": 8} if begin is build_network else {}
+        looks = Looks(monkeypatch)
+        with looks.cancelling():
+            begin(grammar, deadline=Deadline(), **options)
+        for last in range(looks.count):
+            with looks.cancelling(last), pytest.raises(BudgetExceeded, match="cancelled in the "):
+                begin(grammar, deadline=Deadline(), **options)
+
+
+def test_sets_below_are_bounded() -> None:
+    """Rules that tail call one another, each called by others: their sets grow with the square."""
+    n = 60
+    rules = [f'r{i} ::= "{chr(97 + i % 26)}" r{i + 1} | "({i}" r{i} ")" r{(7 * i) % n}' for i in range(n)]
+    grammar = xgrammar.Grammar.from_ebnf("\n".join(["root ::= r0", *rules, f'r{n} ::= "e"']))
+    states = build_network(grammar, token_bytes=8).n_states
+    with pytest.raises(BudgetExceeded, match="more than 220 states"):
+        build_network(grammar, token_bytes=8, max_states=220)
+    assert states < 10 * 220
+
+
+def test_large_automata_are_tried_elsewhere_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    compiler = compiler_of("auto", budget=Budget(seconds=1000))
+    monkeypatch.setattr(guard.Guard, "_compiling", lambda *_: Estimate(2 * guard.QUICK_AUTOMATA, False))
+    monkeypatch.setattr(guard.Guard, "_elsewhere", lambda self, task, *_: tried.append(task.request["kind"]))
+    assert compiler.compile_grammar(COUNTING).strategy == "representatives"
+    assert tried == ["compile"], "the automata, and not the representatives, for which there is time"
+
+
+# --- What is left ------------------------------------------------------------------------------------------
+
+
+def overdue(_: Any, deadline: Deadline) -> BudgetExceeded:
+    deadline.cancel()
+    return deadline.error("a phase")
+
+
+@pytest.fixture
+def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
+    """References to what compilations make, which are ended in the middle of exploring."""
+    made: list[weakref.ref[Any]] = []
+    inner, build = explore._explore, build_network
+
+    def building(*arguments: Any, **options: Any) -> Any:
+        network = build(*arguments, **options)
+        made.extend(map(weakref.ref, (*network.automaton, network.contexts)))
+        return network
+
+    def exploring(*arguments: Any) -> Any:
+        space, deadline = arguments[3], arguments[6]
+        made.extend(map(weakref.ref, (space.frames, space.steps, space.state)))
+        deadline.cancel()
+        return inner(*arguments)
+
+    monkeypatch.setattr("equivalence.classes.build_network", building)
+    monkeypatch.setattr(explore, "_explore", exploring)
+    gc.collect()
+    gc.disable()
+    try:
+        yield made
+    finally:
+        gc.enable()
+
+
+def test_an_error_keeps_nothing_of_its_computation(arrays: list[weakref.ref[Any]]) -> None:
+    compiler = GrammarCompiler(VOCABULARY, on_budget="raise")
+    with pytest.raises(BudgetExceeded) as caught:
+        compiler.compile_grammar(RECURSIVE)
+    assert len(arrays) > 5 and not [one for one in arrays if one() is not None]
+    assert "cancelled in the exploration" in str(caught.value) and compiler.get_cache_size_bytes() == 0
+
+
+def test_a_future_keeps_nothing_but_its_error(arrays: list[weakref.ref[Any]]) -> None:
+    with GrammarCompiler(VOCABULARY, on_budget="raise") as compiler:
+        future = compiler.compile_grammar_async(RECURSIVE)
+        assert isinstance(future.exception(60), BudgetExceeded)
+    assert len(arrays) > 5 and not [one for one in arrays if one() is not None]
+
+
+def test_what_stands_in_has_the_memory_to_itself(
+    arrays: list[weakref.ref[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive: list[int] = []
+    coarse = byte_string_classes
+
+    def counting(*arguments: Any, **options: Any) -> Any:
+        alive.append(sum(one() is not None for one in arrays))
+        return coarse(*arguments, **options)
+
+    monkeypatch.setattr("hybrid.compilation.byte_string_classes", counting)
+    assert compiler_of("auto", "engine").compile_grammar(RECURSIVE).strategy != "classifier"
+    assert alive == [0]
+
+
+# --- Once only ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ends", "wanted"),
+    [(lambda *_: None, 1), (BudgetExceeded("too much"), 1), (UnsupportedGrammar("not known"), 1)],
+    ids=["explored", "budget", "unsupported"],
+)
+def test_nothing_is_explored_twice(ends: Any, wanted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    explored: list[int] = []
+    real = classes.classes_and_network
+
+    def counting(*arguments: Any) -> Any:
+        explored.append(1)
+        if isinstance(ends, Exception):
+            raise ends
+        return real(*arguments)
+
+    def refusing(*_: Any) -> Any:
+        raise BudgetExceeded("no tables")
+
+    monkeypatch.setattr("hybrid.compilation.classes_and_network", counting)
+    monkeypatch.setattr(Compilation, "_build_classifier", refusing)
+    compiled = compiler_of("auto", "engine").compile_grammar(RECURSIVE)
+    assert compiled.strategy in ("representatives", "engine") and len(explored) == wanted
+
+
+# --- Who wants it ------------------------------------------------------------------------------------------
+
+
+def test_one_of_two_calls_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    with GrammarCompiler(VOCABULARY, n_jobs=3) as compiler:
+        gate = Gate(compiler, monkeypatch)
+        first = compiler.compile_regex_async("a+")
+        assert gate.reached.wait(30)
+        second, third = compiler.compile_regex_async("a+"), compiler.compile_regex_async("a+")
+        (under_way,) = compiler._memory._under_way.values()
+        wait_for(lambda: under_way.asking == 3)
+        assert first.running() and first.cancel() and third.cancel() and first.cancelled()
+        wait_for(lambda: under_way.asking == 1)
+        gate.opened.set()
+        assert second.result(60).strategy == "classifier" and gate.count == 1
+        found = compiler.stats()
+        assert (found["compilations"], found["cancelled"], found["overdue"]) == (1, 0, 0)
+        assert compiler.compile_regex("a+") is second.result()
+        with pytest.raises(CancelledError):
+            first.result()
+
+
+def test_a_computation_that_nobody_wants_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with GrammarCompiler(VOCABULARY, n_jobs=2) as compiler:
+        gate = Gate(compiler, monkeypatch)
+        futures = [compiler.compile_regex_async("a+") for _ in range(2)]
+        assert gate.reached.wait(30)
+        (under_way,) = compiler._memory._under_way.values()
+        wait_for(lambda: under_way.asking == 2)
+        assert all(future.cancel() for future in futures)
+        wait_for(lambda: under_way.deadline.is_cancelled)
+        assert not compiler._memory._under_way, "who comes now begins anew"
+        gate.opened.set()
+        wait_for(lambda: compiler.stats()["cancelled"] == 1)
+        assert compiler.compile_regex("a+").strategy == "classifier"
+        found = compiler.stats()
+        assert gate.count == 2 and found["compilations"] == 1 and found["errors"] == {"BudgetExceeded": 1}
+
+
+def test_who_waits_has_a_deadline_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    gate = Gate(compiler, monkeypatch)
+    thread = threading.Thread(target=compiler.compile_regex, args=("a+",))
+    thread.start()
+    assert gate.reached.wait(30)
+    with pytest.raises(BudgetExceeded, match="used up in waiting for an equal call"):
+        compiler._kinds.regex(Deadline(0.01), "a+", False)
+    gate.opened.set()
+    thread.join()
+    assert compiler.stats()["compilations"] == 1 and compiler.stats()["memory"]["misses"] == 1
+
+
+@pytest.mark.parametrize("on_budget", ["engine", "raise"])
+def test_what_is_overdue_is_counted(on_budget: Any) -> None:
+    compiler = GrammarCompiler(VOCABULARY, budget=Budget(seconds=1e-9), on_budget=on_budget)
+    with pytest.raises(BudgetExceeded, match="seconds were used up in waiting to begin"):
+        compiler.compile_regex("a")
+    found = compiler.stats()
+    assert (found["overdue"], found["cancelled"], found["compilations"]) == (1, 0, 0)
+    assert found["errors"] == {"BudgetExceeded": 1} and compiler.get_cache_size_bytes() == 0
