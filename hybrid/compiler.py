@@ -62,7 +62,8 @@ class GrammarCompiler:
         on_demand: let a classifier find its states when a text first asks for them, in place of all of them
             ahead of time: compiles faster, and the first texts are slower.
         deterministic: take the same decisions in every process that makes the same calls: the budget's
-            seconds count as None, and nothing is promoted in the background (docs/strategies.md).
+            seconds count as None, and nothing is promoted in the background (docs/strategies.md). The
+            vocabularies have to begin with the same kept walks, or with none (docs/caches.md).
 
     Raises:
         StrategyError, HybridError: an argument that is not allowed; the message says what is.
