@@ -2,7 +2,7 @@
 
 What: `read_arrays` and `write_arrays` keep what is slow to compute and equal every time; `stored` reads a
 file where it can be used and builds and writes it anew where it cannot.
-When: for what depends on a vocabulary alone, such as its trie; see docs/caches.md.
+When: for what depends on a vocabulary alone, such as its trie, and for kept walks; see docs/caches.md.
 Limits: a digest finds damage, not malice: whoever may write to the folder could write a file with a
 fitting digest, so the folder has to be as trustworthy as the code. Nothing is unpickled.
 
@@ -43,7 +43,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Unusable(Exception):
-    """A stored file that must not be used; the message says why. It never leaves `stored`."""
+    """A stored file that must not be used; the message says why. It never leaves this package."""
 
 
 def stored(
@@ -81,8 +81,11 @@ def stored(
 
 def write_arrays(
     path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], *, kind: str, key: str
-) -> None:
+) -> bytes:
     """Write arrays to a file, which appears whole or not at all, whoever else writes it.
+
+    Returns:
+        The digest of the contents, as `digest_of` reads it.
 
     Raises:
         OSError: the file cannot be written.
@@ -105,6 +108,18 @@ def write_arrays(
     body = b"".join([len(text).to_bytes(8, "little"), text, *members])
     digest = hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
     write_whole(path, MAGIC + digest, body)
+    return digest
+
+
+def digest_of(path: str | os.PathLike[str]) -> bytes | None:
+    """The digest that a file claims for its contents, unchecked; None if it is no file of arrays.
+
+    Raises:
+        OSError: there is no such file, or it cannot be read.
+    """
+    with open(path, "rb") as stream:
+        head = stream.read(BODY)
+    return head[len(MAGIC) :] if head.startswith(MAGIC) and len(head) == BODY else None
 
 
 def write_whole(path: str | os.PathLike[str], *parts: bytes) -> None:

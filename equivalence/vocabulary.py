@@ -2,7 +2,7 @@
 
 What: the one description of a tokenizer that classes, masks and engines are computed from.
 When: build it once per model and keep it; its trie is built on first use and shared. `prepare`, or the
-keyword `cache_dir` of every constructor, keeps the trie in a folder for the next process.
+keyword `cache_dir` of every constructor, keeps the trie and walks of grammars in a folder for others.
 Limits: ids are dense (0 .. size-1); a token's text is its raw bytes, never a decoded string.
 
 An id is *text* if it has bytes and is not special. Special ids, empty tokens and ids past the
@@ -18,13 +18,14 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.errors import VocabularyError
-from equivalence.kept import KeptWalks
+from equivalence.kept import KeptWalks, Shelf
 from equivalence.trie import Trie, build_trie, read_only, stored_trie
 
 if TYPE_CHECKING:
@@ -212,7 +213,8 @@ class Vocabulary:
         Args:
             cache_dir: folder where the trie is read from, or written to where it is not there yet; made if
                 it is missing. None stands for the folder that the vocabulary was made with, if any. A file
-                there that is damaged, or of another version or vocabulary, is replaced.
+                there that is damaged, or of another version or vocabulary, is replaced. Walks that other
+                processes kept there are read, unless this vocabulary keeps some already (`save_walks`).
         """
         if cache_dir is not None:
             self._cache_dir = cache_dir
@@ -220,7 +222,30 @@ class Vocabulary:
             if built is not None:
                 stored_trie(lambda: built, self.fingerprint, cache_dir)
         _ = self.trie
+        if self._cache_dir is not None:
+            self.kept_walks.load(self._shelf(self._cache_dir))
         return self
+
+    def save_walks(self, cache_dir: str | os.PathLike[str] | None = None) -> bool:
+        """Write the walks that grammars left in memory to the folder, for the next process.
+
+        They are written by themselves now and then as they grow, and by `GrammarCompiler.close`; call this
+        when no more grammars are to come. A file system that fails costs one warning.
+
+        Args:
+            cache_dir: the folder, made if it is missing. None stands for the one that the vocabulary was made
+                or prepared with, if any.
+
+        Returns:
+            False where nothing was written: no folder is known, no walks are kept, the file has them all, it
+            has more of another process, or it cannot be written.
+        """
+        if "kept_walks" not in self.__dict__:
+            return False
+        return self.kept_walks.save(None if cache_dir is None else self._shelf(cache_dir))
+
+    def _shelf(self, folder: str | os.PathLike[str]) -> Shelf:
+        return Shelf(Path(folder), self.fingerprint, self.trie)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
@@ -263,8 +288,8 @@ class Vocabulary:
 
     @cached_property
     def kept_walks(self) -> KeptWalks:
-        """Walks of former grammars over the trie, kept in memory for the next grammar; see docs/caches.md."""
-        return KeptWalks()
+        """Walks of former grammars over the trie, kept for the next grammar; see docs/caches.md."""
+        return KeptWalks(shelf=None if self._cache_dir is None else self._shelf(self._cache_dir))
 
     @cached_property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:

@@ -81,6 +81,8 @@ class Compilation:
         """The deadline of a compile call that begins now; the one place where the clock is asked for one."""
         if self.strategy != "engine":
             self.vocabulary.trie  # noqa: B018 - made once for a vocabulary, not in the time of a call
+            if not self.deterministic:
+                self.vocabulary.kept_walks.load()  # so is the reading of their file
         return Deadline(self.budget.seconds)
 
     def parse(

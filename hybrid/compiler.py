@@ -294,11 +294,13 @@ class GrammarCompiler:
         """End all threads: what ``_async`` methods have not begun is cancelled, what they have is waited for.
 
         Everything else can still be used. A compiler that nobody closes ends its threads when it is
-        collected, and at the end of the program, once all that was asked for is compiled.
+        collected, and at the end of the program, once all that was asked for is compiled. Where the
+        vocabulary has a folder, the walks that it keeps are written there (`Vocabulary.save_walks`).
         """
         self._background.close()
         self._promoter.close()
         self._compilation.guard.close()
+        self.vocabulary.save_walks()
 
     def settle(self) -> None:
         """Wait until nothing is left to be promoted in the background: for tests and measurements."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import logging
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from importlib import resources
@@ -212,3 +213,6 @@ def _run_every_kernel() -> None:
         serve(classifying.compile_grammar(grammar))
     serve(classifying.compile_lark((resources.files("hybrid") / "grammars" / "json.lark").read_text("utf-8")))
     byte_string_classes(xgrammar.Grammar.from_ebnf(GRAMMAR), vocabulary)
+    with tempfile.TemporaryDirectory() as folder:
+        vocabulary.save_walks(folder)
+        Vocabulary.from_bytes(tokens, stop_token_ids=[len(tokens) - 1]).prepare(folder)

@@ -27,6 +27,7 @@ from equivalence._kernels import (
     with_more_outcomes,
 )
 from equivalence.interning._kernels import (
+    Interned,
     borrowed,
     borrowed_interned,
     find_list,
@@ -89,6 +90,18 @@ def with_room(known, lists, cells):
     while pool < used + cells:
         pool *= 2
     return grown_interned(known, room, pool // room + 1)
+
+
+@kernel
+def interned_of(starts, pool):
+    """Lists that were written down as arrays, under the same numbers and with room for a quarter more."""
+    n = starts.size - 1
+    counts = np.empty(2, np.int64)
+    counts[0] = n
+    counts[1] = pool.size
+    room = n + n // 4 + 256
+    known = Interned(np.empty(0, np.int32), starts, pool, counts)
+    return grown_interned(known, room, (pool.size + pool.size // 4) // room + 2)
 
 
 # ---------------------------------------------------------------- names

@@ -6,14 +6,20 @@ schema; what a block can do is written as one list of integers, whatever the rul
 of a block with an equal list is taken from here (docs/theory.md, section 4; docs/caches.md).
 When: by `equivalence.explore`, for the relation "acceptance"; one store belongs to one `Vocabulary`.
 Limits: bounded by bytes. Safe to use from several threads: a lock is held where the store is read or written,
-not while blocks are walked.
+not while blocks are walked, nor while a file is.
 
 Two generations: walks are added to the young one, and a walk that is found in the old one moves to it. When
 the young one is half of the bound, it becomes the old one, and what nobody asked for since is dropped.
+
+With a `Shelf`, walks outlive the process: they are read from its file before the first walk, and written by
+`save`, or by a thread of their own whenever there are twice as many bytes as were written or read last. So
+what is written by itself is together at most twice what is kept in the end, and no compilation waits for it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
 from typing import Any
 
@@ -21,20 +27,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.kept import _kernels
+from equivalence.kept.stored import Shelf, as_arrays, snapshot, used_bytes
+from equivalence.store import Unusable
 
 LIMIT_BYTES = 64 << 20
 """Bound on a store by default. The walks of 600 schemas take 37 MiB over 128,256 ids."""
+
+FIRST_BYTES = 1 << 18
+"""Walks are first written by themselves when they take so much, about those of ten schemas."""
+
+logger = logging.getLogger(__name__)
 
 
 class KeptWalks:
     """Results of walks over the trie of one vocabulary, by what the blocks can do."""
 
-    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
-        """An empty store.
+    def __init__(self, limit_bytes: int = LIMIT_BYTES, shelf: Shelf | None = None) -> None:
+        """A store that is empty, but for what the shelf's file has.
 
         Args:
             limit_bytes: bound on the arrays kept; 0 keeps nothing (but 0.2 MiB of empty ones). It holds
-                between explorations: while one looks up and adds its walks, they may be more.
+                between explorations: while one looks up and adds its walks, they may be more. A larger file
+                is not read.
+            shelf: where walks are read from, and written to by themselves; None keeps them in memory only.
         """
         self.limit_bytes = limit_bytes
         self.hits = 0
@@ -43,12 +58,119 @@ class KeptWalks:
         self._lock = threading.Lock()
         self._young: Any = None
         self._old: Any = None
+        self._shelf = shelf
+        self._saving = threading.Lock()  # held while a file is written; taken before `_lock`
+        self._digest: bytes | None = None  # of the shelf's file as it was read or written last
+        self._saved_bytes = 0  # what was kept when the file was read or written last
+        self._state: tuple[int, int] | None = None  # the store's own then, None if the file has another
+        self._is_writing = False  # by a thread of its own
+        self._warned = False
 
     @property
     def n_bytes(self) -> int:
         """Bytes of all arrays that are kept."""
         with self._lock:
             return _bytes(self._young) + _bytes(self._old)
+
+    @property
+    def shelf(self) -> Shelf | None:
+        """Where walks are read from and written to by themselves."""
+        return self._shelf
+
+    def load(self, shelf: Shelf | None = None) -> None:
+        """Read the shelf's file now, if nothing is kept yet; what is kept already stays as it is.
+
+        Args:
+            shelf: the place from now on; None leaves it as it is.
+        """
+        with self._lock:
+            if shelf is not None and (self._shelf is None or self._shelf.path != shelf.path):
+                self._shelf, self._digest, self._saved_bytes, self._state = shelf, None, 0, None
+                if self._young is not None and not _has_walks(self._young, self._old):
+                    self._young = None
+                    self.turns += 1  # a thread may hold names of these lists
+            self._begin()
+
+    def save(self, shelf: Shelf | None = None) -> bool:
+        """Write what is kept, unless the file has it already, or has more walks from another process.
+
+        Returns False where nothing was written; a file system that fails costs one warning.
+
+        Args:
+            shelf: where to; None is the store's own. Its folder is made if it is missing.
+        """
+        with self._saving:
+            with self._lock:
+                target = self._shelf if shelf is None else shelf
+                own = self._shelf is not None and target is not None and target.path == self._shelf.path
+                if target is None or self._young is None or not _has_walks(self._young, self._old):
+                    return False
+                state, known = (used_bytes(self._young), used_bytes(self._old)), self._digest if own else None
+                if own and state == self._state:
+                    return False
+                young, old = snapshot(self._young), snapshot(self._old)
+            try:
+                target.folder.mkdir(parents=True, exist_ok=True)
+                written = target.write(as_arrays(young, old), known)
+            except OSError as error:
+                self._warn("%s cannot be written (%s); walks are kept in memory", target.path.name, error)
+                return False
+            with self._lock:
+                if own and self._shelf is not None and target.path == self._shelf.path:
+                    # also where another process has more: it is tried again when there are others
+                    self._saved_bytes, self._state, self._digest = sum(state), state, written or self._digest
+            return written is not None
+
+    def _begin(self) -> None:
+        """Make both generations, of the file if there is one; the lock is held."""
+        if self._young is not None:
+            return
+        self._young, self._old = _kernels.new_kept(), _kernels.new_kept()
+        if self._shelf is None or not self.limit_bytes:
+            return
+        try:
+            young, old, self._digest = self._shelf.read(self.limit_bytes)
+        except FileNotFoundError:
+            return
+        except (OSError, Unusable) as error:
+            self._warn("%s is not used, and walks are made anew: %s", self._shelf.path.name, error)
+            return
+        if _bytes(young) + _bytes(old) > self.limit_bytes:
+            old = _kernels.new_kept()
+        if _bytes(young) + _bytes(old) <= self.limit_bytes:
+            self._young, self._old = young, old
+        self._state = used_bytes(self._young), used_bytes(self._old)
+        self._saved_bytes = sum(self._state)
+
+    def _warn(self, message: str, *values: object) -> None:
+        """Once in the life of a store."""
+        if not self._warned:
+            self._warned = True
+            logger.warning(message, *values)
+
+    def _is_due(self) -> bool:
+        """Is it time to write the file? The lock is held; who gets True has to begin a thread."""
+        if self._shelf is None or self._is_writing or not self.limit_bytes:
+            return False
+        now = used_bytes(self._young) + used_bytes(self._old)
+        if now < max(FIRST_BYTES, 2 * self._saved_bytes):
+            return False
+        self._saved_bytes, self._is_writing = now, True  # where it fails, not before there is twice as much
+        return True
+
+    def _begin_to_write(self) -> None:
+        thread = threading.Thread(target=self._write_by_itself, name="equimask-walks")
+        with contextlib.suppress(RuntimeError):  # the program is ending: no more threads
+            thread.start()
+
+    def _write_by_itself(self) -> None:
+        try:
+            # a folder that was removed meanwhile is not made again
+            if self._shelf is not None and self._shelf.folder.is_dir():
+                self.save()
+        finally:
+            with self._lock:
+                self._is_writing = False
 
     def walk_all(
         self,
@@ -73,8 +195,7 @@ class KeptWalks:
         if status:
             return (status, space, outcomes, *[None] * 7)
         with self._lock:
-            if self._young is None:
-                self._young, self._old = _kernels.new_kept(), _kernels.new_kept()
+            self._begin()
             (
                 status, self._young, self._old, outcomes, names, wide, places, old_ranges, old_events
             ) = _kernels.recall(
@@ -108,6 +229,9 @@ class KeptWalks:
                     self.turns += 1
                 if _bytes(self._young) + _bytes(self._old) > self.limit_bytes:
                     self._old = _kernels.new_kept()
+            is_due = self._is_due()
+        if is_due:
+            self._begin_to_write()
         status, outcomes, *joined = _kernels.join(
             masks,
             places,
@@ -122,6 +246,11 @@ class KeptWalks:
             space.state,
         )
         return (status, space, outcomes, block_starts, user_starts, users, *joined)
+
+
+def _has_walks(*generations: Any) -> bool:
+    """Is anything kept?"""
+    return any(int(kept.blocks.counts[0]) for kept in generations)
 
 
 def _bytes(kept: Any) -> int:
