@@ -24,6 +24,7 @@ from equivalence.classes import TokenClasses, classes_and_network
 from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.network.reading import ReadGrammar, read_grammar
+from equivalence.optimised import optimised_by
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.classifier.reachable import reachable_of
@@ -218,9 +219,10 @@ class Compilation:
         """Classes by exploring, and the network; or why there are none."""
         budget = self.budget
         try:
-            classes, network = classes_and_network(
-                grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own
-            )
+            with optimised_by(self.guard.optimise(own)):
+                classes, network = classes_and_network(
+                    grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own
+                )
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self._refuse_to_fall_back(error, deadline)
             return None, None, str(error)
@@ -272,7 +274,7 @@ class Compilation:
                 with self._own_part(deadline) as own:
                     classes, _, unexplored = self._explored(serialized, own, deadline)
             if classes is None:
-                with self._own_part(deadline) as own:
+                with self._own_part(deadline) as own, optimised_by(self.guard.optimise(own)):
                     classes = byte_string_classes(
                         serialized, self.vocabulary, features=features, cause=unexplored, deadline=own
                     )

@@ -26,8 +26,16 @@ import xgrammar
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline import Deadline
 from equivalence.network.reading import read_grammar
+from equivalence.optimised import Optimise, Wanted, optimised_text
 from hybrid.guard import worker
-from hybrid.guard.estimate import Estimate, grammar_estimate, schema_estimate, text_estimate
+from hybrid.guard.estimate import (
+    DEEP_GRAMMAR_BYTES,
+    Estimate,
+    grammar_estimate,
+    pattern_estimate,
+    schema_estimate,
+    text_estimate,
+)
 from hybrid.relaxed import schema_text
 from hybrid.strategy import Budget
 
@@ -47,6 +55,9 @@ CONVERT_BYTES, COMPILE_BYTES = 2**30, 2 * 2**30
 
 MESSAGE_CHARACTERS = 1000
 """Of XGrammar's messages, which quote whole schemas, what is passed on."""
+
+QUICK_TEXT, QUICK_BYTES = 20_000, 500_000
+"""Size of a serialised grammar whose automata are asked for right here, and of the answer."""
 
 READ_FACTOR = 16
 """Bytes of memory for each byte of a serialised grammar that is read here: Python's integers."""
@@ -173,6 +184,46 @@ class Guard:
             deadline.check(phase)
         return compiler.compile_grammar(grammar)
 
+    def optimise(self, deadline: Deadline) -> Optimise:
+        """What makes the texts of `equivalence.optimised`, until a deadline is over.
+
+        Where it is used, errors are those of `compile`.
+        """
+        phase = "XGrammar's automata of the grammar"
+
+        def optimise(wanted: Wanted) -> str | None:
+            deadline.check(phase)
+            estimate = self._optimising(wanted)
+            self._refuse(estimate, phase)
+            try:
+                if not estimate.is_deep and estimate.seconds <= QUICK_SECONDS:
+                    most = min(QUICK_BYTES, wanted.most_bytes)
+                    found = optimised_text(wanted._replace(most_bytes=most))
+                    if found is not None or most == wanted.most_bytes:
+                        return found
+                request = {
+                    "kind": "optimise", "text": wanted.text, "n_tokens": wanted.n_tokens,
+                    "most_bytes": wanted.most_bytes,
+                }  # fmt: skip
+                answer = self._elsewhere(
+                    worker.Task(request, (), COMPILE_BYTES), estimate, deadline, phase, "grammar"
+                )
+                if answer is None:
+                    return optimised_text(wanted)
+            except RuntimeError as error:
+                raise GrammarError(f"XGrammar cannot compile the grammar: {shortened(error)}") from error
+            deadline.check(phase)
+            return answer.decode("utf-8", "surrogatepass") or None
+
+        return optimise
+
+    def _optimising(self, wanted: Wanted) -> Estimate:
+        if wanted.pattern:
+            return pattern_estimate(wanted.pattern)
+        if len(wanted.text) > QUICK_TEXT:
+            return Estimate(UNBOUNDED_SECONDS, len(wanted.text) > DEEP_GRAMMAR_BYTES)
+        return grammar_estimate(read_grammar(json.loads(wanted.text)), wanted.n_tokens)
+
     def _compiling(self, grammar: xgrammar.Grammar, size: int) -> Estimate:
         try:
             return grammar_estimate(read_grammar(grammar), size)
@@ -250,7 +301,7 @@ class Guard:
 
 def shortened(error: BaseException) -> str:
     """What an error of XGrammar says, without most of what it quotes."""
-    text = str(error)
+    text = str(error) or f"{type(error).__name__} without a message"
     if len(text) <= MESSAGE_CHARACTERS:
         return text
     half = MESSAGE_CHARACTERS // 2

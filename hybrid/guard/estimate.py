@@ -36,6 +36,12 @@ MANY_CHARACTERS = 60
 MOST_UNROLLED = 600
 """States that XGrammar writes a repeat out to at most; it counts beyond."""
 
+MOST_RULES = 133
+"""Rules that it writes a counted repeat out to at most; between them it looks for pairs that are alike."""
+
+MOST_STEP = 1024
+"""Largest step of ``multipleOf`` of which it makes an automaton, with as many states."""
+
 LONG_SEQUENCE, LOOKED_AT = 20, 40
 """Parts of a sequence that are usual; expressions of a repeated rule that are looked at."""
 
@@ -48,6 +54,11 @@ _DEEPER[list(b"([{")] = 1
 _DEEPER[list(b")]}")] = -1
 
 _REPEATS = re.compile(r'(?<!\\)"|(\)?)\{(?=\d|,\d)(\d{0,9}),?(\d{0,9})')
+
+_ESCAPED = re.compile(r"\\u00(24|2[89]|2[cC]|3[0-9]|4[1-9a-fA-F]|5[0-9aAbBdD]|6[1-9a-fA-F]|7[0-9aAbBdD])")
+"""Escapes of letters, digits, brackets and "$", in which somebody may spell what is looked for here."""
+
+_STEPS = re.compile(r'"multipleOf"\s*:\s*(\d{1,9})')
 
 
 class Estimate(NamedTuple):
@@ -65,6 +76,8 @@ class Estimate(NamedTuple):
 def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
     """Of converting a JSON schema, or a structural tag that holds some, with the converter's options."""
     size = len(schema)
+    if "\\u00" in schema:
+        schema = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), schema)
     depth = bracket_depth(schema)
     # a part is written out again for each that it lies in, and each level is compared with all below
     seconds = 2e-6 * size + 1e-8 * size * depth**2 + 2.5e-7 * depth**3
@@ -72,6 +85,8 @@ def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
         seconds += 1e-7 * _squared_repeats(schema)
     if "minProperties" in schema or "maxProperties" in schema:
         seconds += 2e-5 * schema.count('":') ** 2
+    if "multipleOf" in schema:
+        seconds += 1e-8 * sum(min(int(found[1]), MOST_STEP) ** 2 for found in _STEPS.finditer(schema))
     if any(_is_wide(option) for option in options.values()):
         seconds += 10.0
     return Estimate(seconds, depth > DEEP_BRACKETS or schema.count("$ref") > DEEP_REFERENCES)
@@ -80,6 +95,12 @@ def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
 def text_estimate(text: str) -> Estimate:
     """Of parsing a grammar in EBNF, or a regular expression."""
     return Estimate(4e-6 * len(text), bracket_depth(text) > DEEP_BRACKETS)
+
+
+def pattern_estimate(pattern: str) -> Estimate:
+    """Of making an automaton of a pattern."""
+    seconds = 2e-8 * len(pattern) ** 2 + 1e-7 * _squared_repeats(f'{pattern}"')
+    return Estimate(seconds, bracket_depth(pattern) > DEEP_BRACKETS)
 
 
 def bracket_depth(text: str) -> int:
@@ -133,10 +154,13 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
         lengths[kinds == kind].astype(np.float64) for kind in (_BYTES, _SEQUENCE, _CHOICES)
     )
     ranges = data[classes + 1].astype(np.float64)
+    states, rules, wide_rules = _written_out(grammar, set(wide.tolist()))
     seconds = (
         5e-6 * float(texts.sum())
         + 5e-7 * n_tokens * len(wide)
-        + 1.2e-7 * n_tokens * _unrolled(grammar, set(wide.tolist()))
+        + 1.2e-7 * n_tokens * states
+        + 1.6e-8 * float(rules) ** 2
+        + 1e-7 * float(wide_rules) ** 2
         + 1e-10 * float((texts**2).sum())
         + 5e-10 * float((ranges**2).sum())
         + 5e-6 * float((choices**2).sum())
@@ -147,24 +171,27 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     return Estimate(seconds, 4 * len(data) > DEEP_GRAMMAR_BYTES)
 
 
-def _unrolled(grammar: ReadGrammar, wide: set[int]) -> int:
-    """The states that repeats of classes of many characters are written out to."""
+def _written_out(grammar: ReadGrammar, wide: set[int]) -> tuple[int, int, int]:
+    """What repeats are written out to: states of classes of many characters, all rules, rules of those."""
     data, starts, rules = grammar.data, grammar.starts, grammar.rules
-    total = 0
+    states = all_rules = wide_rules = 0
     for at in starts[data[starts] == _REPEAT].tolist():
         times = int(max(data[at + 3], data[at + 4]))
-        waiting, looked = [int(starts[rules[data[at + 2]][1]])], 0
+        all_rules += min(times, MOST_RULES)
+        waiting, looked, found = [int(starts[rules[data[at + 2]][1]])], 0, 0
         while waiting and looked < LOOKED_AT:
             place = waiting.pop()
             looked += 1
             if place in wide:
-                total += min(times, MOST_UNROLLED)
+                found += 1
             kind, length = data[place], data[place + 1]
             if kind in (_SEQUENCE, _CHOICES):
                 waiting += starts[data[place + 2 : place + 2 + min(int(length), LOOKED_AT)]].tolist()
             elif kind == _RULE:
                 waiting.append(int(starts[rules[data[place + 2]][1]]))
-    return total
+        states += found * min(times, MOST_UNROLLED)
+        wide_rules += min(times, MOST_RULES) if found else 0
+    return states, all_rules, wide_rules
 
 
 def _is_left_recursive(grammar: ReadGrammar) -> bool:
