@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -309,7 +309,8 @@ class Compilation:
                     self.vocabulary.tokenizer_info, max_threads=self.n_jobs, cache_enabled=False
                 )
         began = time.perf_counter()
-        engine = self.run_engine(self._plain, self.vocabulary.tokenizer_info, safe, deadline)
+        whole = self.vocabulary.tokens, self.vocabulary.stop_token_ids
+        engine = self.run_engine(self._plain, whole, safe, deadline)
         timings["compile"] = time.perf_counter() - began
         return CompiledGrammar("engine", reason, self.vocabulary, grammar, engine, timings=timings)
 
@@ -337,11 +338,12 @@ class Compilation:
             changed = True
             last += [b""] * with_void
         safe = _as_changed(grammar, serialized, changed)
+        tokens += last
         info = xgrammar.TokenizerInfo(
-            [*tokens, *last], xgrammar.VocabType.RAW, vocab_size=stop + len(last), stop_token_ids=[stop]
+            tokens, xgrammar.VocabType.RAW, vocab_size=len(tokens), stop_token_ids=[stop]
         )
         compiler = xgrammar.GrammarCompiler(info, max_threads=self.n_jobs, cache_enabled=False)
-        engine = self.run_engine(compiler, info, safe, deadline)
+        engine = self.run_engine(compiler, (tokens, [stop]), safe, deadline)
         timings["gather"] = gathered - began
         reason = _reason(classes, self.vocabulary) + (f"; {cause}" if cause else "")
         timings["compile"] = time.perf_counter() - gathered
@@ -353,18 +355,18 @@ class Compilation:
     def run_engine(
         self,
         compiler: xgrammar.GrammarCompiler,
-        info: xgrammar.TokenizerInfo,
+        vocabulary: tuple[Sequence[bytes], Sequence[int]],
         grammar: xgrammar.Grammar,
         deadline: Deadline,
     ) -> xgrammar.CompiledGrammar:
-        """A grammar compiled by XGrammar's compiler of the vocabulary `info`.
+        """A grammar compiled by XGrammar's compiler of a vocabulary: its tokens, its stop tokens.
 
         Raises:
             GrammarError: XGrammar refuses it, or would not survive it.
             BudgetExceeded: it is too late to begin, or it would take too long.
         """
         try:
-            return self.guard.compile(compiler, info, self.n_jobs, grammar, deadline)
+            return self.guard.compile(compiler, vocabulary, self.n_jobs, grammar, deadline)
         except HybridError:
             raise
         except RuntimeError as error:

@@ -18,7 +18,7 @@ import json
 import threading
 import weakref
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import xgrammar
@@ -95,20 +95,23 @@ class Guard:
 
     def ebnf(self, text: Any, root_rule_name: Any, deadline: Deadline) -> xgrammar.Grammar:
         """`xgrammar.Grammar.from_ebnf`."""
+        _require(text, str, "the grammar")
+        _require(root_rule_name, str, "root_rule_name")
         return self._converted(
             "grammar",
             {"kind": "ebnf", "text": text, "root": root_rule_name},
-            text_estimate(text) if isinstance(text, str) and isinstance(root_rule_name, str) else None,
+            text_estimate(text),
             lambda: xgrammar.Grammar.from_ebnf(text, root_rule_name=root_rule_name),
             deadline,
         )
 
     def regex(self, text: Any, deadline: Deadline) -> xgrammar.Grammar:
         """`xgrammar.Grammar.from_regex`."""
+        _require(text, str, "the regex")
         return self._converted(
             "regex",
             {"kind": "regex", "text": text},
-            text_estimate(text) if isinstance(text, str) else None,
+            text_estimate(text),
             lambda: xgrammar.Grammar.from_regex(text),
             deadline,
         )
@@ -118,14 +121,14 @@ class Guard:
     ) -> xgrammar.Grammar:
         """`xgrammar.Grammar.from_json_schema`."""
         text = schema_text(schema, options).text
-        sendable = all(
-            name in TEXT_OPTIONS and (value is None or isinstance(value, TEXT_OPTIONS[name]))
-            for name, value in options.items()
-        )
+        for name, value in options.items():
+            if name in TEXT_OPTIONS and value is not None:
+                kind = TEXT_OPTIONS[name]
+                _require(value, int if kind is bool else kind, f"the option {name}")
         return self._converted(
             "JSON schema",
             {"kind": "json_schema", "text": text, "options": dict(options)},
-            schema_estimate(text, options) if sendable else None,
+            schema_estimate(text, options) if TEXT_OPTIONS.keys() >= options.keys() else None,
             lambda: xgrammar.Grammar.from_json_schema(text, **options),
             deadline,
         )
@@ -150,7 +153,7 @@ class Guard:
     def compile(
         self,
         compiler: xgrammar.GrammarCompiler,
-        info: xgrammar.TokenizerInfo,
+        vocabulary: tuple[Sequence[bytes], Sequence[int]],
         threads: int,
         grammar: xgrammar.Grammar,
         deadline: Deadline,
@@ -158,7 +161,7 @@ class Guard:
         """`xgrammar.GrammarCompiler.compile_grammar`.
 
         Args:
-            compiler: of the vocabulary `info`, with so many `threads`.
+            compiler: of this vocabulary (tokens by their ids, ids of stop tokens), with so many `threads`.
 
         Raises:
             RuntimeError: XGrammar's own.
@@ -167,18 +170,18 @@ class Guard:
         """
         phase = "XGrammar's compiler of the grammar"
         deadline.check(phase)
-        estimate = self._compiling(grammar, info.vocab_size)
+        tokens, stop_token_ids = vocabulary
+        estimate = self._compiling(grammar, len(tokens))
         left = deadline.left
         self._refuse(estimate, phase)
         likely = LIKELY_FACTOR * estimate.seconds
         if estimate.is_deep or (left is not None and likely > left):
-            tokens = info.decoded_vocab
             payloads = (
                 grammar.serialize_json().encode("utf-8", "surrogatepass"),
                 array("I", map(len, tokens)).tobytes(),
                 b"".join(tokens),
             )
-            request = {"kind": "compile", "stop_token_ids": list(info.stop_token_ids), "threads": threads}
+            request = {"kind": "compile", "stop_token_ids": list(stop_token_ids), "threads": threads}
             task = worker.Task(request, payloads, COMPILE_BYTES, share=0.5)
             self._elsewhere(task, estimate, deadline, phase, "grammar")
             deadline.check(phase)
@@ -297,6 +300,13 @@ class Guard:
                     f"cannot be ended in another process: {error}; raise Budget.seconds, or simplify it"
                 ) from error
             return None
+
+
+def _require(given: Any, kind: type | tuple[type, ...], name: str) -> None:
+    """Refuse what XGrammar would: its own error takes a second the first time."""
+    if not isinstance(given, kind):
+        allowed = " and ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+        raise GrammarError(f"{name} is of type {type(given).__name__}, allowed is {allowed}")
 
 
 def shortened(error: BaseException) -> str:

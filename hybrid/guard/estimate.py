@@ -33,6 +33,9 @@ WIDE_OPTION = 100
 MANY_CHARACTERS = 60
 """Characters of a class beyond which XGrammar looks at much of the vocabulary in each of its states."""
 
+SOME_CHARACTERS, OF_SOME = 16, 0.12
+"""The same for a smaller part of the vocabulary (letters), and the share of the time that it takes."""
+
 MOST_UNROLLED = 600
 """States that XGrammar writes a repeat out to at most; it counts beyond."""
 
@@ -149,12 +152,15 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     last = len(data) - 1
     excludes = data[np.minimum(classes + 2, last)] == 1
     spans = data[np.minimum(classes + 4, last)] - data[np.minimum(classes + 3, last)]
-    wide = classes[excludes | (spans > MANY_CHARACTERS)]
+    is_wide = excludes | (spans > MANY_CHARACTERS)
+    wide = classes[is_wide]
+    shares = dict.fromkeys(classes[spans > SOME_CHARACTERS].tolist(), OF_SOME)
+    shares.update(dict.fromkeys(wide.tolist(), 1.0))
     texts, sequences, choices = (
         lengths[kinds == kind].astype(np.float64) for kind in (_BYTES, _SEQUENCE, _CHOICES)
     )
     ranges = data[classes + 1].astype(np.float64)
-    states, rules, wide_rules = _written_out(grammar, set(wide.tolist()))
+    states, rules, wide_rules = _written_out(grammar, shares)
     seconds = (
         5e-6 * float(texts.sum())
         + 5e-7 * n_tokens * len(wide)
@@ -171,26 +177,32 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     return Estimate(seconds, 4 * len(data) > DEEP_GRAMMAR_BYTES)
 
 
-def _written_out(grammar: ReadGrammar, wide: set[int]) -> tuple[int, int, int]:
-    """What repeats are written out to: states of classes of many characters, all rules, rules of those."""
+def _written_out(grammar: ReadGrammar, shares: dict[int, float]) -> tuple[float, int, int]:
+    """What repeats are written out to.
+
+    Args:
+        shares: of the vocabulary, by the classes that read more than a few tokens.
+
+    Returns:
+        States that read such a share, summed; rules; rules with a class of many characters.
+    """
     data, starts, rules = grammar.data, grammar.starts, grammar.rules
-    states = all_rules = wide_rules = 0
+    states, all_rules, wide_rules = 0.0, 0, 0
     for at in starts[data[starts] == _REPEAT].tolist():
         times = int(max(data[at + 3], data[at + 4]))
         all_rules += min(times, MOST_RULES)
-        waiting, looked, found = [int(starts[rules[data[at + 2]][1]])], 0, 0
+        waiting, looked, found = [int(starts[rules[data[at + 2]][1]])], 0, 0.0
         while waiting and looked < LOOKED_AT:
             place = waiting.pop()
             looked += 1
-            if place in wide:
-                found += 1
+            found += shares.get(place, 0.0)
             kind, length = data[place], data[place + 1]
             if kind in (_SEQUENCE, _CHOICES):
                 waiting += starts[data[place + 2 : place + 2 + min(int(length), LOOKED_AT)]].tolist()
             elif kind == _RULE:
                 waiting.append(int(starts[rules[data[place + 2]][1]]))
         states += found * min(times, MOST_UNROLLED)
-        wide_rules += min(times, MOST_RULES) if found else 0
+        wide_rules += min(times, MOST_RULES) if found >= 1.0 else 0
     return states, all_rules, wide_rules
 
 
