@@ -48,7 +48,7 @@ MOST_STEP = 1024
 LONG_SEQUENCE, LOOKED_AT = 20, 40
 """Parts of a sequence that are usual; expressions of a repeated rule that are looked at."""
 
-_BYTES, _CLASS, _STAR, _RULE, _SEQUENCE, _CHOICES, _REPEAT = 0, 1, 2, 4, 5, 6, 8
+_BYTES, _CLASS, _STAR, _RULE, _SEQUENCE, _CHOICES, _REPEAT, _PATTERN = 0, 1, 2, 4, 5, 6, 8, 12
 """Types of expressions, as `equivalence.network` reads them."""
 
 _OTHERS = bytes(code for code in range(256) if code not in b"()[]{}")
@@ -156,8 +156,8 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     wide = classes[is_wide]
     shares = dict.fromkeys(classes[spans > SOME_CHARACTERS].tolist(), OF_SOME)
     shares.update(dict.fromkeys(wide.tolist(), 1.0))
-    texts, sequences, choices = (
-        lengths[kinds == kind].astype(np.float64) for kind in (_BYTES, _SEQUENCE, _CHOICES)
+    texts, sequences, choices, patterns = (
+        lengths[kinds == kind].astype(np.float64) for kind in (_BYTES, _SEQUENCE, _CHOICES, _PATTERN)
     )
     ranges = data[classes + 1].astype(np.float64)
     states, rules, wide_rules = _written_out(grammar, shares)
@@ -167,6 +167,8 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
         + 1.2e-7 * n_tokens * states
         + 1.6e-8 * float(rules) ** 2
         + 1e-7 * float(wide_rules) ** 2
+        + 5e-9 * n_tokens * float(patterns.sum())
+        + 2e-8 * float((patterns**2).sum())
         + 1e-10 * float((texts**2).sum())
         + 5e-10 * float((ranges**2).sum())
         + 5e-6 * float((choices**2).sum())
