@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equivalence.network.reading import ReadGrammar
 
@@ -151,7 +152,7 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     classes = starts[(kinds == _CLASS) | (kinds == _STAR)]
     last = len(data) - 1
     excludes = data[np.minimum(classes + 2, last)] == 1
-    spans = data[np.minimum(classes + 4, last)] - data[np.minimum(classes + 3, last)]
+    spans = _characters(data, classes)
     is_wide = excludes | (spans > MANY_CHARACTERS)
     wide = classes[is_wide]
     shares = dict.fromkeys(classes[spans > SOME_CHARACTERS].tolist(), OF_SOME)
@@ -177,6 +178,24 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     )
     # some 4 bytes of text for each number
     return Estimate(seconds, 4 * len(data) > DEEP_GRAMMAR_BYTES)
+
+
+def _characters(data: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Characters in the ranges of each class [type, length, excludes, first, last, first, last ...]."""
+    if not len(classes):
+        return np.zeros(0, np.int64)
+    is_odd = np.arange(len(data)) & 1
+    sums = np.zeros((2, len(data) + 1), np.int64)
+    np.cumsum(np.where(is_odd, 0, data), out=sums[0, 1:])
+    np.cumsum(np.where(is_odd, data, 0), out=sums[1, 1:])
+    begins = classes + 3
+    ends = np.maximum(classes + 2 + data[classes + 1], begins)
+    firsts, lasts = begins & 1, (begins + 1) & 1
+    return np.asarray(
+        (sums[lasts, ends] - sums[lasts, begins])
+        - (sums[firsts, ends] - sums[firsts, begins])
+        + (ends - begins) // 2
+    )
 
 
 def _written_out(grammar: ReadGrammar, shares: dict[int, float]) -> tuple[float, int, int]:
