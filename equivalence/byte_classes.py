@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.byte_strings import Features, _kernels, find_features
-from equivalence.byte_strings.automata import PHASE, Automata, Compile, compile_here, read_automata
+from equivalence.byte_strings.automata import PHASE, Automata, read_automata
 from equivalence.deadline import Deadline
 from equivalence.token_classes import TokenClasses
 from equivalence.trie import Trie
@@ -36,7 +36,6 @@ def byte_string_classes(
     max_sets: int = MAX_SETS,
     cause: str = "",
     deadline: Deadline | None = None,
-    compile_it: Compile = compile_here,
 ) -> TokenClasses:
     """Classes that refine displacement equivalence, whatever a grammar counts (docs/theory.md, section 10).
 
@@ -47,7 +46,6 @@ def byte_string_classes(
         max_sets: bound on the sets of states; where it is met, bytes are parted by all states at once.
         cause: why such classes are wanted, if not for the grammar's features.
         deadline: when to give up.
-        compile_it: calls XGrammar's compiler, which cannot be interrupted.
 
     Raises:
         BudgetExceeded: it is too late.
@@ -59,7 +57,7 @@ def byte_string_classes(
         features = find_features(serialized)
     trie = vocabulary.trie
     began = time.perf_counter()
-    automata = read_automata(serialized, deadline, compile_it)
+    automata = read_automata(serialized, deadline)
     read = time.perf_counter()
     deadline.check(PHASE)
     if automata is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -24,6 +24,7 @@ from equivalence.classes import TokenClasses, classes_and_network
 from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.network.reading import ReadGrammar, read_grammar
+from equivalence.optimised import optimised_by
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.classifier.reachable import reachable_of
@@ -223,10 +224,11 @@ class Compilation:
         """Classes by exploring, and the network; or why there are none."""
         budget = self.budget
         try:
-            classes, network = classes_and_network(
-                grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own,
-                not self.deterministic,
-            )  # fmt: skip
+            with optimised_by(self.guard.optimise(own)):
+                classes, network = classes_and_network(
+                    grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own,
+                    not self.deterministic,
+                )  # fmt: skip
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self._refuse_to_fall_back(error, deadline)
             return None, None, str(error)
@@ -278,14 +280,13 @@ class Compilation:
                 with self._own_part(deadline) as own:
                     classes, _, unexplored = self._explored(serialized, own, deadline)
             if classes is None:
-                with self._own_part(deadline) as own:
+                with self._own_part(deadline) as own, optimised_by(self.guard.optimise(own)):
                     classes = byte_string_classes(
                         serialized,
                         self.vocabulary,
                         features=features,
                         cause=unexplored,
                         deadline=own,
-                        compile_it=self.guard.compile_quickly,
                     )
             refuse_missing_bytes(features, self.vocabulary, classes)
             refused = "" if self.strategy == "representatives" else _too_many(classes, self.vocabulary)
@@ -318,7 +319,8 @@ class Compilation:
                     self.vocabulary.tokenizer_info, max_threads=self.n_jobs, cache_enabled=False
                 )
         began = time.perf_counter()
-        engine = self.run_engine(self._plain, self.vocabulary.tokenizer_info, safe, deadline)
+        whole = self.vocabulary.tokens, self.vocabulary.stop_token_ids
+        engine = self.run_engine(self._plain, whole, safe, deadline)
         timings["compile"] = time.perf_counter() - began
         return CompiledGrammar("engine", reason, self.vocabulary, grammar, engine, timings=timings)
 
@@ -346,11 +348,12 @@ class Compilation:
             changed = True
             last += [b""] * with_void
         safe = _as_changed(grammar, serialized, changed)
+        tokens += last
         info = xgrammar.TokenizerInfo(
-            [*tokens, *last], xgrammar.VocabType.RAW, vocab_size=stop + len(last), stop_token_ids=[stop]
+            tokens, xgrammar.VocabType.RAW, vocab_size=len(tokens), stop_token_ids=[stop]
         )
         compiler = xgrammar.GrammarCompiler(info, max_threads=self.n_jobs, cache_enabled=False)
-        engine = self.run_engine(compiler, info, safe, deadline)
+        engine = self.run_engine(compiler, (tokens, [stop]), safe, deadline)
         timings["gather"] = gathered - began
         reason = _reason(classes, self.vocabulary) + (f"; {cause}" if cause else "")
         timings["compile"] = time.perf_counter() - gathered
@@ -362,18 +365,18 @@ class Compilation:
     def run_engine(
         self,
         compiler: xgrammar.GrammarCompiler,
-        info: xgrammar.TokenizerInfo,
+        vocabulary: tuple[Sequence[bytes], Sequence[int]],
         grammar: xgrammar.Grammar,
         deadline: Deadline,
     ) -> xgrammar.CompiledGrammar:
-        """A grammar compiled by XGrammar's compiler of the vocabulary `info`.
+        """A grammar compiled by XGrammar's compiler of a vocabulary: its tokens, its stop tokens.
 
         Raises:
             GrammarError: XGrammar refuses it, or would not survive it.
             BudgetExceeded: it is too late to begin, or it would take too long.
         """
         try:
-            return self.guard.compile(compiler, info, self.n_jobs, grammar, deadline)
+            return self.guard.compile(compiler, vocabulary, self.n_jobs, grammar, deadline)
         except HybridError:
             raise
         except RuntimeError as error:

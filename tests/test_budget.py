@@ -25,9 +25,8 @@ from equivalence import BudgetExceeded, UnsupportedGrammar, classes, explore
 from equivalence.byte_classes import byte_string_classes
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
-from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, guard
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compilation import Compilation
-from hybrid.guard.estimate import Estimate
 from tests.test_artifact import VOCABULARY
 from tests.test_cache import Gate, wait_for
 
@@ -181,15 +180,6 @@ def test_sets_below_are_bounded() -> None:
     with pytest.raises(BudgetExceeded, match="more than 220 states"):
         build_network(grammar, token_bytes=8, max_states=220)
     assert states < 10 * 220
-
-
-def test_large_automata_are_tried_elsewhere_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[str] = []
-    compiler = compiler_of("auto", budget=Budget(seconds=1000))
-    monkeypatch.setattr(guard.Guard, "_compiling", lambda *_: Estimate(2 * guard.QUICK_AUTOMATA, False))
-    monkeypatch.setattr(guard.Guard, "_elsewhere", lambda self, task, *_: tried.append(task.request["kind"]))
-    assert compiler.compile_grammar(COUNTING).strategy == "representatives"
-    assert tried == ["compile"], "the automata, and not the representatives, for which there is time"
 
 
 # --- What is left ------------------------------------------------------------------------------------------

@@ -142,7 +142,9 @@ def test_the_compiler_takes_coarse_classes_only_where_they_save() -> None:
     many = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=[len(tokens)])
     compiled = GrammarCompiler(many, budget=Budget(5)).compile_grammar(text)
     assert compiled.strategy == "engine" and "save nothing" in compiled.reason
-    compiled = GrammarCompiler(many, budget=Budget(5)).compile_grammar('root ::= [a-z]{2} "-" root | "cde"')
+    compiled = GrammarCompiler(many, budget=Budget(5)).compile_grammar(
+        'root ::= [a-m]{2} [a-z]{3} root | "cde"'
+    )
     assert compiled.strategy == "representatives" and "byte strings" in compiled.reason
     assert "more than 5 states" in compiled.reason
 

@@ -10,7 +10,6 @@ Limits: the serialised form repeats all automata once per rule; above `MAX_SERIA
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,19 +19,16 @@ from numpy.typing import NDArray
 from equivalence.byte_strings import _kernels
 from equivalence.byte_strings.features import find_features, renumber_tokens
 from equivalence.deadline import Deadline
+from equivalence.optimised import Wanted, optimised
 
 MAX_SERIALIZED_BYTES = 64_000_000
-"""No answer above: writing and reading 64 MB takes about a quarter of a second."""
+"""No answer above: writing 50 MB takes 3 s and 850 MiB."""
 
 MAX_STATES = 30_000
 """No answer above: the table of what each state reaches has a bit for each pair."""
 
 PHASE = "the classes of byte strings"
 """What errors call all of this."""
-
-Compile = Callable[[Any, Any, Any, Deadline], Any]
-"""Calls `compile_grammar` of an `xgrammar.GrammarCompiler`, given that, its `xgrammar.TokenizerInfo`, the
-grammar and when it has to be over."""
 
 _EMPTY, _CALL, _REPEAT, _EXCLUDE = -1, -2, -4, -6  # -3 reads the end of the text, -5 a token
 
@@ -54,14 +50,7 @@ class Automata(NamedTuple):
     contradicting: bool
 
 
-def compile_here(compiler: Any, info: Any, grammar: Any, deadline: Deadline) -> Any:
-    """Simply call it, however long it takes."""
-    return compiler.compile_grammar(grammar)
-
-
-def read_automata(
-    serialized: dict[str, Any], deadline: Deadline | None = None, compile_it: Compile = compile_here
-) -> Automata | None:
+def read_automata(serialized: dict[str, Any], deadline: Deadline | None = None) -> Automata | None:
     """The automata that XGrammar makes of a serialised grammar; None where they are out of bounds.
 
     Silent steps are over-approximated without a stack: a rule's end leads to what follows *any* call of it.
@@ -70,7 +59,8 @@ def read_automata(
         BudgetExceeded: it is too late.
     """
     deadline = deadline or Deadline()
-    found = _compile(serialized, deadline, compile_it)
+    deadline.check(PHASE)
+    found = _compile(serialized)
     deadline.check(PHASE)
     if found is None:
         return None
@@ -127,32 +117,13 @@ def read_automata(
     return Automata(starts, byte_rows, reach, contradicting)
 
 
-def _compile(
-    serialized: dict[str, Any], deadline: Deadline, compile_it: Compile
-) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def _compile(serialized: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """XGrammar's optimised grammar without its automata, and the automata that all rules share."""
-    import xgrammar
-    from xgrammar.testing import _print_grammar_fsms
-
     named = find_features(serialized).named
     small = {token_id: index for index, token_id in enumerate(named)}
-    tokens = [b""] * (len(named) + 2)  # ids beyond the vocabulary end the process
-    info = xgrammar.TokenizerInfo(tokens, vocab_size=len(tokens), stop_token_ids=[len(tokens) - 1])
-    compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
-    grammar = xgrammar.Grammar.deserialize_json(json.dumps(renumber_tokens(serialized, small.__getitem__)))
-    deadline.check(PHASE)
-    grammar = compile_it(compiler, info, grammar, deadline).grammar
-    deadline.check(PHASE)
-    printed = _print_grammar_fsms(grammar)
-    if len(printed) * max(1, printed.count("\nRule ")) > 2 * MAX_SERIALIZED_BYTES:
-        return None
-    deadline.check(PHASE)
-    text = grammar.serialize_json()
-    deadline.check(PHASE)
-    begin = text.index('"complete_fsm":') + len('"complete_fsm":')
-    complete, end = json.JSONDecoder().raw_decode(text, begin)
-    # every rule's entry repeats the whole automaton: drop the copies before parsing
-    return json.loads(text.replace(text[begin:end], "0")), complete
+    text = json.dumps(renumber_tokens(serialized, small.__getitem__))
+    # ids beyond the vocabulary end the process
+    return optimised(Wanted(text, len(named) + 2, MAX_SERIALIZED_BYTES))
 
 
 def _ambiguous_lazy(grammar: dict[str, Any], rows: NDArray[np.int64], pointers: NDArray[np.int64]) -> bool:

@@ -17,9 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.errors import UnsupportedGrammar
+from equivalence.optimised import Wanted, optimised
 
 MAX_SERIALIZED_BYTES = 32_000_000
 """Refused above: reading 8 MB takes about 0.25 s (the repeat {3,500} in one pattern)."""
+
+MOST_KEPT = 2000
+"""Length of a pattern beyond which its automata are not kept, as they might be large."""
 
 
 class ForeignRule(NamedTuple):
@@ -43,7 +47,8 @@ def foreign_rule(serialized: dict[str, Any], rule: int) -> ForeignRule:
     kind, length = data[at], data[at + 1]
     body = data[at + 2 : at + 2 + length]
     if kind != 7:  # regex and substring rules call no other rule
-        return _context_free(kind, tuple(body))
+        known = _context_free if length <= MOST_KEPT else _context_free.__wrapped__
+        return known(kind, tuple(body))
     # a tag dispatch [tag, rule, ..., loop, excludes]: rules are kept by name, with a stand-in for a body
     names = {serialized["rules"][callee][0]: callee for callee in body[1:-2:2]}
     sub = dict(serialized)
@@ -73,48 +78,30 @@ def _context_free(kind: int, body: tuple[int, ...]) -> ForeignRule:
         "optimized": False,
         "__VERSION__": "v16",
     }
-    return _read_back(sub, {})
+    pattern = "".join(chr(code) for code in body if 0 <= code < 0x110000)
+    return _read_back(sub, {}, pattern)
 
 
-@lru_cache(maxsize=1)
-def _tiny_compiler() -> Any:
-    import xgrammar
-
-    info = xgrammar.TokenizerInfo([b"x", b"</s>"], vocab_size=2, stop_token_ids=[1])
-    return xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
-
-
-def _read_back(sub: dict[str, Any], names: dict[str, int]) -> ForeignRule:
-    import xgrammar
-    from xgrammar.testing import _print_grammar_fsms
-
-    grammar = xgrammar.Grammar.deserialize_json(json.dumps(sub))
-    grammar = _tiny_compiler().compile_grammar(grammar).grammar
-    printed = _print_grammar_fsms(grammar)
-    if len(printed) * printed.count("\nRule ") > 2 * MAX_SERIALIZED_BYTES:
+def _read_back(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> ForeignRule:
+    made = optimised(Wanted(json.dumps(sub), 2, MAX_SERIALIZED_BYTES, pattern))
+    if made is None:
         raise UnsupportedGrammar(
             "a pattern whose repeats XGrammar unrolls into too many rules to read back; "
             "write the repeat in the grammar, or lower its bounds"
         )
-    text = grammar.serialize_json()
-    # every rule's entry repeats the whole automaton: drop the copies before parsing
-    begin = text.index('"complete_fsm":') + len('"complete_fsm":')
-    complete, end = json.JSONDecoder().raw_decode(text, begin)
-    optimised = json.loads(text.replace(text[begin:end], "0"))
+    grammar, complete = made
     rows, pointers = complete["edges"]["data_"], complete["edges"]["indptr_"]
     auxiliary = complete["edge_aux_data"]
-    rules = [entry[0] for entry in optimised["rules"]]
-    own = [optimised["root_rule_id"]] + [
-        number
-        for number, name in enumerate(rules)
-        if number != optimised["root_rule_id"] and name not in names
+    rules = [entry[0] for entry in grammar["rules"]]
+    own = [grammar["root_rule_id"]] + [
+        number for number, name in enumerate(rules) if number != grammar["root_rule_id"] and name not in names
     ]
     code = {number: -1 - index for index, number in enumerate(own)}
     code.update({number: names[name] for number, name in enumerate(rules) if name in names})
     repeats: dict[tuple[int, int, int], int] = {}
     automata = []
     for number in own:
-        entry = optimised["per_rule_fsms"][number][0]
+        entry = grammar["per_rule_fsms"][number][0]
         _, begin_state, ends = entry[0], entry[1], entry[2]
         state_of = {begin_state: 0}
         queue = [begin_state]

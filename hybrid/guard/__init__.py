@@ -15,11 +15,10 @@ once more here.
 from __future__ import annotations
 
 import json
-import math
 import threading
 import weakref
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import xgrammar
@@ -27,8 +26,16 @@ import xgrammar
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline import Deadline
 from equivalence.network.reading import read_grammar
+from equivalence.optimised import Optimise, Wanted, optimised_text
 from hybrid.guard import worker
-from hybrid.guard.estimate import Estimate, grammar_estimate, schema_estimate, text_estimate
+from hybrid.guard.estimate import (
+    DEEP_GRAMMAR_BYTES,
+    Estimate,
+    grammar_estimate,
+    pattern_estimate,
+    schema_estimate,
+    text_estimate,
+)
 from hybrid.relaxed import schema_text
 from hybrid.strategy import Budget
 
@@ -36,9 +43,6 @@ __all__ = ["Guard", "shortened"]
 
 QUICK_SECONDS = 0.1
 """What a conversion may be estimated to take, to be called right here. The other process costs some 3 ms."""
-
-QUICK_AUTOMATA = 0.05
-"""The same for compiling over some empty tokens; 10,000 optional properties take a minute and more."""
 
 UNBOUNDED_SECONDS = 10.0
 """The same where no seconds are given: beyond, it is memory that has to be bounded."""
@@ -51,6 +55,9 @@ CONVERT_BYTES, COMPILE_BYTES = 2**30, 2 * 2**30
 
 MESSAGE_CHARACTERS = 1000
 """Of XGrammar's messages, which quote whole schemas, what is passed on."""
+
+QUICK_TEXT, QUICK_BYTES = 20_000, 500_000
+"""Size of a serialised grammar whose automata are asked for right here, and of the answer."""
 
 READ_FACTOR = 16
 """Bytes of memory for each byte of a serialised grammar that is read here: Python's integers."""
@@ -88,20 +95,23 @@ class Guard:
 
     def ebnf(self, text: Any, root_rule_name: Any, deadline: Deadline) -> xgrammar.Grammar:
         """`xgrammar.Grammar.from_ebnf`."""
+        _require(text, str, "the grammar")
+        _require(root_rule_name, str, "root_rule_name")
         return self._converted(
             "grammar",
             {"kind": "ebnf", "text": text, "root": root_rule_name},
-            text_estimate(text) if isinstance(text, str) and isinstance(root_rule_name, str) else None,
+            text_estimate(text),
             lambda: xgrammar.Grammar.from_ebnf(text, root_rule_name=root_rule_name),
             deadline,
         )
 
     def regex(self, text: Any, deadline: Deadline) -> xgrammar.Grammar:
         """`xgrammar.Grammar.from_regex`."""
+        _require(text, str, "the regex")
         return self._converted(
             "regex",
             {"kind": "regex", "text": text},
-            text_estimate(text) if isinstance(text, str) else None,
+            text_estimate(text),
             lambda: xgrammar.Grammar.from_regex(text),
             deadline,
         )
@@ -111,14 +121,14 @@ class Guard:
     ) -> xgrammar.Grammar:
         """`xgrammar.Grammar.from_json_schema`."""
         text = schema_text(schema, options).text
-        sendable = all(
-            name in TEXT_OPTIONS and (value is None or isinstance(value, TEXT_OPTIONS[name]))
-            for name, value in options.items()
-        )
+        for name, value in options.items():
+            if name in TEXT_OPTIONS and value is not None:
+                kind = TEXT_OPTIONS[name]
+                _require(value, int if kind is bool else kind, f"the option {name}")
         return self._converted(
             "JSON schema",
             {"kind": "json_schema", "text": text, "options": dict(options)},
-            schema_estimate(text, options) if sendable else None,
+            schema_estimate(text, options) if TEXT_OPTIONS.keys() >= options.keys() else None,
             lambda: xgrammar.Grammar.from_json_schema(text, **options),
             deadline,
         )
@@ -143,18 +153,15 @@ class Guard:
     def compile(
         self,
         compiler: xgrammar.GrammarCompiler,
-        info: xgrammar.TokenizerInfo,
+        vocabulary: tuple[Sequence[bytes], Sequence[int]],
         threads: int,
         grammar: xgrammar.Grammar,
         deadline: Deadline,
-        quick: float = math.inf,
     ) -> xgrammar.CompiledGrammar:
         """`xgrammar.GrammarCompiler.compile_grammar`.
 
         Args:
-            compiler: of the vocabulary `info`, with so many `threads`.
-            quick: seconds; what is estimated to take longer is tried in the other process first, whatever
-                time there is.
+            compiler: of this vocabulary (tokens by their ids, ids of stop tokens), with so many `threads`.
 
         Raises:
             RuntimeError: XGrammar's own.
@@ -163,36 +170,62 @@ class Guard:
         """
         phase = "XGrammar's compiler of the grammar"
         deadline.check(phase)
-        estimate = self._compiling(grammar, info.vocab_size)
+        tokens, stop_token_ids = vocabulary
+        estimate = self._compiling(grammar, len(tokens))
         left = deadline.left
         self._refuse(estimate, phase)
         likely = LIKELY_FACTOR * estimate.seconds
-        if estimate.is_deep or (left is not None and (likely > left or estimate.seconds > quick)):
-            tokens = info.decoded_vocab
+        if estimate.is_deep or (left is not None and likely > left):
             payloads = (
                 grammar.serialize_json().encode("utf-8", "surrogatepass"),
                 array("I", map(len, tokens)).tobytes(),
                 b"".join(tokens),
             )
-            request = {"kind": "compile", "stop_token_ids": list(info.stop_token_ids), "threads": threads}
+            request = {"kind": "compile", "stop_token_ids": list(stop_token_ids), "threads": threads}
             task = worker.Task(request, payloads, COMPILE_BYTES, share=0.5)
             self._elsewhere(task, estimate, deadline, phase, "grammar")
             deadline.check(phase)
         return compiler.compile_grammar(grammar)
 
-    def compile_quickly(
-        self,
-        compiler: xgrammar.GrammarCompiler,
-        info: xgrammar.TokenizerInfo,
-        grammar: xgrammar.Grammar,
-        deadline: Deadline,
-    ) -> xgrammar.CompiledGrammar:
-        """`compile` for the automata alone, over some empty tokens: most are there in milliseconds.
+    def optimise(self, deadline: Deadline) -> Optimise:
+        """What makes the texts of `equivalence.optimised`, until a deadline is over.
 
-        Those of large grammars take XGrammar minutes, by the square of their rules, which no estimate tells
-        (`tests/test_budget.py`).
+        Where it is used, errors are those of `compile`.
         """
-        return self.compile(compiler, info, 1, grammar, deadline, QUICK_AUTOMATA)
+        phase = "XGrammar's automata of the grammar"
+
+        def optimise(wanted: Wanted) -> str | None:
+            deadline.check(phase)
+            estimate = self._optimising(wanted)
+            self._refuse(estimate, phase)
+            try:
+                if not estimate.is_deep and estimate.seconds <= QUICK_SECONDS:
+                    most = min(QUICK_BYTES, wanted.most_bytes)
+                    found = optimised_text(wanted._replace(most_bytes=most))
+                    if found is not None or most == wanted.most_bytes:
+                        return found
+                request = {
+                    "kind": "optimise", "text": wanted.text, "n_tokens": wanted.n_tokens,
+                    "most_bytes": wanted.most_bytes,
+                }  # fmt: skip
+                answer = self._elsewhere(
+                    worker.Task(request, (), COMPILE_BYTES), estimate, deadline, phase, "grammar"
+                )
+                if answer is None:
+                    return optimised_text(wanted)
+            except RuntimeError as error:
+                raise GrammarError(f"XGrammar cannot compile the grammar: {shortened(error)}") from error
+            deadline.check(phase)
+            return answer.decode("utf-8", "surrogatepass") or None
+
+        return optimise
+
+    def _optimising(self, wanted: Wanted) -> Estimate:
+        if wanted.pattern:
+            return pattern_estimate(wanted.pattern)
+        if len(wanted.text) > QUICK_TEXT:
+            return Estimate(UNBOUNDED_SECONDS, len(wanted.text) > DEEP_GRAMMAR_BYTES)
+        return grammar_estimate(read_grammar(json.loads(wanted.text)), wanted.n_tokens)
 
     def _compiling(self, grammar: xgrammar.Grammar, size: int) -> Estimate:
         try:
@@ -269,9 +302,16 @@ class Guard:
             return None
 
 
+def _require(given: Any, kind: type | tuple[type, ...], name: str) -> None:
+    """Refuse what XGrammar would: its own error takes a second the first time."""
+    if not isinstance(given, kind):
+        allowed = " and ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+        raise GrammarError(f"{name} is of type {type(given).__name__}, allowed is {allowed}")
+
+
 def shortened(error: BaseException) -> str:
     """What an error of XGrammar says, without most of what it quotes."""
-    text = str(error)
+    text = str(error) or f"{type(error).__name__} without a message"
     if len(text) <= MESSAGE_CHARACTERS:
         return text
     half = MESSAGE_CHARACTERS // 2

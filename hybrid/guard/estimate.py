@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equivalence.network.reading import ReadGrammar
 
@@ -33,13 +34,22 @@ WIDE_OPTION = 100
 MANY_CHARACTERS = 60
 """Characters of a class beyond which XGrammar looks at much of the vocabulary in each of its states."""
 
+SOME_CHARACTERS, OF_SOME = 16, 0.12
+"""The same for a smaller part of the vocabulary (letters), and the share of the time that it takes."""
+
 MOST_UNROLLED = 600
 """States that XGrammar writes a repeat out to at most; it counts beyond."""
+
+MOST_RULES = 133
+"""Rules that it writes a counted repeat out to at most; between them it looks for pairs that are alike."""
+
+MOST_STEP = 1024
+"""Largest step of ``multipleOf`` of which it makes an automaton, with as many states."""
 
 LONG_SEQUENCE, LOOKED_AT = 20, 40
 """Parts of a sequence that are usual; expressions of a repeated rule that are looked at."""
 
-_BYTES, _CLASS, _STAR, _RULE, _SEQUENCE, _CHOICES, _REPEAT = 0, 1, 2, 4, 5, 6, 8
+_BYTES, _CLASS, _STAR, _RULE, _SEQUENCE, _CHOICES, _REPEAT, _PATTERN = 0, 1, 2, 4, 5, 6, 8, 12
 """Types of expressions, as `equivalence.network` reads them."""
 
 _OTHERS = bytes(code for code in range(256) if code not in b"()[]{}")
@@ -48,6 +58,11 @@ _DEEPER[list(b"([{")] = 1
 _DEEPER[list(b")]}")] = -1
 
 _REPEATS = re.compile(r'(?<!\\)"|(\)?)\{(?=\d|,\d)(\d{0,9}),?(\d{0,9})')
+
+_ESCAPED = re.compile(r"\\u00(24|2[89]|2[cC]|3[0-9]|4[1-9a-fA-F]|5[0-9aAbBdD]|6[1-9a-fA-F]|7[0-9aAbBdD])")
+"""Escapes of letters, digits, brackets and "$", in which somebody may spell what is looked for here."""
+
+_STEPS = re.compile(r'"multipleOf"\s*:\s*(\d{1,9})')
 
 
 class Estimate(NamedTuple):
@@ -65,6 +80,8 @@ class Estimate(NamedTuple):
 def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
     """Of converting a JSON schema, or a structural tag that holds some, with the converter's options."""
     size = len(schema)
+    if "\\u00" in schema:
+        schema = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), schema)
     depth = bracket_depth(schema)
     # a part is written out again for each that it lies in, and each level is compared with all below
     seconds = 2e-6 * size + 1e-8 * size * depth**2 + 2.5e-7 * depth**3
@@ -72,6 +89,8 @@ def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
         seconds += 1e-7 * _squared_repeats(schema)
     if "minProperties" in schema or "maxProperties" in schema:
         seconds += 2e-5 * schema.count('":') ** 2
+    if "multipleOf" in schema:
+        seconds += 1e-8 * sum(min(int(found[1]), MOST_STEP) ** 2 for found in _STEPS.finditer(schema))
     if any(_is_wide(option) for option in options.values()):
         seconds += 10.0
     return Estimate(seconds, depth > DEEP_BRACKETS or schema.count("$ref") > DEEP_REFERENCES)
@@ -80,6 +99,12 @@ def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
 def text_estimate(text: str) -> Estimate:
     """Of parsing a grammar in EBNF, or a regular expression."""
     return Estimate(4e-6 * len(text), bracket_depth(text) > DEEP_BRACKETS)
+
+
+def pattern_estimate(pattern: str) -> Estimate:
+    """Of making an automaton of a pattern."""
+    seconds = 2e-8 * len(pattern) ** 2 + 1e-7 * _squared_repeats(f'{pattern}"')
+    return Estimate(seconds, bracket_depth(pattern) > DEEP_BRACKETS)
 
 
 def bracket_depth(text: str) -> int:
@@ -127,16 +152,24 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     classes = starts[(kinds == _CLASS) | (kinds == _STAR)]
     last = len(data) - 1
     excludes = data[np.minimum(classes + 2, last)] == 1
-    spans = data[np.minimum(classes + 4, last)] - data[np.minimum(classes + 3, last)]
-    wide = classes[excludes | (spans > MANY_CHARACTERS)]
-    texts, sequences, choices = (
-        lengths[kinds == kind].astype(np.float64) for kind in (_BYTES, _SEQUENCE, _CHOICES)
+    spans = _characters(data, classes)
+    is_wide = excludes | (spans > MANY_CHARACTERS)
+    wide = classes[is_wide]
+    shares = dict.fromkeys(classes[spans > SOME_CHARACTERS].tolist(), OF_SOME)
+    shares.update(dict.fromkeys(wide.tolist(), 1.0))
+    texts, sequences, choices, patterns = (
+        lengths[kinds == kind].astype(np.float64) for kind in (_BYTES, _SEQUENCE, _CHOICES, _PATTERN)
     )
     ranges = data[classes + 1].astype(np.float64)
+    states, rules, wide_rules = _written_out(grammar, shares)
     seconds = (
         5e-6 * float(texts.sum())
         + 5e-7 * n_tokens * len(wide)
-        + 1.2e-7 * n_tokens * _unrolled(grammar, set(wide.tolist()))
+        + 1.2e-7 * n_tokens * states
+        + 1.6e-8 * float(rules) ** 2
+        + 1e-7 * float(wide_rules) ** 2
+        + 5e-9 * n_tokens * float(patterns.sum())
+        + 2e-8 * float((patterns**2).sum())
         + 1e-10 * float((texts**2).sum())
         + 5e-10 * float((ranges**2).sum())
         + 5e-6 * float((choices**2).sum())
@@ -147,24 +180,51 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     return Estimate(seconds, 4 * len(data) > DEEP_GRAMMAR_BYTES)
 
 
-def _unrolled(grammar: ReadGrammar, wide: set[int]) -> int:
-    """The states that repeats of classes of many characters are written out to."""
+def _characters(data: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Characters in the ranges of each class [type, length, excludes, first, last, first, last ...]."""
+    if not len(classes):
+        return np.zeros(0, np.int64)
+    is_odd = np.arange(len(data)) & 1
+    sums = np.zeros((2, len(data) + 1), np.int64)
+    np.cumsum(np.where(is_odd, 0, data), out=sums[0, 1:])
+    np.cumsum(np.where(is_odd, data, 0), out=sums[1, 1:])
+    begins = classes + 3
+    ends = np.maximum(classes + 2 + data[classes + 1], begins)
+    firsts, lasts = begins & 1, (begins + 1) & 1
+    return np.asarray(
+        (sums[lasts, ends] - sums[lasts, begins])
+        - (sums[firsts, ends] - sums[firsts, begins])
+        + (ends - begins) // 2
+    )
+
+
+def _written_out(grammar: ReadGrammar, shares: dict[int, float]) -> tuple[float, int, int]:
+    """What repeats are written out to.
+
+    Args:
+        shares: of the vocabulary, by the classes that read more than a few tokens.
+
+    Returns:
+        States that read such a share, summed; rules; rules with a class of many characters.
+    """
     data, starts, rules = grammar.data, grammar.starts, grammar.rules
-    total = 0
+    states, all_rules, wide_rules = 0.0, 0, 0
     for at in starts[data[starts] == _REPEAT].tolist():
         times = int(max(data[at + 3], data[at + 4]))
-        waiting, looked = [int(starts[rules[data[at + 2]][1]])], 0
+        all_rules += min(times, MOST_RULES)
+        waiting, looked, found = [int(starts[rules[data[at + 2]][1]])], 0, 0.0
         while waiting and looked < LOOKED_AT:
             place = waiting.pop()
             looked += 1
-            if place in wide:
-                total += min(times, MOST_UNROLLED)
+            found += shares.get(place, 0.0)
             kind, length = data[place], data[place + 1]
             if kind in (_SEQUENCE, _CHOICES):
                 waiting += starts[data[place + 2 : place + 2 + min(int(length), LOOKED_AT)]].tolist()
             elif kind == _RULE:
                 waiting.append(int(starts[rules[data[place + 2]][1]]))
-    return total
+        states += found * min(times, MOST_UNROLLED)
+        wide_rules += min(times, MOST_RULES) if found >= 1.0 else 0
+    return states, all_rules, wide_rules
 
 
 def _is_left_recursive(grammar: ReadGrammar) -> bool:

@@ -62,6 +62,7 @@ class Library:
     grammar: Any
     tokenizer_info: Any
     compiler: Any
+    print_automata: Any
 
     def __init__(self, path: str) -> None:
         try:
@@ -73,6 +74,7 @@ class Library:
             core = importlib.import_module("xgrammar.base").__dict__["_core"]
             self.grammar, self.tokenizer_info = core.Grammar, core.TokenizerInfo
             self.compiler = core.GrammarCompiler
+            self._find_functions()
 
     def _load(self, path: str) -> None:
         sys.modules["torch"] = None  # type: ignore[assignment] # an import fails; tvm_ffi goes on
@@ -85,6 +87,11 @@ class Library:
 
         self.grammar, self.tokenizer_info = known("Grammar"), known("TokenizerInfo")
         self.compiler = known("GrammarCompiler")
+        self._find_functions()
+
+    def _find_functions(self) -> None:
+        name = "xgrammar.tvm_ffi_binding.testing._print_grammar_fsms"
+        self.print_automata = importlib.import_module("tvm_ffi").get_global_func(name)
 
     def parse(self, request: dict[str, Any]) -> Any:
         kind, text = request["kind"], request["text"]
@@ -120,6 +127,20 @@ class Library:
         compiler = self.compiler(info, request["threads"], False, -1)
         compiler.compile_grammar_ebnf(self.grammar.deserialize_json(text.decode("utf-8", "surrogatepass")))
 
+    def optimise(self, request: dict[str, Any]) -> bytes:
+        """As `equivalence.optimised.optimised_text` says; empty where there is no answer."""
+        count = request["n_tokens"]
+        info = self.tokenizer_info([b""] * count, 0, count, [count - 1], False)
+        compiler = self.compiler(info, 1, False, -1)
+        grammar = compiler.compile_grammar_ebnf(self.grammar.deserialize_json(request["text"])).grammar()
+        printed = str(self.print_automata(grammar))
+        if len(printed) * max(1, printed.count("\nRule ")) > 2 * request["most_bytes"]:
+            return b""
+        text = str(grammar.serialize_json())
+        begin = text.index('"complete_fsm":') + len('"complete_fsm":')
+        complete = text[begin : json.JSONDecoder().raw_decode(text, begin)[1]]
+        return f"[{text.replace(complete, '0')},{complete}]".encode("utf-8", "surrogatepass")
+
 
 def run_task(library: Library, channel: socket.socket) -> None:
     """What a child does: one request, one answer."""
@@ -134,6 +155,8 @@ def run_task(library: Library, channel: socket.socket) -> None:
         if request["kind"] == "compile":
             library.compile(request, *(receive_frame(channel)[1] for _ in range(3)))
             answer = b""
+        elif request["kind"] == "optimise":
+            answer = library.optimise(request)
         else:
             answer = library.serialize(library.parse(request))
         if len(answer) > request["most"]:
@@ -142,7 +165,8 @@ def run_task(library: Library, channel: socket.socket) -> None:
             send_frame(channel, b"R", answer)
     except BaseException as error:  # noqa: BLE001 - it is told to who asked
         memory = isinstance(error, MemoryError) or "bad_alloc" in str(error)
-        send_frame(channel, b"M" if memory else b"E", str(error)[:100_000].encode("utf-8", "replace"))
+        text = str(error) or f"{type(error).__name__} without a message"
+        send_frame(channel, b"M" if memory else b"E", text[:100_000].encode("utf-8", "replace"))
 
 
 def child(library: Library, channel: socket.socket) -> None:
@@ -243,10 +267,10 @@ def main() -> None:
     bound = STACK_BYTES if most == resource.RLIM_INFINITY else min(STACK_BYTES, most)
     resource.setrlimit(resource.RLIMIT_STACK, (bound, most))
     library = Library(setup["library"])
-    send_frame(control, b"H")
     parent = Parent(control, library)
     try:
-        with contextlib.suppress(EOFError, ConnectionError):
+        with contextlib.suppress(EOFError, ConnectionError):  # nobody is there any more
+            send_frame(control, b"H")
             parent.loop()
     finally:
         parent.close()

@@ -156,11 +156,12 @@ class _Process:
         self.is_ended = True
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._process.wait(1.0)
-            return
-        self._process.kill()
-        self._process.wait()
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._control.close()
 
     def forget(self) -> None:
         """In a process that was forked: it is the other one's."""
@@ -238,6 +239,8 @@ def _started(deadline: Deadline, phase: str) -> _Process:
     with _lock:
         current = _process
         if current is None or current.is_ended:
+            if current is not None:
+                current.end()
             try:
                 current = _process = _Process()
             except OSError as error:

@@ -11,7 +11,7 @@ patterns are alternatives to one another, and to everything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from hybrid.relaxed.keywords import APPLIES, fits, is_idle, permits_all
@@ -76,7 +76,7 @@ def _name_gaps(node: dict[str, Any], is_open: bool, kinds: Kinds) -> Iterator[Ga
             yield Gap("propertyNames", "an empty schema lets keys be other values than strings")
     elif not covers({"string"}, kinds.written(names, "string")):
         yield Gap("propertyNames", "lets keys be other values than strings")
-    elif properties and not all(_is_named(name, names) for name in properties):
+    elif properties and not _are_named(properties, names):
         yield Gap("propertyNames", "is not applied to the names of properties")
 
 
@@ -146,13 +146,19 @@ def may_begin(texts: list[str], prefixes: list[str], others: bool = False) -> bo
     return False
 
 
-def _is_named(name: str, names: dict[str, Any]) -> bool:
-    """Whether a name is known to fit the schema of names."""
+def _are_named(properties: Iterable[str], names: dict[str, Any]) -> bool:
+    """Whether all names are known to fit the schema of names."""
     constants = finite(names)
-    if constants is not None and name not in constants:
+    if constants is not None and not {one for one in constants if isinstance(one, str)}.issuperset(
+        properties
+    ):
         return False
-    said = [keyword for keyword in names if keyword in APPLIES and keyword not in ("const", "enum")]
-    return all("string" not in APPLIES[one] or fits(one, name, names[one]) for one in said)
+    said = [
+        keyword
+        for keyword in names
+        if keyword in APPLIES and keyword not in ("const", "enum") and "string" in APPLIES[keyword]
+    ]
+    return all(fits(keyword, name, names[keyword]) for keyword in said for name in properties)
 
 
 def _short(name: str) -> str:

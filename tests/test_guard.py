@@ -1,0 +1,289 @@
+"""XGrammar's own code in a process that can be ended: deadlines, crashes, memory, forks, and estimates.
+
+What: `hybrid.guard.worker` with tasks that end in every way; what `hybrid.guard` does where there is no such
+process; that estimates know what was found to be slow, however it is spelled.
+When: after any change of `hybrid.guard`.
+Limits: Linux; nothing here asks how fast anything is, but for what would take a minute where it is not ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import xgrammar
+
+from bench import adversarial
+from equivalence import BudgetExceeded, GrammarError
+from equivalence.deadline import Deadline
+from equivalence.network.reading import read_grammar
+from equivalence.optimised import Wanted, optimised_text
+from hybrid import Budget
+from hybrid.guard import Guard, worker
+from hybrid.guard.estimate import grammar_estimate, schema_estimate
+from hybrid.guard.worker import Task
+
+pytestmark = pytest.mark.skipif(not worker.is_available(), reason="needs Linux")
+
+SLOW = json.dumps({"type": "string", "pattern": "^[a-z]{1,20000}$"})  # a minute
+QUICK = '{"type": "integer"}'
+DEEP = json.dumps(
+    {
+        "$defs": {
+            f"d{n}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/d{(n + 1) % 8000}"}}}
+            for n in range(8000)
+        },
+        "$ref": "#/$defs/d0",
+    }
+)
+
+
+def schema_task(text: str, **bounds: Any) -> Task:
+    return Task({"kind": "json_schema", "text": text, "options": {}}, **bounds)
+
+
+def pid() -> int:
+    assert worker._process is not None
+    return worker._process._process.pid
+
+
+def children(process: int) -> list[int]:
+    done = subprocess.run(["ps", "--ppid", str(process), "-o", "pid="], capture_output=True, text=True)
+    return [int(line) for line in done.stdout.split()]
+
+
+def is_there(process: int) -> bool:
+    return os.path.exists(f"/proc/{process}")
+
+
+@pytest.fixture(autouse=True)
+def started() -> Iterator[None]:
+    """A process that is there already, so that the seconds of a test are those of its task."""
+    works()
+    yield
+    worker.close()
+
+
+def works() -> None:
+    answer = worker.run(schema_task(QUICK), Deadline(30), "a quick task")
+    here = xgrammar.Grammar.from_json_schema(QUICK).serialize_json()
+    assert answer.decode() == here
+
+
+def test_a_child_is_ended_at_the_deadline() -> None:
+    process, began = pid(), time.monotonic()
+    with pytest.raises(BudgetExceeded, match="seconds were used up in a slow task"):
+        worker.run(schema_task(SLOW), Deadline(0.2), "a slow task")
+    assert time.monotonic() - began < 20
+    while children(process):  # it is told to end, which takes a moment
+        assert time.monotonic() - began < 20
+        time.sleep(0.01)
+    works()
+    assert pid() == process
+
+
+def test_a_child_is_ended_when_somebody_cancels() -> None:
+    deadline = Deadline()
+    threading.Timer(0.2, deadline.cancel).start()
+    with pytest.raises(BudgetExceeded, match="cancelled in a slow task"):
+        worker.run(schema_task(SLOW), deadline, "a slow task")
+    works()
+
+
+def test_a_child_that_crashes_ends_alone() -> None:
+    process = pid()
+    with pytest.raises(worker.Died, match="SIG"):
+        worker.run(schema_task(DEEP), Deadline(30), "a deep task")
+    works()
+    assert pid() == process
+    with pytest.raises(GrammarError, match=r"does not survive it.*SIG"):
+        Guard(Budget()).json_schema(DEEP, {}, Deadline(30))
+
+
+def test_memory_is_bounded() -> None:
+    large = json.dumps({"enum": [f"value {number}" for number in range(200_000)]})
+    with pytest.raises(worker.OutOfMemory, match="more than 30 MiB"):
+        worker.run(schema_task(large, memory_bytes=30 * 2**20), Deadline(60), "a large task")
+    works()
+
+
+def test_an_answer_that_is_too_large_stays_there() -> None:
+    with pytest.raises(worker.TooLarge) as raised:
+        worker.run(schema_task(QUICK, most_bytes=100), Deadline(30), "a task")
+    assert raised.value.size > 100
+
+
+def test_what_xgrammar_refuses_is_told() -> None:
+    with pytest.raises(worker.Refused, match="type"):
+        worker.run(schema_task('{"type": "nonsense"}'), Deadline(30), "a task")
+    with pytest.raises(worker.Refused, match="without a message"):
+        worker.run(schema_task(f'{{"const": {"9" * 5000}}}'), Deadline(30), "a task")
+
+
+def test_closing_ends_the_process_and_the_next_task_starts_another() -> None:
+    before = pid()
+    worker.close()
+    assert not is_there(before)
+    works()
+    assert pid() != before
+
+
+def test_the_last_guard_that_closes_ends_it() -> None:
+    slow = json.dumps({"enum": ["x" * 50 for _ in range(30_000)]})
+    first, second = Guard(Budget()), Guard(Budget())
+    for guard in (first, second):
+        guard.json_schema(slow, {}, Deadline(60))
+    process = pid()
+    first.close()
+    assert is_there(process)
+    second.close()
+    assert not is_there(process)
+
+
+def test_a_process_that_was_killed_is_replaced() -> None:
+    before = pid()
+    os.kill(before, signal.SIGKILL)
+    assert worker._process is not None
+    worker._process._process.wait(10)
+    works()
+    assert pid() != before
+
+
+def test_a_forked_process_has_a_process_of_its_own() -> None:
+    before = pid()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            works()
+            status = 0 if pid() != before else 2
+            worker.close()
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    works()
+    assert pid() == before, "the other one's end did not end ours"
+
+
+def test_many_threads_take_turns() -> None:
+    errors: list[BaseException] = []
+
+    def several() -> None:
+        try:
+            for _ in range(5):
+                works()
+        except Exception as error:  # noqa: BLE001 - seen by the thread that looks
+            errors.append(error)
+
+    threads = [threading.Thread(target=several) for _ in range(2 * worker.CHILDREN)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+# --- What the guard decides --------------------------------------------------------------------------------
+
+
+def test_what_is_quick_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> bytes:
+        raise AssertionError("in another process")
+
+    monkeypatch.setattr(worker, "run", fail)
+    guard = Guard(Budget())
+    here = xgrammar.Grammar.from_json_schema(QUICK).serialize_json()
+    assert guard.json_schema(QUICK, {}, Deadline(1)).serialize_json() == here
+    wanted = Wanted(here, 2, 10**6)
+    assert guard.optimise(Deadline(1))(wanted) == optimised_text(wanted)
+    with pytest.raises(AssertionError, match="another process"):
+        guard.json_schema(SLOW, {}, Deadline(1))
+
+
+def test_without_a_process_estimates_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "is_available", lambda: False)
+    guard = Guard(Budget())
+    with pytest.raises(BudgetExceeded, match=r"is estimated to take .* s, .* are left"):
+        guard.json_schema(SLOW, {}, Deadline(1))
+    with pytest.raises(GrammarError, match="might not survive it"):
+        guard.json_schema(DEEP, {}, Deadline(1))
+
+
+def test_where_no_clock_decides_estimates_refuse() -> None:
+    with pytest.raises(BudgetExceeded, match=r"is estimated to take .* s, allowed are 1.0"):
+        Guard(Budget(seconds=None), refuse_over=1.0).json_schema(SLOW, {}, Deadline())
+
+
+def test_automata_made_there_are_those_made_here() -> None:
+    grammar = xgrammar.Grammar.from_ebnf('root ::= "a" r{2,300} [^x]*\nr ::= [a-z]{1,400} "é" | root')
+    wanted = Wanted(grammar.serialize_json(), 2, 64_000_000)
+    here = optimised_text(wanted)
+    assert here is not None and len(here) > 1000
+    request = {"kind": "optimise", "text": wanted.text, "n_tokens": 2, "most_bytes": wanted.most_bytes}
+    assert worker.run(Task(request), Deadline(60), "automata").decode() == here
+    assert Guard(Budget()).optimise(Deadline(60))(wanted) == here
+    assert Guard(Budget()).optimise(Deadline(60))(wanted._replace(most_bytes=100)) is None
+
+
+# --- Estimates ---------------------------------------------------------------------------------------------
+
+
+def escaped(text: str, *letters: str) -> str:
+    for letter in letters:
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+COUNTED = json.dumps(adversarial.counted_properties(400, 150, 300)[1])
+STEPS = json.dumps({"properties": {f"p{n}": {"type": "integer", "multipleOf": 1024 - n} for n in range(100)}})
+
+
+@pytest.mark.parametrize("schema", [SLOW, COUNTED, STEPS], ids=["pattern", "properties", "steps"])
+def test_estimates_are_not_fooled_by_escapes(schema: str) -> None:
+    plain = schema_estimate(schema, {})
+    assert plain.seconds > 0.5
+    spelled = escaped(schema, "p", "P", "{") if schema is SLOW else escaped(schema, "P", "O")
+    if schema is SLOW:  # brackets of the schema itself cannot be spelled so
+        spelled = "{" + spelled[len("\\u007b") :]
+    assert json.loads(spelled) == json.loads(schema) and spelled != schema
+    found = schema_estimate(spelled, {})
+    assert found.seconds >= 0.9 * plain.seconds and found.is_deep == plain.is_deep
+
+
+def test_deep_references_are_found_in_escapes() -> None:
+    assert schema_estimate(DEEP, {}).is_deep
+    assert schema_estimate(DEEP.replace("$ref", "\\u0024ref"), {}).is_deep
+    assert not schema_estimate(QUICK, {}).is_deep
+
+
+def test_counted_repeats_count_together() -> None:
+    """Each of 120 such strings is written out to 133 rules, which XGrammar compares in pairs: 25 s."""
+
+    def seconds(count: int) -> float:
+        schema = json.dumps(adversarial.long_strings(count, 100_000)[1])
+        grammar = xgrammar.Grammar.from_json_schema(schema)
+        return grammar_estimate(read_grammar(grammar), 2).seconds
+
+    assert seconds(1) < 0.02 and seconds(120) > 10
+
+
+@pytest.mark.parametrize(
+    ("grammar", "least"),
+    [
+        ("root ::= [a-z]{1,1000}", 0.3),
+        ("root ::= [A-Za-z0-9 _-]{1,1000}", 3),
+        ('root ::= [^"]{1,1000}', 3),
+        ("root ::= [a-z]*", 0),
+    ],
+)
+def test_repeats_of_many_characters(grammar: str, least: float) -> None:
+    """Over 128,256 ids they took 0.9, 7.4 and 0.001 s."""
+    found = grammar_estimate(read_grammar(xgrammar.Grammar.from_ebnf(grammar)), 128_256).seconds
+    assert least <= found < 4 * least + 0.05
