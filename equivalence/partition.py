@@ -19,6 +19,8 @@ from equivalence import _kernels
 from equivalence.deadline import Deadline
 from equivalence.explore import Capacity, Exploration, array_bytes, claim, out_of_bytes
 from equivalence.network import Network
+from equivalence.runs import ClassRuns
+from equivalence.runs import _kernels as run_kernels
 from equivalence.trie import Trie
 
 PHASE = "the partition"
@@ -34,8 +36,31 @@ def partition(
 ) -> NDArray[np.int32]:
     """int32[groups]: the class of each group, dense from 0; -1 = no context reads it.
 
-    Groups of one first byte are split by the blocks of that byte first; then classes, whatever their first
-    byte, are merged if all contexts treat them alike.
+    Raises:
+        BudgetExceeded: as `partition_runs`.
+    """
+    byte_starts = np.searchsorted(trie.first_byte, np.arange(257)).astype(np.int64)
+    runs = partition_runs(exploration, network, trie, byte_starts, capacity=capacity, deadline=deadline)
+    return np.repeat(runs.classes, np.diff(runs.starts))
+
+
+def partition_runs(
+    exploration: Exploration,
+    network: Network,
+    trie: Trie,
+    byte_starts: NDArray[np.int64],
+    *,
+    capacity: Capacity = Capacity(),
+    deadline: Deadline | None = None,
+) -> ClassRuns:
+    """The class of each group, dense from 0, run by run; -1 = no context reads it.
+
+    Groups that no range and no event tells apart are one run, and what follows looks at runs only: a schema
+    has some thousands. Runs of one first byte are split by the blocks of that byte first; then classes,
+    whatever their first byte, are merged if all contexts treat them alike.
+
+    Args:
+        byte_starts: int64[257], the first group of each first byte.
 
     Raises:
         BudgetExceeded: more bytes than `capacity` allows, or it is too late.
@@ -44,25 +69,32 @@ def partition(
     deadline.check(PHASE)
     found = exploration
     account = np.zeros(_kernels.OUT_OF_BYTES + 1, np.int64)
+    n_ranges, n_events = int(found.range_starts[-1]), int(found.event_starts[-1])
     # two numbers a group here, and three when ids are given their classes
-    claim(account, capacity, array_bytes(network), array_bytes(exploration), 40 * trie.n_groups)
+    claim(
+        account, capacity, array_bytes(network), array_bytes(exploration), 40 * trie.n_groups,
+        16 * (n_ranges + n_events),
+    )  # fmt: skip
+    starts, first_byte, ranges, events = run_kernels.cut_groups(
+        n_ranges, found.ranges, n_events, found.events, byte_starts, trie.first_byte
+    )
     status, range_sets, words = _kernels.partition_blocks(
-        trie.first_byte, found.block_starts, found.range_starts, found.ranges, account, capacity
+        first_byte, found.block_starts, found.range_starts, ranges, account, capacity
     )
     if status:
         raise out_of_bytes(capacity)
-    # groups that no block reads outright still differ by first byte
-    classes = _kernels.split_unread(range_sets, len(words), trie.first_byte)
-    n_classes = _kernels.split_events(classes, found.event_starts, found.events, len(words) + 256)
+    # runs that no block reads outright still differ by first byte
+    classes = _kernels.split_unread(range_sets, len(words), first_byte)
+    n_classes = _kernels.split_events(classes, found.event_starts, events, len(words) + 256)
     tuples = 1024
     while True:
         status, result = _kernels.merge_classes(
-            classes, n_classes, range_sets, words, trie.first_byte, found.block_starts, found.user_starts,
-            found.users, found.event_starts, found.events, found.queries, found.query_table, found.colors,
+            classes, n_classes, range_sets, words, first_byte, found.block_starts, found.user_starts,
+            found.users, found.event_starts, events, found.queries, found.query_table, found.colors,
             network.context_starts, network.context_below, tuples, account, capacity,
         )  # fmt: skip
         if not status:
-            return result
+            return ClassRuns(starts, result)
         if status == 2:
             raise out_of_bytes(capacity)
         tuples *= 8
