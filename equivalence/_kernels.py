@@ -2556,38 +2556,3 @@ def first_byte_of_groups(byte, skip, group, n_groups):
             result[g] = byte[i]
         i = np.int64(skip[i])
     return result
-
-
-@kernel
-def number_classes(class_of_group, group_of_token, lengths, alone, n_classes):
-    """Token classes from group classes: (class of each token, representatives), classes dense from 0.
-
-    `alone` lists tokens that get a class of their own. The representative of a class is its shortest
-    token, the lowest id among equals; classes are numbered in the order of their first ids.
-    """
-    size = group_of_token.size
-    result = np.empty(size, np.int32)
-    for t in range(size):
-        g = np.int64(group_of_token[t])
-        result[t] = class_of_group[g] if g >= 0 else -1
-    for i in range(alone.size):
-        if result[alone[i]] >= 0:
-            result[alone[i]] = n_classes
-            n_classes += 1
-    number = np.full(n_classes + 1, -1, np.int32)
-    representatives = np.zeros(n_classes + 1, np.int32)
-    shortest = np.full(n_classes + 1, 1 << 40, np.int64)
-    n = 0
-    for t in range(size):
-        c = np.int64(result[t])
-        if c >= 0:
-            k = np.int64(number[c])
-            if k < 0:
-                k = np.int64(n)
-                number[c] = k
-                n += 1
-            result[t] = k
-            if lengths[t] < shortest[k]:
-                shortest[k] = lengths[t]
-                representatives[k] = t
-    return result, representatives[:n].copy()

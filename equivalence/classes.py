@@ -14,7 +14,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from equivalence import _kernels
 from equivalence.byte_classes import byte_string_classes
 from equivalence.byte_strings.features import PLAIN, find_features, is_plain
 from equivalence.deadline import Deadline
@@ -22,7 +21,9 @@ from equivalence.errors import BudgetExceeded, HybridError, UnsupportedGrammar
 from equivalence.explore import Capacity, explore, out_of_bytes
 from equivalence.network import Network, build_network
 from equivalence.network.reading import read_grammar
-from equivalence.partition import partition
+from equivalence.partition import partition_runs
+from equivalence.runs import ClassRuns
+from equivalence.runs import _kernels as run_kernels
 from equivalence.token_classes import TokenClasses
 from equivalence.vocabulary import Vocabulary
 
@@ -72,7 +73,7 @@ def compute_classes(
         raise HybridError(f"relation is {relation!r}, allowed are {', '.join(get_args(Relation))}")
     if on_budget not in get_args(OnBudget):
         raise HybridError(f"on_budget is {on_budget!r}, allowed are {', '.join(get_args(OnBudget))}")
-    vocabulary.trie  # noqa: B018 - not a part of any one computation
+    vocabulary.byte_order  # noqa: B018 - with the trie; not a part of any one computation
     deadline = Deadline(seconds)
     read = read_grammar(grammar)
     kinds = set(np.unique(read.data[read.starts]).tolist())
@@ -127,12 +128,13 @@ def classes_and_network(
         kept=vocabulary.kept_walks if with_kept else None,
     )  # fmt: skip
     explored = time.perf_counter()
-    class_of_group = partition(exploration, network, trie, capacity=capacity, deadline=deadline)
+    order = vocabulary.byte_order
+    runs = partition_runs(exploration, network, trie, order.byte_starts, capacity=capacity, deadline=deadline)
     # a stop id that is also text has a life of its own in every mask: it gets a class of its own
     alone = np.array(vocabulary.stop_token_ids, np.int64)
-    class_of_token, representatives = _kernels.number_classes(
-        class_of_group, trie.group_of_token, vocabulary.token_lengths, alone,
-        int(class_of_group.max(initial=-1)) + 1,
+    class_of_token, representatives, class_of_run, n_alone = run_kernels.number_runs(
+        runs.classes, runs.starts, int(runs.classes.max(initial=-1)) + 1, order.first_ids, order.shortest,
+        order.token_starts, order.tokens, alone, trie.group_of_token,
     )  # fmt: skip
     done = time.perf_counter()
     phases = {"network": built - began, "explore": explored - built, "partition": done - explored}
@@ -143,5 +145,8 @@ def classes_and_network(
         "items": exploration.n_items,
         "outcomes": exploration.n_outcomes,
     }
-    classes = TokenClasses(class_of_token, len(representatives), representatives, relation, phases, sizes)
+    classes = TokenClasses(
+        class_of_token, len(representatives), representatives, relation, phases, sizes,
+        runs=None if n_alone else ClassRuns(runs.starts, class_of_run),
+    )  # fmt: skip
     return classes, network

@@ -20,6 +20,8 @@ from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.explore import Capacity, Exploration, array_bytes, claim, out_of_bytes
 from equivalence.network import Network
+from equivalence.runs import ClassRuns
+from equivalence.runs import _kernels as run_kernels
 from equivalence.trie import Trie
 
 PHASE = "the partition"
@@ -35,8 +37,31 @@ def partition(
 ) -> NDArray[np.int32]:
     """int32[groups]: the class of each group, dense from 0; -1 = no context reads it.
 
-    Groups of one first byte are split by the blocks of that byte first; then classes, whatever their first
-    byte, are merged if all contexts treat them alike.
+    Raises:
+        BudgetExceeded: as `partition_runs`.
+    """
+    byte_starts = np.searchsorted(trie.first_byte, np.arange(257)).astype(np.int64)
+    runs = partition_runs(exploration, network, trie, byte_starts, capacity=capacity, deadline=deadline)
+    return np.repeat(runs.classes, np.diff(runs.starts))
+
+
+def partition_runs(
+    exploration: Exploration,
+    network: Network,
+    trie: Trie,
+    byte_starts: NDArray[np.int64],
+    *,
+    capacity: Capacity = Capacity(),
+    deadline: Deadline | None = None,
+) -> ClassRuns:
+    """The class of each group, dense from 0, run by run; -1 = no context reads it.
+
+    Groups that no range and no event tells apart are one run, and what follows looks at runs only: a schema
+    has some thousands. Runs of one first byte are split by the blocks of that byte first; then classes,
+    whatever their first byte, are merged if all contexts treat them alike.
+
+    Args:
+        byte_starts: int64[257], the first group of each first byte.
 
     Raises:
         BudgetExceeded: more bytes than `capacity` allows, or it is too late.
@@ -45,38 +70,46 @@ def partition(
     deadline.check(PHASE)
     account = np.zeros(_kernels.OUT_OF_BYTES + 1, np.int64)
     with deadline.watched(account, _kernels.STOP):
-        return _partition(exploration, network, trie, capacity, deadline, account)
+        return _partition(exploration, network, trie, byte_starts, capacity, deadline, account)
 
 
 def _partition(
     found: Exploration,
     network: Network,
     trie: Trie,
+    byte_starts: NDArray[np.int64],
     capacity: Capacity,
     deadline: Deadline,
     account: NDArray[np.int64],
-) -> NDArray[np.int32]:
+) -> ClassRuns:
+    n_ranges, n_events = int(found.range_starts[-1]), int(found.event_starts[-1])
     # two numbers a group here, and three when ids are given their classes
-    claim(account, capacity, array_bytes(network), array_bytes(found), 40 * trie.n_groups)
+    claim(
+        account, capacity, array_bytes(network), array_bytes(found), 40 * trie.n_groups,
+        16 * (n_ranges + n_events),
+    )  # fmt: skip
+    starts, first_byte, ranges, events = run_kernels.cut_groups(
+        n_ranges, found.ranges, n_events, found.events, byte_starts, trie.first_byte
+    )
     status, range_sets, words = _kernels.partition_blocks(
-        trie.first_byte, found.block_starts, found.range_starts, found.ranges, account, capacity
+        first_byte, found.block_starts, found.range_starts, ranges, account, capacity
     )
     if status:
         raise _unfinished(capacity, deadline, account)
-    # groups that no block reads outright still differ by first byte
-    classes = _kernels.split_unread(range_sets, len(words), trie.first_byte)
-    n_classes = _kernels.split_events(classes, found.event_starts, found.events, len(words) + 256, account)
+    # runs that no block reads outright still differ by first byte
+    classes = _kernels.split_unread(range_sets, len(words), first_byte)
+    n_classes = _kernels.split_events(classes, found.event_starts, events, len(words) + 256, account)
     if n_classes < 0:
         raise _unfinished(capacity, deadline, account)
     tuples = 1024
     while True:
         status, result = _kernels.merge_classes(
-            classes, n_classes, range_sets, words, trie.first_byte, found.block_starts, found.user_starts,
-            found.users, found.event_starts, found.events, found.queries, found.query_table, found.colors,
+            classes, n_classes, range_sets, words, first_byte, found.block_starts, found.user_starts,
+            found.users, found.event_starts, events, found.queries, found.query_table, found.colors,
             network.context_starts, network.context_below, tuples, account, capacity,
         )  # fmt: skip
         if not status:
-            return result
+            return ClassRuns(starts, result)
         if status == 2:
             raise _unfinished(capacity, deadline, account)
         tuples *= 8

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.runs.order import ClassRuns
+
 
 class TokenClasses(NamedTuple):
     """Classes of a vocabulary under one grammar.
@@ -30,6 +32,8 @@ class TokenClasses(NamedTuple):
         trial: whether XGrammar's masks over such a grammar may contradict its `accept_token`, so that each
             representative has to be tried.
         cause: why the classes were not explored; empty if they were.
+        runs: the same classes run by run of the vocabulary's byte order, where that says it all; ``None``
+            otherwise, and once nobody needs them.
     """
 
     class_of_token: NDArray[np.int32]
@@ -41,6 +45,7 @@ class TokenClasses(NamedTuple):
     method: str = "explored"
     trial: bool = False
     cause: str = ""
+    runs: ClassRuns | None = None
 
     def members(self, class_id: int) -> NDArray[np.int32]:
         """The ids of one class, ascending; ``-1`` gives the ids that are never allowed."""

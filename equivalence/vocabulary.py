@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from equivalence.errors import VocabularyError
 from equivalence.kept import KeptWalks, Shelf
+from equivalence.runs import ByteOrder, byte_order
 from equivalence.trie import Trie, build_trie, read_only, stored_trie
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ class Vocabulary:
             built = self.__dict__.get("trie")
             if built is not None:
                 stored_trie(lambda: built, self.fingerprint, cache_dir)
-        _ = self.trie
+        _ = self.byte_order
         if self._cache_dir is not None:
             self.kept_walks.load(self._shelf(self._cache_dir))
         return self
@@ -250,6 +251,7 @@ class Vocabulary:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state.pop("kept_walks", None)  # it holds a lock, and the next process soon has its own
+        state.pop("byte_order", None)  # made in less time than it takes to send
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -285,6 +287,11 @@ class Vocabulary:
         if self._cache_dir is None:
             return build_trie(self.tokens)
         return stored_trie(lambda: build_trie(self.tokens), self.fingerprint, self._cache_dir)
+
+    @cached_property
+    def byte_order(self) -> ByteOrder:
+        """The ids by the groups of the trie, as classes are numbered and listed (5 MiB for 128,000 ids)."""
+        return byte_order(self.trie, self.token_lengths, self.stop_token_ids)
 
     @cached_property
     def kept_walks(self) -> KeptWalks:

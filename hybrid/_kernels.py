@@ -69,3 +69,15 @@ def gather(class_words, n_classes, starts, tokens, row_of_class, rows, out):
                 for k in range(starts[c], starts[c + 1]):
                     t = np.int64(tokens[k])
                     out[t >> 5] |= np.uint32(1 << (t & 31))
+
+
+@kernel
+def unite_rows(target, place, rows):
+    """Unite each row (0 or 1 each) with the row of `target` at its place; places may repeat.
+
+    (`np.maximum.at` took 0.2 ms for 200 rows.)
+    """
+    for i in range(place.size):
+        row = target[place[i]]
+        for k in range(rows.shape[1]):
+            row[k] |= rows[i, k]

@@ -81,7 +81,7 @@ class Compilation:
     def begin(self) -> Deadline:
         """The deadline of a compile call that begins now; the one place where the clock is asked for one."""
         if self.strategy != "engine":
-            self.vocabulary.trie  # noqa: B018 - made once for a vocabulary, not in the time of a call
+            self.vocabulary.byte_order  # noqa: B018 - made once for a vocabulary, not in the time of a call
             if not self.deterministic:
                 self.vocabulary.kept_walks.load()  # so is the reading of their file
         return Deadline(self.budget.seconds)
@@ -194,6 +194,7 @@ class Compilation:
             )  # fmt: skip
         timings.update(classes.seconds)
         timings["classifier"] = time.perf_counter() - began
+        classes = classes._replace(runs=None)
         reason = _reason(classes, self.vocabulary)
         if self.strategy == "classifier":
             reason = f"asked for; {reason}"

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import TokenClasses
+from equivalence.runs import Members
 from hybrid import _kernels
 
 LARGE_CLASS = 256
@@ -23,15 +24,17 @@ class Gather:
     """Expands class masks of one `TokenClasses`.
 
     Args:
-        classes: the classes; masks have one bit per class.
+        classes: the classes, or the tokens of each; masks have one bit per class.
         vocab_size: number of ids of the vocabulary.
     """
 
-    def __init__(self, classes: TokenClasses, vocab_size: int) -> None:
+    def __init__(self, classes: TokenClasses | Members, vocab_size: int) -> None:
         self.n_classes = classes.n_classes
         self.vocab_size = vocab_size
         self.n_words = (vocab_size + 31) // 32
-        self._starts, self._tokens = _kernels.members_by_class(classes.class_of_token, classes.n_classes)
+        if isinstance(classes, TokenClasses):
+            classes = Members(*_kernels.members_by_class(classes.class_of_token, classes.n_classes))
+        self._starts, self._tokens = classes
         large = np.flatnonzero(np.diff(self._starts) >= LARGE_CLASS)
         self._row_of_class: NDArray[np.int32] = np.full(classes.n_classes, -1, np.int32)
         self._row_of_class[large] = np.arange(len(large), dtype=np.int32)

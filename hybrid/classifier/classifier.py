@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from equivalence import TokenClasses, Vocabulary
 from equivalence._kernels import POPS
+from equivalence.runs import Members, members_of
+from hybrid._kernels import members_by_class
 from hybrid.classifier import _kernels
 from hybrid.classifier.reachable import Reachable
 from hybrid.classifier.tables import Fixed, Store, Summaries, addresses, copied, no_summaries
@@ -76,7 +78,8 @@ class Classifier:
 
     Args:
         fixed: the grammar network and the representatives (`tables.fixed_tables`).
-        classes: the classes of the same grammar, numbered as the representatives are (`distinct_classes`).
+        classes: the tokens of the classes of the same grammar, numbered as the representatives are
+            (`distinct_classes`).
         vocabulary: the vocabulary that the classes are of.
         limit: bytes that tables, remembered steps and masks may take together.
         known: summaries built ahead of time; ``None``: all are found on demand.
@@ -93,7 +96,7 @@ class Classifier:
     """What decides: `class_mask`, `class_masks`, `advance`, `advances`, `advance_text`, `forced_byte`."""
 
     def __init__(
-        self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int,
+        self, fixed: Fixed, classes: Members, vocabulary: Vocabulary, limit: int,
         known: Summaries | None = None, reachable: Reachable | None = None,
     ) -> None:  # fmt: skip
         self._fixed = fixed
@@ -101,7 +104,7 @@ class Classifier:
         self.reachable = reachable
         self._begin(classes, vocabulary, limit)
 
-    def _begin(self, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
+    def _begin(self, classes: TokenClasses | Members, vocabulary: Vocabulary, limit: int) -> None:
         self.gather = Gather(classes, vocabulary.size)
         self._gather_table = addresses(self.gather.tables)
         self.vocabulary = vocabulary
@@ -247,18 +250,24 @@ def _nothing() -> None:
     """What is done where nobody looks."""
 
 
-def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], TokenClasses]:
-    """The distinct representatives in byte order, and the classes numbered like them.
+def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], Members]:
+    """The distinct representatives in byte order, and the tokens of the classes numbered like them.
 
     A stop id that is also text is a class of its own, whose bytes another class may have: here they are one,
     as stop ids are decided apart.
     """
-    texts = [vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
+    tokens = vocabulary.tokens
+    if classes.runs is not None:  # no two representatives are equal
+        in_order = np.argsort(vocabulary.trie.group_of_token[classes.representatives])
+        renumbered = np.empty(classes.n_classes, np.int32)
+        renumbered[in_order] = np.arange(classes.n_classes, dtype=np.int32)
+        texts = [tokens[token_id] for token_id in classes.representatives[in_order].tolist()]
+        return texts, members_of(classes.runs, vocabulary.byte_order, renumbered)
+    texts = [tokens[token_id] for token_id in classes.representatives.tolist()]
     distinct = sorted(set(texts))
     number = {text: index for index, text in enumerate(distinct)}
     renumbered = np.array([number[text] for text in texts] + [-1], np.int32)
-    grouped = renumbered[classes.class_of_token]
-    return distinct, classes._replace(class_of_token=grouped, n_classes=len(distinct))
+    return distinct, Members(*members_by_class(renumbered[classes.class_of_token], len(distinct)))
 
 
 def forced_text(classifier: Classifier, session: Session, config: int, most: int) -> bytes:

@@ -21,6 +21,7 @@ from equivalence.errors import BudgetExceeded
 from equivalence.explore import follow_of
 from equivalence.interning import _kernels as interning
 from equivalence.network import Network
+from hybrid._kernels import unite_rows
 from hybrid.classifier import _kernels
 
 Integers = NDArray[np.int64]
@@ -121,10 +122,10 @@ def _fixed_tables(
     follows[on_frame] |= first[net[5][unit[on_frame], 0]]
     for symbols, rows in ((contexts, follows), (follow.symbols, follow.returns)):
         place = np.where(symbols >= 0, symbols, network.n_states - 1 - symbols)
-        np.maximum.at(behind, place, rows)
+        unite_rows(behind, place, rows)
     # a unit that begins again on its frame is on top of the stack then, though it is no context of the
     # network
-    np.maximum.at(behind, counted[:, 0], first[counted[:, 0]] | behind[network.n_states :])
+    unite_rows(behind, np.ascontiguousarray(counted[:, 0]), first[counted[:, 0]] | behind[network.n_states :])
     return assembled(
         net, rank, byte_tables, behind, representatives, data, offsets, network.start, network.start_final
     )

@@ -1,0 +1,102 @@
+"""A vocabulary in byte order, and classes of tokens as runs of it.
+
+What: `ByteOrder` lists the ids by the groups of the trie, with what numbering classes asks of any run of
+them; `ClassRuns` says the class of each run; `members_of` lists the tokens of each class.
+When: the order is made once per vocabulary; a grammar cuts it into some thousands of runs, and little that it
+needs looks at each of 128,000 tokens.
+Limits: runs say nothing of stop ids that are also text (`number_runs` tells whether any is in a class).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.runs import _kernels
+
+if TYPE_CHECKING:
+    from equivalence.trie import Trie
+
+Integers = NDArray[np.int64]
+
+
+class ByteOrder(NamedTuple):
+    """The ids of a vocabulary by group, G groups.
+
+    Attributes:
+        byte_starts: int64[257], the first group of each first byte; the last entry is G.
+        token_starts: int64[G + 1], where the ids of each group begin.
+        tokens: int32, the ids that are text, by group; ascending within one.
+        first_ids: minima over the least id of each group (`_kernels.least_tree`), stop ids left out.
+        shortest: the same of length * 2**32 + id.
+    """
+
+    byte_starts: Integers
+    token_starts: Integers
+    tokens: NDArray[np.int32]
+    first_ids: Integers
+    shortest: Integers
+
+
+class ClassRuns(NamedTuple):
+    """Classes of the groups of a trie, run by run.
+
+    Attributes:
+        starts: int64[R + 1], the first group of each run.
+        classes: int32[R], its class, -1 = never allowed.
+    """
+
+    starts: Integers
+    classes: NDArray[np.int32]
+
+
+class Members(NamedTuple):
+    """The tokens of each class.
+
+    Attributes:
+        starts: int64[classes + 1], where each class begins.
+        tokens: int32, the ids, class by class.
+    """
+
+    starts: Integers
+    tokens: NDArray[np.int32]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.starts) - 1
+
+
+def byte_order(trie: Trie, lengths: Integers, apart: Iterable[int]) -> ByteOrder:
+    """The byte order of a vocabulary.
+
+    Args:
+        trie: of the vocabulary.
+        lengths: bytes of each id.
+        apart: ids whose classes nobody else shares.
+    """
+    group = trie.group_of_token.astype(np.int64)
+    n_groups = trie.n_groups
+    tokens = np.argsort(group, kind="stable")[np.count_nonzero(group < 0) :]
+    token_starts = np.zeros(n_groups + 1, np.int64)
+    np.cumsum(np.bincount(group[tokens], minlength=n_groups), out=token_starts[1:])
+    shared = np.setdiff1d(np.flatnonzero(group >= 0), np.array(list(apart), np.int64))
+    first = np.full(n_groups, _kernels.NOBODY, np.int64)
+    np.minimum.at(first, group[shared], shared)
+    short = np.full(n_groups, _kernels.NOBODY, np.int64)
+    np.minimum.at(short, group[shared], (lengths[shared] << 32) + shared)
+    byte_starts = np.searchsorted(trie.first_byte, np.arange(257)).astype(np.int64)
+    return ByteOrder(
+        byte_starts, token_starts, tokens.astype(np.int32), _kernels.least_tree(first),
+        _kernels.least_tree(short),
+    )  # fmt: skip
+
+
+def members_of(runs: ClassRuns, order: ByteOrder, renumbered: NDArray[np.int32]) -> Members:
+    """The tokens of each class of runs; class ``c`` of them is ``renumbered[c]`` here."""
+    return Members(
+        *_kernels.members_of_runs(runs.classes, runs.starts, renumbered, order.token_starts, order.tokens)
+    )
