@@ -12,6 +12,7 @@ import typer
 
 from bench import (
     again,
+    budgets,
     classes,
     deep_texts,
     equality,
@@ -34,6 +35,7 @@ app.command("strategies")(strategies.command)
 app.command("again")(again.command)
 app.command("traffic")(traffic.command)
 app.command("killed")(killed.command)
+app.command("budgets")(budgets.command)
 app.command("grammar")(grammar.command)
 app.command("lark")(lark.command)
 app.command("equality")(equality.command)
