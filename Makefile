@@ -3,10 +3,12 @@
 #     make demo    install, then show classes, masks and speed on a real vocabulary
 #     make test    install, then run every check
 #
-# PYTHON=python3.12 chooses the interpreter of a new environment; `make clean` removes the old one.
+# PYTHON=python3.12 chooses the interpreter of a new environment, WORKERS=4 runs tests in so many processes (up to
+# 2 GB each); `make clean` removes the environment.
 
 PYTHON ?= python3
 VENV ?= .venv
+WORKERS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
@@ -44,13 +46,13 @@ types: $(VENV)/.test
 	$(BIN)/python -m mypy
 
 unit: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 
 # The kernels' own tests again, as plain Python and with bounds checks (`unit` ran them compiled). Numba's
 # cache does not know the difference between checked and unchecked code: checked code gets its own folder.
 kernels: $(VENV)/.test
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m kernels
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/numba-boundscheck $(BIN)/python -m pytest -m kernels
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) -m kernels
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/numba-boundscheck $(BIN)/python -m pytest --numprocesses $(WORKERS) -m kernels
 
 format: $(VENV)/.test
 	$(BIN)/python -m ruff check --fix .

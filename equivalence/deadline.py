@@ -8,7 +8,7 @@ Limits: whoever computes has to look. What cannot look (code of other libraries)
 called, or called in a process that can be ended.
 
 The clock of deadlines stands still while kernels are compiled (`hold`, called by `hybrid.warmup`): that is
-done once per machine, takes a minute or two, and is the time of no grammar.
+done once per machine, takes some minutes, and is the time of no grammar.
 
 One thread wakes for all deadlines of the program: a timer's own thread for each took 60 to 100 us of a
 compilation.

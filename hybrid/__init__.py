@@ -58,5 +58,5 @@ __all__ = [
     "reset_token_bitmask",
 ]
 
-# the first use is silent for a minute or two otherwise
+# the first use is silent for some minutes otherwise
 announce_compilation()

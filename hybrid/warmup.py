@@ -151,7 +151,7 @@ class _Announcer(_Listener):
         if not self.muted and not self.done:
             self.done = True
             logger.warning(
-                "compiling kernels, once per machine; this can take a minute or two "
+                "compiling kernels, once per machine; this can take some minutes "
                 "(ahead of time: python -m hybrid warmup)"
             )
 
