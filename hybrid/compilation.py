@@ -9,9 +9,8 @@ Limits: none of its own; `Budget` bounds each step.
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -29,15 +28,15 @@ from hybrid.classifier import Classifier, build_summaries, distinct_classes, fix
 from hybrid.classifier.minimise import minimised
 from hybrid.classifier.reachable import reachable_of
 from hybrid.compiled import CompiledGrammar
+from hybrid.engines import Engines
 from hybrid.factored import FactoredClassifier, LarkGrammar, build
 from hybrid.factored import fixed_tables as lark_tables
 from hybrid.gather import Gather
 from hybrid.guard import Guard, shortened
 from hybrid.rule import Choice, Measured, choose
-from hybrid.sanitize import prefix_closed, refuse_endless_rules, shield_root, without_lookahead
+from hybrid.sanitize import refuse_endless_rules, shield_root, without_lookahead
 from hybrid.strategy import OWN_SHARE, Budget
 from hybrid.token_level import (
-    in_engine_ids,
     refuse_beyond_stacks,
     refuse_captured_representatives,
     refuse_missing_bytes,
@@ -73,8 +72,7 @@ class Compilation:
         self.on_budget = on_budget
         self.guard = Guard(budget) if guard is None else guard
         self.deterministic = deterministic
-        self._lock = threading.Lock()
-        self._plain: xgrammar.GrammarCompiler | None = None
+        self._engines = Engines(vocabulary, n_jobs, self.guard)
         self.on_phase: Callable[[str], None] = _nothing
         """Told the phase that begins, "classes" or "summaries", where a classifier is made."""
 
@@ -314,14 +312,8 @@ class Compilation:
         timings: dict[str, float],
         deadline: Deadline,
     ) -> CompiledGrammar:
-        with self._lock:
-            if self._plain is None:
-                self._plain = xgrammar.GrammarCompiler(
-                    self.vocabulary.tokenizer_info, max_threads=self.n_jobs, cache_enabled=False
-                )
         began = time.perf_counter()
-        whole = self.vocabulary.tokens, self.vocabulary.stop_token_ids
-        engine = self.run_engine(self._plain, whole, safe, deadline)
+        engine = self._engines.whole(safe, deadline)
         timings["compile"] = time.perf_counter() - began
         return CompiledGrammar("engine", reason, self.vocabulary, grammar, engine, timings=timings)
 
@@ -340,21 +332,9 @@ class Compilation:
         began = time.perf_counter()
         gather = Gather(classes, self.vocabulary.size)
         gathered = time.perf_counter()
-        tokens = [self.vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
-        tokens += prefix_closed(tokens)
-        stop = len(tokens)
-        last = [b""]
-        if features.named:
-            serialized, with_void = in_engine_ids(serialized, classes, stop + 1)
-            changed = True
-            last += [b""] * with_void
-        safe = _as_changed(grammar, serialized, changed)
-        tokens += last
-        info = xgrammar.TokenizerInfo(
-            tokens, xgrammar.VocabType.RAW, vocab_size=len(tokens), stop_token_ids=[stop]
-        )
-        compiler = xgrammar.GrammarCompiler(info, max_threads=self.n_jobs, cache_enabled=False)
-        engine = self.run_engine(compiler, (tokens, [stop]), safe, deadline)
+        tokens, stop, in_ids, with_ids = self._engines.representatives(serialized, features, classes)
+        safe = _as_changed(grammar, in_ids, changed or with_ids)
+        engine = self._engines.over(tokens, stop, safe, deadline)
         timings["gather"] = gathered - began
         reason = _reason(classes, self.vocabulary) + (f"; {cause}" if cause else "")
         timings["compile"] = time.perf_counter() - gathered
@@ -362,26 +342,6 @@ class Compilation:
             "representatives", reason, self.vocabulary, grammar, engine,
             stop, classes, gather, features, timings=timings,
         )  # fmt: skip
-
-    def run_engine(
-        self,
-        compiler: xgrammar.GrammarCompiler,
-        vocabulary: tuple[Sequence[bytes], Sequence[int]],
-        grammar: xgrammar.Grammar,
-        deadline: Deadline,
-    ) -> xgrammar.CompiledGrammar:
-        """A grammar compiled by XGrammar's compiler of a vocabulary: its tokens, its stop tokens.
-
-        Raises:
-            GrammarError: XGrammar refuses it, or would not survive it.
-            BudgetExceeded: it is too late to begin, or it would take too long.
-        """
-        try:
-            return self.guard.compile(compiler, vocabulary, self.n_jobs, grammar, deadline)
-        except HybridError:
-            raise
-        except RuntimeError as error:
-            raise GrammarError(f"XGrammar cannot compile the grammar: {shortened(error)}") from error
 
 
 def without_classifier(
