@@ -41,16 +41,13 @@ class Gather:
         self._rows: NDArray[np.uint32] = _kernels.dense_rows(
             self._starts, self._tokens, large.astype(np.int64), self.n_words
         )
+        self.memory_size_bytes = sum(int(array.nbytes) for array in self.tables)
+        """Bytes held by the tables."""
 
     @property
     def tables(self) -> tuple[NDArray[Any], ...]:
         """Where each class's tokens begin, the tokens, the row of each large class (or -1), the rows."""
         return self._starts, self._tokens, self._row_of_class, self._rows
-
-    @property
-    def memory_size_bytes(self) -> int:
-        """Bytes held by the tables."""
-        return sum(int(array.nbytes) for array in self.tables)
 
     def expand(self, class_mask: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
         """Overwrite `out` (uint32[n_words]) with the mask of all tokens whose class bit is set.

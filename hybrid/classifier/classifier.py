@@ -95,6 +95,8 @@ class Classifier:
     kernels: Any = _kernels
     """What decides: `class_mask`, `class_masks`, `advance`, `advances`, `advance_text`, `forced_byte`."""
 
+    _kept_bytes = 0
+
     def __init__(
         self, fixed: Fixed, classes: Members, vocabulary: Vocabulary, limit: int,
         known: Summaries | None = None, reachable: Reachable | None = None,
@@ -102,6 +104,7 @@ class Classifier:
         self._fixed = fixed
         self._known = known
         self.reachable = reachable
+        self._count_kept()
         self._begin(classes, vocabulary, limit)
 
     def _begin(self, classes: TokenClasses | Members, vocabulary: Vocabulary, limit: int) -> None:
@@ -141,6 +144,7 @@ class Classifier:
     def complete_with(self, known: Summaries) -> None:
         """Let later sessions begin with these summaries; the one under way goes on with its own."""
         self._known, self.reachable = known, None
+        self._count_kept()
 
     def serve(self) -> None:
         """Count one more sequence."""
@@ -161,8 +165,12 @@ class Classifier:
         """Bytes held now."""
         session = self.session
         size = session.store.nbytes + (self.limit // 2 - session.left) + self.gather.memory_size_bytes
-        size += 0 if self._known is None else self._known.nbytes
-        return size + (0 if self.reachable is None else self.reachable.nbytes)
+        return size + self._kept_bytes
+
+    def _count_kept(self) -> None:
+        """Count what does not grow; caches ask for sizes with each call."""
+        known = 0 if self._known is None else self._known.nbytes
+        self._kept_bytes = known + (0 if self.reachable is None else self.reachable.nbytes)
 
     # the methods below are called with `lock` held
 
