@@ -28,6 +28,7 @@ from equivalence.interning._kernels import (
     intern_list,
     mix,
     new_interned,
+    rows_by_key,
     utf8_step,
 )
 
@@ -288,15 +289,7 @@ def first_classes(net, class_of_byte, n_classes, rank, stop):
             if target[c] == target[c - 1]:
                 alike[s, c] = 1
     # callees first
-    starts = np.zeros(n + 2, np.int64)
-    for s in range(n):
-        starts[rank[s] + 2] += 1
-    for level in range(n):
-        starts[level + 2] += starts[level + 1]
-    order = np.empty(n, np.int64)
-    for s in range(n):
-        order[starts[rank[s] + 1]] = s
-        starts[rank[s] + 1] += 1
+    _, order = rows_by_key(rank, n, n)
     for i in range(n):
         s = order[i]
         if stop[0]:
@@ -312,9 +305,8 @@ def first_classes(net, class_of_byte, n_classes, rank, stop):
 
 
 MOST_REACHED = 64  # states looked at for each return state
-MOST_COMPARED = (
-    1 << 24
-)  # pairs of moves compared for all of them, some 20 ms; the JSON grammar needs some hundred
+# pairs of moves compared for all of them, some 20 ms; the JSON grammar needs some hundred
+MOST_COMPARED = 1 << 24
 
 
 @kernel

@@ -183,15 +183,9 @@ def _explore(
         raise _too_large(capacity, space, deadline)
     claim(space.state, capacity, 16 * len(rows) + 64 * len(below_of_item) + 48 * len(queries))
     colors, _ = _kernels.color_queries(
-        rows,
-        queries,
-        query_starts,
-        item_starts,
-        below_of_item,
-        network.below_bottom,
-        displacement,
+        rows, queries, query_starts, item_starts, below_of_item, network.below_bottom, displacement,
         space.state,
-    )
+    )  # fmt: skip
     if space.state[_kernels.STOP]:
         raise deadline.error(PHASE)
     return Exploration(

@@ -1,6 +1,7 @@
-"""Interning and growing arrays: what the kernels of several folders share.
+"""Interning, growing arrays and a counting sort: what the kernels of several folders share.
 
-What: the number of a list of integers, equal lists having equal numbers; copies of arrays with more room.
+What: the number of a list of integers, equal lists having equal numbers; copies of arrays with more room;
+positions in the order of their keys.
 When: inside the kernels of `equivalence.network` and `equivalence`, never on their own.
 Limits: numba's cache looks only at the file of the kernel that is called: after an edit here, delete the
 `__pycache__` folders of `equivalence`.
@@ -226,3 +227,18 @@ def utf8_step(state, byte):
     if state == 5:
         return 2 if byte >= 0x90 else -1
     return 2 if byte <= 0x8F else -1
+
+
+@kernel
+def rows_by_key(keys, n, n_keys):
+    """Counting sort: (starts int64[n_keys + 1], positions of keys 0..n in the order of the keys)."""
+    starts = np.zeros(n_keys + 2, np.int64)
+    for i in range(n):
+        starts[keys[i] + 2] += 1
+    for k in range(n_keys):
+        starts[k + 2] += starts[k + 1]
+    rows = np.zeros(n, np.int64)
+    for i in range(n):
+        rows[starts[keys[i] + 1]] = i
+        starts[keys[i] + 1] += 1
+    return starts[: n_keys + 1], rows

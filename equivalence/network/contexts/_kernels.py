@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from equivalence.interning._kernels import intern_list
+from equivalence.interning._kernels import intern_list, rows_by_key
 
 kernel = njit(cache=True, nogil=True)
 
@@ -51,21 +51,6 @@ def sort_codes(codes, n):
             codes[kept] = codes[i]
             kept += 1
     return kept
-
-
-@kernel
-def rows_by_key(keys, n, n_keys):
-    """Counting sort: (starts int64[n_keys + 1], positions of keys 0..n in the order of the keys)."""
-    starts = np.zeros(n_keys + 2, np.int64)
-    for i in range(n):
-        starts[keys[i] + 2] += 1
-    for k in range(n_keys):
-        starts[k + 2] += starts[k + 1]
-    rows = np.zeros(n, np.int64)
-    for i in range(n):
-        rows[starts[keys[i] + 1]] = i
-        starts[keys[i] + 1] += 1
-    return starts[: n_keys + 1], rows
 
 
 @kernel
