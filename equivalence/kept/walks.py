@@ -83,6 +83,8 @@ class KeptWalks:
         Args:
             shelf: the place from now on; None leaves it as it is.
         """
+        if shelf is None and self._young is not None:
+            return  # each compile call asks, and must not wait for those that look up or add walks
         with self._lock:
             if shelf is not None and (self._shelf is None or self._shelf.path != shelf.path):
                 self._shelf, self._digest, self._saved_bytes, self._state = shelf, None, 0, None
