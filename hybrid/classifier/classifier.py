@@ -95,6 +95,8 @@ class Classifier:
     kernels: Any = _kernels
     """What decides: `class_mask`, `class_masks`, `advance`, `advances`, `advance_text`, `forced_byte`."""
 
+    _kept_bytes = 0  # of Lark grammars, which keep nothing beside their sessions
+
     def __init__(
         self, fixed: Fixed, classes: Members, vocabulary: Vocabulary, limit: int,
         known: Summaries | None = None, reachable: Reachable | None = None,
