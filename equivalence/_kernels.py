@@ -109,23 +109,42 @@ def build_trie(data, offsets, longest):
     return byte, depth, skip, group, below
 
 
-# Columns of the packed nodes: a walk reads one cache line a node (five arrays cost twice the time).
-SKIP, GROUP, DEPTH, BYTE, BELOW, BELOW_OTHERS, ENDS = 0, 1, 2, 3, 4, 8, 9
+# Columns of the packed nodes, a row of 32 bytes each. FLAGS is the byte into the node, then a bit that says
+# whether a group ends here, then the two bits of the last word of `below`.
+CHILD, GROUP, GROUP_END, FLAGS, BELOW = 0, 1, 2, 3, 4
+ENDS, BELOW_OTHERS = 8, 9  # bits of FLAGS
 
 
 @kernel
 def pack_nodes(byte, depth, skip, group, below):
-    """int32[N + 1, 10]: skip, group, depth, byte, the words of `below`, whether a group ends here."""
+    """int32[N + 1, 8]: the nodes level by level, the children of a node side by side, as walks read them.
+
+    A node's children are those from its `CHILD` to that of the next row. In depth-first order the next
+    child is where the subtree ends: to read one after the other cost 36 ns a node, of which most was waiting
+    for memory.
+    """
     n = byte.size
-    nodes = np.zeros((n + 1, 10), np.int32)
+    deepest = 0
     for i in range(n):
-        nodes[i, SKIP] = skip[i]
-        nodes[i, GROUP] = group[i]
-        nodes[i, DEPTH] = depth[i]
-        nodes[i, BYTE] = byte[i]
-        for w in range(5):
-            nodes[i, BELOW + w] = np.int32(below[i, w] - ((below[i, w] >> 31) << 32))
-        nodes[i, ENDS] = group[i + 1] > group[i]
+        deepest = max(deepest, np.int64(depth[i]))
+    following = np.zeros(deepest + 3, np.int64)
+    for i in range(n):
+        following[depth[i] + 1] += 1
+    for d in range(deepest + 2):
+        following[d + 1] += following[d]
+    nodes = np.zeros((n + 1, 8), np.int32)
+    for i in range(n):  # in depth-first order, which is also the order on each level
+        d = np.int64(depth[i])
+        at = following[d]
+        following[d] = at + 1
+        nodes[at, CHILD] = following[d + 1]
+        nodes[at, GROUP] = group[i]
+        nodes[at, GROUP_END] = group[skip[i]]
+        ends = 1 if group[i + 1] > group[i] else 0
+        nodes[at, FLAGS] = np.int64(byte[i]) | ends << ENDS | (below[i, 4] & 3) << BELOW_OTHERS
+        for w in range(4):
+            nodes[at, BELOW + w] = np.int32(below[i, w] - ((below[i, w] >> 31) << 32))
+    nodes[n, CHILD] = n
     nodes[n, GROUP] = group[n]
     return nodes
 
@@ -947,6 +966,10 @@ def step_config(config, c, space, net):
     return following
 
 
+# Inlined where most steps are made, which is twice as fast there; in walks and for items it gained nothing.
+step_inlined = forced(getattr(step_config, "py_func", step_config))
+
+
 @kernel
 def start_config(symbol, unit, space, net):
     """The configuration of a context: a state (or -1 - k: counted class k, a unit just read) on top.
@@ -1013,14 +1036,14 @@ NOTHING, OUTRIGHT = 0, 1
 
 @kernel
 def walk(
-    block, block_nodes, blocks, first, trie, space, net, displacement, outcomes, range_starts, ranges,
-    event_starts, events,
+    block, block_nodes, blocks, first_rows, first, trie, space, net, displacement, outcomes, range_starts,
+    ranges, event_starts, events,
 ):  # fmt: skip
     """All tokens of each block from `block` on: those below a child of the root, after whose byte the
     configuration is ``blocks[block]``.
 
-    Writes the ranges of groups read outright, and rows (group, outcome) of the others. `first` are the byte
-    classes that can follow below the known part, uint8[blocks, B].
+    Writes the ranges of groups read outright, and rows (group, outcome) of the others. ``first_rows[block]``
+    is the row of uint8[n, B] `first` that has the byte classes that can follow below the known part.
     Returns (status, first block not done); status 1: the space is full, 2: the outcomes are, 3: more returns
     on one path than there is room for, 4: ranges or events are full.
     (One call a block cost 2 us a block, three times the walk itself.)
@@ -1038,13 +1061,17 @@ def walk(
     pairs = np.empty(most_pops, np.int64)
     configs[0] = REJECT
     valid[0] = 0
-    i, n = np.int64(0), np.int64(0)
+    # the next child at each depth, and where the children end
+    child = np.empty(longest + 2, np.int64)
+    end = np.empty(longest + 2, np.int64)
+    d = np.int64(0)
     block -= 1
     start = np.int64(REJECT)
+    row = np.int64(0)
     n_ranges, n_events = range_starts[block + 1], event_starts[block + 1]
     open_range = n_ranges  # ranges from here on may be extended
     while True:
-        if i >= n:
+        if d == 0:
             block += 1
             range_starts[block] = n_ranges
             event_starts[block] = n_events
@@ -1054,22 +1081,65 @@ def walk(
                 return 1, block
             open_range = n_ranges
             start = blocks[block]
-            i = block_nodes[block]
-            n = np.int64(nodes[i, SKIP])
+            row = first_rows[block]
+            d = np.int64(1)
+            child[1] = block_nodes[block]
+            end[1] = child[1] + 1
             # room for all that this block can add: an array that a loop replaces costs 10 ns every time round
-            room = np.int64(nodes[n, GROUP] - nodes[i, GROUP])
+            room = np.int64(nodes[child[1], GROUP_END] - nodes[child[1], GROUP])
             if n_ranges + room > ranges.shape[0] or n_events + room > events.shape[0]:
                 return 4, block
-        d = np.int64(nodes[i, DEPTH])
+        i, last = child[d], end[d]
         pops = valid[d - 1]
         config = np.int64(REJECT)
         above = configs[d - 1]
-        byte = np.int64(nodes[i, BYTE])
+        if above != REJECT:
+            # most children are rejected, or go on in a loop that holds all below them: these take a loop
+            # of few words
+            looping = facts[above, LABEL] == 0 and not displacement
+            returning = facts[above, POPS] > 0
+            loop_characters = facts[above, CHARACTER_LOOP]
+            loop_0, loop_1 = ~facts[above, 0], ~facts[above, 1]
+            loop_2, loop_3 = ~facts[above, 2], ~facts[above, 3]
+            while i < last:
+                flags = np.int64(nodes[i, FLAGS])
+                byte = flags & 255
+                c = class_of_byte[byte]
+                following = np.int64(steps[above, c])
+                if following == REJECT:
+                    if pops > 0 or (returning and first[row, c]):
+                        break
+                elif following == above and looping:
+                    others = flags >> BELOW_OTHERS
+                    if (
+                        byte >= 0x80
+                        or not (facts[above, byte >> 5] >> (byte & 31)) & 1  # is learned below
+                        or (others & 1 and not (loop_characters and others & 2))
+                        or (nodes[i, BELOW] & loop_0) | (nodes[i, BELOW + 1] & loop_1)
+                        or (nodes[i, BELOW + 2] & loop_2) | (nodes[i, BELOW + 3] & loop_3)
+                    ):
+                        break
+                    g = np.int64(nodes[i, GROUP])
+                    if n_ranges > open_range and ranges[n_ranges - 1, 1] == g:
+                        ranges[n_ranges - 1, 1] = nodes[i, GROUP_END]
+                    else:
+                        ranges[n_ranges, 0] = g
+                        ranges[n_ranges, 1] = nodes[i, GROUP_END]
+                        n_ranges += 1
+                else:
+                    break
+                i += 1
+        if i == last:
+            d -= 1
+            continue
+        child[d] = i + 1
+        flags = np.int64(nodes[i, FLAGS])
+        byte = flags & 255
         if d == 1:
             config = start
         elif above != REJECT:
             c = class_of_byte[byte]
-            if facts[above, POPS] > 0 and first[block, c]:
+            if facts[above, POPS] > 0 and first[row, c]:
                 at = starts[above] + 2
                 for k in range(facts[above, POPS]):
                     if pops == most_pops:
@@ -1083,7 +1153,6 @@ def walk(
                 if config < 0:
                     return 1, block
         if config == REJECT and pops == 0:
-            i = np.int64(nodes[i, SKIP])
             continue
         configs[d] = config
         valid[d] = pops
@@ -1103,7 +1172,7 @@ def walk(
                 if find_character_loop(config, space, net) < 0:
                     return 1, block
             upto = np.int64(-1)
-            others = nodes[i, BELOW_OTHERS]
+            others = flags >> BELOW_OTHERS
             if (
                 (others & 1 == 0 or (facts[config, CHARACTER_LOOP] == 1 and others & 2))
                 and nodes[i, BELOW] & ~facts[config, 0] == 0
@@ -1111,11 +1180,12 @@ def walk(
                 and nodes[i, BELOW + 2] & ~facts[config, 2] == 0
                 and nodes[i, BELOW + 3] & ~facts[config, 3] == 0
             ):
-                following = np.int64(nodes[i, SKIP])
-                upto = np.int64(nodes[following, GROUP])
+                upto = np.int64(nodes[i, GROUP_END])
             else:
-                following = i + 1
-                if nodes[i, ENDS]:
+                d += 1
+                child[d] = nodes[i, CHILD]
+                end[d] = nodes[i + 1, CHILD]
+                if flags >> ENDS & 1:
                     upto = np.int64(nodes[i, GROUP]) + 1
             if upto >= 0:
                 g = np.int64(nodes[i, GROUP])
@@ -1125,9 +1195,11 @@ def walk(
                     ranges[n_ranges, 0] = g
                     ranges[n_ranges, 1] = upto
                     n_ranges += 1
-            i = following
             continue
-        if nodes[i, ENDS]:
+        d += 1
+        child[d] = nodes[i, CHILD]
+        end[d] = nodes[i + 1, CHILD]
+        if flags >> ENDS & 1:
             g = np.int64(nodes[i, GROUP])
             key[0] = label
             length = 1
@@ -1151,7 +1223,6 @@ def walk(
             events[n_events, 0] = g
             events[n_events, 1] = outcome
             n_events += 1
-        i += 1
 
 
 # A block is (byte, configuration after it): contexts that agree after a token's first byte treat all
@@ -1177,7 +1248,7 @@ def find_blocks(contexts, byte_first, space, net):
         for c in range(n_classes):
             config = np.int64(steps[start, c])
             if config < 0:
-                config = step_config(start, c, space, net)
+                config = step_inlined(start, c, space, net)
                 if config < 0:
                     return 1, starts, starts, starts, contexts
             after[c, i] = config
@@ -1216,10 +1287,8 @@ def find_blocks(contexts, byte_first, space, net):
 def children(nodes):
     """int64[256]: the child of the root by first byte, 0 where there is none."""
     child = np.zeros(256, np.int64)
-    i = 1
-    while i < nodes.shape[0] - 1:
-        child[nodes[i, BYTE]] = i
-        i = np.int64(nodes[i, SKIP])
+    for i in range(nodes[0, CHILD], nodes[1, CHILD]):
+        child[nodes[i, FLAGS] & 255] = i
     return child
 
 
@@ -1329,7 +1398,7 @@ def all_blocks(contexts, child, space, net, limits):
 
 
 @kernel
-def walk_blocks(block_nodes, blocks, first, trie, space, net, displacement, outcomes, limits):
+def walk_blocks(block_nodes, blocks, first_rows, first, trie, space, net, displacement, outcomes, limits):
     """Walk some blocks, see `walk`, with more room where it is needed.
 
     Returns (status, space, outcomes, range starts, ranges, event starts, events); status 1: over capacity.
@@ -1343,8 +1412,8 @@ def walk_blocks(block_nodes, blocks, first, trie, space, net, displacement, outc
     block = 0
     while status == 0:
         status, block = walk(
-            block, block_nodes, blocks, first, trie, space, net, displacement, outcomes, range_starts, ranges,
-            event_starts, events,
+            block, block_nodes, blocks, first_rows, first, trie, space, net, displacement, outcomes,
+            range_starts, ranges, event_starts, events,
         )  # fmt: skip
         if status == 0:
             break
@@ -1384,7 +1453,7 @@ def walk_all(contexts, firsts, trie, space, net, displacement, outcomes, limits)
     for b in range(256):
         block_nodes[min(block_starts[b], blocks.size) : min(block_starts[b + 1], blocks.size)] = child[b]
     walked, space, outcomes, range_starts, ranges, event_starts, events = walk_blocks(
-        block_nodes, blocks, first, trie, space, net, displacement, outcomes, limits
+        block_nodes, blocks, np.arange(blocks.size), first, trie, space, net, displacement, outcomes, limits
     )
     return (
         max(status, walked), space, outcomes, block_starts, user_starts, users, range_starts, ranges,

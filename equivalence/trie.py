@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from equivalence import _kernels
 from equivalence.store import Arrays, stored
 
-STORED_VERSION = 1
+STORED_VERSION = 2
 """Of what the stored arrays mean. A change of `build_trie` that gives an array of the same name other
 contents needs another number; a change of the names does not."""
 
 
 class Trie(NamedTuple):
-    """Flat arrays; node 0 is the root, nodes are in depth-first order, N nodes and G groups.
+    """Flat arrays; node 0 is the root, nodes are in depth-first order but for `nodes`; N nodes and G groups.
 
     Attributes:
         byte: uint8[N], the byte on the edge into a node.
@@ -37,10 +37,11 @@ class Trie(NamedTuple):
         skip: int32[N], the first node after a node's subtree.
         group: int32[N + 1], number of groups that end before a node; node ``i`` ends a token iff
             ``group[i + 1] > group[i]``, and its subtree holds groups ``group[i]`` to ``group[skip[i]]``.
-        nodes: int32[N + 1, 10], all of these in one row a node, as walks read them (`_kernels.pack_nodes`).
         below: int64[N, 5], what occurs strictly below a node: four words of 32 bits with the ASCII bytes,
             then bit 0: a byte of 128 or more occurs, bit 1: all of it is (cut off) well-formed UTF-8
             when the node ends a character.
+        nodes: int32[N + 1, 8], all of these in one row a node, the children of a node side by side, as walks
+            read them (`_kernels.pack_nodes`).
         suffix_parent: int32[S], the suffix without its first byte; suffix 0 is empty.
         suffix_byte: uint8[S], the first byte of a suffix.
         suffix_order: int32[S - 1], the suffixes but the empty one, in byte order.

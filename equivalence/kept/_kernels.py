@@ -701,31 +701,32 @@ def walk_some(chosen, blocks, first_bytes, wide, trie, space, net, outcomes, lim
     n_classes = space.behaviour.shape[1]
     of_class = class_masks(space.class_of_byte, n_classes)
     n = chosen.size
-    first = np.zeros((n, n_classes), np.uint8)
     configs = np.empty(n, np.int64)
     block_nodes = np.empty(n, np.int64)
+    first_rows = np.empty(n, np.int64)
     child = children(nodes)
     # few masks are distinct; to test all classes of each block cost 1 us a block
     known = new_interned(n + 1, 8)
-    example = np.empty(n + 1, np.int64)
+    room = borrowed_interned(known)
+    key = np.empty(8, np.int64)
     for i in range(n):
         block = chosen[i]
         configs[i] = blocks[block]
         block_nodes[i] = child[first_bytes[block]]
-        before = known.counts[0]
-        number = intern(wide[block], 8, known)
-        if number == before:
-            example[number] = i
-            for c in range(n_classes):
-                for w in range(8):
-                    if of_class[c, w] & wide[block, w]:
-                        first[i, c] = 1
-                        break
-        else:
-            for c in range(n_classes):
-                first[i, c] = first[example[number], c]
+        same = i > 0
+        for w in range(8):
+            same = same and key[w] == wide[block, w]
+            key[w] = wide[block, w]
+        first_rows[i] = first_rows[i - 1] if same else intern(key, 8, room)
+    first = np.zeros((known.counts[0], n_classes), np.uint8)
+    for row in range(first.shape[0]):
+        for c in range(n_classes):
+            for w in range(8):
+                if of_class[c, w] & known.pool[8 * row + w]:
+                    first[row, c] = 1
+                    break
     status, space, outcomes, range_starts, ranges, event_starts, events = walk_blocks(
-        block_nodes, configs, first, trie, space, net, False, outcomes, limits
+        block_nodes, configs, first_rows, first, trie, space, net, False, outcomes, limits
     )
     return status, space, outcomes, Walked(chosen, range_starts, ranges, event_starts, events)
 
