@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit kernels format clean
+.PHONY: help demo test lint types warm unit kernels format clean
 
 help:
 	@sed -n 's/^#     \(make .*\)/\1/p' Makefile
@@ -36,7 +36,9 @@ $(VENV)/.test: $(VENV)/.project
 demo: $(VENV)/.project
 	$(BIN)/python -m hybrid demo
 
-test: lint types unit kernels
+# One process compiles the kernels, the longest single step, while the other core runs those that need none.
+test: lint types
+	$(MAKE) --jobs=2 --output-sync=target unit kernels
 
 lint: $(VENV)/.test
 	$(BIN)/python -m ruff check .
@@ -45,14 +47,18 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/python -m mypy
 
-unit: $(VENV)/.test
+# Before two processes of tests would each compile the same kernels.
+warm: $(VENV)/.test
+	$(BIN)/python -m hybrid warmup
+
+unit: warm
 	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 
 # The kernels' own tests again, as plain Python and with bounds checks (`unit` ran them compiled). Numba's
 # cache does not know the difference between checked and unchecked code: checked code gets its own folder.
 kernels: $(VENV)/.test
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) -m kernels
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/numba-boundscheck $(BIN)/python -m pytest --numprocesses $(WORKERS) -m kernels
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m kernels
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/numba-boundscheck $(BIN)/python -m pytest -m kernels
 
 format: $(VENV)/.test
 	$(BIN)/python -m ruff check --fix .
