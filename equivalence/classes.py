@@ -81,7 +81,8 @@ def compute_classes(
     if features.beyond_stacks:
         return byte_string_classes(read.whole(), vocabulary, features=features)
     try:
-        return classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0]
+        found = classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0]
+        return found._replace(space=None)
     except (BudgetExceeded, UnsupportedGrammar) as error:
         if on_budget == "raise":
             raise
@@ -147,6 +148,6 @@ def classes_and_network(
     }
     classes = TokenClasses(
         class_of_token, len(representatives), representatives, relation, phases, sizes,
-        runs=None if n_alone else ClassRuns(runs.starts, class_of_run),
+        runs=None if n_alone else ClassRuns(runs.starts, class_of_run), space=exploration.space,
     )  # fmt: skip
     return classes, network

@@ -59,6 +59,10 @@ MANY_OUTCOMES = 512
 grammar become some hundreds in 0.1 s, while a JSON schema's 200 cost less to color than to merge."""
 
 
+MOST_MET = 4096
+"""Configurations that are kept for a classifier: 2 MB. One JSON schema in two has 600 or fewer."""
+
+
 class Exploration(NamedTuple):
     """What the partition is computed from; groups are those of the trie, B blocks.
 
@@ -73,6 +77,8 @@ class Exploration(NamedTuple):
         queries, query_table, colors: the color of each (outcome, below set) that occurs: 0 = no stack lets
             it through, 1 = every stack does, else equal numbers for equal sets of stacks.
         n_configurations, n_items, n_outcomes: sizes met, for reports.
+        space: the configurations met (`_kernels.Space`), for a classifier to begin with; ``None`` if they are
+            more than `MOST_MET`.
     """
 
     block_starts: Integers
@@ -88,6 +94,7 @@ class Exploration(NamedTuple):
     n_configurations: int
     n_items: int
     n_outcomes: int
+    space: Any = None
 
 
 def explore(
@@ -191,6 +198,7 @@ def _explore(
     return Exploration(
         block_starts, user_starts, users, range_starts, ranges, event_starts, events, queries, table, colors,
         int(space.configs.counts[0]), len(below_of_item), int(outcomes.counts[0]),
+        space if space.configs.counts[0] <= MOST_MET else None,
     )  # fmt: skip
 
 

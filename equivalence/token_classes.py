@@ -7,7 +7,7 @@ Limits: of one grammar over one vocabulary; classes of different grammars have n
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ class TokenClasses(NamedTuple):
         cause: why the classes were not explored; empty if they were.
         runs: the same classes run by run of the vocabulary's byte order, where that says it all; ``None``
             otherwise, and once nobody needs them.
+        space: what `equivalence.explore.Exploration` keeps for a classifier; ``None`` once nobody needs it.
     """
 
     class_of_token: NDArray[np.int32]
@@ -46,6 +47,7 @@ class TokenClasses(NamedTuple):
     trial: bool = False
     cause: str = ""
     runs: ClassRuns | None = None
+    space: Any = None
 
     def members(self, class_id: int) -> NDArray[np.int32]:
         """The ids of one class, ascending; ``-1`` gives the ids that are never allowed."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
@@ -192,7 +193,7 @@ class Compilation:
             )  # fmt: skip
         timings.update(classes.seconds)
         timings["classifier"] = time.perf_counter() - began
-        classes = classes._replace(runs=None)
+        classes = classes._replace(runs=None, space=None)
         reason = _reason(classes, self.vocabulary)
         if self.strategy == "classifier":
             reason = f"asked for; {reason}"
@@ -244,7 +245,10 @@ class Compilation:
         if self.on_demand or self.strategy == "auto":
             why = "asked for" if self.on_demand else _choice(True, classes, self.vocabulary).reason
             reachable = reachable_of(network)
-            return Classifier(fixed, grouped, self.vocabulary, limit, reachable=reachable), why
+            # where counts matter, they are bounded by a token's length there, and by the text's here
+            same = np.array_equal(network.automaton[5], fixed.net[5])
+            met = classes.space if same else None
+            return Classifier(fixed, grouped, self.vocabulary, limit, reachable=reachable, met=met), why
         known, cause = build_summaries(
             fixed, network, limit=limit // 4, states=4 * self.budget.states, deadline=own
         )

@@ -234,6 +234,29 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
     assert mask_of(matcher, vocabulary.size) == mask_of(other, vocabulary.size)
 
 
+@pytest.mark.parametrize(
+    ("grammar", "taken_over"),
+    [
+        ('root ::= ("(" root ")" | "a" | "+" root "x")*', True),
+        (NESTED, False),
+        ('root ::= "(" [ax]{2,500} ")" root?', False),
+    ],
+)
+def test_the_first_session_begins_with_what_exploring_met(grammar: str, taken_over: bool) -> None:
+    """Not where a count is bounded by the length of a token in one, and by that of the text in the other."""
+    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
+    compiled = GrammarCompiler(vocabulary, strategy="auto").compile_grammar(grammar)
+    classifier = compiled.classifier
+    assert classifier is not None
+    begun_with = int(classifier.session.store.space.configs.counts[0])
+    ids, masks = walk(compiled, 0, 60)
+    classifier.renew()  # with empty tables
+    assert walk(compiled, 0, 60) == (ids, masks)
+    assert walk(compiled_of(grammar, vocabulary), 0, 60) == (ids, masks)
+    classifier.renew()
+    assert (begun_with > int(classifier.session.store.space.configs.counts[0])) == taken_over
+
+
 def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
     """An automaton that calls itself complete, without its summaries: matchers go on elsewhere."""
     vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)

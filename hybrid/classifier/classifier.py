@@ -85,6 +85,9 @@ class Classifier:
         known: summaries built ahead of time; ``None``: all are found on demand.
         reachable: what stacks the network allows, by which `completing` finds the others; ``None``: who
             wants to know builds the network again.
+        met: the configurations that exploring the same network met (`Exploration.space`), where its counts
+            are bounded as here: the first session begins with them. Finding them again took a third of what
+            a new mask of a JSON schema takes.
 
     Attributes:
         served: sequences that were begun.
@@ -99,11 +102,12 @@ class Classifier:
 
     def __init__(
         self, fixed: Fixed, classes: Members, vocabulary: Vocabulary, limit: int,
-        known: Summaries | None = None, reachable: Reachable | None = None,
+        known: Summaries | None = None, reachable: Reachable | None = None, met: Any = None,
     ) -> None:  # fmt: skip
         self._fixed = fixed
         self._known = known
         self.reachable = reachable
+        self._met = met
         self._count_kept()
         self._begin(classes, vocabulary, limit)
 
@@ -156,7 +160,7 @@ class Classifier:
     def _new_session(self, serial: int) -> Session:
         """A session with empty tables."""
         known = self.known if self._known is None else copied(self._known)
-        store = Store(self._fixed, self.limit // 2, known)
+        store, self._met = Store(self._fixed, self.limit // 2, known, self._met), None
         start = store.call(_kernels.start_of, self._fixed.start, self._fixed.start_final)
         return Session(serial, store, start, self.limit // 2)
 

@@ -79,7 +79,7 @@ class ClassifierMatcher(GrammarMatcher):
     def _enter(self, session: Session) -> None:
         self._session = session
         self._steps = session.steps
-        self._rows_of_masks, self._known = session.rows_for(self._stops)
+        _, self._known = session.rows_for(self._stops)
 
     # what was met before
 
@@ -172,11 +172,8 @@ class ClassifierMatcher(GrammarMatcher):
         if session is classifier.session and session.left > 0:  # the way of nearly all, 1 us shorter
             with classifier.lock:
                 mask = self._mask_of(session.store.table, self._config)
-            row = self._rows_of_masks.get(mask)
-            if row is not None:
-                self._known[self._config] = row
-                session.left -= STEP_BYTES
-                return row
+                if mask >= 0:
+                    return classifier.row_of_mask(session, self._config, mask, self._stops)
         return self._ask(lambda session: self._classifier.row(session, self._config, self._stops))
 
     def _find_step(self, token: int) -> int:
