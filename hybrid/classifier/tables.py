@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from equivalence import _kernels as exploring
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
-from equivalence.explore import follow_of
+from equivalence.explore import array_bytes, follow_of
 from equivalence.interning import _kernels as interning
 from equivalence.network import Network
 from hybrid._kernels import unite_rows
@@ -250,9 +250,9 @@ class Store:
         # lists have room for 3 and 12 integers each on average
         frames = self._frames + max(int(met.state[exploring.FRAMES]), n_tails, tail_cells // 3)
         configs = self._configs + max(n_configs, config_cells // 12)
-        if exploring.room_bytes(frames, configs, len(self.fixed.example)) > self.limit // 4:
-            return None
         space = exploring.grown_space(met, frames, configs)
+        if array_bytes(space) > self.limit // 4:
+            return None
         self._frames, self._configs = frames, configs
         state = np.zeros_like(met.state)
         for kept in (exploring.FRAMES, exploring.STAMP):
