@@ -120,8 +120,7 @@ def pack_nodes(byte, depth, skip, group, below):
     """int32[N + 1, 8]: the nodes level by level, the children of a node side by side, as walks read them.
 
     A node's children are those from its `CHILD` to that of the next row. In depth-first order the next
-    child is where the subtree ends: to read one after the other cost 36 ns a node, of which most was waiting
-    for memory.
+    child is where the subtree ends, far away: walks of a JSON schema took 2.8 ms then, 2.3 so.
     """
     n = byte.size
     deepest = 0

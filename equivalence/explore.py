@@ -272,24 +272,15 @@ def _suffix_twins(
             trie.suffix_order, wanted, trie.suffix_parent, trie.suffix_byte
         )
         nodes = _kernels.pack_nodes(*_kernels.build_trie(data, offsets, trie.longest))
-        for array in (
-            nodes,
-            suffixes,
-        ):  # as the vocabulary's trie is: other types would compile the walk again
-            array.flags.writeable = False
+        # as the vocabulary's trie is: other types would compile the walk again
+        nodes.flags.writeable = suffixes.flags.writeable = False
         flat = (nodes, trie.suffix_parent, suffixes, trie.longest)
         (
-            status,
-            space,
-            outcomes,
-            block_starts,
-            user_starts,
-            users,
-            range_starts,
-            ranges,
-            event_starts,
+            status, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts,
             events,
-        ) = _kernels.walk_all(rows, follow.returns, flat, space, net, displacement, outcomes, capacity)
+        ) = _kernels.walk_all(
+            rows, follow.returns, flat, space, net, displacement, outcomes, capacity
+        )  # fmt: skip
         if status:
             raise _too_large(capacity, space, deadline)
         status, range_sets, words = _kernels.partition_blocks(

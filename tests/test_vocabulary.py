@@ -17,6 +17,7 @@ from numba import config
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from equivalence._kernels import BELOW, BELOW_OTHERS, CHILD, ENDS, FLAGS, GROUP, GROUP_END
 from equivalence.classes import compute_classes
 from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
@@ -424,6 +425,26 @@ def test_trie(tokens: list[bytes]) -> None:
         }
         assert trie.below[node, 4] & 1 == any(b >= 128 for b in occurring)
         assert bool(trie.below[node, 4] & 2) == all(map(cut_off_well_formed, rests))
+
+    # the packed rows are the same nodes, children side by side
+    numbers = {prefix: node for node, prefix in enumerate(prefixes)}
+    assert len(trie.nodes) == len(prefixes) + 1
+    waiting, met = [(0, b"")], 0
+    while waiting:
+        row, prefix = waiting.pop()
+        met += 1
+        node, child, end = numbers[prefix], trie.nodes[row, CHILD], trie.nodes[row + 1, CHILD]
+        flags = int(trie.nodes[row, FLAGS])
+        assert (trie.nodes[row, GROUP], trie.nodes[row, GROUP_END]) == (
+            trie.group[node], trie.group[trie.skip[node]],
+        )  # fmt: skip
+        assert flags >> ENDS & 1 == (prefix in groups)
+        assert flags >> BELOW_OTHERS == trie.below[node, 4]
+        assert (trie.nodes[row, BELOW : BELOW + 4].view(np.uint32) == trie.below[node, :4]).all()
+        inside = [prefix + bytes([trie.nodes[below, FLAGS] & 255]) for below in range(child, end)]
+        assert inside == [other for other in prefixes if other and other[:-1] == prefix]
+        waiting.extend(zip(range(child, end), inside, strict=True))
+    assert met == len(prefixes)
 
 
 @pytest.mark.kernels
