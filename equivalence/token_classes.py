@@ -49,6 +49,10 @@ class TokenClasses(NamedTuple):
     runs: ClassRuns | None = None
     space: Any = None
 
+    def settled(self) -> TokenClasses:
+        """The same without what only compiling needs."""
+        return self._replace(runs=None, space=None)
+
     def members(self, class_id: int) -> NDArray[np.int32]:
         """The ids of one class, ascending; ``-1`` gives the ids that are never allowed."""
         return np.flatnonzero(self.class_of_token == class_id).astype(np.int32)

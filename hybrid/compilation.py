@@ -193,7 +193,7 @@ class Compilation:
             )  # fmt: skip
         timings.update(classes.seconds)
         timings["classifier"] = time.perf_counter() - began
-        classes = classes._replace(runs=None, space=None)
+        classes = classes.settled()
         reason = _reason(classes, self.vocabulary)
         if self.strategy == "classifier":
             reason = f"asked for; {reason}"
@@ -305,7 +305,7 @@ class Compilation:
         timings.update(classes.seconds)
         changed = without_lookahead(serialized) or changed
         return self._on_representatives(
-            grammar, serialized, changed, features, classes, timings, cause, deadline
+            grammar, serialized, changed, features, classes.settled(), timings, cause, deadline
         )
 
     def _on_engine(
