@@ -79,7 +79,7 @@ class ClassifierMatcher(GrammarMatcher):
     def _enter(self, session: Session) -> None:
         self._session = session
         self._steps = session.steps
-        _, self._known = session.rows_for(self._stops)
+        self._known = session.rows_for(self._stops)[1]
 
     # what was met before
 
