@@ -36,6 +36,7 @@ from equivalence.interning._kernels import (
     intern,
     mix,
     new_interned,
+    rows_by_key,
 )
 
 kernel = njit(cache=True, nogil=True)
@@ -388,19 +389,10 @@ def order_by_mask(masks, chosen):
     n = chosen.size
     known = new_interned(n + 1, 8)
     numbers = np.empty(n, np.int64)
-    starts = np.zeros(n + 2, np.int64)
     for i in range(n):
         numbers[i] = intern(masks[chosen[i]], 8, known)
-        starts[numbers[i] + 2] += 1
-    for k in range(n):
-        starts[k + 2] += starts[k + 1]
-    blocks, ordered = np.empty(n, np.int64), np.empty(n, np.int64)
-    for i in range(n):
-        at = starts[numbers[i] + 1]
-        starts[numbers[i] + 1] += 1
-        blocks[at] = chosen[i]
-        ordered[at] = numbers[i]
-    return blocks, ordered
+    _, order = rows_by_key(numbers, n, n)
+    return chosen[order], numbers[order]
 
 
 @kernel
