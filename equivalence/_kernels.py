@@ -867,6 +867,31 @@ def close(n, label, n_returning, space, net):
     return note_config(length, begin, space)
 
 
+@forced
+def note_twins(x, config, c, following, space, net):
+    """Note the same step for the other classes on edges of a lone state to where class c leads, if no call of
+    the state reads one: white space before a token is three classes, and was three steps of four."""
+    edge_starts, edges, call_starts, calls, counted = net[1], net[2], net[3], net[4], net[5]
+    steps, classes, class_of_byte = space.steps, space.classes, space.class_of_byte
+    byte = classes[c, 0]
+    target = np.int64(-1)
+    for k in range(edge_starts[x], edge_starts[x + 1]):
+        if edges[k, 0] <= byte <= edges[k, 1]:
+            target = edges[k, 2]
+    for k in range(edge_starts[x], edge_starts[x + 1] if target >= 0 else edge_starts[x]):
+        if edges[k, 2] != target:
+            continue
+        for other in range(class_of_byte[edges[k, 0]], class_of_byte[edges[k, 1]] + 1):
+            if steps[config, other] >= 0:
+                continue
+            alike = True
+            for i in range(call_starts[x], call_starts[x + 1]):
+                callee = calls[i, 0] if calls[i, 0] >= 0 else counted[-1 - calls[i, 0], 0]
+                alike = alike and not space.behaviour[callee, other] and not space.behaviour[callee, c]
+            if alike:
+                steps[config, other] = following
+
+
 @kernel
 def step_config(config, c, space, net):
     """Compute and note the configuration after a byte of class c; -1 over capacity."""
@@ -945,23 +970,27 @@ def step_config(config, c, space, net):
     if n_next > 0:
         following = close(n_next, label, 0, space, net)
     if following >= 0:
-        # the classes around this one that all states treat like it
-        n_states = (behaviour.shape[0] - 1) // 2
-        same = 2 * n_states
-        for k in range(behaviour.shape[1]):
-            behaviour[same, k] = 1
-        for i in range(begin, end, 2):
-            x = n_states + pool[i]
-            for k in range(behaviour.shape[1]):
-                behaviour[same, k] &= behaviour[x, k]
-        low, high = c, c + 1
-        while low > 0 and behaviour[same, low]:
-            low -= 1
-        while high < behaviour.shape[1] and behaviour[same, high]:
-            high += 1
+        # the classes around this one that all states treat like it, unless those beside it are known: the
+        # bytes of literals mostly stand alone
         steps = space.steps
+        low, high = c, c + 1
+        if (c > 0 and steps[config, c - 1] < 0) or (high < steps.shape[1] and steps[config, high] < 0):
+            n_states = (behaviour.shape[0] - 1) // 2
+            same = 2 * n_states
+            for k in range(behaviour.shape[1]):
+                behaviour[same, k] = 1
+            for i in range(begin, end, 2):
+                x = n_states + pool[i]
+                for k in range(behaviour.shape[1]):
+                    behaviour[same, k] &= behaviour[x, k]
+            while low > 0 and behaviour[same, low]:
+                low -= 1
+            while high < behaviour.shape[1] and behaviour[same, high]:
+                high += 1
         for k in range(low, high):
             steps[config, k] = following
+        if end - begin == 2:
+            note_twins(pool[begin], config, c, following, space, net)
     return following
 
 

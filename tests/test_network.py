@@ -73,6 +73,11 @@ def strings(alphabet: str, longest: int) -> list[bytes]:
         ('root ::= "a" root | "b"', 'root ::= "a"* "b"'),
         ('root ::= "a" p\np ::= "b" root | "c"', 'root ::= ("ab")* "ac"'),
         ('root ::= "a" p | "c"\np ::= root', 'root ::= "a"* "c"'),
+        # positions that only pass on to another rule: the first one, behind a byte, a return, and in a unit
+        ('root ::= p\np ::= q\nq ::= [ab] q | "c"', 'root ::= [ab]* "c"'),
+        ('root ::= "a" p "b"\np ::= q | "c" q\nq ::= [ab] q | "c"', 'root ::= "a" "c"? [ab]* "cb"'),
+        ('root ::= p p "a"\np ::= q\nq ::= [bc] q | "a"', 'root ::= [bc]* "a" [bc]* "aa"'),
+        ('root ::= u{4,5}\nu ::= p\np ::= [bc] p | "a"', 'root ::= ([bc]* "a"){4} ([bc]* "a")?'),
         # repeats, counted or not
         ('root ::= x{5,7}\nx ::= "a"', 'root ::= "aaaaa" ("a" "a"?)?'),
         ('root ::= x{2,}\nx ::= "a" | "b"', "root ::= [ab] [ab]+"),
@@ -157,6 +162,29 @@ def test_copies_that_outgrow_the_first_room() -> None:
     spelt = x + "root ::= " + " | ".join(f'x "{one}{two}"' for one in letters[:20] for two in letters[:3])
     short = x + "root ::= x [0-9A-J] [0-2]"
     assert network(spelt).n_states == network(short).n_states
+
+
+def test_states_that_pass_on_are_the_states_they_pass_on_to() -> None:
+    # as XGrammar writes the name of a property that no pattern has: a first character, then any text
+    text = "text ::= [^b] text | [b]\n"
+    passing = network(text + 'root ::= "(" [ab] text ")" text | "c" other\nother ::= text')
+    plain = network(text + 'root ::= "(" [ab] text ")" text | "c" text')
+    assert passing.n_states == plain.n_states
+    final, edge_starts, _, call_starts, calls, _ = passing.automaton
+    for state in range(passing.n_states):
+        lone = call_starts[state + 1] - call_starts[state] == 1 and not final[state]
+        if lone and edge_starts[state + 1] == edge_starts[state]:
+            assert calls[call_starts[state], 1] >= 0  # something follows the call
+    assert len(passing.contexts) == len(plain.contexts)
+
+
+@pytest.mark.parametrize("length", [1, 2, 30])
+def test_chains_of_rules_that_pass_on(length: int) -> None:
+    rules = "".join(f"r{i} ::= r{i + 1}\n" for i in range(length)) + f"r{length} ::= [^.] r{length} | [.]\n"
+    assert (
+        network(rules + 'root ::= "x" r0 "!"').n_states
+        == network(rules + f'root ::= "x" r{length} "!"').n_states
+    )
 
 
 def moore(final: Any, edges: dict[int, list[tuple[int, int, int]]], calls: dict[int, list[list[int]]]) -> Any:

@@ -29,6 +29,7 @@ class MergedStates(NamedTuple):
     Attributes:
         rule_first, rule_last: per rule its states, -1 where there are none.
         final, edge_starts, edges, call_starts, calls: as `subsets._kernels.determinise` gives them.
+        stands: the state that stands for each state, see `merging._kernels.passed_on`.
         cls: class of each state, -1 where the root does not lead.
         n_classes: number of classes.
     """
@@ -40,6 +41,7 @@ class MergedStates(NamedTuple):
     edges: Integers
     call_starts: Integers
     calls: Integers
+    stands: Integers
     cls: Integers
     n_classes: int
 
@@ -69,7 +71,7 @@ def contexts_and_below(
     Raises:
         BudgetExceeded: the sets are larger, or it is too late.
     """
-    rule_first, rule_last, final, edge_starts, edges, call_starts, calls, cls, n_classes = states
+    rule_first, rule_last, final, edge_starts, edges, call_starts, calls, stands, cls, n_classes = states
     first = np.flatnonzero(rule_first >= 0)
     rule_of_state = np.zeros(final.size, np.int64)
     by_state = first[np.argsort(rule_first[first])]
@@ -87,9 +89,9 @@ def contexts_and_below(
     )
     stop.look()
     rows, row_starts, row_sets = _kernels.contexts(
-        rule_first[root], rule_of_state, rule_first, rule_last, cls, n_classes, is_end, edge_starts, edges,
-        call_starts, calls, counted_cls, n_counted_classes, set_of_rule, n_sets, table, starts, pool, counts,
-        stop.cell,
+        rule_first[root], rule_of_state, rule_first, rule_last, stands, cls, n_classes, is_end, edge_starts,
+        edges, call_starts, calls, counted_cls, n_counted_classes, set_of_rule, n_sets, table, starts, pool,
+        counts, stop.cell,
     )  # fmt: skip
     stop.look()
     flat = _kernels.flat_sets(starts, pool, int(counts[0]))

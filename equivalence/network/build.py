@@ -160,17 +160,23 @@ def _merge(
 ) -> Network:  # fmt: skip
     """Merge equal states, then collect what may lie below each state, and the contexts."""
     rule_first, rule_last, final, edge_starts, edges, call_starts, calls = automata
+    stands, to_edges, to_calls, to_first = merging_kernels.passed_on(
+        rule_first, final, edge_starts, edges, call_starts, calls
+    )
     cls, n_classes, counted_cls, n_counted = merging_kernels.minimise(
-        root, rule_first, final, edge_starts, edges, call_starts, calls, counted, nullable, stop.cell
+        root, to_first, final, edge_starts, to_edges, call_starts, to_calls, counted, nullable, stop.cell
     )
     stop.look()
     automaton = merging_kernels.quotient(
-        cls, n_classes, counted_cls, n_counted, rule_first, final, edge_starts, edges, call_starts, calls,
+        cls, n_classes, counted_cls, n_counted, to_first, final, edge_starts, to_edges, call_starts, to_calls,
         counted, nullable, token_bytes, stop.cell,
     )  # fmt: skip
     stop.look()
+    cls = merging_kernels.with_passed(
+        stands, cls, root, rule_first, edge_starts, edges, call_starts, calls, counted
+    )
     states = MergedStates(
-        rule_first, rule_last, final, edge_starts, edges, call_starts, calls, cls, n_classes
+        rule_first, rule_last, final, edge_starts, edges, call_starts, calls, stands, cls, n_classes
     )
     below = contexts_and_below(states, counted, counted_cls, n_counted, order, root, max_states, stop)
     start = int(cls[rule_first[root]])

@@ -244,7 +244,7 @@ def share_sets(order, used, pairs, set_starts, members, bottom, offset, stop):
 
 @kernel
 def contexts(
-    root_first, rule_of_state, rule_first, rule_last, cls, n_classes, is_end, edge_starts, edges,
+    root_first, rule_of_state, rule_first, rule_last, stands, cls, n_classes, is_end, edge_starts, edges,
     call_starts, calls, counted_cls, n_counted_classes, set_of_rule, n_sets, table, starts, pool, counts,
     stop,
 ):  # fmt: skip
@@ -269,7 +269,8 @@ def contexts(
     rules = np.zeros(n + counted_cls.size, np.int64)
     n_tops = 0
     for s in range(n):
-        if is_top[s] and not is_end[s]:
+        # below what a state passes on to lies all that lies below the state: one top will do if both are tops
+        if is_top[s] and not is_end[s] and (stands[s] == s or not is_top[stands[s]]):
             symbols[n_tops] = cls[s]
             rules[n_tops] = rule_of_state[s]
             n_tops += 1

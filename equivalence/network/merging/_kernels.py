@@ -1,7 +1,7 @@
 """Numba kernels that merge states: flat arrays in, flat arrays out, nothing is validated here.
 
-What: the coarsest bisimulation of the states of all rules (`minimise`), and the network of its classes
-(`quotient`).
+What: states that do nothing but tail call a rule give way to its first state (`passed_on`); the coarsest
+bisimulation of the states of all rules (`minimise`), and the network of its classes (`quotient`).
 When: called by `equivalence.network.build` only, once per grammar.
 Limits: none of its own; arrays are as large as the network. What is returned once the cell `stop` is 1 is of
 no use.
@@ -31,6 +31,82 @@ def power_of_two(least):
     while size < least:
         size *= 2
     return size
+
+
+@kernel
+def passed_on(rule_first, final, edge_starts, edges, call_starts, calls):
+    """Lead past the states whose only move is a tail call of a plain rule, to the first state of that rule.
+
+    Returns (the state that stands for each state, edges, calls, first state of each rule): as those given,
+    which keep the calls that decide what lies below a rule (`with_passed`).
+    """
+    n = final.size
+    stands = np.arange(n)
+    for s in range(n):
+        t = s
+        for _ in range(
+            rule_first.size
+        ):  # no rule calls itself before it has read a byte, so this ends sooner
+            k = call_starts[t]
+            if final[t] or edge_starts[t + 1] > edge_starts[t] or call_starts[t + 1] - k != 1:
+                break
+            callee, back = calls[k, 0], calls[k, 1]
+            if (
+                callee >= rule_first.size
+                or not final[back]
+                or edge_starts[back + 1] > edge_starts[back]
+                or call_starts[back + 1] > call_starts[back]
+            ):
+                break
+            t = rule_first[callee]
+        stands[s] = t
+    edges, calls, rule_first = edges.copy(), calls.copy(), rule_first.copy()
+    for k in range(edges.shape[0]):
+        edges[k, 2] = stands[edges[k, 2]]
+    for k in range(calls.shape[0]):
+        calls[k, 1] = stands[calls[k, 1]]
+    for rule in range(rule_first.size):
+        if rule_first[rule] >= 0:
+            rule_first[rule] = stands[rule_first[rule]]
+    return stands, edges, calls, rule_first
+
+
+@kernel
+def with_passed(stands, cls, root, rule_first, edge_starts, edges, call_starts, calls, counted):
+    """Classes also for the states that `passed_on` leads past, where the root leads to them: those of the
+    states that stand for them. Other arrays are as they were before."""
+    cls = cls.copy()
+    waiting = np.empty(cls.size + 1, np.int64)
+    n = 0
+    for s in range(cls.size):
+        if cls[s] >= 0:
+            waiting[n] = s
+            n += 1
+    first = rule_first[root]
+    if cls[first] < 0:
+        cls[first] = cls[stands[first]]
+        waiting[n] = first
+        n += 1
+    i = 0
+    while i < n:
+        s = waiting[i]
+        i += 1
+        n_edges = edge_starts[s + 1] - edge_starts[s]
+        for k in range(n_edges + 2 * (call_starts[s + 1] - call_starts[s])):
+            if k < n_edges:
+                t = edges[edge_starts[s] + k, 2]
+            else:
+                t = calls[call_starts[s] + ((k - n_edges) >> 1), 1]
+                if (k - n_edges) & 1:
+                    callee = calls[call_starts[s] + ((k - n_edges) >> 1), 0]
+                    if callee >= rule_first.size:
+                        callee = counted[callee - rule_first.size, 0]
+                    t = rule_first[callee]
+            if cls[t] < 0 and stands[t] != t:
+                cls[t] = cls[stands[t]]
+                waiting[n] = t
+                n += 1
+    return cls
 
 
 @kernel
