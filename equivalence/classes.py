@@ -22,7 +22,7 @@ from equivalence.explore import Capacity, explore, out_of_bytes
 from equivalence.network import Network, build_network
 from equivalence.network.reading import read_grammar
 from equivalence.partition import partition_runs
-from equivalence.runs import ClassRuns
+from equivalence.runs import ClassRuns, tokens_of
 from equivalence.runs import _kernels as run_kernels
 from equivalence.token_classes import TokenClasses
 from equivalence.vocabulary import Vocabulary
@@ -82,7 +82,7 @@ def compute_classes(
         return byte_string_classes(read.whole(), vocabulary, features=features)
     try:
         found = classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0]
-        return found._replace(space=None)
+        return found.settled()
     except (BudgetExceeded, UnsupportedGrammar) as error:
         if on_budget == "raise":
             raise
@@ -133,10 +133,15 @@ def classes_and_network(
     runs = partition_runs(exploration, network, trie, order.byte_starts, capacity=capacity, deadline=deadline)
     # a stop id that is also text has a life of its own in every mask: it gets a class of its own
     alone = np.array(vocabulary.stop_token_ids, np.int64)
-    class_of_token, representatives, class_of_run, n_alone = run_kernels.number_runs(
+    representatives, class_of_run, class_of_alone = run_kernels.number_runs(
         runs.classes, runs.starts, int(runs.classes.max(initial=-1)) + 1, order.first_ids, order.shortest,
-        order.token_starts, order.tokens, alone, trie.group_of_token,
+        alone, trie.group_of_token,
     )  # fmt: skip
+    numbered = ClassRuns(runs.starts, class_of_run)
+    class_of_token = None
+    if (class_of_alone >= 0).any():
+        class_of_token = tokens_of(numbered, order)
+        class_of_token[alone] = class_of_alone
     done = time.perf_counter()
     phases = {"network": built - began, "explore": explored - built, "partition": done - explored}
     sizes = {
@@ -146,8 +151,9 @@ def classes_and_network(
         "items": exploration.n_items,
         "outcomes": exploration.n_outcomes,
     }
+    by_runs = class_of_token is None
     classes = TokenClasses(
         class_of_token, len(representatives), representatives, relation, phases, sizes,
-        runs=None if n_alone else ClassRuns(runs.starts, class_of_run), space=exploration.space,
+        runs=numbered if by_runs else None, order=order if by_runs else None, space=exploration.space,
     )  # fmt: skip
     return classes, network

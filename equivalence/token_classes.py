@@ -7,19 +7,23 @@ Limits: of one grammar over one vocabulary; classes of different grammars have n
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.runs.order import ClassRuns
+from equivalence.runs.order import ByteOrder, ClassRuns, tokens_of
 
 
-class TokenClasses(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class TokenClasses:
     """Classes of a vocabulary under one grammar.
 
     Attributes:
-        class_of_token: int32[V], class of each id; -1 = never allowed (special ids included).
+        given: int32[V], class of each id, where it was found as an array; ``None`` where `runs` tell it, as
+            for a schema that serves a few documents nobody asks (0.5 ms, and as much memory as its masks).
         n_classes: number of classes, -1 not counted.
         representatives: int32[n_classes], for each class the id of its shortest token (lowest id among
             those). Stop ids that are also text, and ids that the grammar names, are alone in their class.
@@ -33,11 +37,12 @@ class TokenClasses(NamedTuple):
             representative has to be tried.
         cause: why the classes were not explored; empty if they were.
         runs: the same classes run by run of the vocabulary's byte order, where that says it all; ``None``
-            otherwise, and once nobody needs them.
+            otherwise.
+        order: that byte order, which the vocabulary has anyway; ``None`` without runs.
         space: what `equivalence.explore.Exploration` keeps for a classifier; ``None`` once nobody needs it.
     """
 
-    class_of_token: NDArray[np.int32]
+    given: NDArray[np.int32] | None
     n_classes: int
     representatives: NDArray[np.int32]
     relation: str
@@ -47,11 +52,27 @@ class TokenClasses(NamedTuple):
     trial: bool = False
     cause: str = ""
     runs: ClassRuns | None = None
+    order: ByteOrder | None = None
     space: Any = None
+
+    @cached_property
+    def class_of_token(self) -> NDArray[np.int32]:
+        """int32[V], class of each id; -1 = never allowed (special ids included)."""
+        if self.given is not None:
+            return self.given
+        assert self.runs is not None and self.order is not None
+        return tokens_of(self.runs, self.order)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that are held now, the vocabulary's order left out."""
+        runs = () if self.runs is None else self.runs
+        held = (self.__dict__.get("class_of_token", self.given), self.representatives, *runs)
+        return sum(array.nbytes for array in held if array is not None)
 
     def settled(self) -> TokenClasses:
         """The same without what only compiling needs."""
-        return self._replace(runs=None, space=None)
+        return replace(self, space=None)
 
     def members(self, class_id: int) -> NDArray[np.int32]:
         """The ids of one class, ascending; ``-1`` gives the ids that are never allowed."""

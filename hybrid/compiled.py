@@ -141,7 +141,7 @@ class CompiledGrammar:
         if self.classifier is not None:
             size += self.classifier.memory_size_bytes
         if self.classes is not None:
-            size += self.classes.class_of_token.nbytes + self.classes.representatives.nbytes
+            size += self.classes.nbytes
         if self.gather is not None:
             size += self.gather.memory_size_bytes
         return size

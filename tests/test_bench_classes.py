@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def test_a_mask_that_is_no_union_of_classes_ends_with_status_1(
     def too_coarse(*arguments: Any) -> TokenClasses:
         found = compute_classes(*arguments)
         merged = np.where(found.class_of_token == 1, 0, found.class_of_token)
-        return found._replace(class_of_token=merged)
+        return replace(found, given=merged)
 
     monkeypatch.setattr("bench.class_measure.compute_classes", too_coarse)
     done = run(

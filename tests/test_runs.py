@@ -9,6 +9,7 @@ Limits: small sizes, so that the kernels also run as plain Python and with bound
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 import xgrammar
 
 from equivalence import TokenClasses, Vocabulary, compute_classes
-from equivalence.runs import ClassRuns, members_of
+from equivalence.runs import ClassRuns, members_of, tokens_of
 from equivalence.runs import _kernels as run_kernels
 from hybrid._kernels import members_by_class
 from hybrid.classifier import distinct_classes
@@ -78,10 +79,11 @@ def test_number_runs(seed: int, stops: tuple[int, ...]) -> None:
     trie, order = vocabulary.trie, vocabulary.byte_order
     starts, classes = random_partition(np.random.default_rng(seed), trie.n_groups)
     alone = np.array(vocabulary.stop_token_ids, np.int64)
-    found, representatives, numbers, n_alone = run_kernels.number_runs(
-        classes, starts, 6, order.first_ids, order.shortest, order.token_starts, order.tokens, alone,
-        trie.group_of_token,
-    )  # fmt: skip
+    representatives, numbers, of_alone = run_kernels.number_runs(
+        classes, starts, 6, order.first_ids, order.shortest, alone, trie.group_of_token
+    )
+    found = tokens_of(ClassRuns(starts, numbers), order)
+    found[alone] = of_alone
     of_group = np.repeat(classes, np.diff(starts))
     names: dict[Any, int] = {}
     expected: list[int] = []
@@ -97,7 +99,7 @@ def test_number_runs(seed: int, stops: tuple[int, ...]) -> None:
         shortest[number] = min(shortest.get(number, size), size)
     assert found.tolist() == expected
     assert representatives.tolist() == [shortest[number][1] for number in range(len(names))]
-    assert n_alone == sum(isinstance(key, tuple) for key in names)
+    assert (of_alone >= 0).sum() == sum(isinstance(key, tuple) for key in names)
     for number, group in zip(numbers.tolist(), of_group[starts[:-1]].tolist(), strict=True):
         assert number == names.get(group, -1)
 
@@ -133,7 +135,9 @@ def test_distinct_classes_with_and_without_runs(name: str, stops: tuple[int, ...
     assert isinstance(classes, TokenClasses)
     assert (classes.runs is None) == any(classes.class_of_token[stop] >= 0 for stop in stops)
     texts, members = distinct_classes(classes, vocabulary)
-    plain_texts, plain = distinct_classes(classes._replace(runs=None), vocabulary)
+    plain_texts, plain = distinct_classes(
+        replace(classes, given=classes.class_of_token, runs=None), vocabulary
+    )
     assert texts == plain_texts
     assert members.starts.tolist() == plain.starts.tolist()
     for begin, end in itertools.pairwise(members.starts.tolist()):

@@ -14,6 +14,7 @@ tokens lead to it.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -124,7 +125,7 @@ def factored_classes(
     }  # fmt: skip
     seconds_of = {"walk": walked - began, "sequences": numbered - walked, "partition": done - numbered}
     return FactoredClasses(
-        tokens._replace(seconds=seconds_of, sizes=sizes),
+        replace(tokens, seconds=seconds_of, sizes=sizes),
         np.ascontiguousarray(set_of[:, kept]),
         stop_set,
         alive_set,

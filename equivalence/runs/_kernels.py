@@ -108,15 +108,13 @@ def least_between(begin, end, tree):
 
 
 @kernel
-def number_runs(
-    class_of_run, run_starts, n_classes, first_ids, shortest, token_starts, tokens, alone, group_of_token
-):
+def number_runs(class_of_run, run_starts, n_classes, first_ids, shortest, alone, group_of_token):
     """Token classes, dense from 0, from the classes of runs.
 
     The representative of a class is its shortest token, the lowest id among equals; classes are numbered in
     the order of their first ids. `first_ids` and `shortest` are `least_tree` of each group's least id, and of
-    its length * 2**32 + id, without the ids of `alone`, which get a class of their own; `tokens` are the ids
-    by group. Returns (class of each token, representatives, class of each run, how many of `alone` got one).
+    its length * 2**32 + id, without the ids of `alone`, which get a class of their own where their runs have
+    one. Returns (representatives, class of each run, class of each of `alone`, -1 = none).
     """
     first = np.full(n_classes + alone.size, NOBODY, np.int64)
     short = np.full(n_classes + alone.size, NOBODY, np.int64)
@@ -126,13 +124,11 @@ def number_runs(
             begin, end = run_starts[r], run_starts[r + 1]
             first[c] = min(first[c], least_between(begin, end, first_ids))
             short[c] = min(short[c], least_between(begin, end, shortest))
-    n_alone = 0
     for i in range(alone.size):
         g = group_of_token[alone[i]]
         if g >= 0 and class_of_run[np.searchsorted(run_starts, g, side="right") - 1] >= 0:
             first[n_classes + i] = alone[i]
             short[n_classes + i] = alone[i]
-            n_alone += 1
     number = np.full(first.size, -1, np.int32)
     representatives = np.empty(first.size, np.int32)
     n = np.int64(0)
@@ -141,18 +137,22 @@ def number_runs(
             number[c] = n
             representatives[n] = short[c] & 0xFFFFFFFF
             n += 1
-    result = np.full(group_of_token.size, -1, np.int32)
     numbers = np.full(class_of_run.size, -1, np.int32)
     for r in range(class_of_run.size):
         if class_of_run[r] >= 0:
-            c = number[class_of_run[r]]
-            numbers[r] = c
-            for k in range(token_starts[run_starts[r]], token_starts[run_starts[r + 1]]):
-                result[tokens[k]] = c
-    for i in range(alone.size):
-        if first[n_classes + i] < NOBODY:
-            result[alone[i]] = number[n_classes + i]
-    return result, representatives[:n].copy(), numbers, n_alone
+            numbers[r] = number[class_of_run[r]]
+    return representatives[:n].copy(), numbers, number[n_classes:].copy()
+
+
+@kernel
+def tokens_of_runs(class_of_run, run_starts, token_starts, tokens, n_ids):
+    """int32[n_ids]: the class of each id, -1 = in none; `tokens` are the ids by group."""
+    result = np.full(n_ids, -1, np.int32)
+    for r in range(class_of_run.size):
+        c = class_of_run[r]
+        for k in range(token_starts[run_starts[r]], token_starts[run_starts[r + 1]]):
+            result[tokens[k]] = c
+    return result
 
 
 @kernel

@@ -1,7 +1,8 @@
 """A vocabulary in byte order, and classes of tokens as runs of it.
 
 What: `ByteOrder` lists the ids by the groups of the trie, with what numbering classes asks of any run of
-them; `ClassRuns` says the class of each run; `members_of` lists the tokens of each class.
+them; `ClassRuns` says the class of each run; `members_of` lists the tokens of each class, `tokens_of` gives
+the class of each token.
 When: the order is made once per vocabulary; a grammar cuts it into some thousands of runs, and little that it
 needs looks at each of 128,000 tokens.
 Limits: runs say nothing of stop ids that are also text (`number_runs` tells whether any is in a class).
@@ -32,6 +33,7 @@ class ByteOrder(NamedTuple):
         tokens: int32, the ids that are text, by group; ascending within one.
         first_ids: minima over the least id of each group (`_kernels.least_tree`), stop ids left out.
         shortest: the same of length * 2**32 + id.
+        n_ids: ids of the vocabulary, V.
     """
 
     byte_starts: Integers
@@ -39,6 +41,7 @@ class ByteOrder(NamedTuple):
     tokens: NDArray[np.int32]
     first_ids: Integers
     shortest: Integers
+    n_ids: int
 
 
 class ClassRuns(NamedTuple):
@@ -91,8 +94,15 @@ def byte_order(trie: Trie, lengths: Integers, apart: Iterable[int]) -> ByteOrder
     byte_starts = np.searchsorted(trie.first_byte, np.arange(257)).astype(np.int64)
     return ByteOrder(
         byte_starts, token_starts, tokens.astype(np.int32), _kernels.least_tree(first),
-        _kernels.least_tree(short),
+        _kernels.least_tree(short), len(lengths),
     )  # fmt: skip
+
+
+def tokens_of(runs: ClassRuns, order: ByteOrder) -> NDArray[np.int32]:
+    """int32[V]: the class of each id, -1 = in none."""
+    return np.asarray(
+        _kernels.tokens_of_runs(runs.classes, runs.starts, order.token_starts, order.tokens, order.n_ids)
+    )
 
 
 def members_of(runs: ClassRuns, order: ByteOrder, renumbered: NDArray[np.int32]) -> Members:
