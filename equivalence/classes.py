@@ -154,6 +154,6 @@ def classes_and_network(
     by_runs = class_of_token is None
     classes = TokenClasses(
         class_of_token, len(representatives), representatives, relation, phases, sizes,
-        runs=numbered if by_runs else None, order=order if by_runs else None, space=exploration.space,
+        runs=numbered if by_runs else None, order=order if by_runs else None, met=exploration.met,
     )  # fmt: skip
     return classes, network

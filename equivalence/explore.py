@@ -63,6 +63,44 @@ MOST_MET = 4096
 """Configurations that are kept for a classifier: 2 MB. One JSON schema in two has 600 or fewer."""
 
 
+class ByteTables(NamedTuple):
+    """The byte classes of a network: the class of each byte, a byte of each class, and for each state which
+    classes it can read next, and treats like the class before (`_kernels.first_classes`)."""
+
+    class_of_byte: Integers
+    example: Integers
+    first: NDArray[np.uint8]
+    alike: NDArray[np.uint8]
+
+
+def byte_tables_of(net: tuple[NDArray[Any], ...], rank: Integers, stop: Stop | None = None) -> ByteTables:
+    """The byte classes of a network, given the ranks of its states (`_kernels.call_ranks`).
+
+    Raises:
+        BudgetExceeded: told to stop.
+    """
+    stop = stop or Stop(Deadline(), PHASE)
+    class_of_byte, example = _kernels.byte_classes(net)
+    first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank, stop.cell)
+    stop.look()
+    return ByteTables(class_of_byte, example, first, alike)
+
+
+class Met(NamedTuple):
+    """What exploring found on the way that a classifier of the same network asks for, too.
+
+    Attributes:
+        byte_tables: the byte classes.
+        follow: what can come next.
+        space: the configurations met (`_kernels.Space`), to begin with; ``None`` if they are more than
+            `MOST_MET`.
+    """
+
+    byte_tables: ByteTables
+    follow: Follow
+    space: Any
+
+
 class Exploration(NamedTuple):
     """What the partition is computed from; groups are those of the trie, B blocks.
 
@@ -77,8 +115,7 @@ class Exploration(NamedTuple):
         queries, query_table, colors: the color of each (outcome, below set) that occurs: 0 = no stack lets
             it through, 1 = every stack does, else equal numbers for equal sets of stacks.
         n_configurations, n_items, n_outcomes: sizes met, for reports.
-        space: the configurations met (`_kernels.Space`), for a classifier to begin with; ``None`` if they are
-            more than `MOST_MET`.
+        met: what a classifier begins with.
     """
 
     block_starts: Integers
@@ -94,7 +131,7 @@ class Exploration(NamedTuple):
     n_configurations: int
     n_items: int
     n_outcomes: int
-    space: Any = None
+    met: Met
 
 
 def explore(
@@ -125,23 +162,22 @@ def explore(
     deadline = deadline or Deadline()
     net = network.automaton
     with deadline.stopping(PHASE) as stop:
-        class_of_byte, example = _kernels.byte_classes(net)
         rank = _kernels.call_ranks(net)
-        state_first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank, stop.cell)
-        follow = follow_of(network, state_first, stop)
+        byte_tables = byte_tables_of(net, rank, stop)
+        follow = follow_of(network, byte_tables.first, stop)
     # tables start small (filling them takes time) and grow with what is met
     space = _kernels.new_space(
-        net, class_of_byte, example, state_first, alike, rank, min(16384, capacity.nodes),
-        min(4096, capacity.configurations),
+        net, *byte_tables, rank, min(16384, capacity.nodes), min(4096, capacity.configurations)
     )  # fmt: skip
     claim(space.state, capacity, array_bytes(network), array_bytes(follow), array_bytes(space))
     with deadline.watched(space.state, _kernels.STOP):
-        return _explore(network, trie, follow, space, displacement, capacity, deadline, kept)
+        return _explore(network, trie, byte_tables, follow, space, displacement, capacity, deadline, kept)
 
 
 def _explore(
     network: Network,
     trie: Trie,
+    byte_tables: ByteTables,
     follow: Follow,
     space: Any,
     displacement: bool,
@@ -198,15 +234,15 @@ def _explore(
     return Exploration(
         block_starts, user_starts, users, range_starts, ranges, event_starts, events, queries, table, colors,
         int(space.configs.counts[0]), len(below_of_item), int(outcomes.counts[0]),
-        space if space.configs.counts[0] <= MOST_MET else None,
+        Met(byte_tables, follow, space if space.configs.counts[0] <= MOST_MET else None),
     )  # fmt: skip
 
 
 def array_bytes(arrays: Any) -> int:
     """Bytes of the arrays of a tuple, and of the tuples in it."""
-    if isinstance(arrays, tuple):
-        return sum(map(array_bytes, arrays))
-    return int(getattr(arrays, "nbytes", 0))
+    if isinstance(arrays, np.ndarray):
+        return arrays.nbytes
+    return sum(map(array_bytes, arrays)) if isinstance(arrays, tuple) else 0
 
 
 def claim(account: Integers, capacity: Capacity, *wanted: int) -> None:

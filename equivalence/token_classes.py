@@ -39,7 +39,7 @@ class TokenClasses:
         runs: the same classes run by run of the vocabulary's byte order, where that says it all; ``None``
             otherwise.
         order: that byte order, which the vocabulary has anyway; ``None`` without runs.
-        space: what `equivalence.explore.Exploration` keeps for a classifier; ``None`` once nobody needs it.
+        met: what `equivalence.explore` found that a classifier begins with; ``None`` once nobody needs it.
     """
 
     given: NDArray[np.int32] | None
@@ -53,7 +53,7 @@ class TokenClasses:
     cause: str = ""
     runs: ClassRuns | None = None
     order: ByteOrder | None = None
-    space: Any = None
+    met: Any = None
 
     @cached_property
     def class_of_token(self) -> NDArray[np.int32]:
@@ -72,7 +72,7 @@ class TokenClasses:
 
     def settled(self) -> TokenClasses:
         """The same without what only compiling needs."""
-        return replace(self, space=None)
+        return replace(self, met=None)
 
     def members(self, class_id: int) -> NDArray[np.int32]:
         """The ids of one class, ascending; ``-1`` gives the ids that are never allowed."""

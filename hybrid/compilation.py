@@ -22,6 +22,7 @@ from equivalence.byte_classes import byte_string_classes
 from equivalence.byte_strings import Features, find_features
 from equivalence.classes import TokenClasses, classes_and_network
 from equivalence.deadline import Deadline
+from equivalence.explore import Met
 from equivalence.network import Network
 from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.optimised import optimised_by
@@ -241,13 +242,14 @@ class Compilation:
         limit = self.budget.table_bytes
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
-        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own)
+        found: Met | None = classes.met
+        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, found)
         if self.on_demand or self.strategy == "auto":
             why = "asked for" if self.on_demand else _choice(True, classes, self.vocabulary).reason
             reachable = reachable_of(network)
             # where counts matter, they are bounded by a token's length there, and by the text's here
             same = np.array_equal(network.automaton[5], fixed.net[5])
-            met = classes.space if same else None
+            met = found.space if found is not None and same else None
             return Classifier(fixed, grouped, self.vocabulary, limit, reachable=reachable, met=met), why
         known, cause = build_summaries(
             fixed, network, limit=limit // 4, states=4 * self.budget.states, deadline=own

@@ -202,7 +202,7 @@ def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
         return network
 
     def exploring(*arguments: Any) -> Any:
-        space, deadline = arguments[3], arguments[6]
+        space, deadline = arguments[4], arguments[7]
         made.extend(map(weakref.ref, (space.frames, space.steps, space.state)))
         deadline.cancel()
         return inner(*arguments)

@@ -23,12 +23,13 @@ import xgrammar
 
 from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses, Vocabulary
 from equivalence.byte_strings import Features
+from equivalence.explore import byte_tables_of
 from equivalence.store import write_whole
 from hybrid.artifact import checks, lark_files
 from hybrid.artifact.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.rows import interned, table_of, used_lists, used_rows
-from hybrid.classifier.tables import Fixed, Summaries, assembled, byte_tables_of
+from hybrid.classifier.tables import Fixed, Summaries, assembled
 from hybrid.compiled import CompiledGrammar
 from hybrid.factored.source import LarkGrammar
 from hybrid.relaxed import SchemaText

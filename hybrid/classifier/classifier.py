@@ -85,7 +85,7 @@ class Classifier:
         known: summaries built ahead of time; ``None``: all are found on demand.
         reachable: what stacks the network allows, by which `completing` finds the others; ``None``: who
             wants to know builds the network again.
-        met: the configurations that exploring the same network met (`Exploration.space`), where its counts
+        met: the configurations that exploring the same network met (`explore.Met.space`), where its counts
             are bounded as here: the first session begins with them. Finding them again took a quarter of what
             a new mask of a JSON schema takes.
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from equivalence import _kernels as exploring
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
-from equivalence.explore import array_bytes, follow_of
+from equivalence.explore import ByteTables, Met, array_bytes, byte_tables_of, follow_of
 from equivalence.interning import _kernels as interning
 from equivalence.network import Network
 from hybrid._kernels import unite_rows
@@ -71,49 +71,35 @@ def addresses(arrays: Iterable[NDArray[Any]]) -> Integers:
     return np.array(rows, np.int64)
 
 
-class ByteTables(NamedTuple):
-    """The byte classes of a network: the class of each byte, a byte of each class, and for each state which
-    classes it can read next, and treats like the class before (`equivalence._kernels.first_classes`)."""
-
-    class_of_byte: Integers
-    example: Integers
-    first: NDArray[np.uint8]
-    alike: NDArray[np.uint8]
-
-
-def byte_tables_of(net: tuple[NDArray[Any], ...], rank: Integers, stop: Stop | None = None) -> ByteTables:
-    """The byte classes of a network."""
-    stop = stop or Stop(Deadline(), PHASE)
-    class_of_byte, example = exploring.byte_classes(net)
-    first, alike = exploring.first_classes(net, class_of_byte, len(example), rank, stop.cell)
-    stop.look()
-    return ByteTables(class_of_byte, example, first, alike)
-
-
 def fixed_tables(
     network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
-    deadline: Deadline | None = None,
+    deadline: Deadline | None = None, met: Met | None = None,
 ) -> Fixed:  # fmt: skip
     """What follows from the network, the distinct representatives in byte order, and the vocabulary.
+
+    Args:
+        met: what exploring this network found; ``None``: it is found again.
 
     Raises:
         BudgetExceeded: it is too late.
     """
     with (deadline or Deadline()).stopping(PHASE) as stop:
-        return _fixed_tables(network, representatives, data, offsets, stop)
+        return _fixed_tables(network, representatives, data, offsets, stop, met)
 
 
 def _fixed_tables(
     network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
-    stop: Stop,
+    stop: Stop, met: Met | None,
 ) -> Fixed:  # fmt: skip
     net = tuple(np.ascontiguousarray(array) for array in network.automaton)
     counted = net[5].copy()
     counted[:, 3] = counted[:, 2]  # counts are kept over many tokens here, not within a single one
     net = (*net[:5], counted, *net[6:])
     rank = exploring.call_ranks(net)
-    _, example, first, _ = byte_tables = byte_tables_of(net, rank, stop)
-    follow = follow_of(network, first, stop)
+    # neither depends on how far counts go
+    byte_tables = byte_tables_of(net, rank, stop) if met is None else met.byte_tables
+    _, example, first, _ = byte_tables
+    follow = follow_of(network, first, stop) if met is None else met.follow
     behind = np.zeros((network.n_states + len(net[5]), len(example)), np.uint8)
     contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
     # below a state that is explored together with a counter frame, the next unit may begin too
