@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import random
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,16 @@ import pytest
 import xgrammar
 
 from bench.cases import CHECKOUT
-from equivalence import ArtifactError, HybridError, StrategyError, UnsupportedGrammar, Vocabulary
+from equivalence import (
+    ArtifactError,
+    HybridError,
+    StrategyError,
+    UnsupportedGrammar,
+    Vocabulary,
+    compute_classes,
+)
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.artifact import from_bytes, to_bytes
+from hybrid.artifact import class_runs, from_bytes, to_bytes
 from hybrid.artifact.container import BODY, MAGIC, VERSION, pack, unpack
 from tests.conftest import load_cases
 
@@ -280,6 +288,35 @@ def test_a_forged_member_is_refused(name: str) -> None:
         for value in (2**40, -(2**40)):
             far.flat[far.size - 1] = value
             refused(forged(**{name: far}))
+
+
+def test_a_class_without_its_representative_is_refused() -> None:
+    numbers = member("run_classes")
+    assert len(set(numbers.tolist())) > 3
+    swapped = np.where(numbers == 0, 1, np.where(numbers == 1, 0, numbers))
+    assert "representative" in refused(forged(run_classes=swapped))
+    textless = member("representatives")
+    textless[0] = len(TOKENS) - 1
+    assert "representative" in refused(forged(representatives=textless))
+
+
+@pytest.mark.parametrize("stops", [[], [65]])
+def test_classes_are_written_run_by_run(stops: list[int]) -> None:
+    # a stop id that is text shares it with another id, so that no run of equal bytes is one class
+    vocabulary = Vocabulary.from_bytes([*TOKENS, b"A"], stop_token_ids=[len(TOKENS) - 1, *stops])
+    assert TOKENS[65] == b"A" and TOKENS[-1] == b""
+    grammar = xgrammar.Grammar.from_ebnf('root ::= [A-Z]{2,4} root | "AB" | "é"')
+    classes = compute_classes(grammar, vocabulary)
+    members = class_runs.written(classes, vocabulary)
+    found = class_runs.read(members, vocabulary, classes.relation, classes.method, classes.sizes)
+    assert (found.runs is None) == (classes.runs is None) == bool(stops)
+    assert found.class_of_token.tolist() == classes.class_of_token.tolist()
+    assert found.representatives.tolist() == classes.representatives.tolist()
+    by_token = replace(classes, given=classes.class_of_token, runs=None)
+    again = class_runs.written(by_token, vocabulary)
+    assert {name: array.tolist() for name, array in again.items()} == {
+        name: array.tolist() for name, array in members.items()
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 """What keeps an artefact from leading kernels astray: every index in range, every list in its form.
 
-What: `check_network`, `check_classes` and `check_summaries` look at the arrays of a file whose digest fits.
+What: `check_network`, `check_pendings` and `check_summaries` look at the arrays of a file whose digest fits.
 When: at each load, in about 2 ms for a programming language; kernels validate nothing.
 Limits: they keep a forged file from reading out of bounds or running without end, not from describing another
 grammar than it says: whoever made the file decides which tokens its masks allow. Load what you trust.
 
 Checked: types, shapes and ranges of all arrays; that edges are sorted and do not overlap; that no call leads
-back to its state before a byte is read (ranks); that a class has its representative and ids without text
-have no class; that pending sets are sorted, distinct and hold suffixes of their own representative, as
+back to its state before a byte is read (ranks); that a class has its representative (`class_runs`); that
+pending sets are sorted, distinct and hold suffixes of their own representative, as
 scratch arrays are sized by these.
 """
 
@@ -84,20 +84,6 @@ def check_network(arrays: Arrays) -> tuple[tuple[NDArray[Any], ...], Integers]:
     if bool((rank[callee] >= rank[owner]).any()) or len(np.unique(rank)) != int(rank.max()) + 1:
         raise malformed("a call of its network leads to itself, or ranks have gaps")
     return (final, edge_starts, edges, call_starts, calls, counted), rank
-
-
-def check_classes(
-    arrays: Arrays, lengths: Integers
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:  # fmt: skip
-    """The class of each id and the representatives, for a vocabulary with tokens of these lengths."""
-    representatives = taken(arrays, "representatives", (None,), 0, len(lengths) - 1, np.int32)
-    n = len(representatives)
-    class_of_token = taken(arrays, "class_of_token", (len(lengths),), -1, n - 1, np.int32)
-    if bool((class_of_token[representatives] != np.arange(n)).any()):
-        raise malformed("a class does not have its representative")
-    if bool((class_of_token[lengths == 0] >= 0).any()):
-        raise malformed("an id without text has a class")
-    return class_of_token, representatives
 
 
 def check_pendings(

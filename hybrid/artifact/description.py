@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hybrid.artifact import lark_files
+from hybrid.artifact import class_runs, lark_files
 from hybrid.artifact.container import BODY, Arrays, malformed, unpack, unpack_header
 
 PARTS = {
-    "classes": ("class_of_token", "representatives"),
+    "classes": class_runs.MEMBERS,
     "network": (
         "final", "edge_lengths", "edges", "call_lengths", "calls", "counted", "rank", "behind",
     ),

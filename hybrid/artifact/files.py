@@ -25,7 +25,7 @@ from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses,
 from equivalence.byte_strings import Features
 from equivalence.explore import byte_tables_of
 from equivalence.store import write_whole
-from hybrid.artifact import checks, lark_files
+from hybrid.artifact import checks, class_runs, lark_files
 from hybrid.artifact.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.rows import interned, table_of, used_lists, used_rows
@@ -96,11 +96,7 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
         "relation": classes.relation,
         "method": classes.method,
     }
-    arrays |= {
-        "grammar": np.frombuffer(text, np.uint8),
-        "class_of_token": classes.class_of_token,
-        "representatives": classes.representatives,
-    }
+    arrays |= {"grammar": np.frombuffer(text, np.uint8), **class_runs.written(classes, compiled.vocabulary)}
     return pack(header, arrays)
 
 
@@ -178,8 +174,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     if not all(isinstance(text, str) for text in texts) or not isinstance(sizes, dict):
         raise malformed("its header is not complete")
     reason, relation, method = map(str, texts)
-    class_of_token, representatives = checks.check_classes(arrays, vocabulary.token_lengths)
-    classes = TokenClasses(class_of_token, len(representatives), representatives, relation, {}, sizes, method)
+    classes = class_runs.read(arrays, vocabulary, relation, method, sizes)
     if header.get("notation") == "lark":
         text = _grammar_text(header, arrays)
         lark_classifier = lark_files.classifier_of(arrays, classes, vocabulary, budget.table_bytes)

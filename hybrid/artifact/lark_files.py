@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from equivalence import TokenClasses, Vocabulary
 from equivalence.lalr import END
+from hybrid.artifact import class_runs
 from hybrid.artifact.checks import starts_of, taken
 from hybrid.artifact.container import Arrays, malformed
 from hybrid.compiled import CompiledGrammar
 from hybrid.factored import FactoredClassifier, Fixed, LarkGrammar, places_of, used_sets
 
 PARTS = {
-    "classes": ("class_of_token", "representatives", "set_of", "stop_set", "alive_set"),
+    "classes": (*class_runs.MEMBERS, "set_of", "stop_set", "alive_set"),
     "lexer": ("class_of_byte", "step", "emitted", "sequence", "sequence_lengths"),
     "parser": ("action", "goto", "rule_length", "rule_origin"),
     "stack automaton": (
