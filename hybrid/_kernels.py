@@ -33,19 +33,30 @@ def members_by_class(class_of_token, n_classes):
 
 
 @kernel
-def dense_rows(starts, tokens, large, n_words):
+def class_sizes(starts, pieces):
+    """int64[classes]: the number of tokens of each class, see `equivalence.runs.Members`."""
+    sizes = np.zeros(starts.size - 1, np.int64)
+    for c in range(sizes.size):
+        for p in range(starts[c], starts[c + 1]):
+            sizes[c] += pieces[p, 1] - pieces[p, 0]
+    return sizes
+
+
+@kernel
+def dense_rows(starts, pieces, tokens, large, n_words):
     """uint32[len(large), n_words]: the bitmask of each large class."""
     rows = np.zeros((large.size, n_words), np.uint32)
     for i in range(large.size):
         c = np.int64(large[i])
-        for k in range(starts[c], starts[c + 1]):
-            t = np.int64(tokens[k])
-            rows[i, t >> 5] |= np.uint32(1 << (t & 31))
+        for p in range(starts[c], starts[c + 1]):
+            for k in range(pieces[p, 0], pieces[p, 1]):
+                t = np.int64(tokens[k])
+                rows[i, t >> 5] |= np.uint32(1 << (t & 31))
     return rows
 
 
 @kernel
-def gather(class_words, n_classes, starts, tokens, row_of_class, rows, out):
+def gather(class_words, n_classes, starts, pieces, tokens, row_of_class, rows, out):
     """Expand a class mask (uint32 words) into `out` (uint32 words): the union of the classes' tokens.
 
     A large class is one row to OR in; the tokens of a small one are set bit by bit.
@@ -66,9 +77,10 @@ def gather(class_words, n_classes, starts, tokens, row_of_class, rows, out):
                 for w in range(n_words):
                     out[w] |= rows[r, w]
             else:
-                for k in range(starts[c], starts[c + 1]):
-                    t = np.int64(tokens[k])
-                    out[t >> 5] |= np.uint32(1 << (t & 31))
+                for p in range(starts[c], starts[c + 1]):
+                    for k in range(pieces[p, 0], pieces[p, 1]):
+                        t = np.int64(tokens[k])
+                        out[t >> 5] |= np.uint32(1 << (t & 31))
 
 
 @kernel

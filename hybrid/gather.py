@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import TokenClasses
-from equivalence.runs import Members
+from equivalence.runs import Members, members_of
 from hybrid import _kernels
 
 LARGE_CLASS = 256
@@ -33,21 +33,23 @@ class Gather:
         self.vocab_size = vocab_size
         self.n_words = (vocab_size + 31) // 32
         if isinstance(classes, TokenClasses):
-            classes = Members(*_kernels.members_by_class(classes.class_of_token, classes.n_classes))
-        self._starts, self._tokens = classes
-        large = np.flatnonzero(np.diff(self._starts) >= LARGE_CLASS)
+            classes = tokens_of_classes(classes)
+        self._starts, self._pieces, self._tokens, is_shared = classes
+        large = np.flatnonzero(_kernels.class_sizes(self._starts, self._pieces) >= LARGE_CLASS)
         self._row_of_class: NDArray[np.int32] = np.full(classes.n_classes, -1, np.int32)
         self._row_of_class[large] = np.arange(len(large), dtype=np.int32)
         self._rows: NDArray[np.uint32] = _kernels.dense_rows(
-            self._starts, self._tokens, large.astype(np.int64), self.n_words
+            self._starts, self._pieces, self._tokens, large.astype(np.int64), self.n_words
         )
-        self.memory_size_bytes = sum(int(array.nbytes) for array in self.tables)
-        """Bytes held by the tables."""
+        shared = self._tokens.nbytes if is_shared else 0
+        self.memory_size_bytes = sum(int(array.nbytes) for array in self.tables) - shared
+        """Bytes held by the tables, without tokens that belong to the vocabulary."""
 
     @property
     def tables(self) -> tuple[NDArray[Any], ...]:
-        """Where each class's tokens begin, the tokens, the row of each large class (or -1), the rows."""
-        return self._starts, self._tokens, self._row_of_class, self._rows
+        """Where each class's pieces begin, the pieces, the tokens, the row of each large class (or -1), the
+        rows."""
+        return self._starts, self._pieces, self._tokens, self._row_of_class, self._rows
 
     def expand(self, class_mask: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
         """Overwrite `out` (uint32[n_words]) with the mask of all tokens whose class bit is set.
@@ -57,5 +59,19 @@ class Gather:
             out: the row of the bitmask, viewed as uint32.
         """
         _kernels.gather(
-            class_mask, self.n_classes, self._starts, self._tokens, self._row_of_class, self._rows, out
-        )
+            class_mask, self.n_classes, self._starts, self._pieces, self._tokens, self._row_of_class,
+            self._rows, out,
+        )  # fmt: skip
+
+
+def tokens_of_classes(classes: TokenClasses) -> Members:
+    """The tokens of each class."""
+    if classes.runs is not None and classes.order is not None:
+        return members_of(classes.runs, classes.order, np.arange(classes.n_classes, dtype=np.int32))
+    return members_by_class(classes.class_of_token, classes.n_classes)
+
+
+def members_by_class(class_of_token: NDArray[np.int32], n_classes: int) -> Members:
+    """The tokens of each class where the class of each is listed; class -1 is left out."""
+    starts, tokens = _kernels.members_by_class(class_of_token, n_classes)
+    return Members(np.arange(n_classes + 1), np.stack([starts[:-1], starts[1:]], axis=1), tokens)

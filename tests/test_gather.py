@@ -13,8 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from equivalence import TokenClasses
+from equivalence.runs import Members
 from hybrid import _kernels
-from hybrid.gather import LARGE_CLASS, Gather
+from hybrid.gather import LARGE_CLASS, Gather, members_by_class
 
 pytestmark = pytest.mark.kernels
 
@@ -116,17 +117,17 @@ def test_arrays_that_may_not_be_written_serve_as_input() -> None:
     gather = Gather(classes, 900)
     assert (expanded(gather, mask) == expected(classes, chosen)).all()
 
-    starts, tokens = _kernels.members_by_class(classes.class_of_token, 33)
-    large = np.flatnonzero(np.diff(starts) >= LARGE_CLASS)
+    starts, pieces, tokens, _ = members_by_class(classes.class_of_token, 33)
+    large = np.flatnonzero(_kernels.class_sizes(starts, pieces) >= LARGE_CLASS)
     row_of_class = np.full(33, -1, np.int32)
     row_of_class[large] = np.arange(len(large))
-    for array in (starts, tokens, large):
+    for array in (starts, pieces, tokens, large):
         array.flags.writeable = False
-    rows = _kernels.dense_rows(starts, tokens, large, gather.n_words)
+    rows = _kernels.dense_rows(starts, pieces, tokens, large, gather.n_words)
     for array in (row_of_class, rows):
         array.flags.writeable = False
     out = np.full(gather.n_words, GARBAGE, np.uint32)
-    _kernels.gather(mask, 33, starts, tokens, row_of_class, rows, out)
+    _kernels.gather(mask, 33, starts, pieces, tokens, row_of_class, rows, out)
     assert (out == expected(classes, chosen)).all()
 
 
@@ -136,9 +137,31 @@ def test_members_by_class() -> None:
     assert tokens.tolist() == [2, 0, 3, 5, 4]
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_pieces_of_shared_tokens(seed: int) -> None:
+    """Tokens in any order, classes of any number of pieces, rows and lists of tokens among them."""
+    rng = np.random.default_rng(seed)
+    size, n_classes = 1500, 9
+    tokens = rng.permutation(size).astype(np.int32)
+    cuts = np.unique(np.concatenate([[0, size], rng.integers(0, size, 40)]))
+    of_piece = rng.integers(-1, n_classes, len(cuts) - 1)
+    kept = np.flatnonzero(of_piece >= 0)[np.argsort(of_piece[of_piece >= 0], kind="stable")]
+    starts = np.searchsorted(of_piece[kept], np.arange(n_classes + 1)).astype(np.int64)
+    pieces = np.stack([cuts[:-1], cuts[1:]], axis=1)[kept]
+    of_token = np.full(size, -1)
+    of_token[tokens] = np.repeat(of_piece, np.diff(cuts))
+    gather = Gather(Members(starts, pieces, tokens, True), size)
+    assert gather.memory_size_bytes == sum(array.nbytes for array in gather.tables) - 4 * size
+    for share in (0.2, 0.7, 1.0):
+        chosen = rng.random(n_classes) < share
+        wanted = words_of(np.append(chosen, False)[of_token] & (of_token >= 0))
+        assert (expanded(gather, words_of(chosen)) == wanted).all()
+
+
 def test_memory_counts_every_table() -> None:
-    """Per class a start and a row number, one start more, per token its id; class -1 costs nothing."""
+    """Per class a piece, where it begins, and a row number, one such start more, per token its id; class -1
+    costs nothing."""
     of_token = np.array([0, 1, -1, 1, -1], np.int32)
-    assert Gather(classes_of(of_token, 2), 5).memory_size_bytes == 3 * 8 + 2 * 4 + 3 * 4
+    assert Gather(classes_of(of_token, 2), 5).memory_size_bytes == 3 * 8 + 2 * 16 + 2 * 4 + 3 * 4
     nothing = Gather(classes_of(np.full(5, -1, np.int32), 0), 5)
     assert nothing.memory_size_bytes == 8

@@ -17,10 +17,10 @@ import pytest
 import xgrammar
 
 from equivalence import TokenClasses, Vocabulary, compute_classes
-from equivalence.runs import ClassRuns, members_of, tokens_of
+from equivalence.runs import ClassRuns, Members, members_of, tokens_of
 from equivalence.runs import _kernels as run_kernels
-from hybrid._kernels import members_by_class
 from hybrid.classifier import distinct_classes
+from hybrid.gather import members_by_class
 
 pytestmark = pytest.mark.kernels
 
@@ -113,11 +113,15 @@ def test_members_of_runs(seed: int) -> None:
     found = members_of(ClassRuns(starts, classes), vocabulary.byte_order, renumbered)
     of_group = np.append(np.repeat(classes, np.diff(starts)), np.int32(-1))
     of_token = np.append(renumbered, np.int32(-1))[of_group[vocabulary.trie.group_of_token]]
-    first, tokens = members_by_class(of_token, 6)
-    assert found.starts.tolist() == first.tolist()
-    for c in range(6):
-        members = found.tokens[first[c] : first[c + 1]]
-        assert sorted(members.tolist()) == tokens[first[c] : first[c + 1]].tolist()
+    assert found.n_classes == 6
+    assert listed(found) == listed(members_by_class(of_token, 6))
+
+
+def listed(members: Members) -> list[list[int]]:
+    """The tokens of each class, ascending."""
+    pieces = [members.tokens[begin:end].tolist() for begin, end in members.pieces.tolist()]
+    bounds = itertools.pairwise(members.starts.tolist())
+    return [sorted(itertools.chain(*pieces[begin:end])) for begin, end in bounds]
 
 
 GRAMMARS = {
@@ -139,6 +143,4 @@ def test_distinct_classes_with_and_without_runs(name: str, stops: tuple[int, ...
         replace(classes, given=classes.class_of_token, runs=None), vocabulary
     )
     assert texts == plain_texts
-    assert members.starts.tolist() == plain.starts.tolist()
-    for begin, end in itertools.pairwise(members.starts.tolist()):
-        assert sorted(members.tokens[begin:end].tolist()) == sorted(plain.tokens[begin:end].tolist())
+    assert listed(members) == listed(plain)

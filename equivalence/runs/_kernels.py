@@ -156,25 +156,22 @@ def tokens_of_runs(class_of_run, run_starts, token_starts, tokens, n_ids):
 
 
 @kernel
-def members_of_runs(class_of_run, run_starts, renumbered, token_starts, tokens):
-    """CSR of tokens by class, the classes renumbered: (starts int64[classes + 1], tokens int32); -1 is left
-    out. The tokens of a class are in byte order."""
+def pieces_of_runs(class_of_run, run_starts, renumbered, token_starts):
+    """Runs by class, the classes renumbered: (starts int64[classes + 1], begin and end int64[runs, 2] among
+    the ids by group); -1 is left out. The runs of a class are in byte order."""
     n_classes = renumbered.size
     starts = np.zeros(n_classes + 1, np.int64)
     for r in range(class_of_run.size):
         if class_of_run[r] >= 0:
-            c = renumbered[class_of_run[r]]
-            starts[c + 1] += token_starts[run_starts[r + 1]] - token_starts[run_starts[r]]
+            starts[renumbered[class_of_run[r]] + 1] += 1
     for c in range(n_classes):
         starts[c + 1] += starts[c]
     at = starts[:-1].copy()
-    members = np.empty(starts[n_classes], np.int32)
+    pieces = np.empty((starts[n_classes], 2), np.int64)
     for r in range(class_of_run.size):
         if class_of_run[r] >= 0:
             c = renumbered[class_of_run[r]]
-            begin, end = token_starts[run_starts[r]], token_starts[run_starts[r + 1]]
-            to = at[c]
-            for k in range(end - begin):
-                members[to + k] = tokens[begin + k]
-            at[c] = to + end - begin
-    return starts, members
+            pieces[at[c], 0] = token_starts[run_starts[r]]
+            pieces[at[c], 1] = token_starts[run_starts[r + 1]]
+            at[c] += 1
+    return starts, pieces

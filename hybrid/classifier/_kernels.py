@@ -689,10 +689,10 @@ def expand(words, whole, classes, stops, size, out):
 
     Stop ids are set iff the text so far is whole. `classes` are the addresses of `Gather.tables`.
     """
-    row_of_class = view(classes, 2, np.int32)
+    row_of_class = view(classes, 3, np.int32)
     gather(
-        words, row_of_class.size, view(classes, 0, np.int64),
-        view(classes, 1, np.int32), row_of_class, view_rows(classes, 3, np.uint32), out,
+        words, row_of_class.size, view(classes, 0, np.int64), view_rows(classes, 1, np.int64),
+        view(classes, 2, np.int32), row_of_class, view_rows(classes, 4, np.uint32), out,
     )  # fmt: skip
     for i in range(stops.size):
         word, bit = stops[i] >> 5, np.uint32(1 << (stops[i] & 31))

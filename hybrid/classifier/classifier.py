@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 from equivalence import TokenClasses, Vocabulary
 from equivalence._kernels import POPS
 from equivalence.runs import Members, members_of
-from hybrid._kernels import members_by_class
 from hybrid.classifier import _kernels
 from hybrid.classifier.reachable import Reachable
 from hybrid.classifier.tables import Fixed, Store, Summaries, addresses, copied, no_summaries
-from hybrid.gather import Gather
+from hybrid.gather import Gather, members_by_class
 
 STEP_BYTES = 180
 """Memory of one remembered step: an entry of a dictionary and its two integers."""
@@ -279,7 +278,7 @@ def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[lis
     distinct = sorted(set(texts))
     number = {text: index for index, text in enumerate(distinct)}
     renumbered = np.array([number[text] for text in texts] + [-1], np.int32)
-    return distinct, Members(*members_by_class(renumbered[classes.class_of_token], len(distinct)))
+    return distinct, members_by_class(renumbered[classes.class_of_token], len(distinct))
 
 
 def forced_text(classifier: Classifier, session: Session, config: int, most: int) -> bytes:
