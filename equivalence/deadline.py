@@ -124,14 +124,24 @@ class Deadline:
             return 0.0
         return None if self.ends is None else max(self.ends - _clock.now(), 0.0)
 
-    def check(self, phase: str) -> None:
+    def check(self, phase: str, seconds: float = 0.0) -> None:
         """Go on, if there is time.
 
+        Args:
+            phase: what begins.
+            seconds: what it takes at least, where nobody can interrupt it.
+
         Raises:
-            BudgetExceeded: there is none; the message names the phase.
+            BudgetExceeded: there is none, or less than that; the message names the phase.
         """
         if self.is_over:
             raise self.error(phase)
+        left = self.left if seconds else None
+        if left is not None and left < seconds:
+            raise BudgetExceeded(
+                f"{phase} takes {seconds:.2f} s that cannot be interrupted, and {left:.2f} of the budget's "
+                "are left; raise them, or simplify the grammar"
+            )
 
     def error(self, phase: str) -> BudgetExceeded:
         """The error of a computation that was over in some phase."""

@@ -319,6 +319,8 @@ class Compilation:
         deadline: Deadline,
     ) -> CompiledGrammar:
         began = time.perf_counter()
+        # for the estimate, and for the process where it is tried
+        deadline.check("writing the grammar for XGrammar's compiler", 2 * timings.get("serialize", 0.0))
         engine = self._engines.whole(safe, deadline)
         timings["compile"] = time.perf_counter() - began
         return CompiledGrammar("engine", reason, self.vocabulary, grammar, engine, timings=timings)

@@ -76,9 +76,9 @@ class Looks:
         self._thread = threading.get_ident()
         check, watched = Deadline.check, Deadline.watched
 
-        def checked(deadline: Deadline, phase: str) -> None:
+        def checked(deadline: Deadline, phase: str, seconds: float = 0.0) -> None:
             self._look(deadline)
-            check(deadline, phase)
+            check(deadline, phase, seconds)
 
         def watching(deadline: Deadline, array: Any, place: int) -> AbstractContextManager[None]:
             self._look(deadline)

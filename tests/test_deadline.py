@@ -44,6 +44,17 @@ def test_the_clock_sets_every_watched_cell() -> None:
         deadline.check("the network")
 
 
+def test_what_cannot_be_interrupted_is_not_begun_without_time_for_it() -> None:
+    Deadline().check("writing", 1e9)
+    deadline = Deadline(60)
+    deadline.check("writing", 1.0)
+    with pytest.raises(
+        BudgetExceeded, match=r"writing takes 90\.00 s .* and (59|60)\.\d\d of the budget's are"
+    ):
+        deadline.check("writing", 90.0)
+    assert not deadline.is_over
+
+
 def test_an_earlier_deadline_that_is_added_later_rings_first() -> None:
     cell, soon = np.zeros(1, np.int64), np.zeros(1, np.int64)
     with Deadline(60).watched(cell, 0), Deadline(0.02).watched(soon, 0):

@@ -54,7 +54,7 @@ class Session:
         serial: number of the session; configurations of different sessions have nothing in common.
         store: the tables (of the classifier's kind).
         steps: configuration << bits | token -> configuration after it (0: not accepted).
-        rows: by stop ids, (what `class_mask` names -> mask, configuration -> mask).
+        rows: by stop ids, (what `class_mask` names -> mask, configuration -> mask, these ids).
         start: the configuration before any text.
         left: bytes that may still be remembered in dictionaries.
     """
@@ -63,13 +63,16 @@ class Session:
         self.serial = serial
         self.store = store
         self.steps: dict[int, int] = {}
-        self.rows: dict[tuple[int, ...], tuple[dict[int, Row], dict[int, Row]]] = {}
+        self.rows: dict[tuple[int, ...], tuple[dict[int, Row], dict[int, Row], NDArray[np.int64]]] = {}
         self.start = start
         self.left = left
 
-    def rows_for(self, stops: tuple[int, ...]) -> tuple[dict[int, Row], dict[int, Row]]:
-        """The masks met so far under some stop ids: by class mask, and by configuration."""
-        return self.rows.setdefault(stops, ({}, {}))
+    def rows_for(self, stops: tuple[int, ...]) -> tuple[dict[int, Row], dict[int, Row], NDArray[np.int64]]:
+        """The masks met so far under some stop ids: by class mask, and by configuration; and these ids."""
+        found = self.rows.get(stops)
+        if found is None:
+            found = self.rows[stops] = ({}, {}, np.array(stops, np.int64))
+        return found
 
 
 class Classifier:
@@ -203,21 +206,20 @@ class Classifier:
 
     def row_of_mask(self, session: Session, config: int, mask: int, stops: tuple[int, ...]) -> Row:
         """The mask of a configuration for which `class_mask` gave a number; remembered."""
-        known, rows = session.rows_for(stops)
+        known, rows, ids = session.rows_for(stops)
         row = known.get(mask)
         if row is None:
-            row = known[mask] = self._expand(session, mask, stops)
+            row = known[mask] = self._expand(session, mask, ids)
             session.left -= row.words.nbytes + STEP_BYTES
         rows[config] = row
         session.left -= STEP_BYTES
         return row
 
-    def _expand(self, session: Session, mask: int, stops: tuple[int, ...]) -> Row:
+    def _expand(self, session: Session, mask: int, stops: NDArray[np.int64]) -> Row:
         """The row of what `class_mask` names."""
-        size = self.vocabulary.size
-        out: NDArray[np.uint32] = np.empty((size + 31) // 32, np.uint32)
-        words, ids = session.store.mask_words(mask >> 1), np.array(stops, np.int64)
-        found = int(_kernels.expand(words, mask & 1, self._gather_table, ids, size, out))
+        out: NDArray[np.uint32] = np.empty(self.gather.n_words, np.uint32)
+        words = session.store.mask_words(mask >> 1)
+        found = int(_kernels.expand(words, mask & 1, self._gather_table, stops, self.vocabulary.size, out))
         return Row(out, found >> 1, bool(found & 1))
 
     def moved(self, config: int, old: Any, session: Session) -> int:
