@@ -290,7 +290,7 @@ def _memory(console: Console, case: Case, compiled: Any) -> dict[str, Any]:
             "configurations": int(store.space.configs.counts[0]),
             "summaries": int(store.known.n_known),
             "steps": len(session.steps),
-            "distinct_rows": sum(len(rows) for rows, _ in session.rows.values()),
+            "distinct_rows": sum(len(rows) for rows, _, _ in session.rows.values()),
             "rows": serving.masks_known(compiled),
             "session": session.serial,
         }

@@ -156,7 +156,7 @@ def held(compiled: Any, documents: Sequence[Sequence[int]]) -> dict[str, int]:
         "configurations": configurations,
         "reads": reads,
         "pairs": pairs,
-        "masks": sum(len(rows) for rows, _ in session.rows.values()),
+        "masks": sum(len(rows) for rows, _, _ in session.rows.values()),
         "steps": len(session.steps),
         "session": session.serial,
     }
