@@ -35,6 +35,7 @@ class TokenClasses:
             per byte string, where nothing better was within bounds).
         trial: whether XGrammar's masks over such a grammar may contradict its `accept_token`, so that each
             representative has to be tried.
+        trial_after: ids after which that is so, where it is not from the beginning.
         cause: why the classes were not explored; empty if they were.
         runs: the same classes run by run of the vocabulary's byte order, where that says it all; ``None``
             otherwise.
@@ -50,6 +51,7 @@ class TokenClasses:
     sizes: dict[str, int]
     method: str = "explored"
     trial: bool = False
+    trial_after: frozenset[int] = frozenset()
     cause: str = ""
     runs: ClassRuns | None = None
     order: ByteOrder | None = None

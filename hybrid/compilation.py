@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,9 @@ from hybrid.factored import FactoredClassifier, LarkGrammar, build
 from hybrid.factored import fixed_tables as lark_tables
 from hybrid.gather import Gather
 from hybrid.guard import Guard, shortened
+from hybrid.handover import Rival
 from hybrid.rule import Choice, Measured, choose
-from hybrid.sanitize import refuse_endless_rules, shield_root, without_lookahead
+from hybrid.sanitize import classes_as_rules, refuse_endless_rules, shield_root, without_lookahead
 from hybrid.strategy import OWN_SHARE, Budget
 from hybrid.token_level import (
     refuse_beyond_stacks,
@@ -158,6 +160,7 @@ class Compilation:
             classifier,
             None,
             timings,
+            mask_seconds=self.budget.mask_seconds,
         )
 
     def _on_classifier(
@@ -206,7 +209,7 @@ class Compilation:
 
         return CompiledGrammar(
             "classifier", reason, self.vocabulary, grammar, None, -1, classes, None, features, classifier,
-            otherwise, timings,
+            otherwise, timings, mask_seconds=self.budget.mask_seconds,
         )  # fmt: skip
 
     def _own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
@@ -294,6 +297,7 @@ class Compilation:
                         deadline=own,
                     )
             refuse_missing_bytes(features, self.vocabulary, classes)
+            classes = _with_trial(serialized, features, classes)
             refused = "" if self.strategy == "representatives" else _too_many(classes, self.vocabulary)
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self._refuse_to_fall_back(error, deadline)
@@ -306,6 +310,8 @@ class Compilation:
             return self._on_engine(grammar, safe, reason, timings, deadline)
         timings.update(classes.seconds)
         changed = without_lookahead(serialized) or changed
+        if _may_change(features, classes):
+            changed = classes_as_rules(serialized) or changed
         return self._on_representatives(
             grammar, serialized, changed, features, classes.settled(), timings, cause, deadline
         )
@@ -323,7 +329,10 @@ class Compilation:
         deadline.check("writing the grammar for XGrammar's compiler", 2 * timings.get("serialize", 0.0))
         engine = self._engines.whole(safe, deadline)
         timings["compile"] = time.perf_counter() - began
-        return CompiledGrammar("engine", reason, self.vocabulary, grammar, engine, timings=timings)
+        return CompiledGrammar(
+            "engine", reason, self.vocabulary, grammar, engine, timings=timings,
+            mask_seconds=self.budget.mask_seconds,
+        )  # fmt: skip
 
     def _on_representatives(
         self,
@@ -346,10 +355,25 @@ class Compilation:
         timings["gather"] = gathered - began
         reason = _reason(classes, self.vocabulary) + (f"; {cause}" if cause else "")
         timings["compile"] = time.perf_counter() - gathered
+        # masks of explored classes are put together from fewer tokens than plain XGrammar's
+        lonely = self.deterministic or features.max_tokens or classes.method == "explored"
+        tried = classes.trial or classes.trial_after
+        rival = None if lonely or tried else self._rival(grammar, serialized)
         return CompiledGrammar(
             "representatives", reason, self.vocabulary, grammar, engine,
-            stop, classes, gather, features, timings=timings,
+            stop, classes, gather, features, timings=timings, rival=rival,
+            mask_seconds=self.budget.mask_seconds,
         )  # fmt: skip
+
+    def _rival(self, grammar: xgrammar.Grammar, serialized: dict[str, Any]) -> Rival:
+        """XGrammar over the whole vocabulary, should it turn out to be faster; its masks are exact too."""
+
+        def make() -> CompiledGrammar:
+            safe = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
+            engine = self._engines.trusted(safe, self.begin())
+            return CompiledGrammar("engine", "faster", self.vocabulary, grammar, engine)
+
+        return Rival(lambda: self.guard.compile_seconds(grammar, self.vocabulary.size), make)
 
 
 def without_classifier(
@@ -367,6 +391,24 @@ def without_classifier(
     return compilation.on_classes(grammar, serialized, shield_root(serialized), features, {}, deadline)
 
 
+def _may_change(features: Features, classes: TokenClasses) -> bool:
+    """Whether a grammar may get rules of our own, so that XGrammar's masks can be trusted.
+
+    Where more than bytes and stacks decides, they could change what is counted, and what a lazy rule is;
+    so they could where a token is read as an id and as text at once.
+    """
+    return not features.beyond_stacks or (features.only_edges and not classes.trial_after)
+
+
+def _with_trial(serialized: dict[str, Any], features: Features, classes: TokenClasses) -> TokenClasses:
+    """The classes, to be tried where the grammar would need rules of our own and may not get them."""
+    if classes.trial or _may_change(features, classes):
+        return classes
+    lists = ("grammar_expr_data", "grammar_expr_indptr", "rules")
+    needed = classes_as_rules({name: list(serialized[name]) for name in lists})
+    return replace(classes, trial=True, trial_after=frozenset()) if needed else classes
+
+
 def _nothing(phase: str) -> None:
     """What is done at a phase where nobody asks."""
 
@@ -374,7 +416,8 @@ def _nothing(phase: str) -> None:
 def _choice(stacks_decide: bool, classes: TokenClasses, vocabulary: Vocabulary) -> Choice:
     """What the rule of "auto" says of a grammar with these classes."""
     text = vocabulary.size - len(vocabulary.special_token_ids)
-    return choose(Measured(stacks_decide, classes.method == "explored", classes.n_classes, text))
+    explored = classes.method == "explored"
+    return choose(Measured(stacks_decide, explored, classes.n_classes, text, classes.trial))
 
 
 def _too_many(classes: TokenClasses, vocabulary: Vocabulary) -> str:

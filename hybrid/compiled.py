@@ -19,6 +19,7 @@ from equivalence.byte_strings import Features
 from hybrid.classifier.classifier import Classifier
 from hybrid.factored.source import LarkGrammar
 from hybrid.gather import Gather
+from hybrid.handover import Rival
 from hybrid.relaxed import Relaxation, SchemaText, find_relaxations
 from hybrid.strategy import Budget
 
@@ -46,6 +47,8 @@ class CompiledGrammar:
             "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
             "total"; "load" where it was read from a file.
         schema: the JSON schema that the grammar was made of; None for other kinds of grammars.
+        rival: plain XGrammar, for matchers on "representatives" that are slower; None where there is none.
+        mask_seconds: bound of one mask, see `Budget`.
     """
 
     strategy: str
@@ -61,6 +64,8 @@ class CompiledGrammar:
     otherwise: Callable[[], CompiledGrammar] | None = None
     timings: dict[str, float] = field(default_factory=dict)
     schema: SchemaText | None = None
+    rival: Rival | None = None
+    mask_seconds: float | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this compiled grammar, but not the vocabulary, to a file, which appears whole or not at all.

@@ -45,6 +45,12 @@ class Engines:
         tokens, stops = self._vocabulary.tokens, self._vocabulary.stop_token_ids
         return self._compiled(self._plain, tokens, stops, grammar, deadline)
 
+    def trusted(self, grammar: xgrammar.Grammar, deadline: Deadline) -> xgrammar.CompiledGrammar:
+        """A grammar compiled over the whole vocabulary and, behind it, the prefixes that it lacks."""
+        tokens = list(self._vocabulary.tokens)
+        tokens += prefix_closed(tokens)
+        return self._over(tokens, self._vocabulary.stop_token_ids, grammar, deadline)
+
     def representatives(
         self, serialized: dict[str, Any], features: Features, classes: TokenClasses
     ) -> tuple[list[bytes], int, dict[str, Any], bool]:
@@ -72,11 +78,16 @@ class Engines:
             GrammarError: XGrammar refuses it, or would not survive it.
             BudgetExceeded: it is too late to begin, or it would take too long.
         """
+        return self._over(tokens, [stop], grammar, deadline)
+
+    def _over(
+        self, tokens: Sequence[bytes], stops: Sequence[int], grammar: xgrammar.Grammar, deadline: Deadline
+    ) -> xgrammar.CompiledGrammar:
         info = xgrammar.TokenizerInfo(
-            list(tokens), xgrammar.VocabType.RAW, vocab_size=len(tokens), stop_token_ids=[stop]
+            list(tokens), xgrammar.VocabType.RAW, vocab_size=len(tokens), stop_token_ids=list(stops)
         )
         compiler = xgrammar.GrammarCompiler(info, max_threads=self._n_jobs, cache_enabled=False)
-        return self._compiled(compiler, tokens, [stop], grammar, deadline)
+        return self._compiled(compiler, tokens, stops, grammar, deadline)
 
     def _compiled(
         self,

@@ -12,16 +12,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from time import perf_counter
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 import xgrammar
 from numpy.typing import NDArray
 
-from equivalence import BitmaskError, HybridError, VocabularyError
+from equivalence import BitmaskError, BudgetExceeded, HybridError, VocabularyError
 from hybrid.compiled import CompiledGrammar
+from hybrid.handover import FACTOR, SLOW_SECONDS, read_again
 from hybrid.token_level import missing_bytes
+
+Step: TypeAlias = "tuple[int | bytes, bool, Step | None]"
+"""What was read, a token or text; whether classes are tried from then on; the step before."""
 
 
 class GrammarMatcher:
@@ -80,6 +85,8 @@ class GrammarMatcher:
         assert self._compiled.engine is not None
         self._inner = xgrammar.GrammarMatcher(self._compiled.engine, **options)
         self._stops: tuple[int, ...] = stops
+        self._free_end = terminate_without_stop_token
+        self._step: Step | None = None
         self._check_stops()
         self._prepare()
 
@@ -107,13 +114,18 @@ class GrammarMatcher:
         self._width = (vocabulary.size + 31) // 32
         self._size = vocabulary.size
         self._stop_set = frozenset(self._stops)
+        self._mask_seconds = self._compiled.mask_seconds
         self._gather = self._compiled.gather
         classes = self._compiled.classes
         engine = self._compiled.engine
         assert engine is not None
+        # behind the vocabulary's ids, or the classes: missing prefixes; behind classes also the stop token,
+        # and an id that stands for what is never taken
+        inner_size = engine.tokenizer_info.vocab_size
+        self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
+        self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
+        self._has_more = inner_size > self._size
         if self._gather is None or classes is None:
-            self._class_mask = torch.empty((1, self._width), dtype=torch.int32)
-            self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
             return
         self._stop_class = self._compiled.engine_stop
         self._class_of_token = classes.class_of_token
@@ -122,12 +134,12 @@ class GrammarMatcher:
         self._named: frozenset[int] = frozenset(
             features.named if features is not None and features.beyond_stacks else ()
         )
-        self._trial, self._n_classes = classes.trial, classes.n_classes
+        self._trial, self._trial_after = classes.trial, classes.trial_after
+        self._all_classes = range(classes.n_classes)
+        representatives = classes.representatives.tolist() if self._trial_after else []
+        self._long_classes = [i for i, token in enumerate(representatives) if len(self._tokens[token]) > 1]
+        self._rival, self._slow_seconds = self._compiled.rival, SLOW_SECONDS
         self._trial_on_forks = features is not None and (features.max_chars or features.max_tokens)
-        # behind the classes: missing prefixes, the stop token, and an id that stands for what is never taken
-        inner_size = engine.tokenizer_info.vocab_size
-        self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
-        self._class_words = self._class_mask.numpy()[0].view(np.uint32)
         self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
         # a bit that is 0 in every mask means that masks always need applying
         classless_stops = sum(int(classes.class_of_token[t] < 0) for t in self._stops)
@@ -171,16 +183,23 @@ class GrammarMatcher:
             RuntimeError: the matcher has terminated (as XGrammar raises it).
         """
         row = self._row(bitmask, index)
+        began = perf_counter()
         if self._gather is None:
             # into a row of our own: XGrammar ignores strides, and may leave an all-ones mask unwritten
             self._class_mask.fill_(-1)
             needed = self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print)
-            row[:] = self._class_words
+            self._check_time(began)
+            row[:] = self._class_words[: self._width]
+            if self._has_more:
+                row[-1] &= np.uint32(self._last_word)
+                return self._forbids(row)
             return bool(needed)
         needed = self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print)
         words = self._class_words
-        if self._trial:
-            self._try_classes()
+        tried = self._trial or (self._step is not None and self._step[1])
+        if tried:
+            self._try_classes(self._all_classes if self._trial else self._doubtful(), began)
+        self._check_time(began)
         self._gather.expand(words, row)
         can_stop = int(words[self._stop_class >> 5]) >> (self._stop_class & 31) & 1
         for word, bit in self._stop_words:
@@ -188,20 +207,76 @@ class GrammarMatcher:
                 row[word] |= bit
             else:
                 row[word] &= ~bit
-        if self._trial:
-            return self._forbids(row)
-        return bool(needed) or self._always_applied
+        needed = self._forbids(row) if tried else bool(needed) or self._always_applied
+        if self._rival is not None and (seconds := perf_counter() - began) > self._slow_seconds:
+            self._think_again(seconds)
+        return needed
+
+    def _check_time(self, began: float) -> None:
+        """Refuse a mask that took too long; its row is not written.
+
+        Raises:
+            BudgetExceeded: saying how long it took, and what to do.
+        """
+        if self._mask_seconds is not None and (seconds := perf_counter() - began) > self._mask_seconds:
+            raise BudgetExceeded(
+                f"a mask took {seconds:.3g} s or more, allowed are {self._mask_seconds:g} s "
+                "(Budget.mask_seconds); end the sequence, or raise the bound"
+            )
+
+    def _think_again(self, seconds: float) -> None:
+        """Go on in plain XGrammar after a mask of so many seconds, if that is faster by more than twice."""
+        assert self._rival is not None
+        rival = self._rival.after(seconds)
+        if rival is None:
+            return
+        read: list[int | bytes] = []
+        at = self._step
+        while at is not None:
+            read.append(at[0])
+            at = at[2]
+        other, there = read_again(
+            rival, reversed(read), override_stop_tokens=self._stops,
+            terminate_without_stop_token=self._free_end, default_temperature=self._default_temperature,
+        )  # fmt: skip
+        if other is None:
+            self._rival = None
+            return
+        if seconds <= FACTOR * there:
+            self._slow_seconds = max(SLOW_SECONDS, 2 * FACTOR * there)
+            return
+        self._rival.handed_over += 1
+        compiled = self._compiled
+        self.__dict__ = other.__dict__
+        self._compiled = compiled
+        if self._rival_note not in compiled.reason:
+            object.__setattr__(compiled, "reason", compiled.reason + self._rival_note)
+
+    _rival_note = "; sequences whose masks took over twice plain XGrammar's went on in 'engine'"
+
+    @property
+    def _last_word(self) -> int:
+        """The bits of a row's last word that stand for ids."""
+        return (1 << ((self._size & 31) or 32)) - 1
 
     def _forbids(self, row: NDArray[np.uint32]) -> bool:
         """Whether a bit of a whole row is 0."""
-        rest = self._size & 31
-        whole = row[: self._size >> 5]
-        return bool((whole != 0xFFFFFFFF).any()) or bool(rest and ~int(row[-1]) & ((1 << rest) - 1))
+        return bool((row[:-1] != 0xFFFFFFFF).any()) or bool(~int(row[-1]) & self._last_word)
 
-    def _try_classes(self) -> None:
-        """Decide each class by XGrammar's `accept_token` itself, where its masks may be wrong."""
+    def _doubtful(self) -> list[int]:
+        """The classes to try once an id was read that is text too: taken by the mask, and of several bytes.
+
+        What goes wrong then is that a rule does not end where its callers are waiting. So `accept_token`
+        may refuse what a table of masks takes as the beginning of a rule, and never takes more: what tables
+        refuse it cannot read, and what is uncertain there is read as it reads. A first byte is an edge.
+        """
+        words = self._class_words
+        return [number for number in self._long_classes if int(words[number >> 5]) >> (number & 31) & 1]
+
+    def _try_classes(self, classes: Iterable[int], began: float) -> None:
+        """Decide some classes by XGrammar's `accept_token` itself, where its masks may be wrong."""
         inner, words = self._inner, self._class_words
-        for number in range(self._n_classes):
+        for number in classes:
             bit = np.uint32(1 << (number & 31))
             # a token taken and taken back would not leave a budget's state as it was
             if self._trial_on_forks:
@@ -214,6 +289,8 @@ class GrammarMatcher:
                 words[number >> 5] |= bit
             else:
                 words[number >> 5] &= ~bit
+            if self._mask_seconds is not None:
+                self._check_time(began)
 
     def _row(self, bitmask: Any, index: Any) -> NDArray[np.uint32]:
         if isinstance(bitmask, torch.Tensor):
@@ -258,12 +335,23 @@ class GrammarMatcher:
         if number < 0:
             return False
         if self._by_class or token_id in self._named:
-            return bool(self._inner.accept_token(number, debug_print=debug_print))
-        return bool(self._inner.accept_string(self._tokens[token_id], debug_print=debug_print))
+            taken = self._inner.accept_token(number, debug_print=debug_print)
+        else:
+            taken = self._inner.accept_string(self._tokens[token_id], debug_print=debug_print)
+        if taken:
+            self._note(token_id, token_id in self._trial_after)
+        return bool(taken)
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
         """Advance by text; all of it or nothing. Counts as one step for `rollback`."""
-        return bool(self._inner.accept_string(input_str, debug_print=debug_print))
+        taken = bool(self._inner.accept_string(input_str, debug_print=debug_print))
+        if taken and self._gather is not None:
+            self._note(input_str.encode() if isinstance(input_str, str) else bytes(input_str), False)
+        return taken
+
+    def _note(self, read: int | bytes, tried: bool) -> None:
+        step = self._step
+        self._step = (read, tried or (step is not None and step[1]), step)
 
     def rollback(self, num_tokens: int = 1) -> None:
         """Take back the last steps, the stop token included.
@@ -271,19 +359,23 @@ class GrammarMatcher:
         Raises:
             RuntimeError: fewer steps were made (as XGrammar raises it); nothing changed.
         """
+        ended = self._inner.is_terminated() and not self._free_end
         self._inner.rollback(num_tokens)
+        for _ in range(num_tokens - ended):
+            self._step = None if self._step is None else self._step[2]
 
     def reset(self) -> None:
         """Back to the start."""
         self._inner.reset()
+        self._step = None
 
     def fork(self) -> GrammarMatcher:
         """An independent matcher in the same state."""
         twin = object.__new__(GrammarMatcher)
-        twin._compiled = self._compiled
+        twin.__dict__.update(self.__dict__)
         twin._inner = self._inner.fork()
-        twin._stops = self._stops
-        twin._prepare()
+        twin._class_mask = self._class_mask.clone()
+        twin._class_words = twin._class_mask.numpy()[0].view(np.uint32)
         return twin
 
     def is_terminated(self) -> bool:

@@ -15,6 +15,9 @@ from typing import Literal, NamedTuple
 FEW_CLASSES = 256
 """Up to this number of classes representatives are taken whatever the vocabulary's size."""
 
+MOST_TRIED = 256
+"""Classes that are tried at each step at most, 3 to 6 us each; plain XGrammar's masks take 10 us to 20 ms."""
+
 FIRST_LOOK = 4
 """Sequences after which a promotion is thought of first; then after each doubling."""
 
@@ -42,12 +45,14 @@ class Measured(NamedTuple):
         explored: whether its classes are those of its network, explored, and not of byte strings.
         classes: number of its token classes; 0 where there are none.
         tokens: ids of the vocabulary that have text.
+        tried: whether XGrammar's masks over the classes cannot be trusted, so that each class is tried.
     """
 
     stacks_decide: bool
     explored: bool
     classes: int
     tokens: int
+    tried: bool = False
 
 
 class Choice(NamedTuple):
@@ -69,6 +74,8 @@ def choose(measured: Measured) -> Choice:
     if not measured.classes:
         return Choice("engine", "no token classes")
     # classes of byte strings may be nearly as many as the tokens, and then cost more than they save
+    if measured.tried and measured.classes > MOST_TRIED:
+        return Choice("engine", f"each of {measured.classes} classes would have to be tried at each step")
     if not measured.explored and measured.classes > max(measured.tokens // 2, FEW_CLASSES):
         return Choice("engine", f"{measured.classes} classes for {measured.tokens} tokens save nothing")
     return Choice("representatives", "bytes and stacks alone do not decide")

@@ -1,8 +1,11 @@
 """Grammars made safe for XGrammar's compiler.
 
 What: refuses grammars that end the process, and keeps XGrammar's masks from contradicting its own
-`accept_token`: drops lookahead assertions, gives a called root a caller, closes a vocabulary under prefixes.
-Works on the form that `xgrammar.Grammar.serialize_json` gives, parsed by `json.loads`.
+`accept_token`: drops lookahead assertions, gives a called root a caller, makes rules of the character classes
+that follow a call, closes a vocabulary under prefixes. Works on the form that
+`xgrammar.Grammar.serialize_json` gives, parsed by `json.loads`.
+Limits: docs/theory.md, section 8, argues why masks can be trusted then, for XGrammar 0.2.8. Grammars that
+count, name ids or are lazy have further contradictions (docs/limits.md).
 """
 
 from __future__ import annotations
@@ -10,6 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 from equivalence import GrammarError
+
+_CLASSES, _CALLS, _SEQUENCE, _CHOICES, _REPEAT = (1, 2), (4, 8), 5, 6, 8
+"""Types of expressions: a character class or its star; a call or a repeat of one; these three."""
 
 
 def without_lookahead(serialized: dict[str, Any]) -> bool:
@@ -65,14 +71,95 @@ def shield_root(serialized: dict[str, Any]) -> bool:
     return True
 
 
+def classes_as_rules(serialized: dict[str, Any]) -> bool:
+    """Make rules of the character classes that follow a call in their sequence, in place.
+
+    What follows a rule's only call becomes the rule's lookahead assertion when XGrammar compiles it, and a
+    repeat over 128 asserts what it repeats. All else runs as an automaton, but assertions are read element by
+    element, and a character class is read wrongly there. For ASCII text the bounds of its ranges are cut to a
+    byte: space counts as within U+0800 to U+4E2D. The first bytes of a character pass whatever may follow
+    them: E0 passes every class of letters, C3 a class without U+00C0 to U+00FF. A called rule is an
+    automaton again; so that it is not copied into its callers, it has a second way, which reads nothing.
+
+    Returns:
+        Whether there was any.
+    """
+    data, starts = serialized["grammar_expr_data"], serialized["grammar_expr_indptr"]
+    rules = serialized["rules"]
+    made = _ClassRules(serialized)
+    for at in starts[:]:
+        kind, length = data[at], data[at + 1]
+        if kind == _SEQUENCE:
+            called = False
+            for place in range(at + 2, at + 2 + length):
+                kind = data[starts[data[place]]]
+                if called and kind in _CLASSES:
+                    data[place] = made.reference(data[place])
+                called = called or kind in _CALLS
+        elif kind == _REPEAT:
+            alone = _only_class(data, starts, rules[data[at + 2]][1])
+            if alone >= 0:
+                data[at + 2] = data[starts[made.reference(alone)] + 2]
+    return bool(made.references)
+
+
+class _ClassRules:
+    """The rules made of character classes, one for each that is different."""
+
+    def __init__(self, serialized: dict[str, Any]) -> None:
+        self._data, self._starts = serialized["grammar_expr_data"], serialized["grammar_expr_indptr"]
+        self._rules = serialized["rules"]
+        self._names: set[str] = set()
+        self._never = -1
+        self.references: dict[tuple[int, ...], int] = {}
+
+    def reference(self, expression: int) -> int:
+        """The call of the rule that is this class and nothing else."""
+        data, at = self._data, self._starts[expression]
+        key = tuple(data[at : at + 2 + data[at + 1]])
+        if key not in self.references:
+            if self._never < 0:
+                self._never = self._rule("never", [self._add(1, 0)])
+            ways = [expression, self._add(4, self._never)]
+            self.references[key] = self._add(4, self._rule("class", ways))
+        return self.references[key]
+
+    def _add(self, kind: int, *body: int) -> int:
+        self._starts.append(len(self._data))
+        self._data.extend((kind, len(body), *body))
+        return len(self._starts) - 1
+
+    def _rule(self, name: str, ways: list[int]) -> int:
+        if not self._names:
+            self._names = {rule[0] for rule in self._rules}
+        while name in self._names:
+            name = f"{name.rstrip('0123456789_')}_{len(self._rules)}_{len(self._names)}"
+        self._names.add(name)
+        body = self._add(_CHOICES, *[self._add(_SEQUENCE, way) for way in ways])
+        self._rules.append([name, body, -1, False, -1, -1, "", False, None])
+        return len(self._rules) - 1
+
+
+def _only_class(data: list[int], starts: list[int], expression: int) -> int:
+    """The character class that a rule's body is, -1 if it is more or less than one."""
+    at = starts[expression]
+    for kind in (_CHOICES, _SEQUENCE):
+        if data[at] != kind or data[at + 1] != 1:
+            return -1
+        expression = data[at + 2]
+        at = starts[expression]
+    return expression if data[at] in _CLASSES else -1
+
+
 def prefix_closed(tokens: list[bytes]) -> list[bytes]:
     """The proper prefixes that are missing among the tokens, sorted.
 
-    XGrammar 0.2.8 decides a token by what it found for the one before it in byte order. Where a token goes
-    on for several bytes after the part that it shares with that one, its mask can drop a token that its
-    `accept_token` takes: over the tokens quote-newline and quote-quote-newline alone it drops the second
-    where a JSON string may begin. There were 14 such bits in 66,000 masks over random vocabularies, and none
-    once all prefixes were there. Real vocabularies are nearly closed under prefixes; representatives are not.
+    XGrammar 0.2.8 skips the tokens that begin with a refused one, and takes for these the ones that follow it
+    in byte order as long as they *contain* it, anywhere. So its mask can drop a token that its `accept_token`
+    takes: over the tokens quote-newline and quote-quote-newline alone it drops the second where a JSON
+    string may begin. Where all prefixes are there it skips what it should. The first token in byte order
+    that no longer begins with p is a prefix of p with its next byte changed: it is not longer than p and is
+    not p, so it does not contain p. Real vocabularies are nearly closed so; representatives are not.
     """
     present = set(tokens)
     return sorted({token[:end] for token in tokens for end in range(1, len(token))} - present)

@@ -44,12 +44,16 @@ class Budget:
             vocabulary, and not what XGrammar takes. Real grammars touch 5 to 40 MiB and reserve up to 100;
             any grammar needs some 15 (docs/limits.md).
         table_bytes: memory of the tables that a classifier is made of, once compiled.
+        mask_seconds: time of one mask, after which `fill_next_token_bitmask` raises `BudgetExceeded` and
+            writes nothing; ``None`` means no bound. Looked at between classes that are tried; one call of
+            XGrammar, which nothing interrupts, is looked at when it has ended (docs/limits.md).
     """
 
     states: int = 120_000
     seconds: float | None = 30.0
     bytes: int = 300 * 2**20
     table_bytes: int = 256 * 2**20
+    mask_seconds: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("states", "bytes", "table_bytes"):
@@ -57,11 +61,13 @@ class Budget:
             if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given < 2**62:
                 raise HybridError(f"Budget.{name} is {given!r}, allowed is an integer of at least 1")
 
-        seconds: object = self.seconds
-        if seconds is None:
-            return
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
-            raise HybridError(f"Budget.seconds is {seconds!r}, allowed are None and a number above 0")
+        for name in ("seconds", "mask_seconds"):
+            seconds: object = getattr(self, name)
+            if seconds is None:
+                continue
+            is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+            if not is_number or not 0 < seconds < math.inf:  # type: ignore[operator]
+                raise HybridError(f"Budget.{name} is {seconds!r}, allowed are None and a number above 0")
 
     @property
     def capacity(self) -> Capacity:

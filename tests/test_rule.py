@@ -17,6 +17,7 @@ from hybrid.rule import (
     FEW_CLASSES,
     FIRST_LOOK,
     LAST_LOOK,
+    MOST_TRIED,
     STATES_SERVED,
     Measured,
     Promotion,
@@ -44,6 +45,8 @@ ORDER = ["representatives", "engine"]
         (Measured(False, False, FEW_CLASSES, 300), "representatives", "do not decide"),
         (Measured(False, False, FEW_CLASSES + 1, 300), "engine", "save nothing"),
         (Measured(False, False, 0, 128_000), "engine", "no token classes"),
+        (Measured(False, False, MOST_TRIED, 128_000, True), "representatives", "do not decide"),
+        (Measured(False, False, MOST_TRIED + 1, 128_000, True), "engine", "would have to be tried"),
     ],
 )
 def test_strategies(measured: Measured, strategy: str, word: str) -> None:

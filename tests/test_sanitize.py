@@ -9,7 +9,7 @@ import pytest
 import xgrammar
 
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
-from hybrid.sanitize import prefix_closed, shield_root, without_lookahead
+from hybrid.sanitize import classes_as_rules, prefix_closed, shield_root, without_lookahead
 
 VALUE = r"""
 root ::= "[" value ws "]"
@@ -88,3 +88,61 @@ def test_lookahead_assertions_are_dropped() -> None:
     serialized = json.loads(xgrammar.Grammar.from_ebnf('root ::= a "z"\na ::= "x" (="z")').serialize_json())
     assert without_lookahead(serialized)
     assert not without_lookahead(serialized)
+
+
+WRONG_BY_LOOKAHEAD = [
+    # text in ASCII against the low bytes of U+0800 and U+4E2D: space and line feed lie between them
+    ("root ::= (([\\n-я])|[\\0-\\f]{1}[^ࠀ-中]){5}", [b"\t   \n", b"\tPath"], b""),
+    ('root ::= a [^ࠀ-中]\na ::= "x" | "y" a', [b"x!", b"x ", b"y", b"x"], b"y"),
+    # first bytes of a character that no member of the class begins with
+    ('root ::= a [a-z] "!"\na ::= "x" | "y" a', [b"x\xe0", b"xa", b"x\xf0", b"xz!"], b""),
+    ('root ::= a [^à-ÿ] | "x" [à-ÿ]\na ::= "x" | "y" a', [b"yx\xc3", b"x\xc3", b"yx\xc4", b"yxa"], b""),
+    # a class that is repeated over 128 times is asserted 128 times
+    ('root ::= "(" [^ࠀ-中]{129,140} ")"', [b"( ", b"(a", b"  ", b"a"], b"("),
+    ('root ::= "(" [a-z€]{130,} ")"', [b"(a\xe0", b"(a", b"a\xe2", b"aa"], b"("),
+]
+
+
+@pytest.mark.parametrize("strategy", ["representatives", "classifier", "auto"])
+@pytest.mark.parametrize(("grammar", "tokens", "prefix"), WRONG_BY_LOOKAHEAD)
+def test_masks_after_calls_follow_accept_token(
+    grammar: str, tokens: list[bytes], prefix: bytes, strategy: str
+) -> None:
+    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=[len(tokens)])
+    plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info).compile_grammar(grammar)
+    judge = xgrammar.GrammarMatcher(plain)
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar))
+    assert matcher.accept_string(prefix) and judge.accept_string(prefix)
+    taken = [judge.fork().accept_token(token_id) for token_id in range(vocabulary.size)]
+    assert any(taken)
+    assert allowed(matcher, vocabulary.size) == taken
+
+
+def test_plain_masks_are_wrong_after_calls() -> None:
+    # else the cases above show nothing
+    wrong = 0
+    for grammar, tokens, prefix in WRONG_BY_LOOKAHEAD:
+        vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=[len(tokens)])
+        plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info).compile_grammar(grammar)
+        judge = xgrammar.GrammarMatcher(plain)
+        assert judge.accept_string(prefix)
+        taken = [judge.fork().accept_token(token_id) for token_id in range(vocabulary.size)]
+        wrong += allowed(judge, vocabulary.size) != taken
+    assert wrong >= 4
+
+
+def test_only_classes_after_calls_become_rules() -> None:
+    def changed(text: str) -> dict[str, object] | None:
+        serialized = json.loads(xgrammar.Grammar.from_ebnf(text).serialize_json())
+        before = len(serialized["rules"])
+        if not classes_as_rules(serialized):
+            assert len(serialized["rules"]) == before
+            return None
+        xgrammar.Grammar.deserialize_json(json.dumps(serialized))  # its layout is right
+        return serialized
+
+    assert changed('root ::= [a-z] "x" [0-9]* a\na ::= "b" a | "c"') is None
+    found = changed('root ::= a [a-z] a [a-z] [0-9]*\na ::= "b" a | "c"\nclass ::= "d"\nnever ::= "e"')
+    assert found is not None
+    names = [rule[0] for rule in found["rules"]]  # type: ignore[attr-defined]
+    assert len(names) == len(set(names)) == 4 + 3  # equal classes share a rule

@@ -42,6 +42,11 @@ class Features(NamedTuple):
         return any(self[1:-1])
 
     @property
+    def only_edges(self) -> bool:
+        """Whether of all that goes beyond stacks there are only edges that read ids."""
+        return self.edges and sum(self[1:-1]) == 1
+
+    @property
     def cut_matters(self) -> bool:
         """Whether an engine must be advanced by tokens: text alone would not do for any id."""
         return self.exclusions or self.max_tokens

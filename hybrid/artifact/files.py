@@ -180,7 +180,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
         lark_classifier = lark_files.classifier_of(arrays, classes, vocabulary, budget.table_bytes)
         return CompiledGrammar(
             "classifier", reason, vocabulary, lark_files.grammar_of(text), None, -1, classes, None, None,
-            lark_classifier, None, {"load": time.perf_counter() - began},
+            lark_classifier, None, {"load": time.perf_counter() - began}, mask_seconds=budget.mask_seconds,
         )  # fmt: skip
     grammar, features = _grammar(header, arrays), _features(header)
     distinct, grouped = distinct_classes(classes, vocabulary)
@@ -195,7 +195,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
 
     return CompiledGrammar(
         "classifier", reason, vocabulary, grammar, None, -1, classes, None, features, classifier, otherwise,
-        {"load": time.perf_counter() - began}, _schema(header, arrays),
+        {"load": time.perf_counter() - began}, _schema(header, arrays), mask_seconds=budget.mask_seconds,
     )  # fmt: skip
 
 

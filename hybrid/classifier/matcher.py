@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -50,6 +51,7 @@ class ClassifierMatcher(GrammarMatcher):
         self._stops = stops
         self._stop_set = frozenset(stops)
         self._free_end = terminate_without_stop_token
+        self._mask_seconds = compiled.mask_seconds
         self._tokens = compiled.vocabulary.tokens
         self._size = compiled.vocabulary.size
         self._width = (self._size + 31) // 32
@@ -97,10 +99,12 @@ class ClassifierMatcher(GrammarMatcher):
             self.refuse_ended()
         row = self._known.get(self._config)
         if row is None:
+            began = perf_counter()
             try:
                 row = self._find_row()
             except BudgetExceeded:
                 return self._fall_back().fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
+            self._check_time(began)
         _copy(self._address + index * self._stride, row.address, self._bytes)
         return row.needed
 
