@@ -5,11 +5,14 @@ The lower layer of the project: it knows vocabularies and grammars, no tensors, 
 
 from equivalence.classes import TokenClasses, compute_classes
 from equivalence.errors import (
+    ArgumentError,
     ArtifactError,
+    BatchError,
     BitmaskError,
     BudgetExceeded,
     GrammarError,
     HybridError,
+    MatcherError,
     StrategyError,
     UnsupportedGrammar,
     VocabularyError,
@@ -18,12 +21,15 @@ from equivalence.explore import Capacity
 from equivalence.vocabulary import Vocabulary
 
 __all__ = [
+    "ArgumentError",
     "ArtifactError",
+    "BatchError",
     "BitmaskError",
     "BudgetExceeded",
     "Capacity",
     "GrammarError",
     "HybridError",
+    "MatcherError",
     "StrategyError",
     "TokenClasses",
     "UnsupportedGrammar",

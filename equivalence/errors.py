@@ -11,6 +11,11 @@ class HybridError(Exception):
     """Base class of every error that this project raises on purpose."""
 
 
+class ArgumentError(HybridError, TypeError, ValueError):
+    """An argument of a type or value that is not allowed, such as a bool for a token id, or an object that
+    cannot be copied; catch it as `TypeError` or as `ValueError`."""
+
+
 class VocabularyError(HybridError, ValueError):
     """A vocabulary, or an id of one, is malformed or does not fit."""
 
@@ -32,6 +37,15 @@ class BudgetExceeded(HybridError):
 
 class BitmaskError(HybridError, RuntimeError):
     """A bitmask of the wrong dtype, shape, device or row (XGrammar raises `RuntimeError` for these)."""
+
+
+class BatchError(HybridError, RuntimeError, ValueError):
+    """Lists of a batch that differ in length, or rows that do not fit (XGrammar raises `RuntimeError`)."""
+
+
+class MatcherError(HybridError, RuntimeError):
+    """What a matcher cannot do in the state that it is in: give a mask after the end, or take back more steps
+    than were made (XGrammar raises `RuntimeError` for these)."""
 
 
 class StrategyError(HybridError, ValueError):

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arguments import integer, integer_from, integers, one_or_more, path_of, shown
 from equivalence.errors import VocabularyError
 from equivalence.kept import KeptWalks, Shelf
 from equivalence.runs import ByteOrder, byte_order
@@ -31,6 +32,9 @@ from equivalence.trie import Trie, build_trie, read_only, stored_trie
 
 if TYPE_CHECKING:
     import xgrammar
+
+MAX_IDS = 1 << 24
+"""Most ids accepted: real vocabularies stay below 300,000, and memory is reserved for each."""
 
 MAX_TOKEN_BYTES = 4096
 """Longest token accepted: real ones stay below 400 bytes, and the trie is as deep as its longest token."""
@@ -56,11 +60,15 @@ class Vocabulary:
         vocab_size: int | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._cache_dir = cache_dir
-        size = len(tokens) if vocab_size is None else _integer(vocab_size, "vocab_size")
-        if size < 1:
-            raise VocabularyError(f"a vocabulary needs at least one id, given {size}")
-        given = list(tokens[:size])
+        self._cache_dir = None if cache_dir is None else path_of(cache_dir, "cache_dir", VocabularyError)
+        try:
+            given = list(tokens)
+        except TypeError as error:
+            raise VocabularyError(f"tokens is {shown(tokens)}, allowed is a list of bytes") from error
+        size = len(given) if vocab_size is None else integer(vocab_size, "vocab_size", VocabularyError)
+        if not 1 <= size <= MAX_IDS:
+            raise VocabularyError(f"a vocabulary needs at least one id, given {size}, and at most {MAX_IDS}")
+        given = given[:size]
         for token_id, token in enumerate(given):
             if not isinstance(token, bytes):
                 raise VocabularyError(
@@ -103,14 +111,16 @@ class Vocabulary:
         Raises:
             VocabularyError: a token that is not bytes, an id out of range, an empty vocabulary.
         """
-        stops = (stop_token_ids,) if isinstance(stop_token_ids, (int, np.integer)) else stop_token_ids
-        return cls(tokens, tuple(stops), special_token_ids, vocab_size, cache_dir)
+        stops = one_or_more(stop_token_ids, "stop_token_ids", VocabularyError)
+        return cls(tokens, stops, special_token_ids, vocab_size, cache_dir)
 
     @classmethod
     def from_tokenizer_info(
         cls, info: xgrammar.TokenizerInfo, *, cache_dir: str | os.PathLike[str] | None = None
     ) -> Vocabulary:
         """The vocabulary that an `xgrammar.TokenizerInfo` describes, id for id."""
+        if not hasattr(info, "decoded_vocab"):
+            raise VocabularyError(f"info is {shown(info)}, allowed is an xgrammar.TokenizerInfo")
         return cls(
             list(info.decoded_vocab),
             tuple(info.stop_token_ids),
@@ -143,10 +153,14 @@ class Vocabulary:
         """
         import xgrammar
 
-        stops = [int(stop_token_ids)] if isinstance(stop_token_ids, (int, np.integer)) else stop_token_ids
+        if vocab_size is not None:
+            vocab_size = integer_from(1, vocab_size, "vocab_size", VocabularyError, MAX_IDS)
+        stops = None
+        if stop_token_ids is not None:
+            stops = one_or_more(stop_token_ids, "stop_token_ids", VocabularyError)
         try:
             info = xgrammar.TokenizerInfo.from_huggingface(
-                tokenizer, vocab_size=vocab_size, stop_token_ids=None if stops is None else list(stops)
+                tokenizer, vocab_size=vocab_size, stop_token_ids=stops
             )
         except (RuntimeError, ValueError, TypeError, AttributeError) as error:
             raise VocabularyError(
@@ -169,6 +183,7 @@ class Vocabulary:
         Raises:
             VocabularyError: no such file, not this layout, or lengths that do not fit the data.
         """
+        path = path_of(path, "path", VocabularyError)
         try:
             with np.load(path, allow_pickle=False) as archive:
                 data = np.asarray(archive["data"], np.uint8).tobytes()
@@ -191,7 +206,7 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layout that `load` reads; the file appears whole or not at all."""
-        target = os.fspath(path)
+        target = path_of(path, "path", VocabularyError)
         partial = f"{target}.{os.getpid()}.partial"
         longest = max(map(len, self.tokens))
         try:
@@ -218,7 +233,7 @@ class Vocabulary:
                 processes kept there are read, unless this vocabulary keeps some already (`save_walks`).
         """
         if cache_dir is not None:
-            self._cache_dir = cache_dir
+            self._cache_dir = path_of(cache_dir, "cache_dir", VocabularyError)
             built = self.__dict__.get("trie")
             if built is not None:
                 stored_trie(lambda: built, self.fingerprint, cache_dir)
@@ -243,13 +258,22 @@ class Vocabulary:
         """
         if "kept_walks" not in self.__dict__:
             return False
+        if cache_dir is not None:
+            cache_dir = path_of(cache_dir, "cache_dir", VocabularyError)
         return self.kept_walks.save(None if cache_dir is None else self._shelf(cache_dir))
 
     def _shelf(self, folder: str | os.PathLike[str]) -> Shelf:
         return Shelf(Path(folder), self.fingerprint, self.trie)
 
+    def __copy__(self) -> Vocabulary:
+        return self  # nobody can tell, as nothing of it changes
+
+    def __deepcopy__(self, memo: Any) -> Vocabulary:
+        return self
+
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
+        state.pop("tokenizer_info", None)  # XGrammar cannot pickle it
         state.pop("kept_walks", None)  # it holds a lock, and the next process soon has its own
         state.pop("byte_order", None)  # made in less time than it takes to send
         return state
@@ -320,15 +344,9 @@ class Vocabulary:
         )
 
 
-def _integer(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise VocabularyError(f"{name} is {value!r}, allowed is an integer")
-    return int(value)
-
-
 def _ids(values: Iterable[int], size: int, name: str) -> tuple[int, ...]:
     """Distinct ids in the order given, each checked against the size."""
-    ids = dict.fromkeys(_integer(value, f"an id of {name}") for value in values)
+    ids = dict.fromkeys(integers(values, name, VocabularyError))
     for token_id in ids:
         if not 0 <= token_id < size:
             raise VocabularyError(f"{name} holds {token_id}, allowed are ids from 0 to {size - 1}")

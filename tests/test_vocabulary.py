@@ -84,9 +84,9 @@ def test_repr_names_the_sizes() -> None:
         ([b"a", b"b"], {"stop_token_ids": -1}, "stop_token_ids holds -1"),
         ([b"a", b"b"], {"stop_token_ids": [1], "vocab_size": 1}, "stop_token_ids holds 1"),
         ([b"a", b"b"], {"special_token_ids": [5]}, "special_token_ids holds 5"),
-        ([b"a", b"b"], {"special_token_ids": [0.5]}, "an id of special_token_ids is 0.5"),
-        ([b"a", b"b"], {"stop_token_ids": [True]}, "an id of stop_token_ids is True"),
-        ([b"a", b"b"], {"stop_token_ids": ["<end>"]}, "an id of stop_token_ids is '<end>'"),
+        ([b"a", b"b"], {"special_token_ids": [0.5]}, "an element of special_token_ids is 0.5"),
+        ([b"a", b"b"], {"stop_token_ids": [True]}, "an element of stop_token_ids is True"),
+        ([b"a", b"b"], {"stop_token_ids": ["<end>"]}, "an element of stop_token_ids is '<end>'"),
     ],
 )
 def test_errors(tokens: list[Any], options: dict[str, Any], message: str) -> None:
