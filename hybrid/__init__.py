@@ -4,20 +4,17 @@
 meanings of XGrammar's classes of the same names; bitmasks are XGrammar's too.
 """
 
-from xgrammar import (
-    allocate_token_bitmask,
-    apply_token_bitmask_inplace,
-    bitmask_dtype,
-    get_bitmask_shape,
-    reset_token_bitmask,
-)
+from xgrammar import bitmask_dtype
 
 from equivalence import (
+    ArgumentError,
     ArtifactError,
+    BatchError,
     BitmaskError,
     BudgetExceeded,
     GrammarError,
     HybridError,
+    MatcherError,
     StrategyError,
     TokenClasses,
     UnsupportedGrammar,
@@ -26,6 +23,12 @@ from equivalence import (
     compute_classes,
 )
 from hybrid.batch import BatchGrammarMatcher
+from hybrid.bitmask import (
+    allocate_token_bitmask,
+    apply_token_bitmask_inplace,
+    get_bitmask_shape,
+    reset_token_bitmask,
+)
 from hybrid.compiled import CompiledGrammar
 from hybrid.compiler import GrammarCompiler
 from hybrid.matcher import GrammarMatcher
@@ -35,7 +38,9 @@ from hybrid.warmup import announce_compilation
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArgumentError",
     "ArtifactError",
+    "BatchError",
     "BatchGrammarMatcher",
     "BitmaskError",
     "Budget",
@@ -45,6 +50,7 @@ __all__ = [
     "GrammarError",
     "GrammarMatcher",
     "HybridError",
+    "MatcherError",
     "StrategyError",
     "TokenClasses",
     "UnsupportedGrammar",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import TokenClasses
+from equivalence import BitmaskError, TokenClasses
 from equivalence.runs import Members, members_of
 from hybrid import _kernels
 
@@ -57,11 +57,34 @@ class Gather:
         Args:
             class_mask: uint32[ceil(n_classes / 32)] or longer; further bits are ignored.
             out: the row of the bitmask, viewed as uint32.
+
+        Raises:
+            BitmaskError: words of another type, too few of them, or not contiguous; nothing was written.
         """
+        self._check(class_mask, (self.n_classes + 31) // 32, "the class mask")
+        self._check(out, self.n_words, "the row")
+        if len(out) != self.n_words or not out.flags.writeable:
+            raise BitmaskError(
+                f"the row has {len(out)} words, allowed are {self.n_words} that may be written"
+            )
         _kernels.gather(
             class_mask, self.n_classes, self._starts, self._pieces, self._tokens, self._row_of_class,
             self._rows, out,
         )  # fmt: skip
+
+    def _check(self, words: object, least: int, name: str) -> None:
+        """Raise `BitmaskError` for what the kernel would read or write past the end of."""
+        if (
+            not isinstance(words, np.ndarray)
+            or words.dtype != np.uint32
+            or words.ndim != 1
+            or len(words) < least
+            or not words.flags.c_contiguous
+        ):
+            kind = getattr(words, "dtype", type(words).__name__)
+            raise BitmaskError(
+                f"{name} is {kind}{getattr(words, 'shape', '')}, allowed are {least} contiguous words, uint32"
+            )
 
 
 def tokens_of_classes(classes: TokenClasses) -> Members:

@@ -13,17 +13,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import torch
 import xgrammar
 from numpy.typing import NDArray
 
-from equivalence import BitmaskError, BudgetExceeded, HybridError, VocabularyError
+from equivalence import ArgumentError, BudgetExceeded, HybridError, MatcherError, VocabularyError
+from equivalence.arguments import flag, integer, integer_from
+from hybrid.arguments import stop_ids, temperature_of, text_of
+from hybrid.bitmask import NO_ROWS, Rows, TensorRows, row_number
 from hybrid.compiled import CompiledGrammar
+from hybrid.draft_tree import traverse
 from hybrid.handover import FACTOR, SLOW_SECONDS, read_again
 from hybrid.token_level import missing_bytes
+
+ENDED = "the matcher has terminated: there is no next token"
 
 Step: TypeAlias = "tuple[int | bytes, bool, Step | None]"
 """What was read, a token or text; whether classes are tried from then on; the step before."""
@@ -42,7 +48,10 @@ class GrammarMatcher:
 
     Raises:
         HybridError: not a compiled grammar of ours. VocabularyError: stop ids out of range, or none.
+        ArgumentError: a temperature below 0 or not finite; anything else that is not allowed.
     """
+
+    _rows: TensorRows = NO_ROWS  # of the last mask
 
     def __new__(cls, compiled_grammar: CompiledGrammar, **options: Any) -> GrammarMatcher:
         if cls is GrammarMatcher and getattr(compiled_grammar, "classifier", None) is not None:
@@ -69,11 +78,12 @@ class GrammarMatcher:
             warnings.warn(
                 "max_rollback_tokens is ignored: rollback is unlimited", DeprecationWarning, stacklevel=2
             )
+        free_end = flag(terminate_without_stop_token, "terminate_without_stop_token")
         vocabulary = compiled_grammar.vocabulary
-        stops = _stop_ids(override_stop_tokens, vocabulary.size)
+        stops = stop_ids(override_stop_tokens, vocabulary.size)
         self._compiled = compiled_grammar
-        self._default_temperature = default_temperature
-        self._begin(vocabulary.stop_token_ids if stops is None else stops, terminate_without_stop_token)
+        self._default_temperature = temperature_of(default_temperature)
+        self._begin(vocabulary.stop_token_ids if stops is None else stops, free_end)
 
     def _begin(self, stops: tuple[int, ...], terminate_without_stop_token: bool) -> None:
         """Start on XGrammar."""
@@ -84,6 +94,7 @@ class GrammarMatcher:
             options["override_stop_tokens"] = list(stops)
         assert self._compiled.engine is not None
         self._inner = xgrammar.GrammarMatcher(self._compiled.engine, **options)
+        self._made = 0
         self._stops: tuple[int, ...] = stops
         self._free_end = terminate_without_stop_token
         self._step: Step | None = None
@@ -180,22 +191,28 @@ class GrammarMatcher:
 
         Raises:
             BitmaskError: wrong dtype, shape, device or row; nothing was written.
-            RuntimeError: the matcher has terminated (as XGrammar raises it).
+            MatcherError: the matcher has terminated. It is a `RuntimeError`, as XGrammar's.
         """
-        row = self._row(bitmask, index)
+        return self._fill(self._row(bitmask, index), debug_print)
+
+    def _fill(self, row: NDArray[np.uint32], debug_print: bool = False) -> bool:
+        """Overwrite a row of words, which was looked at, with the mask; whether it forbids anything."""
         began = perf_counter()
-        if self._gather is None:
-            # into a row of our own: XGrammar ignores strides, and may leave an all-ones mask unwritten
-            self._class_mask.fill_(-1)
+        try:
+            if self._gather is None:
+                # into a row of our own: XGrammar ignores strides, and may leave an all-ones mask unwritten
+                self._class_mask.fill_(-1)
             needed = self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print)
+        except RuntimeError as error:
+            self._refuse_ended(error)
+        words = self._class_words
+        if self._gather is None:
             self._check_time(began)
-            row[:] = self._class_words[: self._width]
+            row[:] = words[: self._width]
             if self._has_more:
                 row[-1] &= np.uint32(self._last_word)
                 return self._forbids(row)
             return bool(needed)
-        needed = self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print)
-        words = self._class_words
         tried = self._trial or (self._step is not None and self._step[1])
         if tried:
             self._try_classes(self._all_classes if self._trial else self._doubtful(), began)
@@ -259,6 +276,12 @@ class GrammarMatcher:
         """The bits of a row's last word that stand for ids."""
         return (1 << ((self._size & 31) or 32)) - 1
 
+    def _refuse_ended(self, error: RuntimeError) -> NoReturn:
+        """An error of XGrammar's, by name where it is that the matcher has terminated."""
+        if self._inner.is_terminated():
+            raise MatcherError(ENDED) from error
+        raise error
+
     def _forbids(self, row: NDArray[np.uint32]) -> bool:
         """Whether a bit of a whole row is 0."""
         return bool((row[:-1] != 0xFFFFFFFF).any()) or bool(~int(row[-1]) & self._last_word)
@@ -293,36 +316,36 @@ class GrammarMatcher:
                 self._check_time(began)
 
     def _row(self, bitmask: Any, index: Any) -> NDArray[np.uint32]:
-        if isinstance(bitmask, torch.Tensor):
-            if bitmask.dtype != torch.int32 or bitmask.device.type != "cpu":
-                raise BitmaskError(
-                    f"the bitmask is {bitmask.dtype} on {bitmask.device}, allowed is torch.int32 on the CPU; "
-                    "hybrid.allocate_token_bitmask makes one"
-                )
-            array = bitmask.numpy()
-        elif isinstance(bitmask, np.ndarray) and bitmask.dtype == np.int32:
-            array = bitmask
-        else:
-            kind = getattr(bitmask, "dtype", type(bitmask).__name__)
-            raise BitmaskError(f"the bitmask is {kind}, allowed is an int32 tensor or array on the CPU")
-        if array.ndim == 1:
-            array = array[None, :]
-        if array.ndim != 2 or array.shape[1] != self._width:
-            raise BitmaskError(
-                f"the bitmask has shape {tuple(bitmask.shape)}, allowed is (rows, {self._width}) for "
-                f"{self._size} ids; hybrid.allocate_token_bitmask(rows, {self._size}) makes one"
-            )
-        if not isinstance(index, (int, np.integer)) or not 0 <= index < array.shape[0]:
-            raise BitmaskError(f"index is {index!r}, allowed are rows 0 to {array.shape[0] - 1}")
-        row = array[index]
-        if not row.flags.c_contiguous or not row.flags.writeable:
-            raise BitmaskError("the bitmask's row is not contiguous and writable; pass a contiguous copy")
-        return row.view(np.uint32)
+        """The words of a row, looked at in this call."""
+        if index.__class__ is not int:
+            index = row_number(index)
+        return self._rows_of(bitmask).row(index)
+
+    def _rows_of(self, bitmask: Any) -> Rows:
+        """The rows of a bitmask as they are now."""
+        if self._rows.is_current(bitmask):
+            return self._rows
+        self._rows = NO_ROWS
+        if not isinstance(bitmask, torch.Tensor):
+            return Rows(bitmask, self._width, self._size)
+        self._rows = TensorRows(bitmask, self._width, self._size)
+        return self._rows
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
-        """Advance by a token; False, with nothing changed, if the grammar does not take it here."""
+        """Advance by a token; False, with nothing changed, if the grammar does not take it here.
+
+        Raises:
+            ArgumentError: it is no integer (those of numpy and tensors without dimensions are), or a bool.
+        """
+        if token_id.__class__ is not int:
+            token_id = integer(token_id, "token_id")
         if not 0 <= token_id < self._size:  # XGrammar would cut the id to 32 bits
             return False
+        taken = self._take(token_id, debug_print)
+        self._made += taken
+        return taken
+
+    def _take(self, token_id: int, debug_print: bool) -> bool:
         stops = token_id in self._stop_set
         if self._gather is None:
             # an overridden stop id without text: XGrammar would take it as empty text
@@ -343,10 +366,16 @@ class GrammarMatcher:
         return bool(taken)
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
-        """Advance by text; all of it or nothing. Counts as one step for `rollback`."""
-        taken = bool(self._inner.accept_string(input_str, debug_print=debug_print))
+        """Advance by text; all of it or nothing. Counts as one step for `rollback`.
+
+        Raises:
+            ArgumentError: it is neither str nor bytes (nor bytearray or memoryview, which are read as bytes).
+        """
+        text = text_of(input_str)
+        taken = bool(self._inner.accept_string(text, debug_print=debug_print))
+        self._made += taken
         if taken and self._gather is not None:
-            self._note(input_str.encode() if isinstance(input_str, str) else bytes(input_str), False)
+            self._note(text, False)
         return taken
 
     def _note(self, read: int | bytes, tried: bool) -> None:
@@ -357,16 +386,66 @@ class GrammarMatcher:
         """Take back the last steps, the stop token included.
 
         Raises:
-            RuntimeError: fewer steps were made (as XGrammar raises it); nothing changed.
+            MatcherError: fewer steps were made; nothing changed. It is a `RuntimeError`, as XGrammar's.
+            ArgumentError: no integer, or below 0.
         """
+        if num_tokens.__class__ is not int or num_tokens < 0:
+            num_tokens = integer_from(0, num_tokens, "num_tokens")
+        self._check_made(num_tokens)
         ended = self._inner.is_terminated() and not self._free_end
         self._inner.rollback(num_tokens)
+        self._made -= num_tokens
         for _ in range(num_tokens - ended):
             self._step = None if self._step is None else self._step[2]
+
+    def _check_made(self, num_tokens: int) -> None:
+        """Raise `MatcherError` where fewer steps were made."""
+        if num_tokens > self._made:
+            raise MatcherError(f"rollback of {num_tokens} steps, but {self._made} were made")
+
+    def traverse_draft_tree(
+        self,
+        retrieve_next_token: torch.Tensor,
+        retrieve_next_sibling: torch.Tensor,
+        draft_tokens: torch.Tensor,
+        token_bitmask: torch.Tensor,
+        time_threshold: float = -1.0,
+        temperatures: torch.Tensor | None = None,
+    ) -> bool:
+        """Fill one mask for each node of a tree of draft tokens, as in XGrammar; the state does not change.
+
+        Args:
+            retrieve_next_token: int64[nodes], the first child of each node, or -1. Node 0 is the root: its
+                token has been accepted already.
+            retrieve_next_sibling: int64[nodes], the next child of the same node, or -1.
+            draft_tokens: int64[nodes], the token of each node.
+            token_bitmask: int32[nodes, ceil(V / 32)]. A node that the grammar does not allow, and one after
+                which it has ended, gets a row of zeros; what lies below it, rows that are not in the tree,
+                and rows not reached in time stay as they are.
+            time_threshold: seconds; 0 and less is no bound.
+            temperatures: float32[nodes], gets the temperature of each node that has a mask, else -1.
+
+        Returns:
+            False if the time was up.
+
+        Raises:
+            BitmaskError, ArgumentError: an argument of another type or shape, or no tree; nothing was
+                written.
+        """
+        return traverse(
+            self,
+            retrieve_next_token,
+            retrieve_next_sibling,
+            draft_tokens,
+            token_bitmask,
+            time_threshold,
+            temperatures,
+        )
 
     def reset(self) -> None:
         """Back to the start."""
         self._inner.reset()
+        self._made = 0
         self._step = None
 
     def fork(self) -> GrammarMatcher:
@@ -378,6 +457,12 @@ class GrammarMatcher:
         twin._class_words = twin._class_mask.numpy()[0].view(np.uint32)
         return twin
 
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise ArgumentError(
+            "a matcher cannot be copied or pickled: matcher.fork() makes an independent one in the same "
+            "state, and another process makes its own and accepts the same tokens"
+        )
+
     def is_terminated(self) -> bool:
         """Whether the sequence has ended: a stop token was accepted, or the grammar's end where asked."""
         return bool(self._inner.is_terminated())
@@ -388,24 +473,11 @@ class GrammarMatcher:
 
     def find_jump_forward_string(self) -> str:
         """The longest text that the grammar forces next; the state does not change."""
-        return str(self._inner.find_jump_forward_string())
+        try:
+            return str(self._inner.find_jump_forward_string())
+        except RuntimeError as error:
+            self._refuse_ended(error)
 
     def get_captures(self, *, deduplicate: bool = True) -> Any:
         """Spans captured so far, as in XGrammar."""
-        return self._inner.get_captures(deduplicate=deduplicate)
-
-
-def _stop_ids(values: int | Iterable[int] | None, size: int) -> tuple[int, ...] | None:
-    if values is None:
-        return None
-    ids = (values,) if isinstance(values, (int, np.integer)) else tuple(values)
-    if not ids:
-        raise VocabularyError("override_stop_tokens is empty, allowed are ids, or None for the vocabulary's")
-    for token_id in ids:
-        if isinstance(token_id, bool) or not isinstance(token_id, (int, np.integer)):
-            raise VocabularyError(f"override_stop_tokens holds {token_id!r}, allowed are integers")
-        if not 0 <= token_id < size:
-            raise VocabularyError(
-                f"override_stop_tokens holds {token_id}, allowed are ids from 0 to {size - 1}"
-            )
-    return tuple(dict.fromkeys(int(token_id) for token_id in ids))
+        return self._inner.get_captures(deduplicate=flag(deduplicate, "deduplicate"))

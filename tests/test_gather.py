@@ -8,11 +8,13 @@ Limits: small sizes, so that the kernels also run as plain Python and with bound
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from equivalence import TokenClasses
+from equivalence import BitmaskError, TokenClasses
 from equivalence.runs import Members
 from hybrid import _kernels
 from hybrid.gather import LARGE_CLASS, Gather, members_by_class
@@ -105,6 +107,32 @@ def test_nothing_is_written_beyond_the_row() -> None:
     Gather(classes, 100).expand(np.array([0x1FF], np.uint32), rows[1])
     assert (rows[[0, 2]] == GARBAGE).all()
     assert (rows[1] == expected(classes, np.ones(9, np.bool_))).all()
+
+
+WRONG: dict[str, Any] = {
+    "int32": np.zeros(4, np.int32),
+    "two dimensions": np.zeros((4, 4), np.uint32),
+    "too few": np.zeros(3, np.uint32),
+    "apart": np.zeros(8, np.uint32)[::2],
+    "a list": [0] * 4,
+    "None": None,
+}
+
+
+@pytest.mark.parametrize("words", WRONG.values(), ids=WRONG)
+def test_what_a_kernel_would_write_past_is_refused(words: Any) -> None:
+    classes = random_classes(np.random.default_rng(1), 100, 100, largest=0)
+    gather, row, mask = Gather(classes, 100), np.full(4, GARBAGE, np.uint32), np.zeros(4, np.uint32)
+    with pytest.raises(BitmaskError, match="the class mask is"):
+        gather.expand(words, row)
+    with pytest.raises(BitmaskError, match="the row is"):
+        gather.expand(mask, words)
+    with pytest.raises(BitmaskError, match="the row has 5 words"):
+        gather.expand(mask, np.zeros(5, np.uint32))
+    mask.flags.writeable = row.flags.writeable = False
+    with pytest.raises(BitmaskError, match="may be written"):
+        gather.expand(mask, row)
+    assert (row == GARBAGE).all()
 
 
 def test_arrays_that_may_not_be_written_serve_as_input() -> None:

@@ -1,6 +1,6 @@
 """Many matchers of classifiers at once: one kernel call for what is new, one for all copies.
 
-What: `fill_rows` and `advance_all`, for matchers of any number of grammars over one vocabulary.
+What: `fill_rows` and `find_steps`, for matchers of any number of grammars over one vocabulary.
 When: called by `hybrid.batch.BatchGrammarMatcher`; several threads may fill different rows of one bitmask.
 Limits: where a grammar's tables are full, its matchers go one by one.
 """
@@ -17,31 +17,37 @@ from hybrid.classifier.classifier import STEP_BYTES, Session
 from hybrid.classifier.matcher import ClassifierMatcher
 
 
-def fill_rows(matchers: Sequence[ClassifierMatcher], bitmask: Any, rows: Sequence[int]) -> None:
+def fill_rows(matchers: Sequence[ClassifierMatcher], bitmask: Any, numbers: Sequence[int]) -> None:
     """Write each matcher's mask to its row.
+
+    Args:
+        matchers: of vocabularies of one width; at least one.
+        bitmask: as `GrammarMatcher.fill_next_token_bitmask` takes it.
+        numbers: of the rows, none of them twice.
 
     Raises:
         BitmaskError: as `GrammarMatcher.fill_next_token_bitmask`; nothing was written.
-        RuntimeError: a matcher has terminated; nothing was written.
+        MatcherError: a matcher has terminated; nothing was written.
+        BudgetExceeded: a matcher has no mask within its budget, and no other strategy; nothing was written.
     """
-    addresses = [matchers[0].address_of(bitmask, row) for row in rows]
-    found = [None if matcher._ended else matcher._known.get(matcher._config) for matcher in matchers]
+    rows = matchers[0]._rows_of(bitmask)
+    for number in (min(numbers), max(numbers)):
+        rows.checked(number)
+    for matcher in matchers:
+        matcher.refuse_ended()
+    found: list[Any] = [matcher._known.get(matcher._config) for matcher in matchers]
     new = [place for place, row in enumerate(found) if row is None]
     if new:
-        for matcher in matchers:
-            matcher.refuse_ended()
         _look_ahead_masks([matchers[place] for place in new])
         for place in new:
-            matchers[place].fill_next_token_bitmask(bitmask, rows[place])
-    sources = [row.address for row in found if row is not None]
-    if new:
-        addresses = [address for address, row in zip(addresses, found, strict=True) if row is not None]
-    if sources:
-        _kernels.copy_rows(np.array(sources), np.array(addresses), matchers[0]._width)
+            found[place] = matchers[place].found_row()
+    first, between = rows.place
+    sources = np.array([row.address for row in found], np.int64)
+    _kernels.copy_rows(sources, first + between * np.array(numbers, np.int64), rows.words.shape[1])
 
 
-def advance_all(matchers: Sequence[ClassifierMatcher], tokens: Sequence[int]) -> list[bool]:
-    """Advance each matcher by its token; which of them accepted."""
+def find_steps(matchers: Sequence[ClassifierMatcher], tokens: Sequence[int]) -> None:
+    """Find what is not known yet of the steps of some matchers by a token each, at once; nothing moves."""
     new: dict[Session, list[tuple[ClassifierMatcher, int]]] = {}
     for matcher, token in zip(matchers, tokens, strict=True):
         if (
@@ -62,7 +68,6 @@ def advance_all(matchers: Sequence[ClassifierMatcher], tokens: Sequence[int]) ->
             keys = (configs << pairs[0][0]._bits | ids).tolist()
             session.steps.update(zip(keys, found.tolist(), strict=True))
             session.left -= STEP_BYTES * len(keys)
-    return [matcher.accept_token(token) for matcher, token in zip(matchers, tokens, strict=True)]
 
 
 def _look_ahead_masks(matchers: Sequence[ClassifierMatcher]) -> None:

@@ -11,7 +11,6 @@ strategy, with the same masks.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
@@ -20,17 +19,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from equivalence import BudgetExceeded
+from equivalence import BudgetExceeded, MatcherError
+from equivalence.arguments import flag, integer, integer_from
+from hybrid.arguments import text_of
+from hybrid.bitmask import NO_ROWS, WORDS, TensorRows, row_number
 from hybrid.classifier.classifier import STEP_BYTES, Row, Session, forced_text
-from hybrid.matcher import GrammarMatcher
+from hybrid.matcher import ENDED, GrammarMatcher
 
 MOST_FORCED_BYTES = 1 << 16
 """Bound of a jump-forward string: `root ::= "a" root` forces text without end."""
 
 Answer = TypeVar("Answer")
-
-_copy = ctypes.memmove
-_NOTHING = object()
 
 
 Node: TypeAlias = "tuple[int, int, Node | None, int | bytes | None]"
@@ -55,28 +54,12 @@ class ClassifierMatcher(GrammarMatcher):
         self._tokens = compiled.vocabulary.tokens
         self._size = compiled.vocabulary.size
         self._width = (self._size + 31) // 32
-        self._bytes = 4 * self._width
         self._bits = classifier.token_bits
-        self._bitmask: Any = _NOTHING
-        self._address = self._rows = self._stride = self._pointer = 0
         self._enter(classifier.session)
         self._config = self._session.start
         self._node: Node = (self._config, self._session.serial, None, None)
         self._ended = False
         classifier.serve()
-
-    def _attach(self, bitmask: Any) -> None:
-        """Validate a bitmask, and remember where its rows are."""
-        self._bitmask = _NOTHING
-        row = self._row(bitmask, 0)
-        self._rows, self._stride = (len(bitmask), row.nbytes) if bitmask.ndim == 2 else (1, 0)
-        if bitmask.ndim == 2 and self._rows > 1:
-            stride = bitmask.strides[0] if isinstance(bitmask, np.ndarray) else 4 * bitmask.stride(0)
-            self._stride = int(stride)
-        self._address = row.ctypes.data
-        if isinstance(bitmask, torch.Tensor):
-            # the view keeps torch from moving the memory, were the tensor resized
-            self._bitmask, self._view, self._pointer = bitmask, row, bitmask.data_ptr()
 
     def _enter(self, session: Session) -> None:
         self._session = session
@@ -89,27 +72,62 @@ class ClassifierMatcher(GrammarMatcher):
         self, bitmask: torch.Tensor | NDArray[np.int32], index: int = 0, *, debug_print: bool = False
     ) -> bool:
         """See `GrammarMatcher.fill_next_token_bitmask`."""
-        # as `address_of`, which a call would make 0.1 us slower
-        if bitmask is not self._bitmask or bitmask.data_ptr() != self._pointer:
-            self._attach(bitmask)
-        if index.__class__ is not int or not 0 <= index < self._rows:
-            self._row(bitmask, index)  # raises, or knows other integers
-            index = int(index)
-        if self._ended:
-            self.refuse_ended()
+        if index.__class__ is not int:
+            index = row_number(index)
+        rows = self._rows
+        # as `TensorRows.is_current`, which a call would make 0.1 us slower
+        if (
+            bitmask is not rows.bitmask
+            or bitmask.data_ptr() != rows.pointer
+            or bitmask.shape != rows.shape
+            or not bitmask.is_contiguous()
+            or bitmask.dtype is not WORDS
+        ):
+            looked_at = self._rows_of(bitmask)
+            if not isinstance(looked_at, TensorRows):
+                return self._fill(looked_at.row(index), debug_print)
+            rows = looked_at
+        if not 0 <= index < rows.count:
+            rows.checked(index)
         row = self._known.get(self._config)
-        if row is None:
+        if row is None or self._ended:
+            self.refuse_ended()
             began = perf_counter()
             try:
                 row = self._find_row()
             except BudgetExceeded:
                 return self._fall_back().fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
             self._check_time(began)
-        _copy(self._address + index * self._stride, row.address, self._bytes)
+        at = index * rows.stride
+        rows.memory[at : at + self._width] = row.memory
         return row.needed
+
+    def _fill(self, row: NDArray[np.uint32], debug_print: bool = False) -> bool:
+        """See `GrammarMatcher._fill`."""
+        self.refuse_ended()
+        began = perf_counter()
+        found = self.found_row()
+        self._check_time(began)
+        row[:] = found.words
+        return found.needed
+
+    def found_row(self) -> Row:
+        """The mask here, of another strategy if need be.
+
+        Raises:
+            BudgetExceeded: empty tables did not do, and there is no other strategy.
+        """
+        try:
+            return self._known.get(self._config) or self._find_row()
+        except BudgetExceeded:
+            words = np.empty(self._width, np.uint32)
+            needed = self._fall_back()._fill(words)
+            return Row(words, words.ctypes.data, needed, words.data)
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
         """See `GrammarMatcher.accept_token`."""
+        if token_id.__class__ is not int:
+            token_id = integer(token_id, "token_id")
         if not 0 <= token_id < self._size or self._ended:
             return False
         if token_id in self._stop_set:
@@ -119,7 +137,7 @@ class ClassifierMatcher(GrammarMatcher):
             if not self._tokens[token_id]:
                 return False
             try:
-                after = self._find_step(int(token_id))
+                after = self._find_step(token_id)
             except BudgetExceeded:
                 return self._fall_back().accept_token(token_id, debug_print=debug_print)
         if not after:
@@ -129,21 +147,9 @@ class ClassifierMatcher(GrammarMatcher):
         return True
 
     def refuse_ended(self) -> None:
-        """Raise `RuntimeError` if the stop token was accepted."""
+        """Raise `MatcherError` if the stop token was accepted."""
         if self._ended:
-            raise RuntimeError("the matcher has terminated: there is no next token")
-
-    def address_of(self, bitmask: Any, index: int) -> int:
-        """Where a row of a bitmask is in memory.
-
-        Raises:
-            BitmaskError: as `fill_next_token_bitmask`.
-        """
-        if bitmask is not self._bitmask or bitmask.data_ptr() != self._pointer:
-            self._attach(bitmask)
-        if index.__class__ is not int or not 0 <= index < self._rows:
-            self._row(bitmask, index)
-        return self._address + int(index) * self._stride
+            raise MatcherError(ENDED)
 
     # what is new
 
@@ -224,9 +230,9 @@ class ClassifierMatcher(GrammarMatcher):
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
         """See `GrammarMatcher.accept_string`."""
+        text = text_of(input_str)
         if self._ended:
             return False
-        text = input_str.encode() if isinstance(input_str, str) else bytes(input_str)
         try:
             after = self._ask(lambda session: self._classifier.read(session, self._config, text))
         except BudgetExceeded:
@@ -239,15 +245,22 @@ class ClassifierMatcher(GrammarMatcher):
 
     def rollback(self, num_tokens: int = 1) -> None:
         """See `GrammarMatcher.rollback`."""
+        if num_tokens.__class__ is not int or num_tokens < 0:
+            num_tokens = integer_from(0, num_tokens, "num_tokens")
         node: Node | None = self._node
         for _ in range(num_tokens):
-            assert node is not None
-            node = node[2]
+            node = node[2]  # type: ignore[index]
             if node is None:
-                raise RuntimeError(f"rollback of {num_tokens} steps, but fewer were made")
-        assert node is not None
-        if num_tokens > 0:
-            self._go_to(node)
+                self._check_made(num_tokens)
+        if num_tokens:
+            self._go_to(node)  # type: ignore[arg-type]
+
+    def _check_made(self, num_tokens: int) -> None:
+        made, before = 0, self._node[2]
+        while before is not None and made < num_tokens:
+            made, before = made + 1, before[2]
+        if made < num_tokens:
+            raise MatcherError(f"rollback of {num_tokens} steps, but {made} were made")
 
     def _go_to(self, node: Node) -> None:
         config, serial, parent, read = node
@@ -257,8 +270,12 @@ class ClassifierMatcher(GrammarMatcher):
             try:
                 self._config = self._replayed(node)
             except BudgetExceeded:
-                self._node = node
-                self._fall_back()
+                left, self._node = self._node, node
+                try:
+                    self._fall_back()
+                except BaseException:
+                    self._node = left  # where it was: nothing moved
+                    raise
                 return
         self._node = node
         self._ended = read is None and parent is not None
@@ -294,7 +311,7 @@ class ClassifierMatcher(GrammarMatcher):
         """See `GrammarMatcher.fork`."""
         twin = object.__new__(ClassifierMatcher)
         twin.__dict__.update(self.__dict__)
-        twin._bitmask = _NOTHING
+        twin._rows = NO_ROWS
         return twin
 
     def is_terminated(self) -> bool:
@@ -308,7 +325,7 @@ class ClassifierMatcher(GrammarMatcher):
     def find_jump_forward_string(self) -> str:
         """See `GrammarMatcher.find_jump_forward_string`; at most 65,536 bytes of text without end."""
         if self._ended:
-            raise RuntimeError("the matcher has terminated: nothing is forced any more")
+            raise MatcherError("the matcher has terminated: nothing is forced any more")
         try:
             forced = self._ask(
                 lambda session: forced_text(self._classifier, session, self._config, MOST_FORCED_BYTES)
@@ -324,4 +341,5 @@ class ClassifierMatcher(GrammarMatcher):
 
     def get_captures(self, *, deduplicate: bool = True) -> Any:
         """See `GrammarMatcher.get_captures`; grammars with captures have no classifier."""
+        flag(deduplicate, "deduplicate")
         return {}

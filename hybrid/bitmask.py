@@ -1,0 +1,274 @@
+"""Bitmasks that callers bring: looked at before anything is written, and XGrammar's functions for them.
+
+What: `Rows` is a bitmask whose type, shape, strides and memory were checked, as words to write to; functions
+that allocate and apply bitmasks check what XGrammar's own hand to their kernels unseen.
+When: `Rows` behind every method that fills masks.
+Limits: masks are filled on the CPU. Torch tells how much memory a tensor has; that a numpy array made by
+`as_strided` has the memory that it says cannot be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import xgrammar
+from numpy.typing import NDArray
+
+from equivalence import BitmaskError
+from equivalence.arguments import integer, integer_from, integers, shown
+
+WORDS = torch.int32
+LOGITS = (torch.float32, torch.float16, torch.bfloat16)
+"""What XGrammar's own kernels write to."""
+
+
+class Rows:
+    """The rows of one bitmask as it is now.
+
+    Args:
+        bitmask: int32 on the CPU, (rows, width) or one such row; a tensor, or a numpy array.
+        width: words of a row.
+        size: ids of the vocabulary, for messages.
+
+    Attributes:
+        bitmask: what was given.
+        count: number of rows.
+        words: uint32[count, width], the same memory.
+
+    Raises:
+        BitmaskError: rows of another type or width, on a device, read-only, that share memory with each
+            other, or that are no contiguous words of memory that exists.
+    """
+
+    def __init__(self, bitmask: Any, width: int, size: int) -> None:
+        self.bitmask = bitmask
+        array = _array_of_tensor(bitmask) if isinstance(bitmask, torch.Tensor) else _array(bitmask)
+        if array.ndim == 1:
+            array = array[None, :]
+        if array.ndim != 2 or array.shape[1] != width:
+            raise BitmaskError(
+                f"the bitmask has shape {tuple(bitmask.shape)}, allowed is (rows, {width}) for "
+                f"{size} ids; hybrid.allocate_token_bitmask(rows, {size}) makes one"
+            )
+        self.count: int = array.shape[0]
+        between, inside = array.strides
+        if (width > 1 and inside != 4) or not array.flags.writeable or not array.flags.aligned:
+            raise BitmaskError(
+                "the bitmask's rows are not contiguous, aligned and writable; pass a contiguous copy"
+            )
+        if self.count > 1 and abs(between) < 4 * width:
+            raise BitmaskError(
+                f"the bitmask's rows share memory: they begin {between} bytes apart and have {4 * width}, as "
+                "after expand or as_strided; pass bitmask.clone() or one of hybrid.allocate_token_bitmask"
+            )
+        self.words: NDArray[np.uint32] = array.view(np.uint32)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The address of the first row, and the bytes from a row to the next."""
+        return int(self.words.ctypes.data), int(self.words.strides[0])
+
+    def row(self, index: int) -> NDArray[np.uint32]:
+        """The words of a row.
+
+        Raises:
+            BitmaskError: there is no such row.
+        """
+        return self.words[self.checked(index)]
+
+    def checked(self, index: int) -> int:
+        """The row's number itself, an `int`.
+
+        Raises:
+            BitmaskError: there is no such row.
+        """
+        if not 0 <= index < self.count:
+            raise BitmaskError(f"index is {index}, allowed are rows 0 to {self.count - 1}")
+        return index
+
+
+class TensorRows(Rows):
+    """Those of a tensor, remembered from call to call: whoever asks `is_current` need not look again.
+
+    Where it says yes the tensor itself has this memory, this shape and these strides. That the views hold the
+    storage would not do: `share_memory_` frees the memory of a storage that is in use.
+
+    Attributes:
+        memory: all words from the first row's first to the last row's last, one after the other; to assign a
+            slice of it checks bounds, and takes half the time of `ctypes.memmove`.
+        stride: words between the beginnings of rows.
+        pointer, shape: of the tensor as it was; no shape, so that it is looked at anew, where it was not
+            contiguous.
+    """
+
+    def __init__(self, bitmask: torch.Tensor, width: int, size: int) -> None:
+        super().__init__(bitmask, width, size)
+        self.stride = bitmask.stride(0) if bitmask.ndim == 2 else width
+        extent = (self.count - 1) * self.stride + width if self.count else 0
+        flat = torch.as_strided(bitmask.detach(), (extent,), (1,))
+        self.memory = flat.numpy().view(np.uint32).data
+        self.pointer = bitmask.data_ptr()
+        self.shape = bitmask.shape if bitmask.is_contiguous() else None
+
+    def is_current(self, bitmask: Any) -> bool:
+        """Whether this is the same tensor, and nobody changed its memory, shape, strides or type in place."""
+        return (
+            bitmask is self.bitmask
+            and bitmask.data_ptr() == self.pointer
+            and bitmask.shape == self.shape
+            and bitmask.is_contiguous()
+            and bitmask.dtype is WORDS
+        )
+
+
+def row_number(index: Any) -> int:
+    """The number of a row as an `int`.
+
+    Raises:
+        BitmaskError: it is no integer.
+    """
+    return integer(index, "index", BitmaskError)
+
+
+def _array_of_tensor(bitmask: torch.Tensor) -> NDArray[Any]:
+    if bitmask.dtype != WORDS or bitmask.device.type != "cpu" or bitmask.layout != torch.strided:
+        raise BitmaskError(
+            f"the bitmask is {bitmask.dtype} on {bitmask.device}, {bitmask.layout}, allowed is a strided "
+            "torch.int32 on the CPU; hybrid.allocate_token_bitmask makes one"
+        )
+    try:
+        if not bitmask.numel():
+            return np.empty(bitmask.shape, np.int32)
+        _check_memory("the bitmask", bitmask)
+        return np.asarray(bitmask.detach().numpy())
+    except BitmaskError:
+        raise
+    except Exception as error:  # nested, batched, fake and other tensors raise what they like
+        raise BitmaskError(
+            f"the bitmask is a tensor without plain memory ({error}); hybrid.allocate_token_bitmask makes one"
+        ) from error
+
+
+def _check_memory(name: str, tensor: torch.Tensor) -> None:
+    """Torch leaves a larger shape behind where it could not resize a storage that is in use."""
+    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    held = tensor.untyped_storage().nbytes()
+    if tensor.numel() and tensor.element_size() * (tensor.storage_offset() + last + 1) > held:
+        raise BitmaskError(
+            f"{name} of shape {tuple(tensor.shape)} has {held} bytes of memory, as after a resize_ that "
+            "failed; make a new one"
+        )
+
+
+def _array(bitmask: Any) -> NDArray[Any]:
+    if isinstance(bitmask, np.ndarray) and bitmask.dtype == np.int32:
+        return np.asarray(bitmask)  # a matrix would have matrices for rows
+    kind = getattr(bitmask, "dtype", type(bitmask).__name__)
+    raise BitmaskError(f"the bitmask is {kind}, allowed is an int32 tensor or array on the CPU")
+
+
+NO_ROWS = TensorRows(torch.empty((0, 1), dtype=WORDS), 1, 1)
+"""Those of a tensor that nobody has."""
+
+
+def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
+    """`xgrammar.get_bitmask_shape`: (batch_size, ceil(vocab_size / 32)).
+
+    Raises:
+        BitmaskError: a number that is no integer, or too small.
+    """
+    rows = integer_from(0, batch_size, "batch_size", BitmaskError)
+    return rows, (integer_from(1, vocab_size, "vocab_size", BitmaskError) + 31) // 32
+
+
+def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
+    """`xgrammar.allocate_token_bitmask`: a bitmask on the CPU in which every bit is set.
+
+    Raises:
+        BitmaskError: a number that is no integer, or too small.
+    """
+    return torch.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=WORDS)
+
+
+def reset_token_bitmask(bitmask: Any) -> None:
+    """`xgrammar.reset_token_bitmask`: set every bit.
+
+    Raises:
+        BitmaskError: no int32 tensor.
+    """
+    if not isinstance(bitmask, torch.Tensor) or bitmask.dtype != WORDS:
+        kind = getattr(bitmask, "dtype", type(bitmask).__name__)
+        raise BitmaskError(f"the bitmask is {kind}, allowed is an int32 tensor")
+    xgrammar.reset_token_bitmask(bitmask)
+
+
+def apply_token_bitmask_inplace(
+    logits: Any,
+    bitmask: Any,
+    *,
+    vocab_size: int | None = None,
+    indices: Iterable[int] | None = None,
+    backend: Literal["auto", "cpu", "cuda", "triton", "torch_compile", "torch_native"] = "auto",
+) -> None:
+    """`xgrammar.apply_token_bitmask_inplace`: set the logits of ids whose bit is 0 to -inf.
+
+    Args:
+        logits: (rows, ids) or (ids,), float32, float16 or bfloat16, on any device.
+        bitmask: (rows, words) or (words,), int32, on the same device.
+        vocab_size: ids that are looked at; None stands for all that both have.
+        indices: rows of both that are looked at; None stands for all, as many in both.
+        backend: XGrammar's kernel.
+
+    Raises:
+        BitmaskError: what XGrammar's kernels would read or write past the end for: rows that do not exist, a
+            vocab_size wider than a row, columns that are not contiguous, other types.
+    """
+    for name, given in (("logits", logits), ("bitmask", bitmask)):
+        if not isinstance(given, torch.Tensor) or given.layout != torch.strided or given.ndim not in (1, 2):
+            raise BitmaskError(
+                f"{name} is {shown(given)}, allowed is a strided tensor of one or two dimensions"
+            )
+    in_torch = str(backend).startswith("torch_") and logits.dtype.is_floating_point
+    if bitmask.dtype != WORDS or not (in_torch or logits.dtype in LOGITS):
+        raise BitmaskError(
+            f"logits are {logits.dtype} and the bitmask is {bitmask.dtype}, allowed are float32, float16 or "
+            "bfloat16, and int32"
+        )
+    if bitmask.device != logits.device:
+        raise BitmaskError(
+            f"logits are on {logits.device}, the bitmask is on {bitmask.device}; move the bitmask there"
+        )
+    _check_layout(logits, bitmask)
+    most = min(logits.shape[-1], 32 * bitmask.shape[-1])
+    if vocab_size is not None:
+        vocab_size = integer_from(1, vocab_size, "vocab_size", BitmaskError, most)
+    counts = [1 if tensor.ndim == 1 else tensor.shape[0] for tensor in (logits, bitmask)]
+    rows = None
+    if indices is not None:
+        rows = integers(indices, "indices", BitmaskError)
+        for row in rows:
+            integer_from(0, row, "an index", BitmaskError, min(counts) - 1)
+    elif counts[0] != counts[1]:
+        raise BitmaskError(
+            f"logits have {counts[0]} rows, the bitmask has {counts[1]}; give indices to mask some of them"
+        )
+    if most and (rows is None or rows):
+        xgrammar.apply_token_bitmask_inplace(
+            logits, bitmask, vocab_size=vocab_size, indices=rows, backend=backend
+        )
+
+
+def _check_layout(logits: torch.Tensor, bitmask: torch.Tensor) -> None:
+    """XGrammar's kernels look at the distance of rows only, not of columns, nor at what memory there is."""
+    for name, tensor in (("logits", logits), ("bitmask", bitmask)):
+        _check_memory(name, tensor)
+        if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
+            raise BitmaskError(
+                f"the columns of {name} are {tensor.stride(-1)} elements apart, allowed is 1; pass a "
+                "contiguous tensor"
+            )
+    if logits.ndim == 2 and logits.shape[0] > 1 and logits.stride(0) < logits.shape[1]:
+        raise BitmaskError("the rows of logits share memory, as after expand; pass logits.clone()")
