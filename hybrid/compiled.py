@@ -1,6 +1,7 @@
 """A compiled grammar: what was decided for it, and everything that its matchers share.
 
-What: immutable; one serves any number of matchers, in any number of threads.
+What: immutable, so that a copy is the grammar itself; one serves any number of matchers, in any number of
+threads.
 When: made by `GrammarCompiler`, or read from a file that `save` wrote.
 Limits: only strategy "classifier" is written to files (docs/artifacts.md).
 """
@@ -11,17 +12,19 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, NoReturn
 
 import xgrammar
 
-from equivalence import BudgetExceeded, TokenClasses, Vocabulary
+from equivalence import ArgumentError, ArtifactError, BudgetExceeded, TokenClasses, Vocabulary
+from equivalence.arguments import path_of
 from equivalence.byte_strings import Features
 from hybrid.classifier.classifier import Classifier
 from hybrid.factored.source import LarkGrammar
 from hybrid.gather import Gather
 from hybrid.handover import Rival
 from hybrid.relaxed import Relaxation, SchemaText, find_relaxations
-from hybrid.strategy import Budget
+from hybrid.strategy import Budget, check_budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +79,7 @@ class CompiledGrammar:
         """
         from hybrid import artifact
 
-        artifact.save(self, path)
+        artifact.save(self, path_of(path, "path", ArtifactError))
 
     @classmethod
     def load(
@@ -94,7 +97,7 @@ class CompiledGrammar:
         """
         from hybrid import artifact
 
-        return artifact.load(path, vocabulary, budget=budget)
+        return artifact.load(path_of(path, "path", ArtifactError), vocabulary, budget=budget)
 
     def promote(self, *, budget: Budget = Budget()) -> bool:
         """Find now, in this call, all that texts could ask the classifier for; masks stay what they are.
@@ -113,7 +116,7 @@ class CompiledGrammar:
         """
         from hybrid.promotion import promoted
 
-        return promoted(self, budget, "promoted by its caller")
+        return promoted(self, check_budget(budget), "promoted by its caller")
 
     @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
@@ -168,6 +171,18 @@ class CompiledGrammar:
             self, "reason", f"{self.reason}; matchers that outgrew the budget went on in {made.strategy!r}"
         )
         return made
+
+    def __copy__(self) -> CompiledGrammar:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledGrammar:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise ArgumentError(
+            "a CompiledGrammar cannot be pickled: save(path) writes one of strategy 'classifier' and "
+            "CompiledGrammar.load(path, vocabulary) reads it; another process compiles others again"
+        )
 
     def __repr__(self) -> str:
         classes = "" if self.classes is None else f", {self.classes.n_classes} classes"

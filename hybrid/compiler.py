@@ -15,14 +15,12 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import xgrammar
 
-from equivalence import (
-    HybridError,
-    Vocabulary,
-)
+from equivalence import ArgumentError, HybridError, Vocabulary
+from equivalence.arguments import flag, integer_from
 from hybrid.background import Background, CompileFuture
 from hybrid.cache import DiskCache
 from hybrid.compilation import Compilation
@@ -31,10 +29,10 @@ from hybrid.guard import Guard
 from hybrid.kinds import Kinds
 from hybrid.memory_cache import shared_cache
 from hybrid.obtaining import Obtaining
-from hybrid.parallel import Source, compile_all
+from hybrid.parallel import MOST_JOBS, Source, compile_all
 from hybrid.promotion import Promoter
 from hybrid.statistics import Statistics
-from hybrid.strategy import Budget, OnBudget, check_on_budget, check_strategy
+from hybrid.strategy import Budget, OnBudget, check_budget, check_on_budget, check_strategy
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
 
@@ -55,7 +53,8 @@ class GrammarCompiler:
         budget: bounds of one compilation.
         on_budget: what to do where our own part of a compilation meets the budget: "engine" goes on with
             coarser classes, or the whole vocabulary, in XGrammar, by name; "raise" raises `BudgetExceeded`.
-        n_jobs: threads of XGrammar's own compilation, and of the methods that end in ``_async``.
+        n_jobs: threads of XGrammar's own compilation, and of the methods that end in ``_async``; at most
+            1,024.
         max_threads: XGrammar's name for `n_jobs`.
         cache_enabled: keep compiled grammars in memory and return the same object for an equal call.
         cache_limit_bytes: bound of that memory (least recently used out first); -1 is 512 MiB. Compilers of
@@ -94,27 +93,25 @@ class GrammarCompiler:
                 f"vocabulary is {type(vocabulary).__name__}, allowed are hybrid.Vocabulary and "
                 "xgrammar.TokenizerInfo; see Vocabulary.from_huggingface"
             )
-        threads: object = n_jobs if max_threads is None else max_threads
-        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-            raise HybridError(f"n_jobs is {threads!r}, allowed is an integer of at least 1")
-        if not isinstance(budget, Budget):
-            raise HybridError(f"budget is {budget!r}, allowed is a hybrid.Budget")
-        seconds = budget.seconds
-        if deterministic:
+        threads = integer_from(1, n_jobs if max_threads is None else max_threads, "n_jobs", most=MOST_JOBS)
+        cache_limit_bytes = integer_from(-1, cache_limit_bytes, "cache_limit_bytes")
+        cache_enabled = flag(cache_enabled, "cache_enabled")
+        seconds = check_budget(budget).seconds
+        self.deterministic = flag(deterministic, "deterministic")
+        if self.deterministic:
             budget = replace(budget, seconds=None)  # so that nobody who has it looks at a clock
         self.vocabulary = vocabulary
         self.strategy = check_strategy(strategy)
         self.budget = budget
         self.on_budget: OnBudget = check_on_budget(on_budget)
         self.n_jobs = threads
-        self.on_demand = bool(on_demand)
-        self.deterministic = bool(deterministic)
+        self.on_demand = flag(on_demand, "on_demand")
         self._statistics = Statistics()
         kept = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
         self._memory = shared_cache(vocabulary, kept)
         self._compilation = Compilation(
             vocabulary, self.strategy, budget, threads, self.on_demand, self.on_budget,
-            Guard(budget, refuse_over=seconds if deterministic else None), self.deterministic,
+            Guard(budget, refuse_over=seconds if self.deterministic else None), self.deterministic,
         )  # fmt: skip
         self._disk: DiskCache | None = None
         settings = {
@@ -234,7 +231,8 @@ class GrammarCompiler:
         Args:
             grammars: what `compile_grammar` takes, or tuples (kind, argument, options) as `Source` says:
                 ``("json_schema", schema)``, ``("regex", text)``, ``("builtin_json",)`` ...
-            n_jobs: threads or processes; -1 is one for each core, None what joblib is told, or 1.
+            n_jobs: threads or processes, at most 1,024; -1 is one for each core, -2 one less, None what
+                joblib is told, or 1.
             on_error: "raise" the first error with the item's number, or "return" errors among the grammars.
             progress: called with the number of grammars done, and of all, in order.
 
@@ -316,6 +314,12 @@ class GrammarCompiler:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise ArgumentError(
+            "a GrammarCompiler cannot be copied or pickled: several threads may share one, another process "
+            "makes its own, and with cache_dir they share what is compiled"
+        )
 
     def stats(self) -> dict[str, Any]:
         """What this compiler has done so far, in dicts, strings and numbers of the caller's own.

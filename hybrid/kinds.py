@@ -16,6 +16,7 @@ from typing import Any
 import xgrammar
 
 from equivalence import GrammarError, StrategyError
+from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from hybrid.compilation import Compilation
 from hybrid.compiled import CompiledGrammar
@@ -44,6 +45,8 @@ class Kinds:
         if isinstance(grammar, xgrammar.Grammar):
             key = ("grammar", grammar.serialize_json())
             return self._compile(deadline, key, lambda _: grammar, static=static)
+        _check_text(grammar, "the grammar", "text or an xgrammar.Grammar")
+        _check_text(root_rule_name, "root_rule_name")
         return self._compile(
             deadline,
             ("ebnf", grammar, root_rule_name),
@@ -55,6 +58,7 @@ class Kinds:
         self, deadline: Deadline, schema: Any, strict: bool, static: bool, options: dict[str, Any]
     ) -> CompiledGrammar:
         """A JSON schema."""
+        strict = flag(strict, "strict")
         if not isinstance(schema, (str, type)):
             try:
                 schema = json.dumps(schema)
@@ -85,6 +89,7 @@ class Kinds:
 
     def regex(self, deadline: Deadline, regex: str, static: bool) -> CompiledGrammar:
         """A regular expression."""
+        _check_text(regex, "the regular expression")
         return self._compile(
             deadline, ("regex", regex), lambda deadline: self._guard.regex(regex, deadline), static=static
         )
@@ -106,6 +111,8 @@ class Kinds:
                 f"strategy is {self._strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark "
                 "grammars are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
             )
+        _check_text(grammar, "the grammar")
+        _check_text(start, "start")
         return self._obtaining.get(
             deadline,
             ("lark", grammar, start),
@@ -127,4 +134,10 @@ class Kinds:
             # before anybody else sees it: the folder on disk keeps the schema too
             return compiled if read_schema is None else replace(compiled, schema=read_schema())
 
-        return self._obtaining.get(deadline, key, decided, static)
+        return self._obtaining.get(deadline, key, decided, flag(static, "static"))
+
+
+def _check_text(value: object, name: str, allowed: str = "text") -> None:
+    """Raise `GrammarError` for what is no text: it might not even tell calls apart."""
+    if not isinstance(value, str):
+        raise GrammarError(f"{name} is {shown(value)}, allowed is {allowed}")

@@ -17,6 +17,7 @@ grammar 28 of 39; llama3). That is 3 to 8 % of a compilation, before their table
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import shutil
 import tempfile
@@ -28,7 +29,8 @@ import joblib
 import numpy as np
 import xgrammar
 
-from equivalence import HybridError, StrategyError, Vocabulary
+from equivalence import ArgumentError, HybridError, StrategyError, Vocabulary
+from equivalence.arguments import integer_from, shown
 from equivalence.trie import stored_trie
 from hybrid.artifact import from_bytes, to_bytes
 from hybrid.compiled import CompiledGrammar
@@ -36,6 +38,9 @@ from hybrid.strategy import Budget, OnBudget
 
 if TYPE_CHECKING:
     from hybrid.compiler import GrammarCompiler
+
+MOST_JOBS = 1024
+"""Most threads or processes that may be asked for: each takes memory as soon as it is begun."""
 
 KINDS = ("grammar", "json_schema", "regex", "structural_tag", "builtin_json", "lark")
 
@@ -67,7 +72,15 @@ def compile_all(
     """See `GrammarCompiler.compile_many`."""
     if on_error not in ("raise", "return"):
         raise HybridError(f"on_error is {on_error!r}, allowed are 'raise' and 'return'")
-    sources = [_source(place, item) for place, item in enumerate(grammars)]
+    if n_jobs is not None:
+        n_jobs = integer_from(-MOST_JOBS, n_jobs, "n_jobs", most=MOST_JOBS)
+        if not n_jobs:
+            raise ArgumentError("n_jobs is 0, allowed are 1 and more, and -1 for one for each core")
+    if progress is not None and not callable(progress):
+        raise ArgumentError(f"progress is {shown(progress)}, allowed are None and a function")
+    if isinstance(grammars, (str, bytes)) or not isinstance(grammars, Iterable):
+        raise ArgumentError(f"grammars is {shown(grammars)}, allowed is a list of grammars")
+    sources = [_source(compiler, place, item) for place, item in enumerate(grammars)]
     compiler.vocabulary.prepare()
     shared = _Shared(compiler)
     found: list[Any] = []
@@ -90,7 +103,7 @@ def compile_all(
     return found
 
 
-def _source(place: int, item: Any) -> Source:
+def _source(compiler: GrammarCompiler, place: int, item: Any) -> Source:
     """An item as a source that can be sent to another process."""
     if isinstance(item, str):
         return Source("grammar", item)
@@ -102,6 +115,12 @@ def _source(place: int, item: Any) -> Source:
             f"grammar {place} is {repr(item)[:200]}, allowed are EBNF text, an xgrammar.Grammar, and (kind, "
             f"argument, options) with a kind of {', '.join(KINDS)} and a dict of options"
         )
+    method = "compile_builtin_json_grammar" if source.kind == "builtin_json" else f"compile_{source.kind}"
+    given = () if source.kind == "builtin_json" else (source.argument,)
+    try:
+        inspect.signature(getattr(compiler, method)).bind(*given, **(source.options or {}))
+    except TypeError as error:
+        raise ArgumentError(f"grammar {place} has options that {method} does not: {error}") from error
     if source.kind == "grammar" and isinstance(source.argument, xgrammar.Grammar):
         return Source("serialized", source.argument.serialize_json())
     return source
@@ -111,7 +130,7 @@ def _compiled(compiler: GrammarCompiler, source: Source) -> CompiledGrammar:
     if source.kind == "serialized":
         return compiler.compile_grammar(xgrammar.Grammar.deserialize_json(source.argument))
     if source.kind == "builtin_json":
-        return compiler.compile_builtin_json_grammar()
+        return compiler.compile_builtin_json_grammar(**(source.options or {}))
     compile_kind: Callable[..., CompiledGrammar] = getattr(compiler, f"compile_{source.kind}")
     return compile_kind(source.argument, **(source.options or {}))
 

@@ -75,6 +75,14 @@ class Budget:
         return Capacity(self.states, 4 * self.states, 4 * self.states, 4 * self.states, self.bytes)
 
 
+def check_budget(budget: Budget) -> Budget:
+    """The budget itself if it is one, else a `HybridError`."""
+    given: object = budget
+    if not isinstance(given, Budget):
+        raise HybridError(f"budget is {given!r}, allowed is a hybrid.Budget")
+    return given
+
+
 def check_strategy(strategy: str) -> str:
     """The strategy itself if it is known, else a `StrategyError`."""
     if strategy not in STRATEGIES:
