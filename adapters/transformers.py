@@ -30,15 +30,17 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import transformers
 
-from equivalence.errors import HybridError, VocabularyError
+from equivalence.arguments import integer, integer_from, shown
+from equivalence.errors import ArgumentError, BatchError, HybridError, VocabularyError
 from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
+from hybrid.arguments import stop_ids
 
 Ids = npt.NDArray[np.int64]
 
@@ -56,10 +58,6 @@ class RejectedToken(HybridError, RuntimeError):
 
 class HistoryError(HybridError, RuntimeError):
     """The rows given can be read both as a step of the generation and as a new prompt, or as neither."""
-
-
-class BatchError(HybridError, ValueError):
-    """The number of rows does not fit the number of grammars."""
 
 
 class _State:
@@ -197,6 +195,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
 
     Raises:
         VocabularyError: the grammars' vocabularies differ, or the scores are narrower than theirs.
+        ArgumentError: an argument of another type, or a number below 0.
         BatchError, NoAllowedToken, RejectedToken, HistoryError: from the call; the state is then reset.
     """
 
@@ -211,9 +210,18 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         pad_token_id: int | None = None,
         overruled: Literal["error", "finish"] = "error",
     ) -> None:
+        if not isinstance(compiled, (CompiledGrammar, Iterable)):
+            raise ArgumentError(
+                f"compiled is {shown(compiled)}, allowed are hybrid.CompiledGrammar, one or more"
+            )
         self._grammars = [compiled] if isinstance(compiled, CompiledGrammar) else list(compiled)
         if not self._grammars:
             raise BatchError("no grammar was given, allowed is one, or a list of one per prompt")
+        for place, grammar in enumerate(self._grammars):
+            if not isinstance(grammar, CompiledGrammar):
+                raise ArgumentError(
+                    f"compiled[{place}] is {shown(grammar)}, allowed is a hybrid.CompiledGrammar"
+                )
         vocabularies = {grammar.vocabulary.fingerprint: grammar.vocabulary for grammar in self._grammars}
         if len(vocabularies) > 1:
             raise VocabularyError(
@@ -221,23 +229,28 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 f"{list(vocabularies.values())}; compile all of them with one GrammarCompiler"
             )
         if overruled not in ("error", "finish"):
-            raise ValueError(f"overruled is {overruled!r}, allowed are 'error' and 'finish'")
-        if prompt_length is not None and prompt_length < 0:
-            raise ValueError(f"prompt_length is {prompt_length}, allowed are 0 and more, or None")
+            raise ArgumentError(f"overruled is {overruled!r}, allowed are 'error' and 'finish'")
         self.prompt_length = prompt_length
         self._overruled = overruled
-        if isinstance(override_stop_tokens, int):
-            override_stop_tokens = [override_stop_tokens]
-        self._override = None if override_stop_tokens is None else list(override_stop_tokens)
         self._vocabulary = self._grammars[0].vocabulary
+        self._override = stop_ids(override_stop_tokens, self._vocabulary.size)
         stops = self._vocabulary.stop_token_ids if self._override is None else self._override
         self._stop_row = _bitmask_row(stops, self._vocabulary.size)
         # No mask allows these unless the grammar may end, so where one is rejected `generate` padded the row.
         self._padding = {*stops, *self._vocabulary.special_token_ids}
         if pad_token_id is not None:
-            self._padding.add(pad_token_id)
+            self._padding.add(integer(pad_token_id, "pad_token_id"))
         self._bitmask: torch.Tensor | None = None
         self.reset()
+
+    @property
+    def prompt_length(self) -> int | None:
+        """Columns of `input_ids` that are prompt; None finds out by itself."""
+        return self._prompt_length
+
+    @prompt_length.setter
+    def prompt_length(self, columns: int | None) -> None:
+        self._prompt_length = None if columns is None else integer_from(0, columns, "prompt_length")
 
     def reset(self) -> None:
         """Forget everything seen: the next call starts a generation. Also frees the matchers."""
@@ -248,6 +261,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """The masked scores, a new tensor: prompt lookup passes the same one again and again."""
         try:
+            _check_call(input_ids, scores)
             if scores.shape[-1] < self._vocabulary.size:
                 raise VocabularyError(
                     f"the scores have {scores.shape[-1]} columns, the grammar's vocabulary has "
@@ -491,6 +505,23 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         known = self._vocabulary.tokens
         text = b"".join(known[token] for token in tokens if 0 <= token < len(known))
         return repr(text) if len(text) <= 60 else f"...{text[-60:]!r}"
+
+
+def _check_call(input_ids: Any, scores: Any) -> None:
+    """Raise `ArgumentError` unless there are rows of ids and a row of scores for each."""
+    for name, given in (("input_ids", input_ids), ("scores", scores)):
+        if not isinstance(given, torch.Tensor) or given.ndim != 2:
+            kind = shown(given) if not isinstance(given, torch.Tensor) else f"of shape {tuple(given.shape)}"
+            raise ArgumentError(f"{name} is {kind}, allowed is a tensor of two dimensions")
+    is_ids = input_ids.dtype in (torch.int64, torch.int32) or not input_ids.numel()
+    if not is_ids or not scores.is_floating_point():
+        raise ArgumentError(
+            f"input_ids are {input_ids.dtype}, scores {scores.dtype}, allowed are int64 or int32, and floats"
+        )
+    if len(input_ids) != len(scores):
+        raise BatchError(
+            f"{len(input_ids)} rows of input_ids have {len(scores)} rows of scores, allowed is one each"
+        )
 
 
 def _bitmask_row(ids: Iterable[int], size: int) -> torch.Tensor:

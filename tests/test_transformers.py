@@ -28,13 +28,12 @@ from transformers import (
 
 from adapters import transformers as adapter
 from adapters.transformers import (
-    BatchError,
     GrammarLogitsProcessor,
     HistoryError,
     NoAllowedToken,
     RejectedToken,
 )
-from equivalence.errors import HybridError, VocabularyError
+from equivalence.errors import BatchError, HybridError, VocabularyError
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 
 INF = float("inf")
