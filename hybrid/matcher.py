@@ -253,7 +253,7 @@ class GrammarMatcher:
             read.append(at[0])
             at = at[2]
         other, there = read_again(
-            rival, reversed(read), override_stop_tokens=self._stops,
+            rival, reversed(read), override_stop_tokens=self._stops or None,
             terminate_without_stop_token=self._free_end, default_temperature=self._default_temperature,
         )  # fmt: skip
         if other is None:

@@ -201,7 +201,7 @@ class ClassifierMatcher(GrammarMatcher):
         """Become a matcher of the fallback strategy in the same state."""
         other = GrammarMatcher(
             self._compiled.fallback,
-            override_stop_tokens=self._stops,
+            override_stop_tokens=self._stops or None,
             terminate_without_stop_token=self._free_end,
             default_temperature=self._default_temperature,
         )
