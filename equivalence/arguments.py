@@ -82,7 +82,7 @@ def integers(values: Any, name: str, error: type[HybridError] = ArgumentError) -
         raise error(f"{name} is {shown(given)}, allowed are integers, in a list for example") from cause
     if not isinstance(values, list):
         raise error(f"{name} is {shown(given)}, allowed are integers, in a list for example")
-    if all(value.__class__ is int for value in values):
+    if {int}.issuperset(map(type, values)):
         return values
     return [integer(value, f"an element of {name}", error) for value in values]
 

@@ -9,6 +9,7 @@ bitmask may also be filled from several threads by the caller, as the inner work
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -149,7 +150,7 @@ class BatchGrammarMatcher:
 
 
 def _all_classified(matchers: list[Any]) -> TypeGuard[list[ClassifierMatcher]]:
-    return all(matcher.__class__ is ClassifierMatcher for matcher in matchers)
+    return {ClassifierMatcher}.issuperset(map(type, matchers))
 
 
 def _checked(matchers: Any) -> list[Any]:
@@ -195,10 +196,13 @@ def _advanced(
     debug_print: bool,
 ) -> list[bool]:
     """Advance each matcher by its step, or none of them if one raises an error."""
+    if debug_print:
+        accept = [partial(advance, debug_print=True) for advance in accept]
     taken: list[bool] = []
+    tell = taken.append
     try:
         for advance, step in zip(accept, steps, strict=True):
-            taken.append(advance(step, debug_print=debug_print))
+            tell(advance(step))
     except BaseException:
         for matcher, moved in reversed(list(zip(matchers, taken, strict=False))):
             if moved:
