@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from equivalence.bounds import check_count, check_seconds
 from equivalence.byte_classes import byte_string_classes
 from equivalence.byte_strings.features import PLAIN, find_features, is_plain
 from equivalence.deadline import Deadline
@@ -67,14 +68,32 @@ def compute_classes(
     Raises:
         UnsupportedGrammar: a construct that classes cannot be kept exact for, by name.
         BudgetExceeded: a bound was met.
-        HybridError: an unknown relation, or an unknown answer to a bound.
+        HybridError: an unknown relation, an unknown answer to a bound, or a bound that is none.
     """
     if relation not in get_args(Relation):
         raise HybridError(f"relation is {relation!r}, allowed are {', '.join(get_args(Relation))}")
     if on_budget not in get_args(OnBudget):
         raise HybridError(f"on_budget is {on_budget!r}, allowed are {', '.join(get_args(OnBudget))}")
+    for name, bound in zip(Capacity._fields, capacity, strict=True):
+        check_count(f"capacity.{name}", bound)
+    check_count("max_states", max_states)
+    check_seconds("seconds", seconds)
     vocabulary.byte_order  # noqa: B018 - with the trie; not a part of any one computation
     deadline = Deadline(seconds)
+    with deadline.interruptible():
+        return _computed(grammar, vocabulary, relation, capacity, max_states, deadline, on_budget)
+
+
+def _computed(
+    grammar: Any,
+    vocabulary: Vocabulary,
+    relation: Relation,
+    capacity: Capacity,
+    max_states: int,
+    deadline: Deadline,
+    on_budget: OnBudget,
+) -> TokenClasses:
+    """See `compute_classes`."""
     read = read_grammar(grammar)
     kinds = set(np.unique(read.data[read.starts]).tolist())
     features = PLAIN if is_plain(read.features, kinds) else find_features(read.whole())

@@ -7,102 +7,47 @@ When: one for each compilation; thread-safe.
 Limits: whoever computes has to look. What cannot look (code of other libraries) is estimated before it is
 called, or called in a process that can be ended.
 
-The clock of deadlines stands still while kernels are compiled (`hold`, called by `hybrid.warmup`): that is
-done once per machine, takes some minutes, and is the time of no grammar.
-
-One thread wakes for all deadlines of the program: a timer's own thread for each took 60 to 100 us of a
-compilation.
+The clock of deadlines (`equivalence.clock`) is monotonic, and stands still while kernels are compiled. One
+thread wakes for all deadlines of the program (`equivalence.alarm`), another hears of Ctrl-C while kernels run
+(`equivalence.interrupts`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import heapq
-import itertools
-import os
 import threading
-import time
 import traceback
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence import alarm, clock, forking, interrupts
 from equivalence.errors import BudgetExceeded
 
-HELD_SECONDS = 0.01
-"""How often the time is asked for while the clock is held."""
-
-
-class _Clock:
-    """Seconds that count: those of the system's clock but for the time in which it was held."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holders = 0
-        self._since = 0.0
-        self._held = 0.0
-
-    def now(self) -> float:
-        with self._lock:
-            return (self._since if self._holders else time.monotonic()) - self._held
-
-    @property
-    def is_held(self) -> bool:
-        return self._holders > 0
-
-    def forked(self) -> _Clock:
-        """This clock in a process that was forked, where nobody holds it, nor its lock."""
-        clock = _Clock()
-        clock._held = self._held
-        return clock
-
-    def hold(self) -> None:
-        with self._lock:
-            if not self._holders:
-                self._since = time.monotonic()
-            self._holders += 1
-
-    def release(self) -> None:
-        with self._lock:
-            self._holders -= 1
-            if not self._holders:
-                self._held += time.monotonic() - self._since
-
-
-_clock = _Clock()
-
-
-def hold() -> None:
-    """Let the seconds of all deadlines stand still until `release` is called as often."""
-    _clock.hold()
-
-
-def release() -> None:
-    """Let them go on."""
-    _clock.release()
+_lock = forking.listed(threading.RLock(), forking.Order.BRIEF)
+"""Of what deadlines are told and watch, for all of them: it is held for a microsecond. A handler of signals
+that comes in between may compile, too."""
 
 
 class Deadline:
     """When a computation has to be over.
 
     Args:
-        seconds: from now on; ``None``: whenever it likes, unless it is cancelled.
+        seconds: from now on, at most `clock.LONGEST`; ``None``: whenever it likes, unless it is cancelled.
         within: a deadline that this is a part of: what is over for it is over for this one too.
     """
 
     def __init__(self, seconds: float | None = None, *, within: Deadline | None = None) -> None:
         self.seconds = seconds
-        self.ends = None if seconds is None else _clock.now() + seconds
+        self.ends = None if seconds is None else clock.now() + min(seconds, clock.LONGEST)
         self._within = within
         if within is not None and within.ends is not None:
             self.ends = within.ends if self.ends is None else min(self.ends, within.ends)
-        self._lock = threading.Lock()
         self._cells: list[tuple[Any, int]] = []
         self._told: list[Callable[[], object]] = []  # called by `cancel`
-        self._cancelled = False
+        self._cancelled = self._interrupted = False
         self._is_awaited = False
         if within is not None:
             within._tell(self.cancel)
@@ -115,14 +60,14 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to be computed."""
-        return self._cancelled or (self.ends is not None and _clock.now() >= self.ends)
+        return self._cancelled or (self.ends is not None and clock.now() >= self.ends)
 
     @property
     def left(self) -> float | None:
         """Seconds that are left, at least 0; ``None``: as many as it takes."""
         if self._cancelled:
             return 0.0
-        return None if self.ends is None else max(self.ends - _clock.now(), 0.0)
+        return None if self.ends is None else max(self.ends - clock.now(), 0.0)
 
     def check(self, phase: str, seconds: float = 0.0) -> None:
         """Go on, if there is time.
@@ -144,7 +89,16 @@ class Deadline:
             )
 
     def error(self, phase: str) -> BudgetExceeded:
-        """The error of a computation that was over in some phase."""
+        """The error of a computation that was over in some phase.
+
+        Raises:
+            KeyboardInterrupt: it is over because Ctrl-C was pressed.
+        """
+        one: Deadline | None = self
+        while one is not None:
+            if one._interrupted:
+                raise KeyboardInterrupt
+            one = one._within
         if self._cancelled:
             return BudgetExceeded(f"cancelled in {phase}")
         return BudgetExceeded(
@@ -153,13 +107,22 @@ class Deadline:
 
     def cancel(self) -> None:
         """Let the computation end as soon as it looks."""
-        with self._lock:
+        with _lock:
             self._cancelled = True
             cells, told = list(self._cells), list(self._told)
         for array, place in cells:
             array[place] = 1
         for call in told:
             call()
+
+    def interrupt(self) -> None:
+        """Let it end as by `cancel`, because Ctrl-C was pressed."""
+        self._interrupted = True
+        self.cancel()
+
+    def interruptible(self) -> contextlib.AbstractContextManager[None]:
+        """While this lasts, Ctrl-C ends kernels of the main thread too, where that can be."""
+        return interrupts.watched(self.interrupt)
 
     @contextlib.contextmanager
     def part(self, share: float = 1.0) -> Iterator[Deadline]:
@@ -174,8 +137,8 @@ class Deadline:
     @contextlib.contextmanager
     def when_cancelled(self, call: Callable[[], object]) -> Iterator[None]:
         """While this lasts, `cancel` makes a call too, in its own thread; at once if it came before."""
-        self._tell(call)
         try:
+            self._tell(call)
             yield
         finally:
             self._tell_not(call)
@@ -184,17 +147,20 @@ class Deadline:
     def watched(self, array: Any, place: int) -> Iterator[None]:
         """While this lasts, ``array[place]`` becomes 1 as soon as the deadline is over."""
         cell = (array, place)
-        with self._lock:
-            self._cells.append(cell)
-            awaited, self._is_awaited = self._is_awaited, True
-            if self.is_over:
-                array[place] = 1
-        if self.ends is not None and not awaited:
-            _alarm.add(self)
         try:
+            with _lock:
+                self._cells.append(cell)
+                awaited, self._is_awaited = self._is_awaited, True
+                if self.is_over:
+                    array[place] = 1
+            if self.ends is not None:
+                if awaited:
+                    alarm.look_after()
+                else:
+                    alarm.watch(self)
             yield
         finally:
-            with self._lock:
+            with _lock:
                 self._cells = [one for one in self._cells if one is not cell]
 
     @contextlib.contextmanager
@@ -216,19 +182,20 @@ class Deadline:
             self._within._tell_not(self.cancel)
 
     def _tell(self, call: Callable[[], object]) -> None:
-        with self._lock:
+        with _lock:
             self._told.append(call)
             cancelled = self._cancelled
         if cancelled:
             call()
 
     def _tell_not(self, call: Callable[[], object]) -> None:
-        with self._lock:
+        with _lock:
             if call in self._told:
                 self._told.remove(call)
 
-    def _ring(self) -> None:
-        with self._lock:
+    def ring(self) -> None:
+        """Tell all kernels that its time has come."""
+        with _lock:
             cells = list(self._cells)
         for array, place in cells:
             array[place] = 1
@@ -269,51 +236,3 @@ def free_frames(error: BaseException) -> None:
             seen.add(id(one))
             traceback.clear_frames(one.__traceback__)
             pending += [one.__cause__, one.__context__]
-
-
-class _Alarm:
-    """One daemon thread that sleeps until the next deadline; begun with the first."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._order = itertools.count()
-        # weak: who is done with a deadline should not keep it, and what it tells, until its time has come
-        self._waiting: list[tuple[float, int, weakref.ref[Deadline]]] = []
-        self._thread: threading.Thread | None = None
-
-    def add(self, deadline: Deadline) -> None:
-        assert deadline.ends is not None
-        with self._changed:
-            entry = deadline.ends, next(self._order), weakref.ref(deadline)
-            heapq.heappush(self._waiting, entry)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="equimask-deadlines", daemon=True)
-                self._thread.start()
-            elif self._waiting[0] is entry:
-                self._changed.notify()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting or (left := self._waiting[0][0] - _clock.now()) > 0:
-                    # a clock that is held does not come nearer
-                    least = HELD_SECONDS if _clock.is_held else 0.0
-                    self._changed.wait(max(left, least) if self._waiting else None)
-                deadline = heapq.heappop(self._waiting)[2]()
-            if deadline is not None:
-                deadline._ring()
-            del deadline
-
-
-_alarm = _Alarm()
-
-
-def _after_fork() -> None:
-    """A forked process has no such thread, and perhaps a lock that nobody will release."""
-    global _alarm, _clock
-    _alarm = _Alarm()
-    _clock = _clock.forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence import forking
 from equivalence.runs.order import ByteOrder, ClassRuns, tokens_of
 
 
+@forking.with_listed_properties
 @dataclass(frozen=True, eq=False)
 class TokenClasses:
     """Classes of a vocabulary under one grammar.

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence import forking
 from equivalence.arguments import integer, integer_from, integers, one_or_more, path_of, shown
 from equivalence.errors import VocabularyError
 from equivalence.kept import KeptWalks, Shelf
@@ -40,6 +41,7 @@ MAX_TOKEN_BYTES = 4096
 """Longest token accepted: real ones stay below 400 bytes, and the trie is as deep as its longest token."""
 
 
+@forking.with_listed_properties
 class Vocabulary:
     """Token id -> bytes, with special ids, stop ids and the padding of the logits.
 

@@ -1,6 +1,7 @@
 """Compiling in the background: futures that can be cancelled while their grammar is being compiled.
 
-What: `Background` runs calls in a compiler's own threads and gives a `CompileFuture` for each.
+What: `Background` runs calls in a compiler's own threads and gives a `CompileFuture` for each. When the
+program ends, and in a process that is forked, what has no result yet is cancelled.
 When: behind the methods of `GrammarCompiler` that end in ``_async``.
 Limits: what cannot look at a deadline (XGrammar's and Lark's own code) is not interrupted by `cancel`; its
 result is dropped when it is there.
@@ -14,8 +15,9 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 
-from equivalence import HybridError
+from equivalence import HybridError, forking
 from equivalence.deadline import Deadline
+from hybrid import leaving
 from hybrid.compiled import CompiledGrammar
 
 Call = Callable[[Deadline], CompiledGrammar]
@@ -32,7 +34,7 @@ class CompileFuture(Future[CompiledGrammar]):
 
     def __init__(self, call: Call) -> None:
         super().__init__()
-        self._own_lock = threading.Lock()  # of the three below
+        self._own_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of the three below
         self._call: Call | None = call
         self._deadline: Deadline | None = None
         self._was_told = False
@@ -54,6 +56,17 @@ class CompileFuture(Future[CompiledGrammar]):
     def running(self) -> bool:
         """Whether a thread is at it."""
         return self._call is None and not self.done()
+
+    def give_up(self) -> None:
+        """In a forked process, where nobody computes it: cancelled, unless the result is there already.
+
+        Nobody is told: who waits for it, or listens, is in the other process.
+        """
+        self._condition = threading.Condition()  # a thread that is not there may hold the old one
+        self._deadline = self._call = None
+        if not self.done():
+            vars(self).update(_done_callbacks=[], _waiters=[])
+            self.cancel()
 
     def compute(self, begin: Callable[[], Deadline]) -> None:
         """Make the result, or the error, in the thread that calls.
@@ -96,10 +109,18 @@ class Background:
     def __init__(self, n_jobs: int, begin: Callable[[], Deadline]) -> None:
         self._n_jobs = n_jobs
         self._begin = begin
-        self._lock = threading.Lock()
+        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
         self._pool: ThreadPoolExecutor | None = None
         self._is_closed = False
         self._asked: weakref.WeakSet[CompileFuture] = weakref.WeakSet()
+        forking.in_child(self._in_child)
+        leaving.at_exit(self._stop)
+
+    def _in_child(self) -> None:
+        """Its threads are not there; the next call begins others."""
+        self._pool = None
+        for future in list(self._asked):
+            future.give_up()
 
     def submit(self, call: Call) -> CompileFuture:
         """Let a thread make a call.
@@ -119,12 +140,20 @@ class Background:
 
     def close(self) -> None:
         """Cancel what has not begun, and wait for what has."""
-        with self._lock:
-            self._is_closed = True
-            pool, self._pool = self._pool, None
-            asked = list(self._asked)
+        pool, asked = self._closed()
         for future in asked:
             if not future.running():
                 future.cancel()
         if pool is not None:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def _stop(self) -> None:
+        """The program ends: cancel everything. Python waits for the threads, which end as they look."""
+        for future in self._closed()[1]:
+            future.cancel()
+
+    def _closed(self) -> tuple[ThreadPoolExecutor | None, list[CompileFuture]]:
+        with self._lock:
+            self._is_closed = True
+            pool, self._pool = self._pool, None
+            return pool, list(self._asked)

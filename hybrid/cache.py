@@ -34,7 +34,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from equivalence import ArtifactError, HybridError, Vocabulary
+from equivalence import ArtifactError, HybridError, Vocabulary, forking
 from equivalence.store import write_whole
 from hybrid.artifact import from_bytes, to_bytes
 from hybrid.artifact.container import VERSION
@@ -109,11 +109,16 @@ class DiskCache:
         self._budget = budget
         self._settings = settings
         self._count = count
-        self._looking = threading.Lock()
-        self._lock = threading.Lock()  # of the three below
+        self._is_looking = False  # a thread: at the folder
+        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of all these
         self._bytes = 0
         self._uncounted = -1  # bytes written since the folder was looked at; -1 before that
         self._warned = False
+        forking.in_child(self._in_child)
+
+    def _in_child(self) -> None:
+        """The thread that looks is not there."""
+        self._is_looking = False
 
     def entry(self, key: Any) -> bytes | None:
         """The digest that names what a call asks for; None for one that only this process understands."""
@@ -199,9 +204,12 @@ class DiskCache:
 
     def _look(self, newest: str) -> None:
         """Add up the entries and, where they are too many, delete the least recently used but the newest."""
-        if not self._looking.acquire(blocking=False):
-            return  # another thread is at it
+        mine = False
         try:
+            with self._lock:
+                if self._is_looking:
+                    return  # another thread is at it
+                mine = self._is_looking = True
             entries, total = self._entries()
             if total > self.limit_bytes:
                 least = self.limit_bytes - self.limit_bytes // ROOM
@@ -217,7 +225,8 @@ class DiskCache:
         except OSError as error:
             self._failed("be listed", error)
         finally:
-            self._looking.release()
+            if mine:
+                self._is_looking = False
 
     def _entries(self) -> tuple[list[tuple[int, str, int]], int]:
         """Last use, name and size of all entries, and the bytes of entries and of what becomes one."""

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import xgrammar
 
-from equivalence import ArgumentError, ArtifactError, BudgetExceeded, TokenClasses, Vocabulary
+from equivalence import ArgumentError, ArtifactError, BudgetExceeded, TokenClasses, Vocabulary, forking
 from equivalence.arguments import path_of
 from equivalence.byte_strings import Features
 from hybrid.classifier.classifier import Classifier
@@ -27,6 +27,7 @@ from hybrid.relaxed import Relaxation, SchemaText, find_relaxations
 from hybrid.strategy import Budget, check_budget
 
 
+@forking.with_listed_properties
 @dataclass(frozen=True, eq=False)
 class CompiledGrammar:
     """A grammar ready for matchers.

@@ -13,7 +13,7 @@ from typing import Any
 
 import xgrammar
 
-from equivalence import GrammarError, HybridError, TokenClasses, Vocabulary
+from equivalence import GrammarError, HybridError, TokenClasses, Vocabulary, forking
 from equivalence.byte_strings import Features
 from equivalence.deadline import Deadline
 from hybrid.guard import Guard, shortened
@@ -32,7 +32,7 @@ class Engines:
 
     def __init__(self, vocabulary: Vocabulary, n_jobs: int, guard: Guard) -> None:
         self._vocabulary, self._n_jobs, self._guard = vocabulary, n_jobs, guard
-        self._lock = threading.Lock()
+        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
         self._plain: xgrammar.GrammarCompiler | None = None
 
     def whole(self, grammar: xgrammar.Grammar, deadline: Deadline) -> xgrammar.CompiledGrammar:

@@ -14,16 +14,16 @@ a grammar that is found, and with every call those of some others, in turn.
 
 from __future__ import annotations
 
-import os
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from equivalence import Vocabulary
+from equivalence import Vocabulary, forking
 from equivalence.deadline import Deadline
 from hybrid.compiled import CompiledGrammar
 
@@ -50,6 +50,14 @@ class _UnderWay:
         self.among = among
         self.generation = generation
 
+    def give(self, found: CompiledGrammar | BaseException) -> None:
+        """Tell all who wait, if they were not told before."""
+        with contextlib.suppress(InvalidStateError):
+            if isinstance(found, BaseException):
+                self.future.set_exception(found)
+            else:
+                self.future.set_result(found)
+
 
 Count = Callable[[str], None]
 """Told the name of each event: "memory_hits", "memory_misses", "memory_evictions", "shared"."""
@@ -64,13 +72,18 @@ class MemoryCache:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self._lock = threading.Lock()  # of all below
+        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of all below
         # with each its size when it was last counted
         self._kept: OrderedDict[Any, tuple[CompiledGrammar, int]] = OrderedDict()
         self._bytes = 0
         self._uncounted: list[Any] = []  # keys whose turn is to come
         self._generation = 0
         self._under_way: dict[Any, _UnderWay] = {}
+        forking.in_child(self._in_child)
+
+    def _in_child(self) -> None:
+        """Nobody computes there what is under way: who asks for it computes it anew."""
+        self._under_way = {}
 
     @property
     def size_bytes(self) -> int:
@@ -96,27 +109,35 @@ class MemoryCache:
         while True:
             evicted = 0
             under_way = mine = None
-            with self._lock:
-                known = self._kept.get(key)
-                if known is not None:
-                    self._kept.move_to_end(key)
-                    self._count_again(key)
-                    evicted = self._evict()
-                elif key in self._under_way:
-                    under_way = self._under_way[key]
-                    under_way.asking += 1
-                else:
-                    mine = self._under_way[key] = _UnderWay(asked.left, self._under_way, self._generation)
-            if known is not None:
-                count("memory_hits")
-                for _ in range(evicted):
-                    count("memory_evictions")
-                return known[0]
             try:
+                with self._lock:
+                    known = self._kept.get(key)
+                    if known is not None:
+                        self._kept.move_to_end(key)
+                        self._count_again(key)
+                        evicted = self._evict()
+                    elif key in self._under_way:
+                        under_way = self._under_way[key]
+                        under_way.asking += 1
+                    else:
+                        mine = self._under_way[key] = _UnderWay(asked.left, self._under_way, self._generation)
+                if known is not None:
+                    count("memory_hits")
+                    for _ in range(evicted):
+                        count("memory_evictions")
+                    return known[0]
                 if mine is not None:
                     return self._compute(key, mine, compile_it, asked, count)
                 assert under_way is not None
-                found = self._wait(key, under_way, asked, count)
+                found = self._wait(under_way, asked, count)
+            except BaseException as error:
+                # wherever it was raised, Ctrl-C included: nobody may wait for what nobody computes
+                if mine is not None:
+                    self._end(key, mine)
+                    mine.give(error)
+                if under_way is not None:
+                    self._withdraw(key, under_way)
+                raise
             finally:
                 # an error has this frame in its traceback, and these have the error: a circle
                 mine = under_way = None
@@ -138,18 +159,13 @@ class MemoryCache:
             with asked.when_cancelled(partial(self._withdraw, key, mine)):
                 compiled = compile_it(mine.deadline)
             self._keep(key, compiled, mine.generation, count)
-        except BaseException as error:
             self._end(key, mine)
-            mine.future.set_exception(error)
-            raise
-        else:
-            self._end(key, mine)
-            mine.future.set_result(compiled)
+            mine.give(compiled)
             return compiled
         finally:
             del mine  # as in `get`
 
-    def _wait(self, key: Any, under_way: _UnderWay, asked: Deadline, count: Count) -> CompiledGrammar | None:
+    def _wait(self, under_way: _UnderWay, asked: Deadline, count: Count) -> CompiledGrammar | None:
         """The result of an equal call, or its error; None where its thread was interrupted."""
         future = under_way.future
         try:
@@ -160,7 +176,6 @@ class MemoryCache:
                 while not done.wait(asked.left) and not asked.is_over:
                     pass
             if not future.done():
-                self._withdraw(key, under_way)
                 raise asked.error("waiting for an equal call")
             error = future.exception()
             if error is not None and not isinstance(error, Exception):
@@ -225,8 +240,10 @@ class MemoryCache:
         """Drop what was not used for longest until the bound is kept; how many were dropped."""
         evicted = 0
         while self._bytes > self.limit_bytes:
-            _, (_, dropped) = self._kept.popitem(last=False)
-            self._bytes -= dropped
+            oldest = next(iter(self._kept))
+            # both or neither: Ctrl-C does not come between two steps that call nothing
+            self._bytes -= self._kept[oldest][1]
+            del self._kept[oldest]
             evicted += 1
         return evicted
 
@@ -235,7 +252,7 @@ _caches: WeakKeyDictionary[Vocabulary, WeakValueDictionary[int, MemoryCache]] = 
 """The caches of each vocabulary, by bound. Compilers keep them alive: what is kept knows its vocabulary,
 so that neither would ever be freed if this did."""
 
-_lock = threading.Lock()  # of what is above
+_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of what is above
 
 
 def shared_cache(vocabulary: Vocabulary, limit_bytes: int) -> MemoryCache:
@@ -246,13 +263,3 @@ def shared_cache(vocabulary: Vocabulary, limit_bytes: int) -> MemoryCache:
         if found is None:
             found = of_vocabulary[limit_bytes] = MemoryCache(limit_bytes)
         return found
-
-
-def _after_fork() -> None:
-    """A forked process has no threads that compile, and perhaps a lock that nobody will release."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

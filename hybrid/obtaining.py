@@ -98,7 +98,8 @@ class Obtaining:
                 self._watch(found, entry)
                 _log("loaded", key, found)
                 return found
-            compiled = compile_it(deadline)
+            with deadline.interruptible():
+                compiled = compile_it(deadline)
         except Exception as error:
             self._failed(key, error, deadline)
             raise

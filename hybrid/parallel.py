@@ -29,7 +29,7 @@ import joblib
 import numpy as np
 import xgrammar
 
-from equivalence import ArgumentError, HybridError, StrategyError, Vocabulary
+from equivalence import ArgumentError, HybridError, StrategyError, Vocabulary, forking
 from equivalence.arguments import integer_from, shown
 from equivalence.trie import stored_trie
 from hybrid.artifact import from_bytes, to_bytes
@@ -95,6 +95,9 @@ def compile_all(
                 shared.is_over = True
             elif progress is not None and not shared.is_over:
                 progress(len(found), len(sources))
+    except BaseException:
+        shared.is_over = True  # threads skip what is left
+        raise
     finally:
         shared.close()
     if shared.is_over:
@@ -189,7 +192,7 @@ class _Shared:
         self.compiler = compiler
         self.is_elsewhere = is_elsewhere
         self.is_over = False  # an error was met: threads skip what is left
-        self._lock = threading.Lock()
+        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
         self._parcel: _Parcel | None = None
         self._temporary = ""
 
@@ -223,7 +226,7 @@ class _Shared:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
 
-_lock = threading.Lock()
+_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 _last: list[tuple[Any, GrammarCompiler]] = []
 """The compiler of the last parcel, in a process that received one."""
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import time
 import weakref
@@ -27,9 +26,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from equivalence import BudgetExceeded, HybridError
+from equivalence import BudgetExceeded, HybridError, forking
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
+from hybrid import leaving
 from hybrid.cache import DiskCache
 from hybrid.classifier.classifier import NEVER, Classifier
 from hybrid.classifier.completing import Completing
@@ -41,14 +41,11 @@ from hybrid.strategy import Budget
 
 logger = logging.getLogger("hybrid")
 
-_at_work = threading.Lock()
-"""Held by a thread in the background unless it rests: a process that forks waits for it, so that no lock of a
-grammar is held in the child by a thread that is not there."""
+LEAVE_SECONDS = 1.0
+"""How long the end of the program waits for the piece under way."""
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_at_work.acquire, after_in_parent=_at_work.release, after_in_child=_at_work.release
-    )
+MOST_REST = 0.5
+"""Seconds of the longest rest: a piece takes milliseconds, unless the system let the whole process wait."""
 
 
 def promoted(compiled: CompiledGrammar, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
@@ -133,10 +130,23 @@ class Promoter:
         self._deterministic = deterministic
         self._count = count
         self._disk = disk
-        self._lock = threading.Lock()  # of the three below
+        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of the four below
         self._waiting: deque[tuple[weakref.ref[CompiledGrammar], bytes | None]] = deque()
+        self._at_work: weakref.ref[CompiledGrammar] | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = False
+        forking.in_child(self._in_child)
+        leaving.at_exit(self._leave)
+
+    def _in_child(self) -> None:
+        """The thread is not there: what it had to do is asked again when the grammar serves again."""
+        left = [self._at_work, *(compiled for compiled, _ in self._waiting)]
+        self._waiting.clear()
+        self._thread = self._at_work = None
+        for reference in left:
+            compiled = None if reference is None else reference()
+            if compiled is not None and compiled.classifier is not None:
+                compiled.classifier.look_at = 0
 
     def watch(self, compiled: CompiledGrammar, entry: bytes | None = None) -> None:
         """Promote a grammar once it has served enough, if it pays then; `entry` is its place on disk."""
@@ -198,14 +208,22 @@ class Promoter:
                 self._thread = threading.Thread(target=self._work, name="equimask-promotion", daemon=True)
                 self._thread.start()
 
-    def close(self) -> None:
-        """Promote nothing any more; the promotion under way ends with its piece."""
+    def close(self, seconds: float | None = None) -> None:
+        """Promote nothing any more; the promotion under way ends with its piece.
+
+        Args:
+            seconds: how long to wait for that at most.
+        """
         with self._lock:
             self._is_closed = True
             self._waiting.clear()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread.join(seconds)
+
+    def _leave(self) -> None:
+        """The program ends, and should find no thread in a kernel."""
+        self.close(LEAVE_SECONDS)
 
     def wait(self) -> None:
         """Wait until nothing is left to be promoted."""
@@ -216,15 +234,15 @@ class Promoter:
         while True:
             with self._lock:
                 if not self._waiting:
-                    self._thread = None
+                    self._thread = self._at_work = None
                     return
                 compiled, entry = self._waiting.popleft()
-            with _at_work:
-                try:
-                    self._promote(compiled, entry)
-                except Exception:  # nobody waits for this thread, and the grammar goes on as it is
-                    logger.exception("a promotion failed; its grammar stays on demand")
-                    self._count("promotions_given_up")
+                self._at_work = compiled
+            try:
+                self._promote(compiled, entry)
+            except Exception:  # nobody waits for this thread, and the grammar goes on as it is
+                logger.exception("a promotion failed; its grammar stays on demand")
+                self._count("promotions_given_up")
 
     def _promote(self, reference: weakref.ref[CompiledGrammar], entry: bytes | None) -> None:
         compiled = reference()
@@ -242,7 +260,7 @@ class Promoter:
                 if not work.piece():
                     break
                 del compiled  # while this thread rests, it keeps no grammar alive
-                _rest(time.perf_counter() - began)
+                time.sleep(min(time.perf_counter() - began, MOST_REST))
                 compiled = reference()
                 if compiled is None or self._is_closed:
                     self._count("promotions_dropped")
@@ -269,15 +287,6 @@ class Promoter:
             self._disk.keep(entry, compiled)
 
 
-def _rest(seconds: float) -> None:
-    """Let others work, and other processes be forked; called with the lock of who is at work."""
-    _at_work.release()
-    try:
-        time.sleep(seconds)
-    finally:
-        _at_work.acquire()
-
-
 def _say(compiled: CompiledGrammar, what: str) -> None:
     """Add to the reason of a grammar, and to the log."""
     object.__setattr__(compiled, "reason", f"{compiled.reason}; {what}")
@@ -291,7 +300,7 @@ class _Watch:
         self, promoter: weakref.ref[Promoter], compiled: weakref.ref[CompiledGrammar], entry: bytes | None
     ) -> None:
         self.promoter, self._compiled, self.entry = promoter, compiled, entry
-        self._lock = threading.Lock()
+        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
         self._found = 0
 
     @property

@@ -15,6 +15,7 @@ import threading
 from collections import Counter
 from typing import Any
 
+from equivalence import forking
 from hybrid.compiled import CompiledGrammar
 
 MOST_NAMES = 64
@@ -33,7 +34,7 @@ class Statistics:
     """Sums over all calls of one compiler; thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
         self._events: Counter[str] = Counter()
         self._seconds: dict[str, float] = {}
         self._reasons: dict[str, dict[str, int]] = {}

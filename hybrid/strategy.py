@@ -8,10 +8,10 @@ engine where there are no classes. The reason is kept with what was compiled.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from equivalence.bounds import check_count, check_seconds
 from equivalence.errors import HybridError, StrategyError
 from equivalence.explore import Capacity
 
@@ -37,9 +37,10 @@ class Budget:
     Attributes:
         states: states of the grammar network, and configurations of its exploration. A typical JSON
             schema needs hundreds, a large programming language thousands; 1 KiB of memory each.
-        seconds: time of one whole compile call, parsing included; ``None`` means no bound. Our own phases end
-            within 50 ms of it (docs/limits.md). What is made once is not counted: compiled kernels, and the
-            vocabulary's trie. What comes out depends on the clock only where the time does not suffice.
+        seconds: time of one whole compile call, parsing included; ``None`` means no bound, and more than a
+            million (11 days) counts as that. Our own phases end within 50 ms of it (docs/limits.md). What is
+            made once is not counted: compiled kernels, and the vocabulary's trie. What comes out depends on
+            the clock only where the time does not suffice.
         bytes: memory of one computation of classes: network, exploration, partition and result, but not the
             vocabulary, and not what XGrammar takes. Real grammars touch 5 to 40 MiB and reserve up to 100;
             any grammar needs some 15 (docs/limits.md).
@@ -57,17 +58,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name in ("states", "bytes", "table_bytes"):
-            given: object = getattr(self, name)  # whatever the caller gave
-            if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given < 2**62:
-                raise HybridError(f"Budget.{name} is {given!r}, allowed is an integer of at least 1")
-
-        for name in ("seconds", "mask_seconds"):
-            seconds: object = getattr(self, name)
-            if seconds is None:
-                continue
-            is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-            if not is_number or not 0 < seconds < math.inf:  # type: ignore[operator]
-                raise HybridError(f"Budget.{name} is {seconds!r}, allowed are None and a number above 0")
+            check_count(f"Budget.{name}", getattr(self, name))
+        check_seconds("Budget.seconds", self.seconds)
+        check_seconds("Budget.mask_seconds", self.mask_seconds)
 
     @property
     def capacity(self) -> Capacity:

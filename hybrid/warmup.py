@@ -23,11 +23,12 @@ import xgrammar
 
 # only events of the compiler are read here; the kernels stay in their own files
 from numba.core import event as compiler_events
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 
-from equivalence import Vocabulary, compute_classes
+from equivalence import Vocabulary, compute_classes, forking
 from equivalence.byte_classes import byte_string_classes
-from equivalence.deadline import hold, release
+from equivalence.clock import hold, release
 
 COMPILES = "numba:compile"
 """The compiler's event: a kernel is compiled, because no cache has it."""
@@ -85,14 +86,18 @@ def warm_up(progress: Callable[[str], None] | None = None) -> WarmUp:
 def announce_compilation() -> None:
     """From now on, log one line as a warning when a kernel has to be compiled, once in a process.
 
-    The clock of deadlines stands still meanwhile, whichever kernel is compiled. Nothing is logged where
-    numba's cache has the kernels, nor during `warm_up`. Calling this again changes nothing.
+    The clock of deadlines stands still meanwhile, whichever kernel is compiled, and a fork waits for it.
+    Nothing is logged where numba's cache has the kernels, nor during `warm_up`. Calling this again changes
+    nothing.
     """
     if not _announcer.installed:
         _announcer.installed = True
         register: Any = compiler_events.register  # it has no types
         register(COMPILES, _announcer)
         register(COMPILES, _Clock())
+        lock = getattr(global_compiler_lock, "_lock", None)
+        if lock is not None:
+            forking.listed(lock, forking.Order.COMPILER)
 
 
 def kernels() -> dict[str, Dispatcher]:

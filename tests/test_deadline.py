@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from equivalence import BudgetExceeded
-from equivalence.deadline import Deadline, hold, release
+from equivalence import BudgetExceeded, Capacity, HybridError, alarm, clock, compute_classes
+from equivalence.clock import hold, release
+from equivalence.deadline import Deadline
+from hybrid import Budget, GrammarCompiler
+from hybrid.guard import worker
+from tests.test_artifact import VOCABULARY, grammar_of
+
+GRAMMAR = grammar_of("small")
 
 
 def until(cell: np.ndarray, seconds: float = 10) -> float:
@@ -129,3 +137,126 @@ def test_a_held_clock_stands_still() -> None:
             release()
         until(cell)
         assert deadline.is_over
+
+
+# --- Bounds of any size, and an alarm that stays -----------------------------------------------------------
+
+
+def rings() -> bool:
+    """Whether a deadline still reaches kernels."""
+    cell = np.zeros(1, np.int64)
+    with Deadline(0.02).watched(cell, 0):
+        until(cell)
+    return True
+
+
+@pytest.mark.parametrize("seconds", [1e300, 1.7e308, 1e9, 9.3e9, float(2**63), 10**400])
+def test_a_deadline_of_any_length_leaves_the_alarm_alone(seconds: float) -> None:
+    cell = np.zeros(1, np.int64)
+    deadline = Deadline(seconds)
+    with deadline.watched(cell, 0):
+        assert rings() and not cell[0] and not deadline.is_over
+    assert deadline.left is not None and 0.99 * clock.LONGEST < deadline.left <= clock.LONGEST
+
+
+@pytest.mark.parametrize("seconds", [1e300, 1e7, None])
+def test_a_budget_of_any_length_compiles(seconds: float | None) -> None:
+    """... what goes through the other process too, whose sockets wait for 24 days at most."""
+    compiler = GrammarCompiler(VOCABULARY, budget=Budget(seconds=seconds), cache_enabled=False)
+    assert compiler.compile_regex("a{2,4}").strategy == "classifier"
+    if worker.is_available():
+        assert worker.run(worker.Task({"kind": "regex", "text": "a+"}), Deadline(seconds), "a test")
+    assert rings()
+
+
+@pytest.mark.parametrize("name", ["states", "bytes", "table_bytes"])
+@pytest.mark.parametrize("given", [0, -1, 2**49, 2**61, 2**63, 2**64, True, 1.5, "9", None, np.int64(5)])
+def test_a_budget_that_no_kernel_can_keep_is_refused_by_name(name: str, given: object) -> None:
+    with pytest.raises(
+        HybridError, match=rf"^Budget\.{name} is .*, allowed is an integer from 1 to {2**48}$"
+    ):
+        Budget(**{name: given})  # type: ignore[arg-type]
+
+
+def test_the_largest_budget_does() -> None:
+    most = Budget(states=2**48, bytes=2**48, table_bytes=2**48)
+    for strategy in ("auto", "classifier", "representatives"):
+        compiler = GrammarCompiler(VOCABULARY, strategy=strategy, budget=most, cache_enabled=False)
+        assert compiler.compile_grammar('root ::= "a" root "b" | [0-9]{2,40}').strategy == (
+            "classifier" if strategy == "auto" else strategy
+        )
+    assert GrammarCompiler(VOCABULARY, budget=most).compile_lark('start: "a" B*\nB: /[b-d]+/').classes
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("inf"), float("nan"), True, "9", [1]])
+def test_seconds_that_are_none_are_refused_by_name(seconds: object) -> None:
+    with pytest.raises(HybridError, match=r"^Budget\.seconds is .*, allowed are None"):
+        Budget(seconds=seconds)  # type: ignore[arg-type]
+    with pytest.raises(HybridError, match=r"^seconds is "):
+        compute_classes(GRAMMAR, VOCABULARY, seconds=seconds)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", Capacity._fields)
+def test_a_capacity_that_no_kernel_can_keep_is_refused_by_name(name: str) -> None:
+    for given in (0, -1, 2**49, 2**63, 2**70, None, 1.5):
+        capacity = Capacity()._replace(**{name: given})
+        with pytest.raises(HybridError, match=rf"^capacity\.{name} is "):
+            compute_classes(GRAMMAR, VOCABULARY, capacity=capacity)
+    with pytest.raises(HybridError, match=r"^max_states is "):
+        compute_classes(GRAMMAR, VOCABULARY, max_states=2**62)
+    assert compute_classes(GRAMMAR, VOCABULARY, capacity=Capacity(*[2**48] * 5), max_states=2**48).n_classes
+
+
+class Bad:
+    """Something that fails when its time has come."""
+
+    def __init__(self) -> None:
+        self.ends: float | None = clock.now()
+
+    def ring(self) -> None:
+        raise ZeroDivisionError
+
+
+def test_whatever_fails_the_alarm_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """What is raised in its thread is said, and later deadlines are kept."""
+    assert rings()
+    thread = alarm._thread
+    bad = Bad()
+    with caplog.at_level(logging.ERROR):
+        alarm.watch(bad)
+        assert rings()
+    assert "the alarm of deadlines failed" in caplog.text and alarm._thread is thread
+
+
+def test_a_thread_that_is_gone_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """... by the next who watches, also if the deadline was watched before."""
+    assert rings()
+    deadline, one, other = Deadline(0.3), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    with deadline.watched(one, 0):
+        pass
+    gone = threading.Thread(target=int)
+    gone.start()
+    gone.join()
+    monkeypatch.setattr(alarm, "_thread", gone)
+    with deadline.watched(other, 0):
+        assert alarm._thread is not gone and alarm._thread is not None and alarm._thread.is_alive()
+        until(other)
+
+
+def test_the_time_of_day_does_not_matter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Clocks that jump by a year, either way, while grammars are compiled, found again and dropped."""
+    real, steps = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: real() + steps[-1])
+    cell = np.zeros(1, np.int64)
+    deadline = Deadline(0.4)
+    with deadline.watched(cell, 0):
+        for jump in (3e7, -3e7, 0.0):
+            steps.append(jump)
+            assert not deadline.is_over and not cell[0]
+            for number in range(2):
+                compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, cache_dir_limit_bytes=200_000)
+                compiler.compile_regex(f"a{number}")
+                found = compiler.stats()["disk"]
+                assert found["failures"] == found["damaged"] == 0 and found["hits"] == (jump != 3e7)
+        assert until(cell) < 1
+    assert len(list(tmp_path.glob("*.equimask"))) == 2

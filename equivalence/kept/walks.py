@@ -21,11 +21,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence import forking
 from equivalence.kept import _kernels
 from equivalence.kept.stored import Shelf, as_arrays, snapshot, used_bytes
 from equivalence.store import Unusable
@@ -55,16 +57,18 @@ class KeptWalks:
         self.hits = 0
         self.misses = 0
         self.turns = 0
-        self._lock = threading.Lock()
+        self._lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._forget)
         self._young: Any = None
         self._old: Any = None
         self._shelf = shelf
-        self._saving = threading.Lock()  # held while a file is written; taken before `_lock`
+        # held while a file is written; taken before `_lock`
+        self._saving = forking.listed(threading.Lock(), forking.Order.SLOW)
         self._digest: bytes | None = None  # of the shelf's file as it was read or written last
         self._saved_bytes = 0  # what was kept when the file was read or written last
         self._state: tuple[int, int] | None = None  # the store's own then, None if the file has another
         self._is_writing = False  # by a thread of its own
         self._warned = False
+        forking.in_child(self._in_child)
 
     @property
     def n_bytes(self) -> int:
@@ -122,6 +126,28 @@ class KeptWalks:
                     # also where another process has more: it is tried again when there are others
                     self._saved_bytes, self._state, self._digest = sum(state), state, written or self._digest
             return written is not None
+
+    def _in_child(self) -> None:
+        """The thread that writes is not there."""
+        self._is_writing = False
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """The lock, around kernels that change some arrays in place and return others that take their places.
+
+        What comes in between (Ctrl-C, no memory) would leave some of either.
+        """
+        with self._lock:
+            try:
+                yield
+            except BaseException:
+                self._forget()
+                raise
+
+    def _forget(self) -> None:
+        """Begin with nothing: what is kept may be half written. The lock is held, or nobody else is there."""
+        self._young, self._old = _kernels.new_kept(), _kernels.new_kept()
+        self.turns += 1  # a thread may hold names of these lists
 
     def _begin(self) -> None:
         """Make both generations, of the file if there is one; the lock is held."""
@@ -196,7 +222,7 @@ class KeptWalks:
         ) = _kernels.begin_walks(contexts, firsts, trie[0], space, net, limits)  # fmt: skip
         if status:
             return (status, space, outcomes, *[None] * 7)
-        with self._lock:
+        with self._writing():
             self._begin()
             (
                 status, self._young, self._old, outcomes, names, wide, places, old_ranges, old_events
@@ -219,7 +245,7 @@ class KeptWalks:
         if status:
             return (status, space, outcomes, *[None] * 7)
         n_missing = len(own.blocks) + len(wider.blocks)
-        with self._lock:
+        with self._writing():
             self.hits += len(blocks) - n_missing
             self.misses += n_missing
             if turn == self.turns:  # else the names are those of the old generation

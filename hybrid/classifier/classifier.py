@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import TokenClasses, Vocabulary
+from equivalence import TokenClasses, Vocabulary, forking
 from equivalence._kernels import POPS
 from equivalence.runs import Members, members_of
 from hybrid.classifier import _kernels
@@ -105,6 +105,9 @@ class Classifier:
     kernels: Any = _kernels
     """What decides: `class_mask`, `class_masks`, `advance`, `advances`, `advance_text`, `forced_byte`."""
 
+    whole_asks_kernels = False
+    """Whether `is_whole` is called with the lock held, like all that asks them; else at any time."""
+
     _kept_bytes = 0  # of Lark grammars, which keep nothing beside their sessions
 
     def __init__(
@@ -124,7 +127,7 @@ class Classifier:
         self.vocabulary = vocabulary
         self.token_bits = max(vocabulary.size - 1, 1).bit_length()
         self.limit = limit
-        self.lock = threading.Lock()
+        self.lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._torn)
         self.served = 0
         self.look_at = NEVER
         self.look: Callable[[], None] = _nothing
@@ -189,6 +192,11 @@ class Classifier:
         """Begin a new session with empty tables."""
         self.session = self._new_session(self.session.serial + 1)
         return self.session
+
+    def _torn(self) -> None:
+        """A process was forked while a kernel wrote into the tables: what matchers hold was whole before, and
+        is all that they bring over."""
+        self.renew()
 
     def step(self, session: Session, config: int, token: int) -> int:
         """The configuration after a token, 0 if it is not accepted; remembered."""

@@ -23,7 +23,7 @@ from typing import Any
 
 import xgrammar
 
-from equivalence import BudgetExceeded, GrammarError
+from equivalence import BudgetExceeded, GrammarError, forking
 from equivalence.deadline import Deadline
 from equivalence.network.reading import read_grammar
 from equivalence.optimised import Optimise, Wanted, optimised_text
@@ -74,7 +74,7 @@ TEXT_OPTIONS: dict[str, type | tuple[type, ...]] = {
 
 
 _users: weakref.WeakSet[Guard] = weakref.WeakSet()
-_users_lock = threading.Lock()
+_users_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
 
 
 class Guard:

@@ -24,9 +24,11 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from equivalence import forking
 from equivalence.deadline import Deadline
 from hybrid.guard import process as protocol
 
@@ -110,17 +112,17 @@ class _Process:
         self.failure = ""
         self.is_ended = False
         self._numbers = itertools.count()
-        self._lock = threading.Lock()  # of the control socket: a message goes whole
-        self._control, theirs = socket.socketpair()
+        self._process: subprocess.Popen[bytes] | None = None
         spec = importlib.util.find_spec("xgrammar")
         folder = os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
         setup = {"path": sys.path, "library": os.path.join(folder, "libxgrammar_bindings.so")}
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", protocol.__file__], stdin=theirs.fileno(), close_fds=True
-            )
-        finally:
-            theirs.close()
+        with _opening:
+            self._control, theirs = socket.socketpair()
+            _open.update((self, self._control))
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", protocol.__file__], stdin=theirs.fileno(), close_fds=True
+                )
         threading.Thread(target=self._start, args=(setup,), name="equimask-guard", daemon=True).start()
 
     def _start(self, setup: dict[str, Any]) -> None:
@@ -137,25 +139,29 @@ class _Process:
 
     def submit(self) -> tuple[int, socket.socket]:
         """Let a child be forked: its number, and the socket to it."""
-        mine, theirs = socket.socketpair()
         number = next(self._numbers)
-        try:
-            with self._lock, theirs:
-                socket.send_fds(self._control, [protocol.HEADER.pack(b"T", number)], [theirs.fileno()])
-        except OSError as error:
-            mine.close()
-            self.is_ended = True
-            raise Unavailable(f"it has ended ({error})") from error
+        with _opening:
+            mine, theirs = socket.socketpair()
+            _open.add(mine)
+            with theirs:
+                try:
+                    message = protocol.HEADER.pack(b"T", number)
+                    socket.send_fds(self._control, [message], [theirs.fileno()])
+                except OSError as error:
+                    mine.close()
+                    self.is_ended = True
+                    raise Unavailable(f"it has ended ({error})") from error
         return number, mine
 
     def kill(self, number: int) -> None:
-        with self._lock, contextlib.suppress(OSError):
+        with _opening, contextlib.suppress(OSError):
             self._control.sendall(protocol.HEADER.pack(b"K", number))
 
     def end(self) -> None:
         self.is_ended = True
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
+        assert self._process is not None
         try:
             self._process.wait(1.0)
         except subprocess.TimeoutExpired:
@@ -165,13 +171,23 @@ class _Process:
 
     def forget(self) -> None:
         """In a process that was forked: it is the other one's."""
-        self._control.close()
-        self._process.returncode = 0  # so that nobody waits for it
+        if self._process is not None:
+            self._process.returncode = 0  # so that nobody waits for it
 
 
-_lock = threading.Lock()
-_turns = threading.BoundedSemaphore(CHILDREN)
+_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 _process: _Process | None = None
+_opening = forking.listed(threading.Lock(), forking.Order.BRIEF)
+"""Of the control socket, on which a message goes whole; and held from where sockets are made until the other
+process has its ends: a fork in between would give the child copies of these, and who waits here for the other
+process to close them would wait for the child."""
+_open: weakref.WeakSet[_Process | socket.socket] = weakref.WeakSet()
+"""What a child must not keep."""
+
+_running: set[object] = set()
+_free_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+_free = threading.Condition(_free_lock)
+"""Tasks that have their turn, and who waits for one; a turn is in the set or not, wherever Ctrl-C comes."""
 
 
 def is_available() -> bool:
@@ -223,15 +239,21 @@ def close() -> None:
 
 @contextlib.contextmanager
 def _turn(deadline: Deadline, phase: str) -> Iterator[None]:
-    while True:
-        left = deadline.left
-        if _turns.acquire(timeout=WAIT_SECONDS if left is None else min(left, WAIT_SECONDS)):
-            break
-        deadline.check(phase)
+    turn = object()
     try:
+        while True:
+            with _free:
+                if len(_running) < CHILDREN:
+                    _running.add(turn)
+                    break
+                left = deadline.left
+                _free.wait(WAIT_SECONDS if left is None else min(left, WAIT_SECONDS))
+            deadline.check(phase)
         yield
     finally:
-        _turns.release()
+        with _free:
+            _running.discard(turn)
+            _free.notify()
 
 
 def _started(deadline: Deadline, phase: str) -> _Process:
@@ -309,14 +331,17 @@ def _receive(channel: socket.socket, size: int, ends: float | None) -> bytes:
     return bytes(parts)
 
 
-def _after_fork() -> None:
-    """A forked process starts its own; the locks may be held by threads that it does not have."""
-    global _process, _lock, _turns
-    if _process is not None:
-        _process.forget()
-    _process, _lock, _turns = None, threading.Lock(), threading.BoundedSemaphore(CHILDREN)
+def _in_child() -> None:
+    """A forked process starts its own, and keeps nothing open by which the end of another is known."""
+    global _process, _free
+    for one in list(_open):
+        if isinstance(one, _Process):
+            one.forget()
+        else:
+            one.close()
+    _process, _free = None, threading.Condition(_free_lock)
+    _running.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+forking.in_child(_in_child)
 atexit.register(close)

@@ -1,0 +1,40 @@
+"""Bounds as callers give them: refused by name where no kernel could keep them.
+
+What: `check_count` and `check_seconds` return a bound, or raise an error that says what is allowed.
+When: where a public call takes a bound.
+Limits: none.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from equivalence.errors import HybridError
+
+MOST = 2**48
+"""Of states and bytes: more than any machine has, and an int64 still where a hundred times as much occurs."""
+
+
+def check_count(name: str, given: Any) -> int:
+    """A number of states, rows or bytes.
+
+    Raises:
+        HybridError: something else than an integer from 1 to `MOST`.
+    """
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST:
+        raise HybridError(f"{name} is {given!r}, allowed is an integer from 1 to {MOST}")
+    return given
+
+
+def check_seconds(name: str, given: Any) -> float | None:
+    """Seconds, or None where there is no bound.
+
+    Raises:
+        HybridError: something else than None and a finite number above 0.
+    """
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < math.inf:
+        raise HybridError(f"{name} is {given!r}, allowed are None, which is no bound, and a number above 0")
+    return given

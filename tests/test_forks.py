@@ -1,0 +1,473 @@
+"""Forks of a process whose threads are at work: children wait for nobody, and their masks are exact.
+
+What: hundreds of children of a busy process; locks that a fork gets, waits for and does not get, and what is
+begun anew then; calls, futures, promotions and processes under way; deadlines and the alarm in a child.
+When: after any change of `equivalence.forking`, or of who makes a lock, a thread or a table of calls.
+Limits: needs fork. A child that does not end in time is killed, after it has said where its thread was.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from equivalence import BudgetExceeded, Vocabulary, forking
+from equivalence.deadline import Deadline
+from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import promotion as promoting
+from hybrid.compilation import Compilation
+from hybrid.guard import worker
+from hybrid.rule import Promotion, Use, choose_promotion
+from tests.test_artifact import TOKENS, VOCABULARY, masks_along
+from tests.test_cache import wait_for
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+SHARED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root | " = " [a-c]{1,3})*'
+NEW = "new[0-9]+(a|b){2,3}"
+HELD = 'root ::= "held" [0-9]{1,3} root?'
+SECONDS = 20.0
+"""What a child may take, on a machine that is busy: it takes a tenth of one."""
+
+FORKS = 200
+
+
+class Child:
+    """A forked process that does some work, and ends with 0 if nothing is raised."""
+
+    def __init__(self, work: Callable[[], Any], seconds: float = SECONDS) -> None:
+        self.seconds, self.ends = seconds, time.monotonic() + seconds
+        self.process = os.fork()
+        if self.process == 0:
+            status = 1
+            try:
+                faulthandler.dump_traceback_later(seconds - 1, exit=True, file=sys.__stderr__)
+                work()
+                status = 0
+            except BaseException:  # noqa: BLE001 - told to the parent by the status
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+
+    def wait(self) -> None:
+        while True:
+            done, status = os.waitpid(self.process, os.WNOHANG)
+            if done:
+                break
+            if time.monotonic() > self.ends:
+                os.kill(self.process, signal.SIGKILL)
+                os.waitpid(self.process, 0)
+                raise AssertionError(f"a child did not end within {self.seconds} seconds")
+            time.sleep(0.002)
+        assert status == 0, f"a child failed, with status {status}; its error is above"
+
+
+def in_a_child(work: Callable[[], Any], seconds: float = SECONDS) -> None:
+    Child(work, seconds).wait()
+
+
+@contextmanager
+def at_work(*calls: Callable[[], Any]) -> Iterator[None]:
+    """Threads that repeat these calls; their first error is raised."""
+    stop, errors = threading.Event(), []
+
+    def repeat(call: Callable[[], Any]) -> None:
+        try:
+            while not stop.is_set():
+                call()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+
+    threads = [threading.Thread(target=repeat, args=(call,), daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(30)
+    assert not errors, errors
+
+
+@contextmanager
+def held(lock: Any) -> Iterator[None]:
+    """A lock that another thread holds."""
+    taken, let_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            taken.set()
+            let_go.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait(30)
+    try:
+        yield
+    finally:
+        let_go.set()
+        thread.join()
+
+
+@pytest.fixture
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in forking.WAIT_SECONDS:
+        monkeypatch.setitem(forking.WAIT_SECONDS, kind, 0.01)
+
+
+@pytest.fixture
+def at_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second sequence of a grammar promotes it."""
+
+    def now(use: Use) -> Promotion:
+        if use.static:
+            return choose_promotion(use)
+        return Promotion(use.sequences > 1, 0 if use.sequences > 1 else 2)
+
+    monkeypatch.setattr(promoting, "choose_promotion", now)
+
+
+class Held:
+    """Holds one grammar's compilation up in this process, but not in its children."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reached, self.let_go, process = threading.Event(), threading.Event(), os.getpid()
+        decide = Compilation.decide
+
+        def gated(compilation: Compilation, grammar: Any, *rest: Any) -> Any:
+            if os.getpid() == process and "held" in str(grammar):
+                self.reached.set()
+                assert self.let_go.wait(60)
+            return decide(compilation, grammar, *rest)
+
+        monkeypatch.setattr(Compilation, "decide", gated)
+
+
+def test_children_of_a_busy_process_go_on(
+    at_the_second: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Threads fill masks, compile, promote, and write to folders; children do all of it, and none waits."""
+    vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65], cache_dir=tmp_path)
+    compiler = GrammarCompiler(vocabulary, n_jobs=2, cache_dir=tmp_path / "compiled", cache_limit_bytes=2**22)
+    calm = GrammarCompiler(VOCABULARY, cache_enabled=False)
+    wanted = {
+        name: [masks_along(compiled, seed, 12) for seed in range(4)]
+        for name, compiled in (
+            ("shared", calm.compile_grammar(SHARED)),
+            ("new", calm.compile_regex(NEW)),
+            ("held", calm.compile_grammar(HELD)),
+        )
+    }
+    shared = compiler.compile_grammar(SHARED)
+    assert shared.classifier is not None
+    serial = iter(range(10**9))
+    gate = Held(monkeypatch)
+
+    def fill() -> None:
+        seed = next(serial) % 4
+        assert masks_along(shared, seed, 12) == wanted["shared"][seed]
+        if seed == 3:
+            with shared.classifier.lock:
+                shared.classifier.renew()  # everything is new again
+
+    def compile_one() -> None:
+        number = next(serial)
+        one = compiler.compile_grammar(f'root ::= "{number}" | [0-9]{{{1 + number % 9},12}} "x"*')
+        masks_along(one, 1, 6)
+        masks_along(one, 2, 6)  # which promotes it
+
+    waiting = threading.Thread(target=lambda: compiler.compile_grammar(HELD))
+    waiting.start()
+    future = compiler.compile_grammar_async(HELD)
+    assert gate.reached.wait(30)
+
+    def work(number: int) -> None:
+        seed = number % 4
+        assert masks_along(shared, seed, 12) == wanted["shared"][seed]
+        assert masks_along(compiler.compile_regex(NEW), seed, 12) == wanted["new"][seed]
+        assert masks_along(compiler.compile_grammar(HELD), seed, 12) == wanted["held"][seed]
+        assert future.cancelled()
+        if number % 20 == 0:
+            again = compiler.compile_grammar_async(HELD, static=True).result()
+            assert again.classifier is not None and again.classifier.is_complete
+            compiler.close()
+
+    children: list[Child] = []
+    began = time.monotonic()
+    try:
+        with at_work(fill, fill, compile_one):
+            for number in range(FORKS):
+                children.append(Child(partial(work, number)))
+                if len(children) == 2:
+                    children.pop(0).wait()
+                assert time.monotonic() - began < 240, f"{number} forks took too long"
+            while children:
+                children.pop().wait()
+    finally:
+        gate.let_go.set()
+        waiting.join()
+    assert masks_along(future.result(), 1, 12) == wanted["held"][1], "the parent's own goes on"
+    compiler.settle()
+    compiler.close()
+
+
+# --- Locks -------------------------------------------------------------------------------------------------
+
+
+def test_a_fork_waits_for_who_writes_tables() -> None:
+    """The child has all that was met before: nothing is begun anew."""
+    compiled = GrammarCompiler(VOCABULARY).compile_grammar(SHARED)
+    assert compiled.classifier is not None
+    session, wanted = compiled.classifier.session, masks_along(compiled, 1, 20)
+    lock, let_go = compiled.classifier.lock, []
+
+    def brief() -> None:
+        with lock:
+            time.sleep(0.2)
+            let_go.append(time.monotonic())
+
+    thread = threading.Thread(target=brief)
+    thread.start()
+    wait_for(lock.locked)
+
+    def work() -> None:
+        assert let_go, "the fork came before the lock was free"
+        assert compiled.classifier is not None and compiled.classifier.session is session
+        assert masks_along(compiled, 1, 20) == wanted
+
+    in_a_child(work)
+    thread.join()
+    assert not lock.locked()
+
+
+def test_what_a_fork_cannot_wait_for_is_begun_anew(short_waits: None) -> None:
+    """A classifier's tables may be half written then: matchers go on with what they hold, in new ones."""
+    vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1])
+    compiler = GrammarCompiler(vocabulary)
+    compiled = compiler.compile_grammar(SHARED)
+    assert compiled.classifier is not None
+    classifier, wanted = compiled.classifier, masks_along(compiled, 1, 20)
+    matcher, bitmask = GrammarMatcher(compiled), allocate_token_bitmask(1, vocabulary.size)
+    assert matcher.accept_string("([12")
+    matcher.fill_next_token_bitmask(bitmask)
+    mask, session, turns = bitmask.tolist(), classifier.session, vocabulary.kept_walks.turns
+
+    def work() -> None:
+        assert classifier.session is not session and vocabulary.kept_walks.turns == turns + 1
+        assert masks_along(compiled, 1, 20) == wanted
+        matcher.fill_next_token_bitmask(bitmask)
+        assert bitmask.tolist() == mask
+        assert matcher.accept_string("3])") and matcher.is_completed()
+        matcher.rollback(2)
+        assert matcher.is_completed() and matcher.accept_string("(") and not matcher.is_completed()
+        compiler.compile_regex("a{2,5}")
+
+    with held(classifier.lock), held(vocabulary.kept_walks._lock):
+        began = time.monotonic()
+        in_a_child(work)
+        assert time.monotonic() - began < SECONDS - 1
+    assert classifier.session is session, "nothing changes here"
+    assert masks_along(compiled, 1, 20) == wanted
+
+
+def every_lock() -> list[Any]:
+    return [
+        lock for kind in forking.Order for lock in forking._alive(forking._listed[kind])
+        if type(lock) is type(threading.Lock())
+    ]  # fmt: skip
+
+
+def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
+    """Each lock of the program in turn, held by a thread that the child does not have."""
+    vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1], cache_dir=tmp_path)
+    compiler = GrammarCompiler(vocabulary, cache_dir=tmp_path)
+    with compiler:
+        compiled = compiler.compile_grammar(SHARED)
+        future = compiler.compile_regex_async("a")
+        future.result()
+        wanted = masks_along(compiled, 1, 5)
+        before = {id(lock) for lock in every_lock()}
+        assert len(before) > 12
+
+        def work() -> None:
+            assert not any(lock.locked() for lock in every_lock())
+            assert masks_along(compiled, 1, 5) == wanted
+            assert future.result() is not None
+            compiler.compile_regex_async("b").result()
+            compiler.compile_grammar('root ::= "c" | root "d"', static=True)
+            assert sum(map(compiler.stats()["disk"].get, ("hits", "writes"))) >= 3
+            vocabulary.save_walks()
+            compiler.close()
+
+        mine = [
+            compiled.classifier.lock, compiler._memory._lock, compiler._promoter._lock, compiler._disk._lock,
+            compiler._background._lock, compiler._statistics._lock, compiler._compilation._engines._lock,
+            vocabulary.kept_walks._lock, vocabulary.kept_walks._saving, future._own_lock, future._condition,
+            worker._lock, worker._opening,
+        ]  # fmt: skip
+        for lock in mine:
+            with held(lock):
+                in_a_child(work)
+
+
+def test_every_lock_is_listed() -> None:
+    """A lock that is made without telling forks of it hangs a child some day."""
+    root = Path(forking.__file__).parents[1]
+    for package in ("equivalence", "hybrid", "adapters"):
+        for path in (root / package).rglob("*.py"):
+            if path.name in ("forking.py", "process.py"):
+                continue
+            for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+                for name in ("threading.Lock(", "threading.RLock(", "threading.Condition("):
+                    if name in line:
+                        known = (
+                            "listed(",
+                            "Condition(_lock)",
+                            "Condition(_free_lock)",
+                            "Condition()  # a thread",
+                        )
+                        assert any(one in line for one in known), f"{path}:{number}"
+
+
+def test_locks_of_properties_are_listed() -> None:
+    """Before Python 3.12 a cached property holds a lock of its class while it is computed."""
+
+    @forking.with_listed_properties
+    class Slow:
+        @cached_property
+        def value(self) -> int:
+            time.sleep(0.5)
+            return 1
+
+    one, other = Slow(), Slow()
+    thread = threading.Thread(target=lambda: one.value)
+    thread.start()
+    time.sleep(0.1)
+    in_a_child(lambda: other.value, 5)
+    thread.join()
+    for owner in (Vocabulary, type(GrammarCompiler(VOCABULARY).compile_regex("a"))):
+        locks = [value.lock for value in vars(owner).values() if hasattr(value, "lock")]
+        assert all(
+            any(lock is one for one in forking._alive(forking._listed[forking.Order.SLOW])) for lock in locks
+        )
+
+
+def test_two_threads_may_fork_at_once() -> None:
+    compiled = GrammarCompiler(VOCABULARY).compile_grammar(SHARED)
+    wanted = masks_along(compiled, 1, 10)
+
+    def fork() -> None:
+        in_a_child(lambda: masks_along(compiled, 1, 10) == wanted or os._exit(3))
+
+    began = time.monotonic()
+    with at_work(fork, fork, lambda: masks_along(compiled, 2, 10)):
+        time.sleep(1)
+    assert time.monotonic() - began < 15
+
+
+def test_locks_that_are_gone_are_forgotten() -> None:
+    before = sum(map(len, forking._listed.values())), len(forking._in_child)
+    for _ in range(50):
+        forking.listed(threading.Lock(), forking.Order.BRIEF)
+    Child(lambda: None).wait()
+    assert (sum(map(len, forking._listed.values())), len(forking._in_child)) == before
+
+
+# --- What is under way -------------------------------------------------------------------------------------
+
+
+def test_a_promotion_under_way_is_taken_up_again(at_the_second: None, short_waits: None) -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    compiled, other = compiler.compile_grammar(SHARED), compiler.compile_grammar(HELD)
+    assert compiled.classifier is not None and other.classifier is not None
+    watches: list[Any] = [compiled.classifier.look, other.classifier.look]
+    with held(compiled.classifier.lock):
+        compiled.classifier.served = other.classifier.served = 5
+        compiler._promoter.submit(watches[0]._compiled, None)
+        wait_for(lambda: compiler._promoter._at_work is not None)
+        compiler._promoter.submit(watches[1]._compiled, None)
+
+        def work() -> None:
+            for one in (compiled, other):
+                masks_along(one, 1, 10)
+            compiler.settle()
+            assert compiled.classifier.is_complete and other.classifier.is_complete
+            compiler.close()
+
+        in_a_child(work)
+    compiler.settle()
+    assert compiled.classifier.is_complete and other.classifier.is_complete
+
+
+def test_futures_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, compiler = Held(monkeypatch), GrammarCompiler(VOCABULARY, n_jobs=1)
+    running, waiting = compiler.compile_grammar_async(HELD), compiler.compile_regex_async("later")
+    called: list[int] = []
+    running.add_done_callback(lambda _: called.append(os.getpid()))
+    assert gate.reached.wait(30)
+
+    def work() -> None:
+        for future in (running, waiting):
+            with pytest.raises(CancelledError):
+                future.result(5)
+        assert compiler.compile_grammar_async(HELD).result(10).classes and called == []
+        compiler.close()
+
+    in_a_child(work)
+    gate.let_go.set()
+    assert running.result().classes and waiting.result().classes and called == [os.getpid()]
+    compiler.close()
+
+
+def test_deadlines_and_the_alarm_are_the_childs_own() -> None:
+    cell, later = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    deadline = Deadline(0.5)
+
+    def work() -> None:
+        with Deadline(0.05).watched(later, 0):
+            wait_for(lambda: later[0] == 1)
+        wait_for(lambda: cell[0] == 1)  # what the parent was at when it forked is bounded here, too
+        with pytest.raises(BudgetExceeded):
+            deadline.check("a child's part")
+
+    with deadline.watched(cell, 0):
+        in_a_child(work)
+        wait_for(lambda: cell[0] == 1)
+
+
+@pytest.mark.skipif(not worker.is_available(), reason="no other process here")
+def test_a_task_of_the_guard_is_not_shared() -> None:
+    """The child closes its copies of the sockets, and starts a process of its own."""
+    task = worker.Task({"kind": "regex", "text": "a+"})
+    answer = worker.run(task, Deadline(30), "a test")
+    theirs = worker._process
+    assert theirs is not None and theirs._process is not None
+    theirs_id = theirs._process.pid
+    number, channel = theirs.submit()
+
+    def work() -> None:
+        assert theirs._control.fileno() == channel.fileno() == -1 and worker._process is None
+        assert worker.run(task, Deadline(30), "a test") == answer
+        mine: Any = worker._process
+        assert mine._process.pid != theirs_id
+        worker.close()
+
+    in_a_child(work)
+    channel.close()
+    theirs.kill(number)
+    assert worker.run(task, Deadline(30), "a test") == answer and worker._process is theirs
