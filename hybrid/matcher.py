@@ -298,7 +298,8 @@ class GrammarMatcher:
 
     def _try_classes(self, classes: Iterable[int], began: float) -> None:
         """Decide some classes by XGrammar's `accept_token` itself, where its masks may be wrong."""
-        inner, words = self._inner, self._class_words
+        # a matcher of its own, so that Ctrl-C between a token and taking it back leaves this one as it was
+        inner, words = self._inner.fork(), self._class_words
         for number in classes:
             bit = np.uint32(1 << (number & 31))
             # a token taken and taken back would not leave a budget's state as it was

@@ -246,6 +246,21 @@ def test_threads_share_a_grammar() -> None:
     assert all(seen == found[place % 2] for place, seen in enumerate(found)) and found[0] != found[1]
 
 
+def test_whether_a_text_is_whole_is_asked_with_the_lock() -> None:
+    """It is read from the mask, and who finds a mask writes to the tables that all matchers share."""
+    compiled = GrammarCompiler(VOCABULARY, cache_enabled=False).compile_lark(CALCULATOR)
+    assert compiled.classifier is not None
+    matcher, found = GrammarMatcher(compiled), []
+    assert matcher.accept_string("1 + 2")
+    thread = threading.Thread(target=lambda: found.append(matcher.is_completed()))
+    with compiled.classifier.lock:
+        thread.start()
+        thread.join(0.2)
+        assert found == []
+    thread.join()
+    assert found == [True]
+
+
 # ---------------------------------------------------------------- budgets
 
 

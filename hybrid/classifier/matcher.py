@@ -55,16 +55,19 @@ class ClassifierMatcher(GrammarMatcher):
         self._size = compiled.vocabulary.size
         self._width = (self._size + 31) // 32
         self._bits = classifier.token_bits
-        self._enter(classifier.session)
-        self._config = self._session.start
-        self._node: Node = (self._config, self._session.serial, None, None)
-        self._ended = False
+        self._restart(classifier.session)
         classifier.serve()
 
-    def _enter(self, session: Session) -> None:
-        self._session = session
-        self._steps = session.steps
-        self._known = session.rows_for(self._stops)[1]
+    def _restart(self, session: Session) -> None:
+        """Begin a sequence."""
+        self._enter(session, session.start, (session.start, session.serial, None, None), False)
+
+    def _enter(self, session: Session, config: int, node: Node, ended: bool) -> None:
+        """Go over to a session, with a configuration of it."""
+        known = session.rows_for(self._stops)[1]
+        # nothing is called from here on, so that Ctrl-C finds all of it done, or nothing
+        self._session, self._steps, self._known = session, session.steps, known
+        self._config, self._node, self._ended = config, node, ended
 
     # what was met before
 
@@ -159,9 +162,8 @@ class ClassifierMatcher(GrammarMatcher):
         if session.left < 0:
             session = self._classifier.renew()
         if session is not self._session:
-            old = self._session
-            self._config = self._classifier.moved(self._config, old.store, session)
-            self._enter(session)
+            config = self._classifier.moved(self._config, self._session.store, session)
+            self._enter(session, config, self._node, self._ended)
         return session
 
     def _ask(self, question: Callable[[Session], Answer]) -> Answer:
@@ -197,8 +199,8 @@ class ClassifierMatcher(GrammarMatcher):
                 return after
         return self._ask(lambda session: self._classifier.step(session, self._config, token))
 
-    def _fall_back(self) -> GrammarMatcher:
-        """Become a matcher of the fallback strategy in the same state."""
+    def _fall_back(self, node: Node | None = None) -> GrammarMatcher:
+        """Become a matcher of the fallback strategy in the same state, or in that of a step before."""
         other = GrammarMatcher(
             self._compiled.fallback,
             override_stop_tokens=self._stops or None,
@@ -206,7 +208,7 @@ class ClassifierMatcher(GrammarMatcher):
             default_temperature=self._default_temperature,
         )
         steps = []
-        at = self._node
+        at = self._node if node is None else node
         while at[2] is not None:
             steps.append(at[3])
             at = at[2]
@@ -270,12 +272,7 @@ class ClassifierMatcher(GrammarMatcher):
             try:
                 self._config = self._replayed(node)
             except BudgetExceeded:
-                left, self._node = self._node, node
-                try:
-                    self._fall_back()
-                except BaseException:
-                    self._node = left  # where it was: nothing moved
-                    raise
+                self._fall_back(node)
                 return
         self._node = node
         self._ended = read is None and parent is not None
@@ -301,11 +298,7 @@ class ClassifierMatcher(GrammarMatcher):
     def reset(self) -> None:
         """See `GrammarMatcher.reset`."""
         self._classifier.serve()
-        session = self._classifier.session
-        self._enter(session)
-        self._config = session.start
-        self._node = (self._config, session.serial, None, None)
-        self._ended = False
+        self._restart(self._classifier.session)
 
     def fork(self) -> GrammarMatcher:
         """See `GrammarMatcher.fork`."""
@@ -320,7 +313,13 @@ class ClassifierMatcher(GrammarMatcher):
 
     def is_completed(self) -> bool:
         """See `GrammarMatcher.is_completed`."""
-        return self._classifier.is_whole(self._session, self._config)
+        classifier = self._classifier
+        if not classifier.whole_asks_kernels:
+            return classifier.is_whole(self._session, self._config)
+        try:
+            return self._ask(lambda session: classifier.is_whole(session, self._config))
+        except BudgetExceeded:
+            return self._fall_back().is_completed()
 
     def find_jump_forward_string(self) -> str:
         """See `GrammarMatcher.find_jump_forward_string`; at most 65,536 bytes of text without end."""

@@ -284,12 +284,21 @@ class Store:
         return found
 
     def grow(self, status: int) -> None:
-        """Make room where a kernel had none.
+        """Make room where a kernel had none; where something is raised, all tables stay as they were.
 
         Raises:
             BudgetExceeded: the tables would need more than their limit of bytes; or (an error of ours, which
                 must not become a wrong mask) they are complete, and are asked for more.
         """
+        before = dict(vars(self))
+        try:
+            self._grow(status)
+        except BaseException:
+            # Ctrl-C or no memory; the addresses of arrays that are gone must not stay
+            vars(self).update(before)
+            raise
+
+    def _grow(self, status: int) -> None:
         if status == _kernels.COMPLETE:
             raise BudgetExceeded("a stack asks for a summary that was not built, though all should be")
         if 2 * self.nbytes > self.limit:

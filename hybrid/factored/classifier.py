@@ -31,6 +31,7 @@ class FactoredClassifier(Classifier):
     """
 
     kernels = _kernels
+    whole_asks_kernels = True
 
     def __init__(self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
         self.fixed = fixed

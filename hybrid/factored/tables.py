@@ -203,8 +203,20 @@ class Store:
 
     def grow(self, every: bool = False) -> None:
         """Twice the room in every table that is nearly full, or in `every` one (to compile its kernels
-        ahead).
+        ahead); where something is raised, all tables stay as they were.
+
+        Raises:
+            BudgetExceeded: as `call`.
         """
+        before = dict(vars(self))
+        try:
+            self._grow(every)
+        except BaseException:
+            # Ctrl-C or no memory; the addresses of arrays that are gone must not stay
+            vars(self).update(before)
+            raise
+
+    def _grow(self, every: bool) -> None:
         if 2 * self.nbytes > self.limit:
             raise BudgetExceeded(
                 f"the classifier's tables have {self.nbytes} bytes and need more, allowed are {self.limit}; "

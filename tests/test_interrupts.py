@@ -1,0 +1,402 @@
+"""Ctrl-C: it is heard in the middle of a kernel, and leaves nothing locked or half made.
+
+What: real signals while kernels run in the main thread; an exception wherever Python may hear of a signal,
+in compilations and in every method of matchers, and what can be asked afterwards; others that waited.
+When: after any change of what is locked or replaced piece by piece, and of `equivalence.interrupts`.
+Limits: where Python looks for signals is taken from its profiler: when functions begin, and after calls of C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+import xgrammar
+
+from equivalence import BudgetExceeded, compute_classes, forking, interrupts
+from equivalence.deadline import Deadline
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, warmup
+from hybrid.classifier import _kernels
+from hybrid.factored import FactoredClassifier
+from tests.test_artifact import TOKENS, VOCABULARY, masks_along
+from tests.test_budget import COUNTING, LARK
+from tests.test_cache import wait_for
+
+ENDLESS = xgrammar.Grammar.from_ebnf('root ::= ("a" | "b")* "a" ' + '("a" | "b") ' * 40)
+"""An automaton of 2**40 states: one kernel writes them down until it is stopped."""
+
+UNBOUNDED = Budget(seconds=None, states=2**40, bytes=2**40)
+OURS = tuple(
+    str(Path(module.__file__ or "").parent) for module in (sys.modules["equivalence"], sys.modules["hybrid"])
+)
+
+
+def press(after: float) -> None:
+    """Ctrl-C, some seconds from now."""
+    threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+class Injected(KeyboardInterrupt):
+    """Stands for Ctrl-C."""
+
+
+def of_kernel(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel as Python calls it, in a function, so that the moment after it is one of Python's."""
+
+    def called_kernel(*arguments: Any) -> Any:
+        return kernel(*arguments)
+
+    return called_kernel
+
+
+class Injector:
+    """Raises an interrupt at one of the moments at which Python may hear of a signal, in our own code.
+
+    Attributes:
+        count: moments met.
+    """
+
+    def __init__(self, at: int = -1) -> None:
+        self.at, self.count = at, 0
+
+    def _look(self, frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        is_ours = event in ("call", "c_return") and code.co_filename.startswith(OURS)
+        if is_ours or (event == "return" and code.co_name == "called_kernel"):
+            self.count += 1
+            if self.count == self.at + 1:
+                sys.setprofile(None)
+                raise Injected
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        try:
+            sys.setprofile(self._look)
+            yield
+        finally:
+            sys.setprofile(None)
+
+
+@pytest.fixture
+def heard_after_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_everything()  # so that no kernel has to be compiled with these in place of others
+    for name, dispatcher in warmup.kernels().items():
+        module, _, function = name.rpartition(".")
+        monkeypatch.setattr(sys.modules[module], function, of_kernel(dispatcher))
+
+
+def interrupted(begin: Callable[[], Callable[[], Any]], most: int, seed: int = 0) -> Iterator[bool]:
+    """Begin and make a call, interrupted at one moment after the other, or at `most` of them by chance.
+
+    Yields:
+        After each, whether it was interrupted.
+    """
+    counting = Injector()
+    call = begin()
+    with counting.at_work():
+        call()
+    moments = range(counting.count)
+    chosen = moments if len(moments) <= most else random.Random(seed).sample(moments, most)
+    for at in chosen:
+        call, injector = begin(), Injector(at)
+        try:
+            with injector.at_work():
+                call()
+        except Injected:
+            yield True
+        else:
+            yield False
+
+
+def assert_nothing_is_locked() -> None:
+    for kind in forking.Order:
+        for lock in forking._alive(forking._listed[kind]):
+            assert lock.acquire(True, 5), kind
+            lock.release()
+
+
+# --- In the middle of a kernel -----------------------------------------------------------------------------
+
+
+def test_a_kernel_is_interrupted() -> None:
+    compiler = GrammarCompiler(VOCABULARY, budget=UNBOUNDED, on_budget="raise")
+    for _ in range(2):
+        press(0.3)
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            compiler.compile_grammar(ENDLESS)
+        assert time.monotonic() - began < 5
+        assert_nothing_is_locked()
+        assert compiler._memory._under_way == {} and signal.set_wakeup_fd(-1) == -1
+    press(0.3)
+    with pytest.raises(KeyboardInterrupt):
+        compute_classes(ENDLESS, VOCABULARY, max_states=2**40)
+    assert masks_along(compiler.compile_regex("a+b"), 1, 5)
+
+
+def test_who_waits_for_the_interrupted_call_computes_it_anew() -> None:
+    compiler = GrammarCompiler(VOCABULARY, budget=UNBOUNDED, on_budget="raise", n_jobs=2)
+    future = None
+
+    def ask() -> None:
+        nonlocal future
+        wait_for(lambda: bool(compiler._memory._under_way))
+        future = compiler.compile_grammar_async(ENDLESS)
+        wait_for(lambda: any(one.asking == 2 for one in compiler._memory._under_way.values()))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        compiler.compile_grammar(ENDLESS)
+    thread.join()
+    wait_for(lambda: any(one.asking == 1 for one in compiler._memory._under_way.values()))
+    assert future is not None and future.running()
+    future.cancel()
+    compiler.close()
+    assert compiler._memory._under_way == {}
+
+
+def test_who_waits_can_be_interrupted() -> None:
+    compiler = GrammarCompiler(VOCABULARY, budget=UNBOUNDED, on_budget="raise")
+    future = compiler.compile_grammar_async(ENDLESS)
+    wait_for(lambda: bool(compiler._memory._under_way))
+    press(0.2)
+    with pytest.raises(KeyboardInterrupt):
+        compiler.compile_grammar(ENDLESS)
+    assert [one.asking for one in compiler._memory._under_way.values()] == [1], "it wants it no more"
+    future.cancel()
+    compiler.close()
+
+
+def test_other_handlers_are_left_alone() -> None:
+    """Who handles the signal otherwise is called when the kernel is done; nothing is stopped."""
+    called: list[float] = []
+    before = signal.signal(signal.SIGINT, lambda *_: called.append(time.monotonic()))
+    try:
+        press(0.1)
+        compiler = GrammarCompiler(VOCABULARY, budget=replace(UNBOUNDED, seconds=0.6), on_budget="raise")
+        with pytest.raises(BudgetExceeded, match="seconds"):
+            compiler.compile_grammar(ENDLESS)
+        assert len(called) == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_event_loop_keeps_its_wake_up_file() -> None:
+    """Signals that come while we find out whose it is, and all others, reach the loop."""
+    mine, theirs = socket.socketpair()
+    with mine, theirs:
+        for one in (mine, theirs):
+            one.setblocking(False)
+        signal.set_wakeup_fd(theirs.fileno())
+        try:
+            with Deadline().interruptible():
+                assert signal.set_wakeup_fd(theirs.fileno()) == theirs.fileno()
+            assert signal.set_wakeup_fd(theirs.fileno()) == theirs.fileno()
+            os.write(interrupts._writing, bytes([signal.SIGUSR1]))  # as if it had come in that moment
+            wait_for(lambda: bool(select.select([mine], [], [], 0)[0]))
+            assert mine.recv(10) == bytes([signal.SIGUSR1])
+        finally:
+            signal.set_wakeup_fd(-1)
+
+    async def compile_and_count() -> int:
+        loop, count = asyncio.get_running_loop(), 0
+
+        def told() -> None:
+            nonlocal count
+            count += 1
+
+        loop.add_signal_handler(signal.SIGUSR1, told)
+        for number in range(20):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            GrammarCompiler(VOCABULARY).compile_regex(f"a{number}")
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        loop.remove_signal_handler(signal.SIGUSR1)
+        return count
+
+    assert asyncio.run(compile_and_count()) == 20
+
+
+# --- Wherever Python may hear of it ------------------------------------------------------------------------
+
+
+COMPILING: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {
+    "a schema": lambda c: c.compile_json_schema({"type": "object", "properties": {"a": {"type": "string"}}}),
+    "a grammar": lambda c: c.compile_grammar('root ::= "(" root ")" | [a-c]{2,4} root?', static=True),
+    "ids": lambda c: c.compile_grammar(COUNTING),
+    "Lark": lambda c: c.compile_lark(LARK),
+}
+
+
+def compiling(name: str) -> Callable[[], Any]:
+    compiler = GrammarCompiler(VOCABULARY, cache_limit_bytes=150_000)
+    compiler.compile_regex("x{1,3}")  # which goes when there is no room
+    return lambda: (compiler, COMPILING[name](compiler))
+
+
+def mask_of(matcher: GrammarMatcher) -> list[int]:
+    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    return list(bitmask[0].tolist())
+
+
+def grow(compiled: CompiledGrammar, rng: random.Random) -> None:
+    """Make more room in some tables, as if they were full."""
+    assert compiled.classifier is not None
+    with compiled.classifier.lock:
+        if isinstance(compiled.classifier, FactoredClassifier):
+            compiled.classifier.session.store.grow(every=True)
+        else:
+            full = (_kernels.SPACE_FULL, _kernels.SUMMARIES_FULL, _kernels.READS_FULL, _kernels.DEPTH_FULL)
+            compiled.classifier.session.store.grow(rng.choice(full))
+
+
+def use_everything() -> None:
+    rng = random.Random(0)
+    for name in COMPILING:
+        compiled = compiling(name)()[1]
+        matcher = GrammarMatcher(compiled)
+        masks_along(compiled, 1, 10)
+        if compiled.classifier is not None:
+            matcher.accept_string(b"(" if name == "a grammar" else b"")
+            matcher.is_completed(), matcher.find_jump_forward_string()
+            for _ in range(8):
+                grow(compiled, rng)
+            with compiled.classifier.lock:
+                compiled.classifier.renew()
+            matcher.accept_string(b""), mask_of(matcher)
+
+
+@pytest.mark.parametrize("name", COMPILING)
+def test_a_compilation_leaves_nothing_half_made(name: str, heard_after_kernels: None) -> None:
+    wanted = masks_along(compiling(name)()[1], 1, 12)
+    times = 0
+    for was_interrupted in interrupted(lambda: compiling(name), 60):
+        times += was_interrupted
+        assert_nothing_is_locked()
+        compiler, compiled = compiling(name)()
+        assert compiler._memory._under_way == {}
+        assert masks_along(compiled, 1, 12) == wanted
+    assert times > 20
+
+
+def test_equal_calls_go_on_after_an_interrupt(heard_after_kernels: None) -> None:
+    """Another call for the same grammar comes meanwhile: it waits, or it computes it itself."""
+    make = COMPILING["a grammar"]
+    wanted = masks_along(make(GrammarCompiler(VOCABULARY)), 1, 12)
+    others: list[tuple[threading.Thread, list[CompiledGrammar]]] = []
+
+    def begin() -> Callable[[], Any]:
+        compiler = GrammarCompiler(VOCABULARY)
+        found: list[CompiledGrammar] = []
+        thread = threading.Thread(target=lambda: found.append(make(compiler)))
+
+        def call() -> None:
+            thread.start()
+            others.append((thread, found))
+            make(compiler)
+
+        return call
+
+    for _ in interrupted(begin, 40, seed=1):
+        thread, found = others.pop()
+        thread.join(20)
+        assert len(found) == 1 and masks_along(found[0], 1, 12) == wanted
+
+
+@pytest.mark.parametrize("name", ["a schema", "a grammar", "Lark"])
+def test_a_matcher_is_before_or_after_what_was_interrupted(name: str, heard_after_kernels: None) -> None:
+    """Any method, at any moment, with tables that grow and are given up: what it says it has read is what its
+    masks follow."""
+    rng = random.Random(name)
+    compiled, calm = compiling(name)()[1], compiling(name)()[1]
+    classifier = compiled.classifier
+    assert classifier is not None
+    ours: Any = GrammarMatcher(compiled)
+    times = 0
+    for turn in range(500):
+        mask = mask_of(ours)
+        allowed = [token for token in range(VOCABULARY.size) if mask[token >> 5] >> (token & 31) & 1]
+        token = rng.choice([token for token in allowed if token not in VOCABULARY.stop_token_ids] or [0])
+        steps = len(ours._texts(ours._node))
+        act, *arguments = rng.choice([
+            (ours.accept_token, token), (ours.accept_token, token), (mask_of, ours),
+            (ours.accept_string, TOKENS[token]), (ours.rollback, rng.randrange(steps + 1)),
+            (ours.find_jump_forward_string,), (ours.is_completed,), (ours.fork,),
+            (ours.reset if steps > 25 else ours.fork,), (grow, compiled, rng),
+        ])  # fmt: skip
+        if turn % 50 == 49 or rng.random() < 0.2:
+            with classifier.lock:
+                classifier.renew()
+        injector = Injector(int(rng.expovariate(1 / 8)))
+        try:
+            with injector.at_work():
+                act(*arguments)
+        except Injected:
+            times += 1
+        assert_nothing_is_locked()
+        assert classifier.session.store.table.tolist() == classifier.session.store._flat().tolist()
+        text = b"".join(ours._texts(ours._node))
+        fresh = GrammarMatcher(calm)
+        assert fresh.accept_string(text) and mask_of(fresh) == mask_of(ours), text
+        assert fresh.is_completed() == ours.is_completed()
+    assert times > 150
+
+
+TEXTS = {"a schema": (b'{"a": "xy', b'{"a": "z"'), "a grammar": (b"((ab", b"(abab"), "Lark": (b"a12", b"a3 ")}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_tables_are_changed_for_new_ones_as_a_whole(name: str, heard_after_kernels: None) -> None:
+    """At every moment: a number of the old tables is never looked up in the new ones."""
+    compiled, calm = compiling(name)()[1], compiling(name)()[1]
+    classifier = compiled.classifier
+    assert classifier is not None
+    ours: Any = None
+
+    def begun(how: str) -> Callable[[], Any]:
+        nonlocal ours
+        ours, other = GrammarMatcher(compiled), GrammarMatcher(compiled)
+        assert ours.accept_string(TEXTS[name][0][:-1]) and ours.accept_string(TEXTS[name][0][-1:])
+        with classifier.lock:
+            classifier.renew()
+        assert other.accept_string(TEXTS[name][1]) and mask_of(other)  # so that numbers mean something else
+        return {
+            "fill": lambda: ours.fill_next_token_bitmask(allocate_token_bitmask(1, VOCABULARY.size)),
+            "rollback": lambda: ours.rollback(1),
+            "reset": ours.reset,
+        }[how]
+
+    for how in ("fill", "rollback", "reset"):
+        for _ in interrupted(partial(begun, how), 100):
+            text = b"".join(ours._texts(ours._node))
+            fresh = GrammarMatcher(calm)
+            assert fresh.accept_string(text) and mask_of(fresh) == mask_of(ours), (how, text)
+
+
+def test_tokens_that_are_tried_are_taken_back(heard_after_kernels: None) -> None:
+    """Where XGrammar's masks may be wrong each class is tried, in a copy."""
+    compiled = compiling("ids")()[1]
+    assert compiled.classes is not None and compiled.classes.trial
+    wanted = mask_of(GrammarMatcher(compiled))
+    for _ in range(3):
+        matcher = GrammarMatcher(compiled)
+        for _ in interrupted(partial(partial, mask_of, matcher), 40):
+            assert mask_of(matcher) == wanted
