@@ -63,19 +63,23 @@ def stored(
         kind: what the arrays are, with the version of their meaning.
         key: what they were computed from.
     """
-    target = Path(path)
+    target, refused = Path(path), []
     try:
         return read_arrays(target, kind=kind, key=key)
     except FileNotFoundError:
         pass
-    except (OSError, Unusable) as error:
+    except Unusable as error:
         logger.warning("%s is not used and is built anew: %s", target.name, error)
+    except OSError as error:
+        refused.append(f"it cannot be read ({error})")
     arrays = build()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_arrays(target, arrays, kind=kind, key=key)
     except OSError as error:
-        logger.warning("%s cannot be written (%s); it will be built again next time", target.name, error)
+        refused.append(f"it cannot be written ({error}), and is built again next time")
+    if refused:
+        logger.warning("%s: %s", target.name, "; ".join(refused))
     return arrays
 
 

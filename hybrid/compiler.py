@@ -292,7 +292,7 @@ class GrammarCompiler:
         """End all threads: what ``_async`` methods have not begun is cancelled, what they have is waited for.
 
         Everything else can still be used. A compiler that nobody closes ends its threads when it is
-        collected, and at the end of the program, once all that was asked for is compiled. Where the
+        collected, and at the end of the program, where what has no result yet is cancelled. Where the
         vocabulary has a folder, the walks that it keeps are written there (`Vocabulary.save_walks`).
         """
         self._background.close()

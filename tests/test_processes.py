@@ -1,0 +1,356 @@
+"""Processes: their end, several at once, other users, and installations that cannot be written to.
+
+What: programs that end while threads promote and compile; processes that meet the same cold folders; folders
+of other users; kernels where neither the installation nor the user's home can be written to.
+When: after any change of what runs in the background, is kept in folders, or finds kernels.
+Limits: POSIX. What needs another user is skipped where this one may not become somebody else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numba import config as numba_config
+
+from equivalence import HybridError, Vocabulary, kernel_cache
+from hybrid import GrammarCompiler
+from tests.test_artifact import TOKENS, masks_along
+from tests.test_forks import Child, in_a_child
+
+CHECKOUT = Path(kernel_cache.__file__).parents[1]
+NOBODY = 65534
+NESTED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root)*'
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user")
+
+
+AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+"""Before a command: another user, where this one may write anywhere."""
+
+
+def run(
+    program: str, *, seconds: float = 60, before: Sequence[str] = (), **options: Any
+) -> tuple[float, str]:
+    """Run a program, which has to end well: its seconds after the last line, and what it printed."""
+    begun = subprocess.Popen(
+        [*before, sys.executable, "-c", program],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        **{"cwd": CHECKOUT, **options},
+    )  # fmt: skip
+    printed, last = "", time.monotonic()
+    try:
+        assert begun.stdout is not None
+        for line in begun.stdout:
+            printed, last = printed + line, time.monotonic()
+        status = begun.wait(seconds)
+    finally:
+        begun.kill()
+    assert status == 0 and "Traceback" not in printed and "Error" not in printed, (status, printed)
+    return time.monotonic() - last, printed
+
+
+# --- The end of the program --------------------------------------------------------------------------------
+
+BEGIN = """
+import threading, time
+import xgrammar
+from hybrid import Budget, GrammarCompiler, GrammarMatcher
+from hybrid import promotion
+from tests.test_artifact import VOCABULARY, masks_along
+from tests.test_cache import wait_for
+endless = xgrammar.Grammar.from_ebnf('root ::= ("a" | "b")* "a" ' + '("a" | "b") ' * 40)
+budget = Budget(seconds=None, states=2**40, bytes=2**40)
+compiler = GrammarCompiler(VOCABULARY, n_jobs=2, budget=budget)
+"""
+
+AT_WORK = """
+from hybrid.classifier import completing
+from hybrid.rule import Promotion
+from tests.test_artifact import grammar_of
+
+# a promotion in small pieces
+promotion.choose_promotion = lambda use: Promotion(use.sequences > 1, 2)
+completing.PIECE = completing.CONTEXTS = 1
+compiled = compiler.compile_grammar(grammar_of("sql_like"))
+masks_along(compiled, 1, 3), masks_along(compiled, 2, 3)
+wait_for(lambda: compiler._promoter._at_work is not None)
+
+# compilations: one that does not end, one in another process, and some that have not begun
+deep = '{"type":"array","items":' * 3000 + "{}" + "}" * 3000
+futures = [compiler.compile_grammar_async(endless), compiler.compile_json_schema_async(deep)]
+futures += [compiler.compile_regex_async("a" * number) for number in range(1, 100)]
+for future in futures:
+    future.add_done_callback(lambda future: print("cancelled" if future.cancelled() else "done"))
+wait_for(futures[0].running)
+wait_for(futures[1].running)
+
+# a call in a thread of the program's own
+other = GrammarCompiler(VOCABULARY, budget=budget)
+threading.Thread(target=lambda: other.compile_grammar(endless), daemon=True).start()
+wait_for(lambda: bool(other._memory._under_way))
+compiler = None
+"""
+
+HANGS = """
+promotion._completing = lambda *_: time.sleep(1000)
+compiled = compiler.compile_regex("a+b")
+compiler._promoter.submit(compiled.classifier.look._compiled, None)
+wait_for(lambda: compiler._promoter._at_work is not None)
+"""
+
+
+@pytest.mark.parametrize("program", [AT_WORK, HANGS], ids=["at work", "hangs"])
+def test_a_program_ends_whatever_is_at_work(program: str) -> None:
+    """At once, with status 0, and without a word; what is asked for and has no result is cancelled."""
+    seconds, printed = run(BEGIN + program + "print('end', flush=True)\n")
+    assert seconds < 15, f"{seconds} s after its last line"
+    lines = printed.split("end\n")
+    assert len(lines) == 2 and (program is HANGS or lines[1].splitlines().count("cancelled") >= 2), printed
+
+
+# --- Folders that several processes, and several users, share ----------------------------------------------
+
+GRAMMARS = [NESTED, 'root ::= "a" | root "b"', "root ::= [0-9]{2,70}", 'root ::= "x" [a-f]+ "y"?']
+
+
+class Warnings(logging.Handler):
+    """Collects what is logged as a warning or worse, by the loggers of the project."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+        for name in ("equivalence", "hybrid"):
+            logging.getLogger(name).addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+def masks_with(folder: Path | None) -> tuple[list[list[bytes]], dict[str, int]]:
+    """The masks of all grammars with everything that can be kept in a folder, and what was counted."""
+    stops = [len(TOKENS) - 1]
+    vocabulary = Vocabulary.from_bytes(
+        TOKENS, stop_token_ids=stops, cache_dir=folder and folder / "vocabulary"
+    )
+    with GrammarCompiler(vocabulary, cache_dir=folder and folder / "compiled") as compiler:
+        found = [masks_along(compiler.compile_grammar(grammar), 1, 12) for grammar in GRAMMARS]
+    return found, compiler.stats()["disk"]
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users can reach, which those of pytest are not."""
+    folder = Path(tempfile.mkdtemp(prefix="equimask-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_processes_may_begin_with_the_same_cold_folders(tmp_path: Path) -> None:
+    """All at the same moment: each has exact masks and no complaints, and the next finds everything."""
+    wanted = masks_with(None)[0]
+    reading, writing = os.pipe()
+
+    def work() -> None:
+        warnings = Warnings()
+        os.close(writing)
+        os.read(reading, 1)  # until all are there
+        assert masks_with(tmp_path)[0] == wanted and warnings.texts == []
+
+    children = [Child(work) for _ in range(5)]
+    os.close(reading)
+    os.close(writing)
+    for child in children:
+        child.wait()
+    names = sorted(path.name for path in tmp_path.glob("*/*"))
+    assert len(names) == len(GRAMMARS) + 2 and not any(name.endswith(".partial") for name in names)
+
+    def look() -> None:
+        found, counted = masks_with(tmp_path)
+        assert found == wanted and counted["hits"] == len(GRAMMARS) and counted["writes"] == 0
+
+    in_a_child(look)
+
+
+def become_nobody() -> None:
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("mode", "is_filled", "hits"),
+    [
+        (0o700, True, 0),
+        (0o755, False, 0),
+        (0o755, True, 4),
+        (0o711, True, 4),
+        (0o733, False, 0),
+        (0o1777, True, 4),
+    ],
+    ids=["closed", "read-only", "read-only and filled", "not listed", "write-only", "open, of another user"],
+)
+def test_a_folder_of_another_user(mode: int, is_filled: bool, hits: int, open_folder: Path) -> None:
+    """What can be read is used, what cannot is done without, and each is said once."""
+    wanted = masks_with(open_folder if is_filled else None)[0]
+    for name in ("vocabulary", "compiled"):
+        (open_folder / name).mkdir(exist_ok=True)
+        (open_folder / name).chmod(mode)
+
+    def work() -> None:
+        become_nobody()
+        warnings = Warnings()
+        for _ in range(2):
+            found, counted = masks_with(open_folder)
+            assert found == wanted and counted["hits"] >= hits and counted["damaged"] == 0
+        said = [text.split("(")[0] for text in warnings.texts]
+        assert len(said) <= 2 * 3, warnings.texts  # a trie, walks and grammars, of two vocabularies
+        if mode in (0o700, 0o755) and not hits:
+            assert any("cannot be" in text for text in said), warnings.texts
+
+    in_a_child(work)
+
+
+@needs_root
+def test_a_file_of_another_user(open_folder: Path) -> None:
+    """One entry that this user may not read, in a folder that both may use."""
+    wanted = masks_with(open_folder)[0]
+    for path in [open_folder / "vocabulary", open_folder / "compiled"]:
+        path.chmod(0o1777)
+        for file in path.iterdir():
+            file.chmod(0o600)
+
+    def work() -> None:
+        become_nobody()
+        warnings = Warnings()
+        found, counted = masks_with(open_folder)
+        assert found == wanted and counted["hits"] == 0 and len(warnings.texts) == 3, warnings.texts
+
+    in_a_child(work)
+
+
+# --- Kernels where nothing can be written ------------------------------------------------------------------
+
+KERNEL = """
+import json, os
+from equivalence.interning import _kernels
+made = _kernels.new_interned(512, 64)
+stats = _kernels.new_interned.stats
+counts = [sum(found.values()) for found in (stats.cache_hits, stats.cache_misses)]
+print(json.dumps([os.environ.get("NUMBA_CACHE_DIR"), counts, len(made.starts)]))
+"""
+
+
+class Installation:
+    """A copy of the package that its user may not write to, with no home; temporary files are allowed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.code, self.temporary = folder / "code", folder / "temporary"
+        unwanted = shutil.ignore_patterns("*.nbi", "*.nbc")
+        for package in ("equivalence", "hybrid"):
+            shutil.copytree(CHECKOUT / package, self.code / package, ignore=unwanted)
+        self.temporary.mkdir()
+        self.temporary.chmod(0o1777)
+        self.closed = folder / "closed"
+        self.closed.mkdir()
+        self.close(0o555)
+
+    def close(self, mode: int) -> None:
+        for path in [self.closed, *(path for path in self.code.rglob("*") if path.is_dir())]:
+            path.chmod(mode)
+
+    def add_kernels(self) -> None:
+        """Let somebody who may have compiled the kernel beside the code."""
+        self.close(0o755)
+        for path in (CHECKOUT / "equivalence" / "interning" / "__pycache__").glob("*new_interned*.nb?"):
+            shutil.copy2(path, self.code / "equivalence" / "interning" / "__pycache__")
+        self.close(0o555)
+
+    def run(self, **variables: str) -> tuple[str | None, list[int]]:
+        """The folder of kernels, and how many were found there and not found there."""
+        names = {"HOME": str(self.closed), "TMPDIR": str(self.temporary), "PATH": os.environ["PATH"]}
+        before = AS_NOBODY if os.geteuid() == 0 else ()
+        printed = run(KERNEL, before=before, cwd=self.code, env=names | variables)[1].splitlines()
+        folder, counts, rooms = json.loads(printed[-1])
+        assert rooms == 514
+        return folder, counts
+
+
+@pytest.fixture
+def installation(open_folder: Path) -> Iterator[Installation]:
+    if os.geteuid() == 0:
+        probe = [*AS_NOBODY, sys.executable, "-c", "import numba"]
+        if shutil.which("setpriv") is None or subprocess.run(probe, cwd="/", check=False).returncode:
+            pytest.skip("nobody else may run this Python")
+    made = Installation(open_folder)
+    yield made
+    made.close(0o755)
+
+
+compiled_only = pytest.mark.skipif(bool(numba_config.DISABLE_JIT), reason="nothing is compiled")
+
+
+@compiled_only
+def test_an_installation_that_cannot_be_written_to(installation: Installation) -> None:
+    """Kernels are compiled into a private folder, once, and anew where it might not be private."""
+    user = NOBODY if os.geteuid() == 0 else os.geteuid()
+    folder = installation.temporary / f"equimask-kernels-{user}"
+    assert installation.run() == (str(folder), [0, 1])
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and folder.stat().st_uid == user
+    assert installation.run() == (str(folder), [1, 0])
+    folder.chmod(0o777)  # somebody may have put something there
+    found, counts = installation.run()
+    assert counts == [0, 1] and found is not None and found != str(folder)
+    assert os.listdir(installation.temporary) == [folder.name], "the other ends with its process"
+
+
+@compiled_only
+def test_kernels_that_came_with_the_code_are_used(installation: Installation, open_folder: Path) -> None:
+    installation.add_kernels()
+    assert installation.run()[1] == [1, 0]
+    # the same in a folder that is named, and cannot be written to either
+    mine = kernel_cache.name_of(installation.code / "equivalence" / "interning")
+    shipped = open_folder / "shipped" / mine
+    shutil.copytree(installation.code / "equivalence" / "interning" / "__pycache__", shipped)
+    for path in installation.code.rglob("*.nb?"):
+        path.unlink()
+    shutil.rmtree(installation.temporary / os.listdir(installation.temporary)[0])
+    folder, counts = installation.run(NUMBA_CACHE_DIR=str(open_folder / "shipped"))
+    assert counts == [1, 0] and folder is not None and Path(folder).parent == installation.temporary
+
+
+@compiled_only
+def test_nothing_at_all_to_write_to_is_said(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> str:
+        raise FileNotFoundError("no usable temporary directory found")
+
+    monkeypatch.setattr(kernel_cache, "_is_writable", lambda _: False)
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    with pytest.raises(HybridError, match=r"no usable temporary .* set NUMBA_CACHE_DIR"):
+        kernel_cache.settle()
+    installation.temporary.chmod(0o777)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(installation.temporary))
+    with pytest.raises(HybridError, match="others may replace what is in"):
+        kernel_cache.settle()
+
+
+def test_where_kernels_can_be_kept_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    kernel_cache.settle()
+    assert "NUMBA_CACHE_DIR" not in os.environ
