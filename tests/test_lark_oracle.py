@@ -9,7 +9,8 @@ import pytest
 from lark import Lark
 from lark.exceptions import LarkError
 
-from tests.lark_oracle import SMALL_GRAMMARS, Oracle, SmallGrammar
+from bench.lark_oracle import Oracle
+from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 
 
 @cache
