@@ -16,6 +16,7 @@ from bench import (
     classes,
     deep_texts,
     equality,
+    fuzz,
     grammar,
     killed,
     lark,
@@ -39,6 +40,7 @@ app.command("budgets")(budgets.command)
 app.command("grammar")(grammar.command)
 app.command("lark")(lark.command)
 app.command("equality")(equality.command)
+app.command("fuzz")(fuzz.command)
 app.command("classes")(classes.command)
 app.command("separation")(separation.command)
 app.command("deep")(deep_texts.command)

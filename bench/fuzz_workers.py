@@ -1,0 +1,147 @@
+"""Processes that run the cases of `bench.fuzz`, and are ended where a case hangs or crashes.
+
+What: a `Worker` is one long-lived child that answers one question at a time; `Worker.ask` raises `Hung` or
+`Crashed` where it does not, and the next question starts a new child.
+When: by `bench.fuzz`, so that a hang or a crash costs one case, and is known by its seed.
+Limits: memory of a child is bounded on Linux only. A child is started anew once it holds `MOST_BYTES`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from bench.fuzz_inputs import Case
+from bench.fuzz_run import run_case, vocabulary_of
+from bench.fuzz_walks import Finding, Outcome
+
+MOST_BYTES = 3 * 2**30
+"""Resident memory with which a child takes no further case."""
+
+BOUND_BYTES = 12 * 2**30
+"""Address space of a child: what XGrammar asks for beyond is refused, which ends the child."""
+
+START_SECONDS = 3600.0
+"""A first child compiles kernels, where they are not kept from before."""
+
+
+class Hung(Exception):
+    """No answer in time; the child was ended."""
+
+
+class Crashed(Exception):
+    """The child ended by itself."""
+
+
+class Worker:
+    """A child process for cases.
+
+    Args:
+        specs: SPECs of the real vocabularies, which the child loads when it starts.
+    """
+
+    def __init__(self, specs: tuple[str, ...]) -> None:
+        self._specs = specs
+        self._process: Any = None
+        self._connection: Connection | None = None
+
+    def ask(self, question: str, *arguments: Any, seconds: float) -> Any:
+        """Call ``question`` of the child.
+
+        Raises:
+            Hung: no answer within `seconds`.
+            Crashed: the child ended.
+        """
+        if self._process is None:
+            self._start()
+        assert self._connection is not None
+        answer = self._exchange((question, arguments), seconds)
+        if answer[1] > MOST_BYTES:
+            self.close()
+        if isinstance(answer[0], BaseException):
+            raise answer[0]
+        return answer[0]
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._specs))
+        self._process.start()
+        theirs.close()
+        self._exchange(("ready", ()), START_SECONDS)
+
+    def _exchange(self, message: Any, seconds: float) -> Any:
+        assert self._connection is not None
+        try:
+            self._connection.send(message)
+            if self._connection.poll(seconds):
+                return self._connection.recv()
+        except (EOFError, OSError):
+            self._process.join(5)
+            code = self._process.exitcode
+            self.close()
+            raise Crashed(f"the process ended with status {code}") from None
+        self.close()
+        raise Hung(f"no answer within {seconds:g} s")
+
+    def close(self) -> None:
+        """End the child; the next question starts another."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            assert self._connection is not None
+            self._connection.close()
+            self._process = self._connection = None
+
+
+def _serve(connection: Connection, specs: tuple[str, ...]) -> None:
+    """Answer questions until nobody asks any more."""
+    from bench.workloads import load_vocabulary
+    from hybrid.warmup import warm_up
+
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stderr.fileno())  # XGrammar warns of every refused token
+    if sys.platform == "linux":
+        import ctypes
+        import resource
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no child hangs on without its parent
+        resource.setrlimit(resource.RLIMIT_DATA, (BOUND_BYTES, BOUND_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warm_up()
+    real = {spec: load_vocabulary(spec).prepare() for spec in specs}
+    while True:
+        try:
+            question, arguments = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer: Any = ANSWERS[question](real, *arguments)
+        except Exception as error:  # noqa: BLE001 - raised again by the parent
+            answer = RuntimeError(f"{type(error).__name__}: {error}")
+        connection.send((answer, _resident()))
+
+
+def _run(real: dict[str, Any], case: Case, strategies: tuple[str, ...] | None, seconds: float) -> Outcome:
+    return run_case(case, vocabulary_of(case, real), strategies, seconds=seconds)
+
+
+def _minimise(real: dict[str, Any], case: Case, finding: Finding) -> tuple[Case, Finding]:
+    from bench.fuzz_minimise import minimise
+
+    return minimise(case, finding, real)
+
+
+ANSWERS: dict[str, Callable[..., Any]] = {"ready": lambda real: True, "run": _run, "minimise": _minimise}
+"""What a child can be asked; each call begins with the real vocabularies by SPEC."""
+
+
+def _resident() -> int:
+    from bench.memory import STATUS, status_bytes
+
+    return (status_bytes("VmRSS") or 0) if STATUS.exists() else 0

@@ -1,0 +1,210 @@
+"""The differential generator: what it draws, what it finds, and how it makes that small."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bench.__main__ import app
+from bench.fuzz import Fuzzer, run_cases, summary_table
+from bench.fuzz_grammars import Drawn
+from bench.fuzz_inputs import KINDS, SPARSE, Case, draw_case
+from bench.fuzz_minimise import minimise, snippet
+from bench.fuzz_run import run_case, vocabulary_of
+from bench.fuzz_workers import ANSWERS, Crashed, Hung, Worker
+from hybrid import GrammarMatcher
+from hybrid.classifier.matcher import ClassifierMatcher
+
+PLAIN_ALONE: tuple[str, ...] = ()
+
+
+class Here:
+    """A worker that answers in this process."""
+
+    def ask(self, question: str, *arguments: Any, seconds: float) -> Any:
+        return ANSWERS[question]({}, *arguments)
+
+    def close(self) -> None:
+        pass
+
+
+def found_by(seeds: list[str], kinds: tuple[str, ...] = tuple(KINDS)) -> Fuzzer:
+    fuzzer = Fuzzer((), 60.0)
+    for seed in seeds:
+        fuzzer.run(Here(), draw_case(seed, kinds=kinds))
+    return fuzzer
+
+
+# ---- what is drawn
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_seed_gives_its_case_again(kind: str) -> None:
+    cases = [draw_case(f"1-{number}", kinds=(kind,)) for number in range(40)]
+    assert cases == [draw_case(f"1-{number}", kinds=(kind,)) for number in range(40)]
+    assert len({case.drawn.source for case in cases}) > 20
+    for case in cases:
+        assert case.drawn.kind == kind and case.vocabulary == SPARSE
+        assert 2 <= len(case.tokens) - 1 <= 50 and case.drawn.ids <= len(case.tokens)
+
+
+def test_cases_over_a_real_vocabulary_have_their_share() -> None:
+    cases = [draw_case(f"2-{number}", ("tekken", "other.npz"), 0.2) for number in range(300)]
+    real = [case for case in cases if case.vocabulary != SPARSE]
+    assert 30 < len(real) < 90 and {case.vocabulary for case in real} == {"tekken", "other.npz"}
+
+
+def test_classes_cross_the_lengths_of_utf8_and_are_repeated() -> None:
+    """What once was wrong on representatives: classes after calls, negated, overlapping, counted."""
+    sources = "".join(draw_case(f"3-{number}", kinds=("ebnf",)).drawn.source for number in range(600))
+    assert re.search(r"root ::= \(\(\[[^\n]*\)\|\[[^\n]*\)\{\d\}", sources)
+    for wanted in (r"\[\^[^]]*\\u0800", r"-\\U00010000\]", r"\]\{4,7\}", r"\]\{(0,140|129|130,|100,200)\}"):
+        assert re.search(wanted, sources), wanted
+
+
+def test_plain_xgrammar_is_seen_to_contradict_itself() -> None:
+    contradictions = masks = 0
+    for number in range(25):
+        case = draw_case(f"9-{number}", kinds=("ebnf",))
+        outcome = run_case(case, vocabulary_of(case, {}), ("engine",), seconds=10)  # refuses what crashes
+        contradictions += outcome.contradictions["plain"]
+        masks += outcome.masks["plain"]
+    assert masks > 1000 and contradictions > 0
+
+
+# ---- what is found
+
+
+WORDS = Case(
+    "by hand",
+    Drawn("ebnf", "ebnf", 'root ::= ("ab" [a-z] | "c" | other)+\nother ::= "é" root?\n', ()),
+    tokens=(b"a", b"b", b"ab", b"abz", b"c", b"cc", "é".encode(), b"\xc3", b"x", b"abzab", b""),
+    stops=(10,),
+)
+
+
+@pytest.mark.parametrize("matcher", [GrammarMatcher, ClassifierMatcher])
+def test_a_planted_wrong_bit_is_found_and_made_small(matcher: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = "classifier" if matcher is ClassifierMatcher else "representatives"
+    fill = matcher.fill_next_token_bitmask
+
+    def flipped(self: Any, bitmask: Any, index: int = 0, **options: Any) -> bool:
+        """The bit of "cc" is wrong where a text may end."""
+        fill(self, bitmask, index, **options)
+        if self.compiled_grammar.strategy == strategy and self.is_completed():
+            row = np.asarray(bitmask).reshape(-1, np.asarray(bitmask).shape[-1])[index]
+            row[0] ^= 1 << list(self.compiled_grammar.vocabulary.tokens).index(b"cc")
+        return True
+
+    monkeypatch.setattr(matcher, "fill_next_token_bitmask", flipped)
+    monkeypatch.setattr("hybrid.batch._all_classified", lambda matchers: False)
+    outcome = run_case(WORDS, vocabulary_of(WORDS, {}))
+    assert outcome.wrong[strategy] > 0 and not outcome.wrong["engine"] and not outcome.other
+    case, finding = minimise(WORDS, outcome.findings[0], {})
+    assert finding.what == "bit" and case.tokens[finding.token] == b"cc"
+    assert [step[0] for step in finding.steps] == ["token", "mask"]
+    assert len(case.tokens) <= 4 and len(case.drawn.source) < len(WORDS.drawn.source)
+    program = snippet(case, finding)
+    printed: list[Any] = []
+    exec(program, {"print": printed.append})
+    assert printed == [int(finding.ours)] != [int(finding.truth)]
+
+
+def test_a_planted_error_is_counted_and_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ClassifierMatcher, "is_completed", lambda self: 1 // 0)
+    fuzzer = Fuzzer((), 60.0)
+    fuzzer.run(Here(), WORDS)
+    assert fuzzer.totals.failed
+    assert {found.what for found in fuzzer.totals.found} == {"error"}
+    assert "ZeroDivisionError" in fuzzer.totals.found[0].text
+
+
+def test_what_is_refused_is_counted_by_name() -> None:
+    endless = replace(WORDS, drawn=Drawn("ebnf", "ebnf", "root ::= root{2}\n", ()))
+    outcome = run_case(endless, vocabulary_of(endless, {}))
+    assert {name for _, name, _ in outcome.refusals} == {"GrammarError"} and not outcome.findings
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "ebnf"])
+def test_a_short_run_is_quiet(kind: str) -> None:
+    totals = found_by([f"5-{number}" for number in range(6)], (kind,)).totals
+    wrong = [found for found in totals.found if found.strategy != "representatives"]
+    assert not wrong, wrong[0].text
+    assert totals.cases == 6 and totals.sum("masks") > 100
+    assert kind in str([list(column.cells) for column in summary_table(totals).columns])
+    assert totals.record()["masks"] == totals.sum("masks")
+
+
+# ---- processes
+
+
+class Ending(Worker):
+    """A worker whose answers are made up: a hang or crash of a case, and of the peer alone."""
+
+    def __init__(self, first: Exception, alone: Any) -> None:
+        super().__init__(())
+        self.first, self.alone = first, alone
+
+    def ask(self, question: str, *arguments: Any, seconds: float) -> Any:
+        answer = self.alone if arguments[1] == PLAIN_ALONE else self.first
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("first", "alone", "ours"),
+    [
+        (Hung(), Hung(), False), (Hung(), None, True), (Hung(), Crashed(), False),
+        (Crashed(), Crashed(), False), (Crashed(), None, True), (Crashed(), Hung(), True),
+    ],
+)  # fmt: skip
+def test_whose_a_hang_or_crash_is(first: Exception, alone: Any, ours: bool) -> None:
+    fuzzer = Fuzzer((), 60.0)
+    quick = run_case(WORDS, vocabulary_of(WORDS, {}), PLAIN_ALONE)
+    fuzzer.run(Ending(first, quick if alone is None else alone), WORDS)
+    totals = fuzzer.totals
+    assert totals.failed == ours and totals.cases == 1
+    assert len(totals.slow_peers) + len(totals.peer_crashes) == (not ours)
+
+
+@pytest.mark.slow
+def test_children_run_cases_and_are_ended() -> None:
+    worker = Worker(())
+    try:
+        outcome = worker.ask("run", WORDS, None, 60.0, seconds=60)
+        assert outcome.masks["auto"] > 20 and not outcome.findings
+        process = worker._process
+        with pytest.raises(Hung):
+            worker.ask("run", replace(WORDS, walks=10**6), None, 60.0, seconds=0.5)
+        assert not process.is_alive()
+        assert worker.ask("run", WORDS, (), 60.0, seconds=60).masks["plain"] > 20
+        worker._process.kill()
+        with pytest.raises(Crashed):
+            worker.ask("run", WORDS, None, 60.0, seconds=60)
+    finally:
+        worker.close()
+
+
+def test_cases_are_run_until_there_are_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.fuzz.Worker", lambda specs: Here())
+    for jobs in (1, 2):
+        fuzzer = Fuzzer((), 60.0)
+        run_cases(fuzzer, iter([WORDS] * 3), jobs, lambda: None)
+        assert fuzzer.totals.cases == 3
+
+
+def test_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr("bench.fuzz.Worker", lambda specs: Here())
+    arguments = ["fuzz", "--cases", "3", "--seed", "6", "--kind", "regex", "--real-share", "0"]
+    result = CliRunner().invoke(app, [*arguments, "--json", str(tmp_path / "found.json")])
+    assert result.exit_code == 0 and "3 cases in" in result.output and (tmp_path / "found.json").exists()
+    assert CliRunner().invoke(app, ["fuzz"]).exit_code == 2
+    assert CliRunner().invoke(app, ["fuzz", "--cases", "1", "--kind", "prose"]).exit_code == 2
+    again = CliRunner().invoke(app, ["fuzz", "--only", "6-0", "--kind", "regex", "--real-share", "0"])
+    assert again.exit_code == 0 and "1 cases in" in again.output
