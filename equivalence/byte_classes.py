@@ -84,7 +84,7 @@ def byte_string_classes(
         {"states": 0 if automata is None else len(automata.starts) - 1, "sets": n_sets},
         method,
         trial,
-        frozenset() if trial or not features.edges else both_ways,
+        both_ways if features.edges else frozenset(),
         cause or f"the grammar has {features}",
     )
 

@@ -37,7 +37,7 @@ class TokenClasses:
             per byte string, where nothing better was within bounds).
         trial: whether XGrammar's masks over such a grammar may contradict its `accept_token`, so that each
             representative has to be tried.
-        trial_after: ids after which that is so, where it is not from the beginning.
+        trial_after: ids that are read as text too, after which that is so in any case.
         cause: why the classes were not explored; empty if they were.
         runs: the same classes run by run of the vocabulary's byte order, where that says it all; ``None``
             otherwise.

@@ -406,7 +406,7 @@ def _with_trial(serialized: dict[str, Any], features: Features, classes: TokenCl
         return classes
     lists = ("grammar_expr_data", "grammar_expr_indptr", "rules")
     needed = classes_as_rules({name: list(serialized[name]) for name in lists})
-    return replace(classes, trial=True, trial_after=frozenset()) if needed else classes
+    return replace(classes, trial=True) if needed else classes
 
 
 def _nothing(phase: str) -> None:

@@ -146,3 +146,18 @@ def test_only_classes_after_calls_become_rules() -> None:
     assert found is not None
     names = [rule[0] for rule in found["rules"]]  # type: ignore[attr-defined]
     assert len(names) == len(set(names)) == 4 + 3  # equal classes share a rule
+
+
+@pytest.mark.parametrize("strategy", ["representatives", "auto"])
+def test_classes_after_calls_stay_where_ids_are_read_as_text(strategy: str) -> None:
+    # text that was read as an id too goes on at another position, and with rules of our own elsewhere
+    tokens = [b"\xed\x9f\xbe", b"\t\xed\x9f\xbf", b"\t", b"q"]
+    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=[len(tokens)])
+    grammar = "root ::= p{5}\np ::= q? Token(0) [^\\u4e2d-\\ue000 ] | [^\\x09-_] Token(3)\nq ::= Token(3)"
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar))
+    judge = xgrammar.GrammarMatcher(
+        xgrammar.GrammarCompiler(vocabulary.tokenizer_info).compile_grammar(grammar)
+    )
+    assert matcher.accept_token(0) and judge.accept_token(0)
+    taken = [judge.fork().accept_token(token_id) for token_id in range(vocabulary.size)]
+    assert taken[1] and allowed(matcher, vocabulary.size) == taken
