@@ -301,7 +301,7 @@ def installation(open_folder: Path) -> Iterator[Installation]:
     made.close(0o755)
 
 
-compiled_only = pytest.mark.skipif(bool(numba_config.DISABLE_JIT), reason="nothing is compiled")
+compiled_only = pytest.mark.skipif(bool(numba_config.DISABLE_JIT), reason="nothing is compiled")  # type: ignore[attr-defined]
 
 
 @compiled_only
