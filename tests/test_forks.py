@@ -27,7 +27,7 @@ import pytest
 
 from equivalence import BudgetExceeded, Vocabulary, forking
 from equivalence.deadline import Deadline
-from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid import promotion as promoting
 from hybrid.compilation import Compilation
 from hybrid.guard import worker
@@ -163,7 +163,10 @@ def test_children_of_a_busy_process_go_on(
 ) -> None:
     """Threads fill masks, compile, promote, and write to folders; children do all of it, and none waits."""
     vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65], cache_dir=tmp_path)
-    compiler = GrammarCompiler(vocabulary, n_jobs=2, cache_dir=tmp_path / "compiled", cache_limit_bytes=2**22)
+    compiler = GrammarCompiler(
+        vocabulary, n_jobs=2, cache_dir=tmp_path / "compiled", cache_limit_bytes=2**22,
+        budget=Budget(seconds=None),  # what is held up takes as long as the test
+    )  # fmt: skip
     calm = GrammarCompiler(VOCABULARY, cache_enabled=False)
     wanted = {
         name: [masks_along(compiled, seed, 12) for seed in range(4)]
