@@ -136,6 +136,9 @@ class GrammarMatcher:
         self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
         self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
         self._has_more = inner_size > self._size
+        # stop ids without text that do not stop any more: XGrammar takes them as empty text
+        stopped = set(vocabulary.stop_token_ids) - self._stop_set
+        self._void_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in stopped if not self._tokens[t]]
         if self._gather is None or classes is None:
             return
         self._stop_class = self._compiled.engine_stop
@@ -209,10 +212,12 @@ class GrammarMatcher:
         if self._gather is None:
             self._check_time(began)
             row[:] = words[: self._width]
+            for word, bit in self._void_words:
+                row[word] &= ~bit
             if self._has_more:
                 row[-1] &= np.uint32(self._last_word)
                 return self._forbids(row)
-            return bool(needed)
+            return bool(needed) or bool(self._void_words)
         tried = self._trial or (self._step is not None and self._step[1])
         if tried:
             self._try_classes(self._all_classes if self._trial else self._doubtful(), began)

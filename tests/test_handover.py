@@ -161,3 +161,21 @@ def test_trying_ends_when_the_bound_is_met() -> None:
 def test_bounds_of_masks_are_numbers_above_0(given: object) -> None:
     with pytest.raises(HybridError, match=r"Budget\.mask_seconds is"):
         Budget(mask_seconds=given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_stop_token_without_text_that_is_overridden_is_nothing(
+    monkeypatch: pytest.MonkeyPatch, slow: bool
+) -> None:
+    if slow:
+        monkeypatch.setattr(hybrid.matcher, "SLOW_SECONDS", 0.0)
+        monkeypatch.setattr(hybrid.matcher, "FACTOR", 0.0)
+        monkeypatch.setattr(Rival, "after", _at_once)
+    # nearly all is allowed, so XGrammar's mask begins with all bits
+    text = "root ::= [^z]* Token(0)"
+    for strategy in ("engine", "representatives"):
+        compiled = GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(text)
+        matcher = GrammarMatcher(compiled, override_stop_tokens=[6])
+        mask(matcher)
+        assert not mask(matcher)[STOP] and not matcher.accept_token(STOP)
+        assert matcher.fill_next_token_bitmask(allocate_token_bitmask(1, VOCABULARY.size))
