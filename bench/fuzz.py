@@ -185,7 +185,21 @@ class Fuzzer:
                 (self.totals.slow_peers if hung else self.totals.peer_crashes).append(case.seed)
         if not peers:
             what = "hang" if hung else "crash"
-            self._note(case, Finding("", what, (), note=str(error)), f"{error}; {case.drawn.source!r}")
+            strategy, error = self._narrowed(worker, case, error)
+            self._note(
+                case, Finding(strategy, what, ()), f"{error}\n{snippet(case, Finding(strategy, what, ()))}"
+            )
+
+    def _narrowed(self, worker: Worker, case: Case, error: Hung | Crashed) -> tuple[str, Hung | Crashed]:
+        """The strategy that hangs or crashes by itself, if one does, and its own error."""
+        for strategy in case.strategies:
+            try:
+                worker.ask("run", case, (strategy,), self.seconds / 2, seconds=self.seconds)
+            except (Hung, Crashed) as own:
+                return strategy, own
+            except RuntimeError:
+                pass
+        return "auto", error
 
     def _make_small(self, worker: Worker, case: Case, finding: Finding) -> None:
         key = (case.drawn.kind, finding.strategy, finding.what)
@@ -206,6 +220,8 @@ class Fuzzer:
         with self._lock:
             self.totals.found.append(found)
         where = finding.strategy or "any strategy"
+        ran_on = f" (ran on {finding.ran_on})" if finding.ran_on not in ("", finding.strategy) else ""
+        where += ran_on
         self.say(f"\n# {found.what} on {where}: case {found.seed}, {found.kind}\n{text}".rstrip())
 
 

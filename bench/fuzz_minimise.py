@@ -259,6 +259,8 @@ def snippet(case: Case, finding: Finding) -> str:
         return "\n".join([*lines, f"# {finding.note}"])
     given = "".join(f", {name}={value!r}" for name, value in case.options.items())
     lines.append(f"matcher = GrammarMatcher(compiled{given})")
+    if finding.what in ("hang", "crash"):
+        return "\n".join([*lines, "# and random steps"])
     lines += [_call(step) for step in finding.steps[:-1]]
     if finding.what == "bit":
         lines += [

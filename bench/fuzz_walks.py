@@ -48,6 +48,7 @@ class Finding:
         token: id, -1 where there is none.
         ours, truth: the two answers.
         note: of an exception.
+        ran_on: what the strategy was, where "auto" chose it, or another stood in.
     """
 
     strategy: str
@@ -57,6 +58,7 @@ class Finding:
     ours: Any = None
     truth: Any = None
     note: str = ""
+    ran_on: str = ""
 
 
 @dataclass
@@ -117,6 +119,7 @@ class Walk:
         counts[side.strategy] += 1
         if len(self.outcome.findings) < KEPT:
             found = Finding(side.strategy, what, tuple(self.steps), token, ours, truth, note)
+            found.ran_on = side.compiled.strategy
             self.outcome.findings.append(found)
 
     def each(self, what: str, call: Callable[[Side], Any], truth: Any, token: int = -1) -> None:

@@ -8,10 +8,12 @@ Limits: memory of a child is bounded on Linux only. A child is started anew once
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
@@ -30,12 +32,16 @@ START_SECONDS = 3600.0
 """A first child compiles kernels, where they are not kept from before."""
 
 
+FRAMES = 8
+"""Lines of Python's stack that are kept of a child that hung or crashed."""
+
+
 class Hung(Exception):
-    """No answer in time; the child was ended."""
+    """No answer in time; the child was ended. The message has the stack that it hung in."""
 
 
 class Crashed(Exception):
-    """The child ended by itself."""
+    """The child ended by itself. The message has the stack where it did."""
 
 
 class Worker:
@@ -48,6 +54,7 @@ class Worker:
     def __init__(self, specs: tuple[str, ...]) -> None:
         self._specs = specs
         self._process: Any = None
+        self._stack: Any = None
         self._connection: Connection | None = None
 
     def ask(self, question: str, *arguments: Any, seconds: float) -> Any:
@@ -60,7 +67,7 @@ class Worker:
         if self._process is None:
             self._start()
         assert self._connection is not None
-        answer = self._exchange((question, arguments), seconds)
+        answer = self._exchange((question, arguments, 0.95 * seconds), seconds)
         if answer[1] > MOST_BYTES:
             self.close()
         if isinstance(answer[0], BaseException):
@@ -70,10 +77,11 @@ class Worker:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._specs))
+        self._stack = tempfile.NamedTemporaryFile("r", prefix="equimask-fuzz-")  # noqa: SIM115 - `close` does
+        self._process = context.Process(target=_serve, args=(theirs, self._specs, self._stack.name))
         self._process.start()
         theirs.close()
-        self._exchange(("ready", ()), START_SECONDS)
+        self._exchange(("ready", (), START_SECONDS), START_SECONDS)
 
     def _exchange(self, message: Any, seconds: float) -> Any:
         assert self._connection is not None
@@ -84,10 +92,15 @@ class Worker:
         except (EOFError, OSError):
             self._process.join(5)
             code = self._process.exitcode
-            self.close()
-            raise Crashed(f"the process ended with status {code}") from None
+            raise Crashed(f"the process ended with status {code}{self._ended()}") from None
+        raise Hung(f"no answer within {seconds:g} s{self._ended()}")
+
+    def _ended(self) -> str:
+        """End the child, and what it was in."""
+        main_thread = self._stack.read().rpartition("hread 0x")[2]
         self.close()
-        raise Hung(f"no answer within {seconds:g} s")
+        lines = [line.strip() for line in main_thread.splitlines()[1 : 1 + FRAMES]]
+        return "".join(f"\n    {line}" for line in lines)
 
     def close(self) -> None:
         """End the child; the next question starts another."""
@@ -96,10 +109,11 @@ class Worker:
             self._process.join()
             assert self._connection is not None
             self._connection.close()
-            self._process = self._connection = None
+            self._stack.close()
+            self._process = self._connection = self._stack = None
 
 
-def _serve(connection: Connection, specs: tuple[str, ...]) -> None:
+def _serve(connection: Connection, specs: tuple[str, ...], stack: str) -> None:
     """Answer questions until nobody asks any more."""
     from bench.workloads import load_vocabulary
     from hybrid.warmup import warm_up
@@ -115,15 +129,19 @@ def _serve(connection: Connection, specs: tuple[str, ...]) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warm_up()
     real = {spec: load_vocabulary(spec).prepare() for spec in specs}
+    told = open(stack, "w")  # noqa: SIM115 - as long as the process
+    faulthandler.enable(told, all_threads=False)
     while True:
         try:
-            question, arguments = connection.recv()
+            question, arguments, late = connection.recv()
         except EOFError:
             return
+        faulthandler.dump_traceback_later(late, file=told)
         try:
             answer: Any = ANSWERS[question](real, *arguments)
         except Exception as error:  # noqa: BLE001 - raised again by the parent
             answer = RuntimeError(f"{type(error).__name__}: {error}")
+        faulthandler.cancel_dump_traceback_later()
         connection.send((answer, _resident()))
 
 
