@@ -104,7 +104,7 @@ class Totals:
             for strategy, number in counts.items():
                 row = self.row(outcome.vocabulary, outcome.kind, strategy)
                 setattr(row, name, getattr(row, name) + number)
-        for strategy, name, _ in outcome.refusals:
+        for strategy, name in sorted({(strategy, name) for strategy, name, _ in outcome.refusals}):
             self.row(outcome.vocabulary, outcome.kind, strategy).refusals[name] += 1
         for strategy, chosen in outcome.chosen.items():
             self.row(outcome.vocabulary, outcome.kind, strategy).chosen[chosen] += 1

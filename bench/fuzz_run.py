@@ -140,16 +140,16 @@ def run_case(
         return outcome
     deadline = began + seconds
     for number in range(case.walks if steps is None else 1):
+        walk = Walk(case, compiled, make_truth(), outcome)
         try:
-            walk = Walk(case, compiled, make_truth(), outcome)
-        except Exception as error:  # noqa: BLE001 - options that one side refuses
-            outcome.refusals.append(("matcher", type(error).__name__, str(error)))
+            if steps is None:
+                run_walk(case, walk, number, deadline)
+            else:
+                for step in steps:
+                    walk.do(step)
+        except (RuntimeError, MemoryError) as error:  # what ours raises is caught where it is asked
+            outcome.refusals.append(("plain", type(error).__name__, str(error)))
             break
-        if steps is None:
-            run_walk(case, walk, number, deadline)
-        else:
-            for step in steps:
-                walk.do(step)
         if monotonic() > deadline:
             outcome.ended_early = True
             break

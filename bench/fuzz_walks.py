@@ -25,13 +25,10 @@ from numpy.typing import NDArray
 
 from bench.fuzz_inputs import Case
 from bench.fuzz_truth import Truth, bits_of
-from equivalence import BudgetExceeded
+from equivalence import BudgetExceeded, HybridError
 
 Step = tuple[Any, ...]
 """A step: its name, and what it takes: ("token", 3), ("rollback", 2), ("mask", "row") ..."""
-
-ENDLESS = 65_536
-"""Forced text of this length may have no end: XGrammar is not asked for it then."""
 
 KEPT = 20
 """Findings of one case that are kept."""
@@ -104,7 +101,13 @@ class Walk:
         self.steps: list[Step] = []
         self.depth = 0
         self.depths: list[int] = []
-        self.sides = [Side(name, one, self._begin(one)) for name, one in compiled.items()]
+        self.sides = [Side(name, one, None) for name, one in compiled.items()]
+        for side in self.sides:
+            try:
+                side.matcher = self._begin(side.compiled)
+            except HybridError as error:
+                side.alive = False
+                outcome.refusals.append((side.strategy, type(error).__name__, str(error)))
         self.flip = 0
 
     def _begin(self, compiled: Any) -> Any:
@@ -224,14 +227,14 @@ class Walk:
 
     def _forced(self) -> None:
         """The text forced next; where it may have no end, XGrammar is not asked."""
-        from hybrid.classifier.matcher import ClassifierMatcher
+        from hybrid.classifier.matcher import MOST_FORCED_BYTES, ClassifierMatcher
 
         if self.truth.matcher is None or self.truth.is_terminated():
             return
         guards = [side for side in self.sides if side.alive and isinstance(side.matcher, ClassifierMatcher)]
         if not guards and not self.case.drawn.bounded:
             return
-        if guards and len(_forced(guards[0].matcher)) >= ENDLESS:
+        if guards and _length(_forced(guards[0].matcher)) > MOST_FORCED_BYTES - 8:
             return
         truth = _forced(self.truth.matcher)
         self.each("find_jump_forward_string", lambda side: _forced(side.matcher), truth)
@@ -359,6 +362,10 @@ def _forced(matcher: Any) -> Any:
         return matcher.find_jump_forward_string()
     except UnicodeDecodeError as part_of_a_character:
         return part_of_a_character.object
+
+
+def _length(forced: str | bytes) -> int:
+    return len(forced.encode() if isinstance(forced, str) else forced)
 
 
 def described(error: BaseException) -> str:
