@@ -1,29 +1,36 @@
-"""Named arrays in one file: written whole, checked before use, mapped into memory read-only.
+"""Named arrays in one file: written whole, checked before use, read-only.
 
 What: `read_arrays` and `write_arrays` keep what is slow to compute and equal every time; `stored` reads a
-file where it can be used and builds and writes it anew where it cannot.
+file where it can be used and builds and writes it anew where it cannot. `read_whole` reads any file of a
+bounded size, `array_of_npy` the arrays inside of it.
 When: for what depends on a vocabulary alone, such as its trie, and for kept walks; see docs/caches.md.
 Limits: a digest finds damage, not malice: whoever may write to the folder could write a file with a
-fitting digest, so the folder has to be as trustworthy as the code. Nothing is unpickled.
+fitting digest. Such a file gives arrays, of plain numbers and as large as the file; what they say is checked
+by who reads them. Nothing is unpickled.
 
 The layout: 16 bytes of magic, 32 bytes BLAKE2b of everything after them, 8 bytes with the length of the
 header (little endian), the header (JSON: version, kind, key, and each member's offset and length), the
 members. A member is a stream in numpy's own format ``.npy``, padded so that its data begins at a multiple of
-64 bytes. A file is never changed after it got its name, so a mapping of it stays as it was checked.
+64 bytes. A file is copied into memory and not mapped: who shortens a file that is mapped ends the process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import io
 import json
 import logging
-import mmap
+import math
 import os
+import re
 import secrets
-from collections.abc import Callable, Mapping
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +44,24 @@ ALIGNMENT = 64
 BODY = len(MAGIC) + DIGEST_BYTES
 """Where the part that the digest covers begins."""
 
+MOST_BYTES = 2**30
+"""Of a file, where who reads it knows no better."""
+
+NPY_MAGIC = b"\x93NUMPY\x01\x00"
+NPY_HEAD_BYTES = 1024
+"""Longest head of an array; numpy's own have 128 bytes."""
+
+NPY_HEAD = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<>|][iufb]\d)', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:\d{1,18},? ?)*)\), ?\} *\n",
+    re.DOTALL,
+)
+"""What numpy writes before the numbers of an array, of plain numbers."""
+
 logger = logging.getLogger(__name__)
 
 Arrays = dict[str, NDArray[Any]]
+Made = TypeVar("Made")
 
 
 class Unusable(Exception):
@@ -48,39 +70,45 @@ class Unusable(Exception):
 
 def stored(
     path: str | os.PathLike[str],
-    build: Callable[[], Arrays],
+    build: Callable[[], Made],
     *,
     kind: str,
     key: str,
-) -> Arrays:
-    """The arrays of a file, or those of `build`, which are then written to the file.
+    most: int,
+    read: Callable[[Arrays], Made],
+    write: Callable[[Made], Arrays],
+) -> Made:
+    """What `read` makes of a file's arrays, or what `build` makes, which is then written to the file.
 
     A missing folder is made. A file that cannot be written costs a warning and nothing else.
 
     Args:
         path: the file.
-        build: computes the arrays.
+        build: makes it from nothing.
         kind: what the arrays are, with the version of their meaning.
         key: what they were computed from.
+        most: bytes that the file may have.
+        read: makes it of arrays that may say anything; raises `Unusable` where they do not fit.
+        write: the arrays that say what it is.
     """
     target, refused = Path(path), []
     try:
-        return read_arrays(target, kind=kind, key=key)
+        return read(read_arrays(target, kind=kind, key=key, most=most))
     except FileNotFoundError:
         pass
     except Unusable as error:
         logger.warning("%s is not used and is built anew: %s", target.name, error)
     except OSError as error:
         refused.append(f"it cannot be read ({error})")
-    arrays = build()
+    made = build()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_arrays(target, arrays, kind=kind, key=key)
+        write_arrays(target, write(made), kind=kind, key=key)
     except OSError as error:
         refused.append(f"it cannot be written ({error}), and is built again next time")
     if refused:
         logger.warning("%s: %s", target.name, "; ".join(refused))
-    return arrays
+    return made
 
 
 def write_arrays(
@@ -121,7 +149,7 @@ def digest_of(path: str | os.PathLike[str]) -> bytes | None:
     Raises:
         OSError: there is no such file, or it cannot be read.
     """
-    with open(path, "rb") as stream:
+    with _opened(path, sys.maxsize) as (stream, _):
         head = stream.read(BODY)
     return head[len(MAGIC) :] if head.startswith(MAGIC) and len(head) == BODY else None
 
@@ -144,42 +172,100 @@ def write_whole(path: str | os.PathLike[str], *parts: bytes) -> None:
             os.unlink(partial)
 
 
-def read_arrays(path: str | os.PathLike[str], *, kind: str, key: str) -> Arrays:
-    """The arrays of a file, read-only and mapped into memory, after every byte of it was checked.
+@contextlib.contextmanager
+def _opened(path: str | os.PathLike[str], most: int) -> Iterator[tuple[BinaryIO, int]]:
+    """A file of a bounded size, and its size."""
+    # what is no file, such as a pipe that nobody writes to, must not let anybody wait
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as stream:
+        found = os.fstat(stream.fileno())
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "this is no file", os.fspath(path))
+        if found.st_size > most:
+            raise OSError(errno.EFBIG, f"it has {found.st_size} bytes, allowed are {most}", os.fspath(path))
+        yield stream, found.st_size
+
+
+def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        OSError: there is no such file, it cannot be read, or it has more bytes than `most`.
+    """
+    with _opened(path, most) as (stream, size):
+        return stream.read(size)
+
+
+def read_arrays(path: str | os.PathLike[str], *, kind: str, key: str, most: int = MOST_BYTES) -> Arrays:
+    """The arrays of a file, read-only, after every byte of it was checked against the digest.
 
     Raises:
         Unusable: another format, version, kind or key, or a byte that is not as it was written.
-        OSError: there is no such file, or it cannot be read.
+        OSError: there is no such file, it cannot be read, or it has more bytes than `most`.
     """
-    with open(path, "rb") as stream:
-        if os.fstat(stream.fileno()).st_size < BODY + 8:
-            raise Unusable("the file is cut off")
-        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    if mapped[: len(MAGIC)] != MAGIC:
+    with _opened(path, most) as (stream, size):
+        room = np.empty(size + ALIGNMENT, np.uint8)
+        begin = -room.ctypes.data % ALIGNMENT
+        data = room[begin : begin + size]
+        data = data[: stream.readinto(data.data)]  # type: ignore[attr-defined]
+    data.flags.writeable = False
+    view = data.data
+    if len(view) < BODY + 8:
+        raise Unusable("the file is cut off")
+    if view[: len(MAGIC)] != MAGIC:
         raise Unusable("it is no file of arrays")
-    with memoryview(mapped) as view:
-        digest = hashlib.blake2b(view[BODY:], digest_size=DIGEST_BYTES).digest()
-    if mapped[len(MAGIC) : BODY] != digest:
+    if view[len(MAGIC) : BODY] != hashlib.blake2b(view[BODY:], digest_size=DIGEST_BYTES).digest():
         raise Unusable("its digest does not fit its contents")
-    # from here on the contents are what `write_arrays` of some version wrote
-    first = BODY + 8
-    first += int.from_bytes(mapped[BODY:first], "little")
-    header = json.loads(mapped[BODY + 8 : first])
+    # from here on the contents are what `write_arrays` of some version wrote, or what somebody forged
+    first = BODY + 8 + int.from_bytes(view[BODY : BODY + 8], "little")
+    try:
+        header = json.loads(bytes(view[BODY + 8 : first]))
+    except (ValueError, RecursionError) as error:
+        raise Unusable(f"its header is not JSON ({error})") from error
+    if not isinstance(header, dict):
+        raise Unusable("its header is no object")
     for name, wanted in (("version", VERSION), ("kind", kind), ("key", key)):
         if header.get(name) != wanted:
             raise Unusable(f"its {name} is {header.get(name)!r}, wanted is {wanted!r}")
-    return {name: _member(mapped, first + begin) for name, (begin, _) in header["members"].items()}
+    members = header.get("members")
+    if not isinstance(members, dict):
+        raise Unusable("its header does not list members")
+    return {name: _member(data[first:], name, place) for name, place in members.items()}
 
 
-def _member(mapped: mmap.mmap, begin: int) -> NDArray[Any]:
-    """The array of one ``.npy`` stream, as a view of the mapping."""
-    mapped.seek(begin)
-    npy: Any = np.lib.format
-    version = npy.read_magic(mapped)
-    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, fortran, dtype = read_header(mapped)
-    count = int(np.prod(shape, dtype=np.int64))
-    array = np.frombuffer(mapped, dtype, count, mapped.tell()) if count else np.empty(0, dtype)
-    array = array.reshape(shape, order="F" if fortran else "C")
-    array.flags.writeable = False
+def _member(data: NDArray[np.uint8], name: str, place: Any) -> NDArray[Any]:
+    """The array at a place [begin, length] of the members."""
+    if not isinstance(place, list) or [type(number) for number in place] != [int, int]:
+        raise Unusable(f"the place of {name!r} is {place!r}")
+    begin, length = place
+    if not 0 <= begin <= begin + length <= len(data) or begin % ALIGNMENT:
+        raise Unusable(f"{name!r} lies outside of the file, or askew")
+    array = array_of_npy(data[begin : begin + length])
+    if not array.flags.aligned:
+        raise Unusable(f"the numbers of {name!r} lie askew")
     return array
+
+
+def array_of_npy(data: NDArray[np.uint8]) -> NDArray[Any]:
+    """The array of plain numbers that a whole ``.npy`` stream holds: a view of it, as large as it says.
+
+    Raises:
+        Unusable: it is no such stream.
+    """
+    begin = len(NPY_MAGIC) + 2
+    begin += int.from_bytes(data[begin - 2 : begin].tobytes(), "little")
+    # Python's text, for which numpy has Python's parser: what is forged raises whatever it likes there
+    found = NPY_HEAD.fullmatch(data[: min(begin, NPY_HEAD_BYTES)].tobytes())
+    if not found:
+        raise Unusable("an array does not begin as numpy writes it")
+    shape = [int(size) for size in found[3].split(b",") if size.strip()]
+    try:
+        dtype = np.dtype(found[1].decode())
+        array = data[begin:].view(dtype)
+        if array.size != math.prod(shape):
+            raise Unusable(f"an array of shape {shape} has {array.size} numbers")
+        return array.reshape(shape, order="F" if found[2] == b"True" else "C")
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Unusable(f"an array is not as large as it says, or of no known type ({error})") from error

@@ -4,7 +4,10 @@ What: every distinct byte string of the vocabulary is one *group*; groups are nu
 so that the tokens below a trie node are one range of groups. Equal byte strings share a group.
 When: built once per vocabulary by `Vocabulary.trie`, read by every exploration.
 Limits: token text only; ids without text have group -1. The arrays are read-only, whether they were built
-or read from a file: numba compiles a kernel anew for arrays of another kind.
+or come from a file: numba compiles a kernel anew for arrays of another kind.
+
+A file keeps only what is slow to find: the order of the tokens, and that of their suffixes. Both are
+compared with the tokens, and the rest is made again: no file, whoever made it, gives a wrong trie.
 
 A suffix of a token is the node of a second trie, of the *reversed* tokens: dropping the first byte of a
 suffix is one step to its parent, so 830,000 suffixes of a 128k vocabulary need 265,000 small nodes.
@@ -21,11 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import _kernels
-from equivalence.store import Arrays, stored
+from equivalence.store import Arrays, Unusable, stored
 
-STORED_VERSION = 2
+Integers = NDArray[np.int64]
+
+STORED_VERSION = 3
 """Of what the stored arrays mean. A change of `build_trie` that gives an array of the same name other
 contents needs another number; a change of the names does not."""
+
+STORED = ("group_of_token", "suffix_order")
+"""What a file holds of a trie."""
+
+HEADER_BYTES = 4096
+"""What a file has besides its numbers, at most."""
 
 
 class Trie(NamedTuple):
@@ -76,15 +87,35 @@ def build_trie(tokens: Sequence[bytes]) -> Trie:
     distinct = sorted({token for token in tokens if token})
     number = {token: index for index, token in enumerate(distinct)}
     group_of_token = np.array([number.get(token, -1) for token in tokens], np.int32)
-    data = np.frombuffer(b"".join(distinct), np.uint8)
-    lengths = np.array([len(token) for token in distinct], np.int64)
     offsets = np.zeros(len(distinct) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    longest = int(lengths.max()) if len(distinct) else 0
+    np.cumsum([len(token) for token in distinct], out=offsets[1:])
+    return _trie_of(np.frombuffer(b"".join(distinct), np.uint8), offsets, group_of_token, None)
+
+
+def _trie_of(
+    data: NDArray[np.uint8],
+    offsets: Integers,
+    group_of_token: NDArray[np.int32],
+    suffix_order: NDArray[np.int32] | None,
+) -> Trie:
+    """The trie of distinct byte strings in order.
+
+    Args:
+        data, offsets: the strings, and where each begins.
+        suffix_order: what somebody says the order of the suffixes is; ``None``: it is found.
+
+    Raises:
+        Unusable: it is not that.
+    """
+    n_groups = len(offsets) - 1
+    longest = int(np.diff(offsets).max(initial=0))
     byte, depth, skip, group, below = _kernels.build_trie(data, offsets, longest)
     suffix_parent, suffix_byte, group_suffix = _kernels.build_suffixes(data, offsets)
-    suffix_order = _kernels.order_suffixes(suffix_parent, suffix_byte)
-    first_byte = _kernels.first_byte_of_groups(byte, skip, group, len(distinct))
+    if suffix_order is None:
+        suffix_order = _kernels.order_suffixes(suffix_parent, suffix_byte)
+    elif not _is_suffix_order(suffix_order, suffix_parent, suffix_byte):
+        raise Unusable("its suffixes are not in order")
+    first_byte = _kernels.first_byte_of_groups(byte, skip, group, n_groups)
     nodes = _kernels.pack_nodes(byte, depth, skip, group, below)
     trie = Trie(
         byte, depth, skip, group, below, nodes, suffix_parent, suffix_byte, suffix_order, group_suffix,
@@ -93,23 +124,108 @@ def build_trie(tokens: Sequence[bytes]) -> Trie:
     return read_only(trie)
 
 
-def stored_trie(build: Callable[[], Trie], fingerprint: str, folder: str | os.PathLike[str]) -> Trie:
+def stored_trie(
+    build: Callable[[], Trie],
+    flat: tuple[NDArray[np.uint8], Integers],
+    fingerprint: str,
+    folder: str | os.PathLike[str],
+) -> Trie:
     """A trie from its file in ``folder``; what `build` makes is written there if it is not there yet.
 
     Args:
         build: called where the file is missing or cannot be used.
-        fingerprint: of the vocabulary that the trie belongs to; names the file.
+        flat: the tokens of the vocabulary that the trie belongs to (`Vocabulary.flat`).
+        fingerprint: of this vocabulary; names the file.
         folder: made if it is missing.
     """
-    kind = f"trie {STORED_VERSION}: {' '.join(Trie._fields)}"
+    return stored(
+        Path(folder) / f"trie-{STORED_VERSION}-{fingerprint}.arrays",
+        build,
+        kind=f"trie {STORED_VERSION}: {' '.join(STORED)}",
+        key=fingerprint,
+        most=HEADER_BYTES + 4 * (len(flat[0]) + len(flat[1])),
+        read=lambda arrays: _checked(arrays, *flat),
+        write=lambda trie: {name: getattr(trie, name) for name in STORED},
+    )
 
-    def as_arrays() -> Arrays:
-        return {name: np.asarray(value) for name, value in build()._asdict().items()}
 
-    path = Path(folder) / f"trie-{STORED_VERSION}-{fingerprint}.arrays"
-    arrays = stored(path, as_arrays, kind=kind, key=fingerprint)
-    longest = int(arrays.pop("longest"))
-    return read_only(Trie(longest=longest, **arrays))
+def _checked(arrays: Arrays, data: NDArray[np.uint8], offsets: Integers) -> Trie:
+    """The trie of tokens, by the orders that the arrays of a file say.
+
+    Raises:
+        Unusable: they are not those of the tokens.
+    """
+    if tuple(arrays) != STORED or any(
+        array.dtype != np.int32 or array.ndim != 1 for array in arrays.values()
+    ):
+        raise Unusable("it holds other arrays")
+    groups, suffix_order = arrays.values()
+    lengths = np.diff(offsets)
+    if len(groups) != len(lengths) or not np.array_equal(groups, np.where(lengths > 0, groups, -1)):
+        raise Unusable("its groups are not those of the tokens that are text")
+    ids = np.flatnonzero(lengths)
+    of_text = groups[ids]
+    n_groups = int(of_text.max(initial=-1)) + 1
+    if n_groups > len(ids) or int(of_text.min(initial=0)) < 0:
+        raise Unusable("its groups are out of range")
+    one = np.full(n_groups, -1, np.int64)
+    one[of_text] = ids  # of each group some token
+    if (one < 0).any():
+        raise Unusable("its groups are not numbered without gaps")
+    others = ids[one[of_text] != ids]
+    twins = one[groups[others]]
+    text, begins = _gathered(twins, data, offsets)
+    same, ends = _gathered(others, data, offsets)
+    if not np.array_equal(begins, ends) or not np.array_equal(text, same):
+        raise Unusable("a group has different tokens")
+    text, begins = _gathered(one, data, offsets)
+    if not _ascend(text, begins):
+        raise Unusable("its groups are not in byte order")
+    return _trie_of(text, begins, groups, suffix_order)
+
+
+def _gathered(
+    ids: Integers, data: NDArray[np.uint8], offsets: Integers
+) -> tuple[NDArray[np.uint8], Integers]:
+    """The bytes of some tokens side by side, and where those of each begin."""
+    lengths = (offsets[1:] - offsets[:-1])[ids]
+    begins = np.zeros(len(ids) + 1, np.int64)
+    np.cumsum(lengths, out=begins[1:])
+    text = data[np.repeat(offsets[ids] - begins[:-1], lengths) + np.arange(begins[-1])]
+    text.flags.writeable = False  # as the bytes are that `build_trie` has
+    return text, begins
+
+
+def _ascend(text: NDArray[np.uint8], begins: Integers) -> bool:
+    """Whether byte strings side by side are in byte order, and distinct."""
+    pairs = np.arange(max(len(begins) - 2, 0))  # the first of two neighbours that are equal so far
+    depth = 0
+    while len(pairs):
+        first, second = begins[pairs] + depth, begins[pairs + 1] + depth
+        if (second >= begins[pairs + 2]).any():  # it ends, and the first goes on or is the same
+            return False
+        goes_on = first < begins[pairs + 1]
+        pairs, bytes_of_first, bytes_of_second = pairs[goes_on], text[first[goes_on]], text[second[goes_on]]
+        if (bytes_of_first > bytes_of_second).any():
+            return False
+        pairs = pairs[bytes_of_first == bytes_of_second]
+        depth += 1
+    return True
+
+
+def _is_suffix_order(order: NDArray[np.int32], parent: NDArray[np.int32], first: NDArray[np.uint8]) -> bool:
+    """Whether suffixes are in byte order, all but the empty one.
+
+    Two suffixes compare by their first bytes, and then as what is left of them does, of which the order says
+    the same: so if all neighbours are in order by (first byte, rank of the rest), all are.
+    """
+    n = len(parent)
+    if len(order) != n - 1 or int(order.min(initial=1)) < 1 or int(order.max(initial=0)) >= n:
+        return False
+    rank = np.full(n, -1, np.int64)
+    rank[order] = np.arange(n - 1)
+    keys = (first[order].astype(np.int64) << 32) + rank[parent[order]]
+    return bool((rank[1:] >= 0).all() and (keys[:-1] < keys[1:]).all())
 
 
 def read_only(trie: Trie) -> Trie:

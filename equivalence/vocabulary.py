@@ -13,9 +13,8 @@ meaning, and their stored bytes are empty here.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
-import zipfile
-import zlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +27,9 @@ from equivalence import forking
 from equivalence.arguments import integer, integer_from, integers, one_or_more, path_of, shown
 from equivalence.errors import VocabularyError
 from equivalence.kept import KeptWalks, Shelf
+from equivalence.npz import read_npz
 from equivalence.runs import ByteOrder, byte_order
+from equivalence.store import Arrays, Unusable
 from equivalence.trie import Trie, build_trie, read_only, stored_trie
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ MAX_IDS = 1 << 24
 
 MAX_TOKEN_BYTES = 4096
 """Longest token accepted: real ones stay below 400 bytes, and the trie is as deep as its longest token."""
+
+FILE_BYTES = {"data": 2**26, "lens": 2**24, "stop_ids": 2**24, "special_ids": 2**24}
+"""Bytes that the arrays of a file may have: 64 MiB of text, and two million ids in int64. Real ones have 2
+MiB for 262,144 ids; a file of 200 KB may be decompressed to all of it."""
 
 
 @forking.with_listed_properties
@@ -182,29 +187,24 @@ class Vocabulary:
             path: the file.
             cache_dir: folder that keeps what is derived from the vocabulary; see `prepare`.
 
+        The file may come from anybody: sizes are looked at before there is memory for them.
+
         Raises:
-            VocabularyError: no such file, not this layout, or lengths that do not fit the data.
+            VocabularyError: no such file, not this layout, larger than `FILE_BYTES`, or lengths that do not
+                fit the data.
         """
         path = path_of(path, "path", VocabularyError)
         try:
-            with np.load(path, allow_pickle=False) as archive:
-                data = np.asarray(archive["data"], np.uint8).tobytes()
-                lengths = np.asarray(archive["lens"]).astype(np.int64)
-                stops = [int(i) for i in archive["stop_ids"]]
-                special = [int(i) for i in archive["special_ids"]]
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            arrays = read_npz(path, FILE_BYTES)
+        except (OSError, ValueError, Unusable) as error:
             raise VocabularyError(
                 f"{os.fspath(path)!r} is not a vocabulary file ({error}); expected is an .npz with the "
                 "arrays data, lens, stop_ids and special_ids"
             ) from error
-        ends = np.cumsum(lengths)
-        if lengths.ndim != 1 or (lengths < 0).any() or (ends[-1] if len(ends) else 0) != len(data):
-            raise VocabularyError(
-                f"{os.fspath(path)!r}: the lengths in `lens` do not add up to the {len(data)} bytes of `data`"
-            )
-        starts = ends - lengths
-        tokens = [data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-        return cls(tokens, stops, special, cache_dir=cache_dir)
+        try:
+            return cls(*_texts_and_ids(arrays), cache_dir=cache_dir)
+        except VocabularyError as error:
+            raise VocabularyError(f"{os.fspath(path)!r}: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layout that `load` reads; the file appears whole or not at all."""
@@ -238,7 +238,7 @@ class Vocabulary:
             self._cache_dir = path_of(cache_dir, "cache_dir", VocabularyError)
             built = self.__dict__.get("trie")
             if built is not None:
-                stored_trie(lambda: built, self.fingerprint, cache_dir)
+                stored_trie(lambda: built, self.flat, self.fingerprint, cache_dir)
         _ = self.byte_order
         if self._cache_dir is not None:
             self.kept_walks.load(self._shelf(self._cache_dir))
@@ -312,7 +312,7 @@ class Vocabulary:
         """The flat depth-first trie of all ids that are text; its arrays are read-only."""
         if self._cache_dir is None:
             return build_trie(self.tokens)
-        return stored_trie(lambda: build_trie(self.tokens), self.fingerprint, self._cache_dir)
+        return stored_trie(lambda: build_trie(self.tokens), self.flat, self.fingerprint, self._cache_dir)
 
     @cached_property
     def byte_order(self) -> ByteOrder:
@@ -344,6 +344,37 @@ class Vocabulary:
             f"Vocabulary({self.size} ids, {self.size - len(self.special_token_ids)} text, "
             f"stop {list(self.stop_token_ids)}, {self.fingerprint[:8]})"
         )
+
+
+def _texts_and_ids(arrays: Arrays) -> tuple[list[bytes], list[int], list[int]]:
+    """The tokens, stop ids and special ids that the arrays of a file say.
+
+    Raises:
+        VocabularyError: arrays of other types or shapes, or numbers that do not fit.
+    """
+    for name, array in arrays.items():
+        allowed = "u" if name == "data" else "iu"
+        # an empty list of ids is an array of floats to numpy
+        if array.ndim != 1 or not (array.dtype.kind in allowed or (name != "data" and not array.size)):
+            raise VocabularyError(
+                f"`{name}` has type {array.dtype} and shape {array.shape}, allowed are lists "
+                f"of {'uint8' if name == 'data' else 'integers'}"
+            )
+    data, given = arrays["data"], arrays["lens"]
+    if data.dtype != np.uint8:
+        raise VocabularyError(f"`data` has type {data.dtype}, allowed is uint8")
+    # compared as they are: a number that does not fit int64 must not become another one
+    wrong = np.flatnonzero((given < 0) | (given > MAX_TOKEN_BYTES))
+    if len(wrong):
+        raise VocabularyError(
+            f"token {wrong[0]} has {given[wrong[0]]} bytes, allowed are 0 to {MAX_TOKEN_BYTES}"
+        )
+    ends = np.cumsum(given.astype(np.int64))
+    if (ends[-1] if len(ends) else 0) != len(data):
+        raise VocabularyError(f"the lengths in `lens` do not add up to the {len(data)} bytes of `data`")
+    text = data.tobytes()
+    tokens = [text[begin:end] for begin, end in itertools.pairwise([0, *ends.tolist()])]
+    return tokens, arrays["stop_ids"].tolist(), arrays["special_ids"].tolist()
 
 
 def _ids(values: Iterable[int], size: int, name: str) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from equivalence import ArtifactError, HybridError, Vocabulary, forking
-from equivalence.store import write_whole
+from equivalence.store import read_whole, write_whole
 from hybrid.artifact import from_bytes, to_bytes
 from hybrid.artifact.container import VERSION
 from hybrid.compiled import CompiledGrammar
@@ -194,7 +194,7 @@ class DiskCache:
         return self._bytes
 
     def _read(self, path: Path, entry: bytes) -> CompiledGrammar:
-        data = path.read_bytes()
+        data = read_whole(path, self.limit_bytes)
         begin = len(MAGIC) + KEY_BYTES
         if data[: len(MAGIC)] != MAGIC:
             raise ArtifactError("it does not begin as an entry does")

@@ -21,8 +21,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from equivalence import ArtifactError, GrammarError, HybridError, Vocabulary
+from equivalence.store import read_whole
 from hybrid import artifact
-from hybrid.artifact.description import Description, describe
+from hybrid.artifact.description import MOST_BYTES, Description, describe
 from hybrid.classifier.depth import depths_read
 from hybrid.classifier.matcher import ClassifierMatcher
 from hybrid.compiled import CompiledGrammar
@@ -167,9 +168,9 @@ def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | 
         HybridError: the file, the vocabulary, or a text that the grammar does not take.
     """
     try:
-        data = path.read_bytes()
+        data = read_whole(path, MOST_BYTES)
         text = None if sample is None else sample.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ArtifactError(f"a file cannot be read: {error}") from error
     _print_description(console, path, describe(data))
     if spec is None:

@@ -207,7 +207,7 @@ class _Shared:
         folder = vocabulary._cache_dir
         if folder is None:
             folder = self._temporary = tempfile.mkdtemp(prefix="equimask-")
-            stored_trie(lambda: vocabulary.trie, vocabulary.fingerprint, folder)
+            stored_trie(lambda: vocabulary.trie, vocabulary.flat, vocabulary.fingerprint, folder)
         cache_dir, limit = None, -1
         if compiler._disk is not None:
             cache_dir, limit = os.path.abspath(compiler._disk.folder), compiler._disk.limit_bytes
@@ -221,7 +221,7 @@ class _Shared:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Remove what was written for other processes; those that mapped it keep it."""
+        """Remove what was written for other processes; those that have read it keep what they read."""
         if self._temporary:
             shutil.rmtree(self._temporary, ignore_errors=True)
 

@@ -103,7 +103,7 @@ def test_a_damaged_file_is_built_anew_with_a_warning(file: Path, caplog: pytest.
         return ARRAYS
 
     def get() -> dict[str, np.ndarray]:
-        return stored(file, build, kind="test 1", key="abc")
+        return stored(file, build, kind="test 1", key="abc", most=1 << 20, read=dict, write=dict)
 
     assert same(get(), ARRAYS) and not calls
     file.write_bytes(file.read_bytes()[:-1])
@@ -118,7 +118,8 @@ def test_a_folder_that_cannot_be_written_costs_a_warning_only(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     with caplog.at_level(logging.WARNING):
-        found = stored(tmp_path / "file" / "x.arrays", lambda: ARRAYS, kind="test 1", key="abc")
+        file = tmp_path / "file" / "x.arrays"
+        found = stored(file, lambda: ARRAYS, kind="test 1", key="abc", most=1, read=dict, write=dict)
     assert same(found, ARRAYS)
     assert "cannot be written" in caplog.text
 

@@ -69,14 +69,13 @@ class Shelf(NamedTuple):
             Unusable: the file is damaged, too large, or of another version, code or vocabulary.
             OSError: there is no such file, or it cannot be read.
         """
-        if os.stat(self.path).st_size > limit_bytes + 65536:
+        most = limit_bytes + 65536
+        if os.stat(self.path).st_size > most:
             raise Unusable(f"it has more than the {limit_bytes} bytes that may be kept")
         digest = digest_of(self.path)
-        try:
-            arrays = read_arrays(self.path, kind=kind(), key=self.fingerprint)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:  # a digest that fits nonsense
-            raise Unusable(f"its contents are no arrays ({error})") from error
-        young, old = read_back(arrays, self.trie)
+        young, old = read_back(
+            read_arrays(self.path, kind=kind(), key=self.fingerprint, most=most), self.trie
+        )
         return young, old, digest
 
     def write(self, arrays: Arrays, known: bytes | None) -> bytes | None:
@@ -95,7 +94,7 @@ class Shelf(NamedTuple):
                 there = read_arrays(self.path, kind=kind(), key=self.fingerprint)
                 if n_walks(there) > n_walks(arrays):
                     return None
-        except (OSError, Unusable, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, Unusable, KeyError, TypeError):
             pass  # nothing is there that could be used
         return write_arrays(self.path, arrays, kind=kind(), key=self.fingerprint)
 

@@ -24,6 +24,9 @@ from hybrid.classifier import _kernels
 
 Integers = NDArray[np.int64]
 
+TEXTS = ("grammar", "schema")
+"""Members that are texts; all others are numbers."""
+
 MOST = 2**31 - 1
 """Bound of numbers that are counts: sums of two stay far from the end of int64."""
 

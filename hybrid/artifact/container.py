@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -108,12 +108,13 @@ def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
     return header, begin
 
 
-def unpack(data: bytes, most: int) -> tuple[dict[str, Any], Arrays]:
+def unpack(data: bytes, most: int, texts: Collection[str] = ()) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file, each array writable and in memory of its own.
 
     Args:
         data: the file.
-        most: bytes that all arrays may take together.
+        most: bytes that all arrays may take together, in int64, which is what most of them become.
+        texts: names of arrays that stay as they are.
 
     Raises:
         ArtifactError: as `unpack_header`, or members that are not as the header says, or too large.
@@ -124,13 +125,16 @@ def unpack(data: bytes, most: int) -> tuple[dict[str, Any], Arrays]:
     for name, description in header["members"].items():
         dtype, shape, length = _described(name, description)
         size = math.prod(shape) * dtype.itemsize
-        left -= size
+        left -= size if name in texts else 8 * math.prod(shape)
         if left < 0:
             raise ArtifactError(
                 f"the compiled grammar's tables need more than {most} bytes; allow more by Budget.table_bytes"
             )
         inflated = _inflated(data[begin : begin + length], size, name)
-        arrays[name] = np.frombuffer(inflated, dtype).reshape(shape)
+        try:
+            arrays[name] = np.frombuffer(inflated, dtype).reshape(shape)
+        except (ValueError, OverflowError) as error:  # a length of nothing at all that numpy cannot count
+            raise malformed(f"member {name!r} has the shape {shape}") from error
         begin += length
     if begin != len(data):
         raise malformed(f"it has {len(data)} bytes, but its header describes {begin}")
@@ -142,7 +146,11 @@ def _described(name: str, description: Any) -> tuple[np.dtype[Any], tuple[int, .
         raise malformed(f"member {name!r} is not described by type, shape and length")
     kind, shape, length = description
     sizes: list[Any] = [*shape, length] if isinstance(shape, list) else [None]
-    if kind not in TYPES or len(sizes) > 3 or not all(is_integer(size) and size >= 0 for size in sizes):
+    if (
+        kind not in TYPES
+        or len(sizes) not in (2, 3)
+        or not all(is_integer(size) and size >= 0 for size in sizes)
+    ):
         raise malformed(f"member {name!r} has type {kind!r}, shape {shape!r}, length {length!r}")
     return np.dtype(kind), tuple(shape), length
 

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.errors import ArtifactError
 from hybrid.artifact import class_runs, lark_files
+from hybrid.artifact.checks import TEXTS
 from hybrid.artifact.container import BODY, Arrays, malformed, unpack, unpack_header
 
 PARTS = {
@@ -27,7 +29,9 @@ PARTS = {
 }  # fmt: skip
 """The members by what they are; all of them."""
 
-TEXTS = ("grammar", "schema")
+
+MOST_BYTES = 1 << 30
+"""Of all members together."""
 
 
 class Description(NamedTuple):
@@ -55,8 +59,17 @@ def describe(data: bytes) -> Description:
     Raises:
         ArtifactError: as `container.unpack`.
     """
+    try:
+        return _describe(data)
+    except ArtifactError:
+        raise
+    except (ValueError, LookupError) as error:  # what `from_bytes` would refuse by name
+        raise malformed(f"its members do not fit together ({error})") from error
+
+
+def _describe(data: bytes) -> Description:
     _, begin = unpack_header(data)
-    header, arrays = unpack(data, 1 << 30)
+    header, arrays = unpack(data, MOST_BYTES, TEXTS)
     members = header.pop("members")
     if header.get("notation") == "lark":
         return _describe_lark(header, members, arrays, begin - BODY, len(data))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,8 @@ import xgrammar
 from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses, Vocabulary
 from equivalence.byte_strings import Features
 from equivalence.explore import byte_tables_of
-from equivalence.store import write_whole
-from hybrid.artifact import checks, class_runs, lark_files
+from equivalence.store import read_whole, write_whole
+from hybrid.artifact import checks, class_runs, grammar_text, lark_files
 from hybrid.artifact.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.rows import interned, table_of, used_lists, used_rows
@@ -36,6 +35,9 @@ from hybrid.relaxed import SchemaText
 from hybrid.strategy import Budget
 
 FEATURES = len(Features._fields)
+
+HEADER_BYTES = 1 << 20
+"""What a file has besides its members, at most."""
 
 
 def save(compiled: CompiledGrammar, path: str | os.PathLike[str]) -> None:
@@ -57,8 +59,8 @@ def load(
         ArtifactError: it cannot be read, or `from_bytes` refuses it; the message names the file.
     """
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
+        data = read_whole(path, _most_bytes(budget))
+    except (OSError, ValueError) as error:
         raise ArtifactError(
             f"{os.fspath(path)!r} cannot be read ({error}); allowed is a file that CompiledGrammar.save wrote"
         ) from error
@@ -85,7 +87,7 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
         text = lark_files.text_of(compiled.grammar)
         header, arrays = {"notation": "lark", "sizes": classes.sizes}, lark_files.arrays_of(compiled)
     else:
-        text = compiled.grammar.serialize_json().encode()
+        text = grammar_text.written(compiled.grammar)
         header, arrays = _explored(compiled, classifier, classes)
     header |= {
         "strategy": compiled.strategy,
@@ -158,9 +160,8 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     began = time.perf_counter()
     if not isinstance(vocabulary, Vocabulary):
         raise HybridError(f"vocabulary is {type(vocabulary).__name__}, allowed is hybrid.Vocabulary")
-    if not isinstance(budget, Budget):
-        raise HybridError(f"budget is {budget!r}, allowed is a hybrid.Budget")
-    header, arrays = unpack(bytes(data), budget.table_bytes)
+    _most_bytes(budget)
+    header, arrays = unpack(bytes(data), budget.table_bytes, checks.TEXTS)
     if header.get("vocabulary") != vocabulary.fingerprint:
         raise ArtifactError(
             f"the grammar was compiled for the vocabulary {header.get('vocabulary')} of "
@@ -182,7 +183,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
             "classifier", reason, vocabulary, lark_files.grammar_of(text), None, -1, classes, None, None,
             lark_classifier, None, {"load": time.perf_counter() - began}, mask_seconds=budget.mask_seconds,
         )  # fmt: skip
-    grammar, features = _grammar(header, arrays), _features(header)
+    grammar, features = _grammar(header, arrays, vocabulary), _features(header)
     distinct, grouped = distinct_classes(classes, vocabulary)
     fixed = _fixed(header, arrays, distinct, vocabulary)
     known = _summaries(header, arrays, fixed)
@@ -199,6 +200,13 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     )  # fmt: skip
 
 
+def _most_bytes(budget: Budget) -> int:
+    """Bytes that a file may have: compression makes nothing much larger."""
+    if not isinstance(budget, Budget):
+        raise HybridError(f"budget is {budget!r}, allowed is a hybrid.Budget")
+    return budget.table_bytes + HEADER_BYTES
+
+
 def _grammar_text(header: dict[str, Any], arrays: Arrays) -> bytes:
     text = checks.taken(arrays, "grammar", (None,), 0, 255, np.uint8).tobytes()
     if header.get("grammar") != _digest(text):
@@ -206,14 +214,8 @@ def _grammar_text(header: dict[str, Any], arrays: Arrays) -> bytes:
     return text
 
 
-def _grammar(header: dict[str, Any], arrays: Arrays) -> xgrammar.Grammar:
-    text = _grammar_text(header, arrays)
-    try:
-        return xgrammar.Grammar.deserialize_json(text.decode())
-    except (RuntimeError, ValueError) as error:
-        raise ArtifactError(
-            f"this version of XGrammar cannot read the grammar's own text ({error}); {AGAIN}"
-        ) from error
+def _grammar(header: dict[str, Any], arrays: Arrays, vocabulary: Vocabulary) -> xgrammar.Grammar:
+    return grammar_text.grammar_of(_grammar_text(header, arrays), vocabulary.size)
 
 
 def _schema(header: dict[str, Any], arrays: Arrays) -> SchemaText | None:

@@ -35,6 +35,13 @@ PARTS = {
 """The members by what they are."""
 
 MOST_STATES = 1 << 20
+MOST_LEXER_STATES = 1 << 16
+MOST_EMITTED = 256
+"""Terminals at once: a lexer gives back 16 lexemes at most."""
+
+MOST_PLACES = 1 << 26
+"""Pairs of a list of states and a state, for each of which there is a place in memory."""
+
 SKIP = (1 << 12) - 1
 
 
@@ -110,8 +117,8 @@ def classifier_of(
     """
     step = taken(arrays, "step", (None, None), -1, MOST_STATES, np.int32)
     n_lexer, n_bytes = step.shape
-    if n_lexer == 0 or int(step.max(initial=-1)) >= n_lexer:
-        raise malformed("its lexer has no states, or leads to one that does not exist")
+    if not 0 < n_lexer <= MOST_LEXER_STATES or int(step.max(initial=-1)) >= n_lexer:
+        raise malformed(f"its lexer has {n_lexer} states, or leads to one that does not exist")
     class_of_byte = taken(arrays, "class_of_byte", (256,), 0, n_bytes - 1, np.uint8)
     rule_length = taken(arrays, "rule_length", (None,), 0, SKIP, np.int32)
     goto = taken(arrays, "goto", (None, None), -1, MOST_STATES, np.int32)
@@ -124,6 +131,8 @@ def classifier_of(
         raise malformed(f"its parser has no terminals, or shifts as only {END} is shifted")
     sequence = taken(arrays, "sequence", (None,), 0, action.shape[1] - 2, np.int32)
     sequence_start = _starts(arrays, "sequence_lengths", None, len(sequence))
+    if int(np.diff(sequence_start).max(initial=0)) > MOST_EMITTED:
+        raise malformed(f"its lexer emits more than {MOST_EMITTED} terminals at once")
     emitted = taken(arrays, "emitted", step.shape, 0, len(sequence_start) - 2, np.int32)
     color_list = taken(arrays, "color_list", (None,), 0, MOST_STATES, np.int32)
     n_colors = len(color_list)
@@ -134,14 +143,17 @@ def classifier_of(
     if len(top_kind) and len(np.unique(top_kind)) != int(top_kind.max()) + 1:
         raise malformed("its kinds are not numbered without gaps")
     top_start = _starts(arrays, "top_lengths", n_states, len(top_kind))
+    if _falls_within(top_kind, top_start):
+        raise malformed("the kinds of a state are not sorted")
     top_outcome = _outcomes(arrays, "top_color", "top_skip", len(top_kind), n_colors)
     list_state = taken(arrays, "list_state", (None,), 0, n_states - 1, np.int32)
     list_start = _starts(arrays, "list_lengths", None, len(list_state))
     if int(color_list.max(initial=-1)) >= len(list_start) - 1:
         raise malformed("a color has a list of states that does not exist")
-    same = np.repeat(np.arange(len(list_start) - 1), np.diff(list_start))
-    if bool(((list_state[1:] <= list_state[:-1]) & (same[1:] == same[:-1])).any()):
+    if _falls_within(list_state, list_start):
         raise malformed("a list of states is not sorted")
+    if (len(list_start) - 1) * n_states > MOST_PLACES:
+        raise malformed(f"it has {len(list_start) - 1} lists of {n_states} states")
     color_outcome = _outcomes(arrays, "color_after", "color_skip", None, n_colors)
     color_start = _starts(arrays, "color_lengths", n_colors, len(color_outcome))
     if bool((np.diff(color_start) != np.diff(list_start)[color_list]).any()):
@@ -165,6 +177,12 @@ def classifier_of(
 
 def _starts(arrays: Arrays, name: str, rows: int | None, total: int) -> NDArray[np.int64]:
     return starts_of(taken(arrays, name, (rows,), 0, total), total, name)
+
+
+def _falls_within(values: NDArray[Any], starts: NDArray[np.int64]) -> bool:
+    """Whether a list does not ascend: scratch arrays have room for distinct values."""
+    owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return bool(((values[1:] <= values[:-1]) & (owner[1:] == owner[:-1])).any())
 
 
 def _outcomes(arrays: Arrays, color: str, skip: str, rows: int | None, n_colors: int) -> NDArray[np.int64]:

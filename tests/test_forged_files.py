@@ -1,0 +1,371 @@
+"""Files with fitting digests and forged contents: each is refused by name or harmless; none ends a process.
+
+What: every array of tries, walks and vocabularies, with extreme numbers, other shapes and types; archives
+that claim what they do not hold; and what each of them is then used for, in a forked process.
+When: after any change of what reads a file, or of a kernel that relies on what was read.
+Limits: small vocabularies. Compiled grammars are forged in ``test_forged_grammars.py``. Walks that were
+forged may say anything of tokens; a trie or a vocabulary may not, and is compared with the tokens here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import struct
+import tempfile
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+
+from bench.forked import in_a_fork
+from equivalence import ArtifactError, HybridError, Vocabulary, VocabularyError, compute_classes
+from equivalence.kept import stored
+from equivalence.store import BODY, MAGIC, Arrays, Unusable, array_of_npy, read_arrays, write_arrays
+from equivalence.trie import STORED, STORED_VERSION, build_trie
+from hybrid import CompiledGrammar
+from tests.test_stored_walks import arrays_of, filled
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+WORDS = [b'":', b'"}', b"}]", b"ab", b"((", b"))", b"12", b" = ", b"ab", "é".encode(), b"abc"]
+TOKENS = [*(bytes([byte]) for byte in range(256)), *WORDS, b""]
+VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65])
+
+SECONDS = 300.0
+EXTREMES = (-1, 0, 1, 2, 5, 255, 256, 1000, 65_535, 2**20, 2**24 - 1, 2**31 - 2, 2**31 - 1, 2**40, -(2**31))
+
+
+def changes(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """An array with extreme numbers in the first, middle and last place, everywhere, and in other shapes."""
+    wide = array.astype(np.int64)
+    for value in EXTREMES:
+        for at in sorted({0, wide.size // 2, wide.size - 1}) if wide.size else ():
+            changed = wide.copy()
+            changed.flat[at] = value
+            yield f"[{at}] = {value}", changed
+    if wide.size:
+        for value in (0, 1, int(wide.max()), int(wide.min())):
+            yield f"all {value}", np.full_like(wide, value)
+        for place in range(0, wide.size - 1, max(wide.size // 8, 1)):
+            changed = wide.copy()
+            changed.flat[place], changed.flat[place + 1] = changed.flat[place + 1], changed.flat[place]
+            yield f"[{place}] swapped", changed
+            changed.flat[place] = changed.flat[place + 1]
+            yield f"[{place}] doubled", changed
+    yield "backwards", wide[::-1].copy()
+    yield "shorter", wide[:-1]
+    yield "half", wide[: len(wide) // 2]
+    yield "empty", wide[:0]
+    yield "longer", np.concatenate([wide, wide[-1:]])
+    yield "twice", np.concatenate([wide, wide])
+    yield "another shape", wide.reshape(1, -1)
+    yield "a column", wide.reshape(-1, 1)
+    yield "fewer columns", wide[..., :-1]
+
+
+def outcomes(forged: list[tuple[str, Any]], use: Callable[[Any], str]) -> dict[str, str]:
+    """What became of each forged thing, used in a forked process; what ends it fails the test by name."""
+    with tempfile.TemporaryFile() as told:
+
+        def work() -> dict[str, str]:
+            found = {}
+            for label, thing in forged:
+                os.pwrite(told.fileno(), label.encode().ljust(200), 0)
+                try:
+                    found[label] = use(thing)
+                except HybridError as error:
+                    found[label] = f"refused: {type(error).__name__}: {error}"
+                except Exception as error:  # noqa: BLE001 - the test fails for it
+                    found[label] = f"error: {type(error).__name__}: {error}"
+            return found
+
+        found = in_a_fork(work, SECONDS)
+        last = os.pread(told.fileno(), 200, 0).decode().strip()
+    assert found is not None, f"the process ended, or did not end, at {last}"
+    wrong = [f"{label}: {outcome}" for label, outcome in found.items() if outcome.startswith("error")]
+    assert not wrong, "\n".join(wrong[:20])
+    return found
+
+
+def refused(found: dict[str, str]) -> int:
+    return sum(outcome.startswith("refused") for outcome in found.values())
+
+
+# --- Tries and walks ---------------------------------------------------------------------------------------
+
+
+def small_folder(folder: str) -> Vocabulary:
+    return Vocabulary.from_bytes(TOKENS, cache_dir=folder)
+
+
+def test_no_forged_file_gives_another_trie() -> None:
+    real = build_trie(TOKENS)
+    fingerprint = Vocabulary.from_bytes(TOKENS).fingerprint
+    arrays = {name: getattr(real, name) for name in STORED}
+    forged: list[tuple[str, Arrays]] = [("nothing", arrays)]
+    for name in STORED:
+        forged += [
+            (f"{name} {label} {kind.__name__}", {**arrays, name: changed.astype(kind)})
+            for kind in (np.int32, np.int64, np.uint16)
+            for label, changed in changes(arrays[name])
+        ]
+    swapped = real.group_of_token.copy()  # two tokens that are neighbours in byte order
+    swapped[[97, 98]] = swapped[[98, 97]]
+    forged.append(("neighbours", {**arrays, "group_of_token": swapped}))
+    apart = real.group_of_token.copy()  # two equal tokens in groups of their own
+    apart[TOKENS.index(b"ab", 264)] = real.n_groups
+    forged.append(("apart", {**arrays, "group_of_token": apart}))
+
+    def use(members: Arrays) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"trie-{STORED_VERSION}-{fingerprint}.arrays"
+            kind = f"trie {STORED_VERSION}: {' '.join(STORED)}"
+            write_arrays(path, members, kind=kind, key=fingerprint)
+            before = path.read_bytes()
+            found = small_folder(folder).trie
+            assert all(np.array_equal(a, b) for a, b in zip(found, real, strict=True))
+            return "loaded" if path.read_bytes() == before else "refused"
+
+    same = {
+        label
+        for label, members in forged
+        if all(np.array_equal(members[name], arrays[name]) for name in STORED)
+        and all(array.dtype == np.int32 for array in members.values())
+    }
+    found = outcomes(forged, use)
+    assert {label for label, outcome in found.items() if outcome == "loaded"} == same
+    assert len(same) < len(found) // 10
+
+
+def test_forged_walks() -> None:
+    vocabulary = Vocabulary.from_bytes([bytes([byte]) for byte in b'{}[]":,1a\\x'] + [b'":', b'a"', b"12]"])
+    arrays = arrays_of(filled(vocabulary))
+    forged: list[tuple[str, Arrays]] = [("nothing", arrays)]
+    for name, array in arrays.items():
+        if name.startswith("young."):
+            forged += [
+                (f"{name} {label}", {**arrays, name: changed.astype(array.dtype)})
+                for label, changed in changes(array)
+            ]
+    texts = ['root ::= "[" [a-z]{0,9} "]" | "{" root "}"', 'root ::= "\\"" [a-z]{0,9} "\\"" root?']
+
+    def use(members: Arrays) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            mine = Vocabulary.from_bytes(vocabulary.tokens, cache_dir=folder)
+            write_arrays(
+                Path(folder) / f"walks-{stored.STORED_VERSION}-{mine.fingerprint}.arrays", members,
+                kind=stored.kind(), key=mine.fingerprint,
+            )  # fmt: skip
+            mine.prepare()
+            loaded = bool(mine.kept_walks._young is not None and mine.kept_walks._young.blocks.counts[0])
+            for text in texts:
+                compute_classes(xgrammar.Grammar.from_ebnf(text), mine)
+            return "loaded" if loaded else "refused"
+
+    found = outcomes(forged, use)
+    assert found["nothing"] == "loaded"
+    assert refused(found) > len(found) // 2
+
+
+NUMBERS = np.arange(6, dtype=np.int32)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"members": None}, {"members": []}, {"members": {"a": None}}, {"members": {"a": [0]}},
+        {"members": {"a": [0, 10**9]}}, {"members": {"a": [-64, 64]}}, {"members": {"a": [1, 100]}},
+        {"members": {"a": [0, 2**70]}}, {"members": {"a": [0.0, 64.0]}}, {"members": {"a": [True, 64]}},
+        {"members": {"a": [0, 4]}}, {"kind": 5}, {"version": "1"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_forged_heads_of_arrays(change: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_arrays(path, {"a": NUMBERS}, kind="k", key="x")
+    data = path.read_bytes()
+    length = int.from_bytes(data[BODY : BODY + 8], "little")
+    head = json.loads(data[BODY + 8 : BODY + 8 + length])
+    text = json.dumps({**head, **change}).encode()
+    text += b" " * (-(BODY + 8 + len(text)) % 64)
+    for written in (text, b"[" * 10**5, b"5", b"\xff", b"null"):
+        body = len(written).to_bytes(8, "little") + written + data[BODY + 8 + length :]
+        path.write_bytes(MAGIC + hashlib.blake2b(body, digest_size=32).digest() + body)
+        with pytest.raises(Unusable):
+            read_arrays(path, kind="k", key="x")
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "{'descr': '<i4', 'fortran_order': False, 'shape': (7,), }",
+        "{'descr': '<i4', 'fortran_order': False, 'shape': (5,), }",
+        "{'descr': '<i4', 'fortran_order': False, 'shape': (-6,), }",
+        "{'descr': '<i4', 'fortran_order': False, 'shape': (-2, -3), }",
+        "{'descr': '<i4', 'fortran_order': False, 'shape': (4611686018427387910, 4), }",
+        "{'descr': '<i4', 'fortran_order': False, 'shape': (0, 1180591620717411303424), }",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (6,), }",
+        "{'descr': '|V4', 'fortran_order': False, 'shape': (6,), }",
+        "{'descr': '<U1', 'fortran_order': False, 'shape': (6,), }",
+        "{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (6,), }",
+        "{'descr': '<M8[s]', 'fortran_order': False, 'shape': (3,), }",
+        "{'descr': 5, 'fortran_order': False, 'shape': (6,), }",
+        "{'descr': '<i4', 'fortran_order': False, 'shape': 6, }",
+        "-" * 300 + "1",
+        "[" * 300,
+        "9" * 400,
+        "",
+    ],
+)
+def test_forged_descriptions_of_arrays(description: str) -> None:
+    text = description.encode() + b"\n"
+    data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + NUMBERS.tobytes()
+    with pytest.raises(Unusable):
+        array_of_npy(np.frombuffer(data, np.uint8))
+
+
+# --- Vocabularies ------------------------------------------------------------------------------------------
+
+
+def archive(members: dict[str, Any], **options: Any) -> bytes:
+    """An .npz of arrays, or of bytes that claim to be some."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", options.get("compression", zipfile.ZIP_DEFLATED)) as file:
+        for name, member in members.items():
+            data = member
+            if not isinstance(member, bytes):
+                written = io.BytesIO()
+                np.save(written, member)
+                data = written.getvalue()
+            file.writestr(f"{name}.npy", data)
+    return stream.getvalue()
+
+
+MEMBERS: dict[str, Any] = {
+    "data": np.frombuffer(b"abcd", np.uint8),
+    "lens": np.array([1, 0, 2, 1], np.uint16),
+    "stop_ids": np.array([1]),
+    "special_ids": np.array([1]),
+}
+
+
+def described(shape: str, kind: str, numbers: bytes) -> bytes:
+    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + numbers
+
+
+def test_every_array_of_a_vocabulary(tmp_path: Path) -> None:
+    """Whatever loads has exactly the tokens that the arrays say."""
+    loaded = 0
+    for name, array in MEMBERS.items():
+        for kind in (np.uint8, np.int8, np.uint16, np.int32, np.uint64, np.int64, ">u2", np.float64, bool):
+            for label, changed in changes(array):
+                with np.errstate(all="ignore"):
+                    forged = changed.astype(kind)
+                (tmp_path / "a.npz").write_bytes(archive({**MEMBERS, name: forged}))
+                try:
+                    found = Vocabulary.load(tmp_path / "a.npz")
+                except VocabularyError:
+                    continue
+                loaded += 1
+                assert forged.size == 0 or forged.dtype.kind in "iu", (name, kind, label)
+                arrays = {**MEMBERS, name: forged}
+                lengths = [int(length) for length in arrays["lens"]]
+                special = [int(one) for one in arrays["special_ids"]]
+                text, at, tokens = arrays["data"].tobytes(), 0, []
+                for number, length in enumerate(lengths):
+                    tokens.append(b"" if number in special else text[at : at + length])
+                    at += length
+                assert min(lengths) >= 0 and at == len(text)
+                assert found.tokens == tuple(tokens)
+                assert found.stop_token_ids == tuple(dict.fromkeys(int(one) for one in arrays["stop_ids"]))
+    assert loaded > 20
+
+
+WRAPPED = {
+    "to zero": np.array([2**63, 2**63 + 4, 0, 0], np.uint64),
+    "to the sum": np.array([2**62, 2**62, 2**62, 2**62 + 4], np.uint64),
+    "below": np.array([-(2**63), -(2**63), 4, 0], np.int64),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_lengths_that_wrap_around(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a.npz").write_bytes(archive({**MEMBERS, "lens": WRAPPED[name]}))
+    with pytest.raises(VocabularyError, match="bytes, allowed are 0 to 4096"):
+        Vocabulary.load(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"data": described("(6000000000,)", "|u1", b"abcd")},
+        {"lens": described("(4, 2000000000)", "<u2", b"\1\0" * 4)},
+        {"stop_ids": described("(1000000000,)", "<i8", b"\0" * 8)},
+        {"data": bytes(200_000_000)},
+        {"data": described("(190000000,)", "|u1", bytes(190_000_000))},
+        {"lens": described("(50000000,)", "<u2", bytes(100_000_000))},
+        {"special_ids": described("(50000000,)", "|u1", bytes(50_000_000))},
+    ],
+    ids=lambda members: " ".join(members),
+)
+def test_small_files_that_claim_much(members: dict[str, bytes], tmp_path: Path) -> None:
+    data = archive({**MEMBERS, **members})
+    assert len(data) < 250_000
+    (tmp_path / "a.npz").write_bytes(data)
+    del members
+    tracemalloc.start()
+    try:
+        with pytest.raises(VocabularyError, match="not a vocabulary file"):
+            Vocabulary.load(tmp_path / "a.npz")
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 10**7
+
+
+def test_archives_that_numpy_does_not_write(tmp_path: Path) -> None:
+    whole = archive(MEMBERS)
+    stream = io.BytesIO(whole)
+    with zipfile.ZipFile(stream, "a") as file, pytest.warns(UserWarning, match="Duplicate"):
+        file.writestr("lens.npy", b"second")
+    size = bytearray(whole)  # a member that claims to be smaller than it is
+    at = size.index(b"PK\1\2") + 24
+    size[at : at + 4] = struct.pack("<I", struct.unpack("<I", size[at : at + 4])[0] - 1)
+    locked = bytearray(whole)  # ... and one that claims to be encrypted
+    locked[locked.index(b"PK\1\2") + 8] |= 1
+    forged = {
+        "twice": stream.getvalue(),
+        "smaller": bytes(size),
+        "encrypted": bytes(locked),
+        "many": archive({**MEMBERS, **{f"m{number}": b"" for number in range(1000)}}),
+        "bzip2": archive(MEMBERS, compression=zipfile.ZIP_BZIP2),
+        "lzma": archive(MEMBERS, compression=zipfile.ZIP_LZMA),
+        "comment": whole[:-2] + b"\x03\x00abc",
+        "behind": whole + b"\0",
+    }
+    for data in forged.values():
+        (tmp_path / "a.npz").write_bytes(data)
+        with pytest.raises(VocabularyError, match="not a vocabulary file"):
+            Vocabulary.load(tmp_path / "a.npz")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_what_is_no_file_lets_nobody_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(VocabularyError, match="no file"):
+        Vocabulary.load(tmp_path / "pipe")
+    with pytest.raises(ArtifactError, match="no file"):
+        CompiledGrammar.load(tmp_path / "pipe", VOCABULARY)
+    with pytest.raises(VocabularyError):
+        Vocabulary.load("a\0b")
+    with pytest.raises(ArtifactError):
+        CompiledGrammar.load("a\0b", VOCABULARY)

@@ -1,0 +1,236 @@
+"""Compiled grammars with fitting digests and forged contents: each is refused by name or harmless.
+
+What: every array of files of grammars and of Lark grammars, with extreme numbers and other shapes; the text
+of the grammar inside, number by number; files that would take much memory. What loads is used, in a forked
+process.
+When: after any change of `hybrid.artifact`, or of a kernel that relies on what it reads.
+Limits: a small vocabulary. Whoever may forge a compiled grammar decides what it allows, so that masks are not
+looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tracemalloc
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+
+from equivalence import ArtifactError, HybridError
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.artifact import from_bytes, to_bytes
+from hybrid.artifact.container import pack, unpack
+from hybrid.cache import KEY_BYTES, MAGIC
+from tests.test_forged_files import VOCABULARY, changes, outcomes, refused
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+GRAMMAR = """root ::= "(" root ")" | [a-c]{2,4} list? | number "=" root
+list ::= "[" (number ("," number)*)? "]"
+number ::= "-"? [0-9]{1,300}
+"""
+LARK = """start: expr
+expr: expr "+" term | term
+term: NAME | NUMBER | "(" expr ")" | "if" expr "then" expr
+NAME: /[a-z]+/
+NUMBER: /[0-9]+/
+COMMENT: "/*" /(.|\\n)*?/ "*/"
+%ignore COMMENT
+%ignore " "
+"""
+
+
+@cache
+def compiled(kind: str) -> CompiledGrammar:
+    compiler = GrammarCompiler(VOCABULARY, strategy="classifier", on_demand=kind == "on demand")
+    if kind == "lark":
+        return compiler.compile_lark(LARK)
+    return compiler.compile_grammar(GRAMMAR)
+
+
+def use_grammar(data: bytes) -> str:
+    """Load it and fill some masks; nested texts read the stack, and numbers count."""
+    found = from_bytes(data, VOCABULARY)
+    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    # where it has to fall back, the grammar's text tells that it was forged
+    with contextlib.suppress(AssertionError, HybridError):
+        for text in (b"((ab[1,-2]", b"12=ab[]", b"if x then ((y", b"/* *"):
+            matcher = GrammarMatcher(found)
+            for byte in text:
+                matcher.fill_next_token_bitmask(bitmask)
+                if not matcher.accept_token(byte):
+                    break
+            matcher.find_jump_forward_string()
+    return "loaded"
+
+
+@pytest.mark.parametrize("kind", ["ahead", "on demand", "lark"])
+def test_forged_arrays_of_compiled_grammars(kind: str) -> None:
+    whole = to_bytes(compiled(kind))
+    header, arrays = unpack(whole, 1 << 30)
+    header.pop("members")
+    forged = [("nothing", whole)]
+    for name, array in arrays.items():
+        if name not in ("grammar", "schema"):
+            forged += [
+                (f"{name} {label}", pack(header, {**arrays, name: changed}))
+                for label, changed in changes(array)
+            ]
+    found = outcomes(forged, use_grammar)
+    assert found["nothing"] == "loaded"
+    assert refused(found) > len(found) // 2
+
+
+def test_kinds_that_are_there_many_times() -> None:
+    """Scratch arrays have room for each kind once: such a file wrote past their end."""
+    header, arrays = unpack(to_bytes(compiled("lark")), 1 << 30)
+    header.pop("members")
+    many = {name: np.repeat(arrays[name], 3000) for name in ("top_kind", "top_color", "top_skip")}
+    many["top_lengths"] = 3000 * arrays["top_lengths"].astype(np.int64)
+    found = outcomes([("many", pack(header, {**arrays, **many}))], use_grammar)
+    assert "the kinds of a state are not sorted" in found["many"]
+
+
+def test_a_forged_entry_of_a_folder_is_made_anew(tmp_path: Path) -> None:
+    with GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=tmp_path) as compiler:
+        compiler.compile_grammar(GRAMMAR)
+    (entry,) = tmp_path.glob("compiled-*")
+    data = entry.read_bytes()
+    begin = len(MAGIC) + KEY_BYTES
+    header, arrays = unpack(data[begin:], 1 << 30)
+    header.pop("members")
+    entry.write_bytes(data[:begin] + pack(header, {**arrays, "edges": arrays["edges"].astype(np.int64) - 99}))
+    with GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=tmp_path) as compiler:
+        assert compiler.compile_grammar(GRAMMAR).strategy == "classifier"
+        assert compiler.stats()["disk"]["damaged"] == 1
+    assert entry.read_bytes()[:begin] == data[:begin]
+    assert from_bytes(entry.read_bytes()[begin:], VOCABULARY).strategy == "classifier"
+
+
+def test_small_files_that_would_take_much_memory() -> None:
+    """A million lists without members, of a million states, are a file of some KB and were terabytes."""
+    header, arrays = unpack(to_bytes(compiled("lark")), 1 << 30)
+    header.pop("members")
+    lists = np.concatenate([arrays["list_lengths"], np.zeros(10**6, np.int64)])
+    states = np.concatenate([arrays["goto"], np.full((10**5, arrays["goto"].shape[1]), -1)])
+    more = np.zeros((len(states) - len(arrays["goto"]), arrays["action"].shape[1]), np.int64)
+    action = np.concatenate([arrays["action"], more])
+    tops = np.concatenate([arrays["top_lengths"], np.zeros(len(more), np.int64)])
+    bomb = {**arrays, "list_lengths": lists, "goto": states, "action": action, "top_lengths": tops}
+    with pytest.raises(ArtifactError, match="lists of"):
+        from_bytes(pack(header, bomb), VOCABULARY)
+    # narrow numbers are counted as the wide ones that they become
+    wide = {**unpack(to_bytes(compiled("ahead")), 1 << 30)[1], "final": np.zeros(4 * 10**7, np.uint8)}
+    header = unpack(to_bytes(compiled("ahead")), 1 << 30)[0]
+    header.pop("members")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArtifactError, match=r"Budget\.table_bytes"):
+            from_bytes(pack(header, wide), VOCABULARY)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 10**8 * 2
+
+
+# --- The text of a grammar inside of one -------------------------------------------------------------------
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The ways to every part of a value of JSON."""
+    yield path
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from places(part, (*path, name))
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from places(part, (*path, number))
+
+
+def replaced(text: str, path: tuple[Any, ...], other: Any) -> str:
+    value = json.loads(text)
+    inner = value
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = other
+    return json.dumps(value)
+
+
+def with_text(text: str) -> bytes:
+    header, arrays = unpack(to_bytes(compiled("ahead")), 1 << 30)
+    header.pop("members")
+    data = text.encode()
+    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+    return pack({**header, "grammar": digest}, {**arrays, "grammar": np.frombuffer(data, np.uint8)})
+
+
+def use_text(data: bytes) -> str:
+    """Print the grammar and compile it anew, as where a matcher outgrows its classifier."""
+    found = from_bytes(data, VOCABULARY)
+    assert found.otherwise is not None
+    str(found.grammar)
+    matcher = GrammarMatcher(found.otherwise())
+    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    for byte in b"((ab[1,-2":
+        matcher.fill_next_token_bitmask(bitmask)
+        matcher.accept_token(byte)
+    return "loaded"
+
+
+TAGS = {
+    "type": "structural_tag",
+    "format": {
+        "type": "triggered_tags",
+        "triggers": ["<f"],
+        "tags": [{"begin": "<f>", "content": {"type": "regex", "pattern": "[a-f]{2,5}"}, "end": "</f>"}],
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ["rules", "tags"])
+def test_forged_texts_of_grammars(kind: str) -> None:
+    """XGrammar reads numbers of any size, and ends the process where it follows one that leads nowhere."""
+    grammar = compiled("ahead").grammar if kind == "rules" else xgrammar.Grammar.from_structural_tag(TAGS)
+    text = grammar.serialize_json()
+    forged = [("nothing", with_text(text))]
+    values: tuple[Any, ...] = (-1, 0, 1, 7, 12, 2**31 - 1, 2**32 + 1, None, "x", [], True)
+    ways = [way for way in places(json.loads(text)) if way]
+    for number, way in enumerate(ways):
+        for other in values[number % 3 :: 3] if kind == "rules" else values[number % 7 :: 7]:
+            forged.append((f"{way} = {other!r}", with_text(replaced(text, way, other))))
+    found = outcomes(forged, use_text)
+    assert found["nothing"] == "loaded"
+    assert refused(found) > len(found) // 3
+
+
+def test_texts_of_grammars_that_readers_disagree_on() -> None:
+    text = compiled("ahead").grammar.serialize_json()
+    for forged in (
+        text[:-1] + ',"root_rule_id":1}',
+        text[:-1] + ',"root_rule_\\u0069d":1}',
+        "[" * 10**5,
+        '{"rules":' * 2000 + "1" + "}" * 2000,
+        "5",
+        "null",
+        text.replace('"v16"', '"v99"'),
+        text[:-5],
+    ):
+        with pytest.raises(ArtifactError, match="grammar"):
+            from_bytes(with_text(forged), VOCABULARY)
+
+
+def test_a_grammar_that_xgrammar_has_compiled_is_written_without_its_automata() -> None:
+    engine = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info).compile_grammar(GRAMMAR)
+    data = to_bytes(GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(engine.grammar))
+    loaded = from_bytes(data, VOCABULARY)
+    assert '"optimized":true' in engine.grammar.serialize_json()
+    assert str(loaded.grammar) == str(engine.grammar)
+    assert use_text(data) == "loaded"
