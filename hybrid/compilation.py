@@ -137,7 +137,7 @@ class Compilation:
     def on_lark(self, grammar: LarkGrammar, deadline: Deadline) -> CompiledGrammar:
         """A classifier of a Lark grammar, or an error: no other strategy has its meaning."""
         self.on_phase("classes")
-        built = build(grammar, self.vocabulary, self.budget, deadline)
+        built = build(grammar, self.vocabulary, self.budget, deadline, self.guard)
         self.on_phase("summaries")
         began = time.perf_counter()
         classes = built.classes.tokens

@@ -461,7 +461,7 @@ def test_a_task_of_the_guard_is_not_shared() -> None:
     theirs = worker._process
     assert theirs is not None and theirs._process is not None
     theirs_id = theirs._process.pid
-    number, channel = theirs.submit()
+    number, channel = theirs.submit("regex")
 
     def work() -> None:
         assert theirs._control.fileno() == channel.fileno() == -1 and worker._process is None

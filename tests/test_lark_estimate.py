@@ -16,6 +16,7 @@ import pytest
 from lark.load_grammar import _parse_grammar, load_grammar
 
 from equivalence import BudgetExceeded, GrammarError
+from hybrid.factored.construction import read
 from hybrid.factored.estimate import (
     MOST_ACTIONS,
     MOST_CHARACTERS,
@@ -25,7 +26,6 @@ from hybrid.factored.estimate import (
     estimate,
     pattern_characters,
 )
-from hybrid.factored.source import LarkGrammar, read
 from hybrid.shipped import shipped_grammars
 from tests.lark_oracle import SMALL_GRAMMARS
 
@@ -159,7 +159,7 @@ EXPLOSIONS = {
 def test_what_explodes_is_refused_at_once(text: str) -> None:
     began = time.process_time()
     with pytest.raises(BudgetExceeded, match=r"Lark would write the grammar out to [0-9,]+ .*allowed are"):
-        read(LarkGrammar(text))
+        read(text, "start")
     assert time.process_time() - began < 60, "Lark was asked"
 
 
@@ -182,8 +182,8 @@ def test_patterns_are_as_long_as_lark_writes_them() -> None:
 
 
 def test_large_counts_alone_do_not_matter() -> None:
-    assert read(LarkGrammar('start: ("a" | "b")~100000')).rules
-    assert read(LarkGrammar("start: A\nA: /a/~1..100000")).rules
+    assert read('start: ("a" | "b")~100000', "start").rules
+    assert read("start: A\nA: /a/~1..100000", "start").rules
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_large_counts_alone_do_not_matter() -> None:
 )
 def test_what_lark_refuses_is_refused_in_its_words(text: str) -> None:
     with pytest.raises(GrammarError, match="Lark refuses the grammar"):
-        read(LarkGrammar(text))
+        read(text, "start")
 
 
 def test_deep_trees_do_not_recurse() -> None:

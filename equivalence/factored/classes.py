@@ -29,6 +29,12 @@ from equivalence.lexing import LexerMachine
 from equivalence.token_classes import TokenClasses
 from equivalence.vocabulary import Vocabulary
 
+PHASE = "the classes of a Lark grammar"
+"""What errors call this."""
+
+SET_SECONDS = 5e-8
+"""Of a kernel that looks at no clock, for each text that a pair asks for."""
+
 ALWAYS_SET = 1
 """Number of the set of sequences that every stack takes; set 0 is taken by none."""
 
@@ -87,8 +93,7 @@ def factored_classes(
         )
     began = time.perf_counter()
     deadline = deadline or Deadline()
-    deadline.check("the lexer's part")
-    tops, group_of = _tops(lexer, machine)
+    tops, group_of = _tops(lexer, machine, deadline)
     walks = walk(lexer, vocabulary.trie, group_of, max_bytes, deadline)
     walked = time.perf_counter()
     n_pairs = len(walks.pair_start) - 1
@@ -100,14 +105,18 @@ def factored_classes(
     numbers = table.numbers(texts, starts)
     numbered = time.perf_counter()
     automaton, kinds = stack_automaton(table, numbers)
+    deadline.check(PHASE)
     more = np.cumsum([len(texts) for texts, _ in ways])
     pair_start = np.concatenate([walks.pair_start, walks.pair_start[-1] + more])
     group_of_way = np.array([group for _, group in ways], np.int32)
     group_of_pair = np.concatenate([walks.group_of_pair, group_of_way])
+    alike = _alike_on(tops, automaton, deadline)
+    deadline.check(PHASE, SET_SECONDS * len(kinds))
     set_of_pair, sets = _kernels.sets_of(
-        kinds, pair_start, np.argsort(group_of_pair, kind="stable"), group_of_pair, tops,
-        _alike_on(tops, automaton), automaton.cell_start, automaton.cells,
+        kinds, pair_start, np.argsort(group_of_pair, kind="stable"), group_of_pair, tops, alike,
+        automaton.cell_start, automaton.cells,
     )  # fmt: skip
+    deadline.check(PHASE)
     of_lexical = np.where(walks.pair >= 0, set_of_pair[walks.pair], 0).astype(np.int32)
     stop_set = np.where(way_of_end >= 0, set_of_pair[n_pairs + way_of_end], 0).astype(np.int32)
     alive_set = set_of_pair[n_pairs + way_of_state]
@@ -135,16 +144,18 @@ def factored_classes(
     )
 
 
-def _tops(lexer: LexerMachine, machine: LalrMachine) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
+def _tops(
+    lexer: LexerMachine, machine: LalrMachine, deadline: Deadline
+) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
     """bool[groups, S], sets of states that may be on top of the stack; int32[Q], that of a lexer state."""
-    last, group_of = np.unique(last_emitted(lexer), axis=0, return_inverse=True)
+    last, group_of = np.unique(last_emitted(lexer, deadline), axis=0, return_inverse=True)
     tops = last[:, machine.shifted_by]  # -1 is the last column: nothing was emitted
     tops[:, machine.shifted_by < 0] = False
     tops[last[:, -1], machine.start] = True
     return tops, group_of.astype(np.int32)
 
 
-def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton) -> NDArray[np.int32]:
+def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton, deadline: Deadline) -> NDArray[np.int32]:
     """int32[groups, kinds]: what a kind is on some tops of stacks (bool[groups, S]).
 
     The first kind that is alike on them; -1 where all of them die, `ALWAYS` where all of them pass.
@@ -153,6 +164,7 @@ def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton) -> NDArray[np.
     owner = np.repeat(np.arange(automaton.n_kinds), np.diff(automaton.cell_start))
     found = np.empty((len(tops), automaton.n_kinds), np.int32)
     for group, some in enumerate(tops):
+        deadline.check(PHASE)
         kept = some[state]
         start = np.searchsorted(owner[kept], np.arange(automaton.n_kinds + 1))
         numbers, _ = number_lists(2 * start, automaton.cells[kept].ravel())

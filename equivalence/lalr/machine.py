@@ -9,14 +9,15 @@ which they are reached: Lark's own numbers change from process to process.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import lark
 import numpy as np
-from lark.parsers.lalr_analysis import Shift
 from numpy.typing import NDArray
 
 from equivalence.errors import UnsupportedGrammar
+
+if TYPE_CHECKING:
+    import lark
 
 END = "$END"
 """Lark's name of the end of input."""
@@ -77,6 +78,8 @@ def read_machine(grammar: lark.Lark, terminals: tuple[str, ...]) -> LalrMachine:
     Raises:
         UnsupportedGrammar: another parser, several start symbols, or a terminal that has no number.
     """
+    from lark.parsers.lalr_analysis import Shift  # here: Lark is slow to import, and few grammars are Lark's
+
     if grammar.options.parser != "lalr":
         raise UnsupportedGrammar(f"the grammar's parser is {grammar.options.parser!r}, allowed is 'lalr'")
     table: Any = grammar.parser.parser._parse_table  # Lark has no public name for it
@@ -99,7 +102,7 @@ def read_machine(grammar: lark.Lark, terminals: tuple[str, ...]) -> LalrMachine:
         )
     number |= {name: index for index, name in enumerate(nonterminals, len(number))}
     rule_number = {rule: index for index, rule in enumerate(rules)}
-    states = _in_order(table.states, start)
+    states = _in_order(table.states, start, Shift)
     place = {state: index for index, state in enumerate(states)}
     n_terminals = len(terminals) + 1
     action = np.zeros((len(states), n_terminals), np.int32)
@@ -122,12 +125,12 @@ def read_machine(grammar: lark.Lark, terminals: tuple[str, ...]) -> LalrMachine:
     )  # fmt: skip
 
 
-def _in_order(states: dict[int, dict[str, Any]], start: int) -> list[int]:
+def _in_order(states: dict[int, dict[str, Any]], start: int, shift: Any) -> list[int]:
     """The states in breadth-first order over the names of symbols; what cannot be reached is left out."""
     order, seen = [start], {start}
     for state in order:
         for _, (kind, target) in sorted(states[state].items(), key=lambda item: item[0]):
-            if kind is Shift and target not in seen:
+            if kind is shift and target not in seen:
                 seen.add(target)
                 order.append(target)
     return order

@@ -106,7 +106,7 @@ class SequenceTable:
                 f"{machine.n_states} states of the parser, with rules of up to {longest} symbols, take "
                 f"{needed} bytes; allowed are {max_bytes}: shorten the longest rules, or raise the budget"
             )
-        self.arrays = machine_arrays(machine)
+        self.arrays = machine_arrays(machine, self.deadline)
         self._local = np.zeros(LONGEST_LOCAL, np.int32)
         room = max(min(initial, max_sequences), 1) + PASS + 1
         parts: dict[str, Any] = {
@@ -228,7 +228,7 @@ def _nbytes(part: Any) -> int:
     return sum(array.nbytes for array in part) if isinstance(part, tuple) else int(part.nbytes)
 
 
-def machine_arrays(machine: LalrMachine) -> Any:
+def machine_arrays(machine: LalrMachine, deadline: Deadline | None = None) -> Any:
     """The machine as its kernels read it."""
     action, goto = machine.action, machine.goto
     n_states, n_terminals = action.shape
@@ -239,7 +239,7 @@ def machine_arrays(machine: LalrMachine) -> Any:
     starts = np.cumsum([0, *map(len, users)]).astype(np.int64)
     return _kernels.Machine(
         action, goto, machine.rule_length, machine.rule_origin, np.concatenate(users).astype(np.int32),
-        starts, place, states_beneath(machine),
+        starts, place, states_beneath(machine, deadline),
     )  # fmt: skip
 
 
@@ -249,12 +249,13 @@ def bytes_beneath(machine: LalrMachine) -> int:
     return depths * machine.n_states * -(-machine.n_states // 8)
 
 
-def states_beneath(machine: LalrMachine) -> NDArray[np.uint8]:
+def states_beneath(machine: LalrMachine, deadline: Deadline | None = None) -> NDArray[np.uint8]:
     """uint8[D, S, ceil(S / 8)]: at [d, s] bit p says whether state p may lie d + 1 below state s.
 
     For all depths that a rule pops. In a stack each two neighbours are joined by a shift or a goto; that is
     all that is looked at, so more is said to be possible than the parser meets.
     """
+    deadline = deadline or Deadline()
     n = machine.n_states
     joined: list[set[int]] = [set() for _ in range(n)]  # for each state, the neighbours below it
     for state in range(n):
@@ -271,5 +272,7 @@ def states_beneath(machine: LalrMachine) -> NDArray[np.uint8]:
         np.bitwise_or.at(beneath[0, state], below >> 3, (1 << (below & 7)).astype(np.uint8))
     for depth in range(1, depths):
         for state, below in enumerate(neighbours):
+            if state % 256 == 0:
+                deadline.check("the parser's part")
             np.bitwise_or.reduce(beneath[depth - 1, below], axis=0, out=beneath[depth, state])
     return beneath

@@ -3,11 +3,11 @@
 What: `estimate` counts what the rules expand to: their alternatives, with optional parts, groups and repeats
 multiplied out as Lark does it, and the templates that are instantiated. `pattern_characters` adds up the
 regular expressions of terminals, which have those of the terminals that they use inside.
-When: by `hybrid.factored.source.read`, before each of the two steps of Lark that multiply, neither of which
-can be interrupted.
+When: by `hybrid.factored.construction.read`, before each of the two steps of Lark that multiply, neither of
+which can be interrupted.
 Limits: upper bounds, as equal alternatives are counted apart. What comes later is not foreseen: a parser with
 far more states than the grammar has symbols, rules of hundreds of alternatives that end in themselves (cubic
-time), and regular expressions that backtrack.
+time), and regular expressions that backtrack. So Lark runs in a process that can be ended (`hybrid.guard`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lark import Tree
 from lark.load_grammar import REPEAT_BREAK_THRESHOLD, SMALL_FACTOR_THRESHOLD, Grammar
 from lark.utils import small_factors
 
-from equivalence import BudgetExceeded
+from equivalence.errors import BudgetExceeded
 
 MOST_SYMBOLS = 100_000
 """Real grammars have up to 11,000. Lark takes 25 to 90 us of processor time for each: 2.5 s for the 28,700 of

@@ -1,8 +1,9 @@
-"""XGrammar's own code, kept from hurting the program that calls it.
+"""XGrammar's and Lark's own code, kept from hurting the program that calls it.
 
-What: `Guard` calls XGrammar's parsers, converters and compiler. They cannot be interrupted, take minutes for
-some inputs, and some end the process. What is estimated to be quick and shallow is called right here;
-everything else in a process that is ended when the time is over (`hybrid.guard.worker`).
+What: `Guard` calls XGrammar's parsers, converters and compiler, and has Lark build its parsers. They cannot
+be interrupted, take minutes for some inputs, and some end the process. What is estimated to be quick and
+shallow is called right here; everything else, and all of Lark's, in a process that is ended when the time is
+over (`hybrid.guard.worker`).
 When: by `hybrid.compilation`, for every grammar.
 Limits: estimates (`hybrid.guard.estimate`) come from what was found to be slow in XGrammar 0.2.8. Where no
 process can be started, what is estimated to be over the budget, or too deep, is refused.
@@ -27,6 +28,7 @@ from equivalence import BudgetExceeded, GrammarError, forking
 from equivalence.deadline import Deadline
 from equivalence.network.reading import read_grammar
 from equivalence.optimised import Optimise, Wanted, optimised_text
+from hybrid.factored.packing import Construction, unpacked
 from hybrid.guard import worker
 from hybrid.guard.estimate import (
     DEEP_GRAMMAR_BYTES,
@@ -52,6 +54,9 @@ LIKELY_FACTOR = 3.0
 
 CONVERT_BYTES, COMPILE_BYTES = 2**30, 2 * 2**30
 """Memory that the other process may take, besides its own 40 MiB."""
+
+MOST_LEXER_STATES = 50_000
+"""Of a Lark grammar's lexer, where `Budget.states` allows more."""
 
 MESSAGE_CHARACTERS = 1000
 """Of XGrammar's messages, which quote whole schemas, what is passed on."""
@@ -153,6 +158,44 @@ class Guard:
             lambda: xgrammar.Grammar.from_structural_tag(tag),
             deadline,
         )
+
+    def lark(self, text: Any, start: Any, deadline: Deadline) -> Construction:
+        """Parser and lexer of a Lark grammar (`hybrid.factored.construction`).
+
+        How long they take cannot be told from the grammar: a parser may have exponentially many states, and
+        patterns may backtrack on the texts of keywords.
+
+        Raises:
+            GrammarError: Lark refuses it, or it is none.
+            UnsupportedGrammar: a terminal or an option whose meaning is not kept.
+            BudgetExceeded: it takes too long, too many states or too much memory.
+        """
+        if not isinstance(text, str) or not isinstance(start, str):
+            raise GrammarError(
+                f"the Lark grammar is {type(text).__name__} with the start {start!r}, allowed are two strings"
+            )
+        phase = "Lark's parser and lexer of the grammar"
+        deadline.check(phase)
+        most = min(self.budget.states, MOST_LEXER_STATES)
+        request = {"kind": "lark", "text": text, "start": start, "max_states": most}
+        task = worker.Task(request, (), CONVERT_BYTES, self.budget.bytes)
+        try:
+            found = unpacked(self._run(task, deadline, phase))
+        except worker.Unavailable:
+            from hybrid.factored.construction import construct  # here: Lark is slow to import
+
+            found = construct(text, start, most, deadline)
+        except (worker.OutOfMemory, worker.TooLarge) as error:
+            raise BudgetExceeded(
+                f"{phase} take too much memory ({error}, in another process); let alternatives that begin "
+                "alike share rules, or make the grammar smaller"
+            ) from error
+        except (worker.Refused, worker.Died, ValueError) as error:
+            raise GrammarError(
+                f"{phase} cannot be made ({shortened(error)}; it was tried in another process)"
+            ) from error
+        deadline.check(phase)
+        return found
 
     def compile(
         self,
@@ -266,6 +309,12 @@ class Guard:
         deadline.check(phase, READ_SECONDS * len(answer))
         return xgrammar.Grammar.deserialize_json(answer.decode("utf-8", "surrogatepass"))
 
+    def _run(self, task: worker.Task, deadline: Deadline, phase: str) -> bytes:
+        """`worker.run`; until this guard is closed, the process is needed."""
+        with _users_lock:
+            _users.add(self)
+        return worker.run(task, deadline, phase)
+
     def _refuse(self, estimate: Estimate, phase: str) -> None:
         """Where no clock is to decide, the estimate does."""
         if self.refuse_over is not None and estimate.seconds > self.refuse_over:
@@ -278,10 +327,8 @@ class Guard:
         self, task: worker.Task, estimate: Estimate, deadline: Deadline, phase: str, kind: str
     ) -> bytes | None:
         """The answer of another process; None where there is none and the estimate lets it be done here."""
-        with _users_lock:
-            _users.add(self)
         try:
-            return worker.run(task, deadline, phase)
+            return self._run(task, deadline, phase)
         except worker.Refused as error:
             raise GrammarError(f"XGrammar refuses the {kind}: {shortened(error)}") from error
         except worker.TooLarge as error:

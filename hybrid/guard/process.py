@@ -1,15 +1,16 @@
-"""The process that runs XGrammar's own code for another, and can be ended.
+"""The process that runs XGrammar's and Lark's own code for another, and can be ended.
 
 What: a small program, started by `hybrid.guard.worker` with one socket as its standard input. It loads
 XGrammar's library without its Python package (no torch: 0.2 s and 30 MiB in place of 2 s and 300), and then
 forks a child for each task, which converts or compiles one grammar and ends.
 When: never imported by the package; it is run by its path, and uses the standard library and XGrammar only.
+For Lark grammars it imports Lark, numpy, and `hybrid.factored.construction` without the packages around it.
 Limits: needs `fork`. Each child has bounded memory and stack, dies with this process, and this one ends when
 the other end of its socket is closed, however that came about. Nothing is unpickled.
 
 Over the socket come one byte and a number of 8 bytes: b"T" is a task, with one more socket attached, over
-which the child reads its request and answers; b"K" ends a task. Everything else is frames, as `send_frame`
-says.
+which the child reads its request and answers; b"K" ends a task; b"L" says that a Lark grammar will come, so
+that no child has to import Lark again. Everything else is frames, as `send_frame` says.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import signal
 import socket
 import struct
 import sys
+import types
 from typing import Any
 
 HEADER = struct.Struct("!cQ")
@@ -64,7 +66,9 @@ class Library:
     compiler: Any
     print_automata: Any
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, packages: dict[str, list[str]]) -> None:
+        self._packages = packages
+        self._construction: Any = None
         try:
             self._load(path)
             self.serialize(self.parse({"kind": "ebnf", "text": 'root ::= "a"', "root": "root"}))
@@ -113,6 +117,28 @@ class Library:
             options.get("any_order", False),
         )
 
+    def load_lark(self) -> Any:
+        """The module `hybrid.factored.construction`, in packages that are nothing but folders."""
+        if self._construction is None:
+            for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+                os.environ[name] = "1"  # threads of numpy's, which are not there after a fork
+            for name, folders in self._packages.items():
+                package = types.ModuleType(name)
+                package.__path__ = folders
+                sys.modules[name] = package
+            self._construction = importlib.import_module("hybrid.factored.construction")
+        return self._construction
+
+    def warm_lark(self) -> None:
+        """Make once what children then have: Lark's parser of grammars, and classes of all characters."""
+        text = "start: A\nA: /\\w\\d\\s\\W\\D\\S|[^\\W\\d]/i"
+        self.construct({"text": text, "start": "start", "max_states": 100})
+
+    def construct(self, request: dict[str, Any]) -> bytes:
+        """Parser and lexer of a Lark grammar."""
+        found: bytes = self.load_lark().answer(request["text"], request["start"], request["max_states"])
+        return found
+
     def serialize(self, grammar: Any) -> bytes:
         return str(grammar.serialize_json()).encode("utf-8", "surrogatepass")
 
@@ -157,6 +183,8 @@ def run_task(library: Library, channel: socket.socket) -> None:
             answer = b""
         elif request["kind"] == "optimise":
             answer = library.optimise(request)
+        elif request["kind"] == "lark":
+            answer = library.construct(request)
         else:
             answer = library.serialize(library.parse(request))
         if len(answer) > request["most"]:
@@ -217,6 +245,10 @@ class Parent:
             if number in self.running:
                 os.kill(self.running[number][0], signal.SIGKILL)
             return True
+        if kind == b"L":
+            with contextlib.suppress(Exception):  # what is wrong, a child finds again and tells
+                self.library.warm_lark()
+            return True
         channel = socket.socket(fileno=sockets[0])
         try:
             process = os.fork()
@@ -266,7 +298,7 @@ def main() -> None:
     most = resource.getrlimit(resource.RLIMIT_STACK)[1]
     bound = STACK_BYTES if most == resource.RLIM_INFINITY else min(STACK_BYTES, most)
     resource.setrlimit(resource.RLIMIT_STACK, (bound, most))
-    library = Library(setup["library"])
+    library = Library(setup["library"], setup["packages"])
     parent = Parent(control, library)
     try:
         with contextlib.suppress(EOFError, ConnectionError):  # nobody is there any more

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import importlib.util
 import itertools
 import json
@@ -40,6 +41,9 @@ START_SECONDS = 30.0
 
 WAIT_SECONDS = 0.05
 """How often who waits for a turn looks at the deadline."""
+
+PACKAGES = ("equivalence", "equivalence.lalr", "equivalence.lexing", "hybrid", "hybrid.factored")
+"""What a Lark grammar needs modules of, without all that is imported where they are."""
 
 GRACE_SECONDS = 5.0
 """How much later than its deadline a child ends itself, where nobody was left to end it."""
@@ -110,12 +114,17 @@ class _Process:
     def __init__(self) -> None:
         self.ready = threading.Event()
         self.failure = ""
+        self.knows_lark = False
         self.is_ended = False
         self._numbers = itertools.count()
         self._process: subprocess.Popen[bytes] | None = None
         spec = importlib.util.find_spec("xgrammar")
         folder = os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
-        setup = {"path": sys.path, "library": os.path.join(folder, "libxgrammar_bindings.so")}
+        setup = {
+            "path": sys.path,
+            "library": os.path.join(folder, "libxgrammar_bindings.so"),
+            "packages": {name: list(importlib.import_module(name).__path__) for name in PACKAGES},
+        }
         with _opening:
             self._control, theirs = socket.socketpair()
             _open.update((self, self._control))
@@ -137,14 +146,17 @@ class _Process:
         finally:
             self.ready.set()
 
-    def submit(self) -> tuple[int, socket.socket]:
-        """Let a child be forked: its number, and the socket to it."""
+    def submit(self, kind: str) -> tuple[int, socket.socket]:
+        """Let a child be forked for a kind of task: its number, and the socket to it."""
         number = next(self._numbers)
         with _opening:
             mine, theirs = socket.socketpair()
             _open.add(mine)
             with theirs:
                 try:
+                    if kind == "lark" and not self.knows_lark:
+                        self._control.sendall(protocol.HEADER.pack(b"L", 0))
+                        self.knows_lark = True
                     message = protocol.HEADER.pack(b"T", number)
                     socket.send_fds(self._control, [message], [theirs.fileno()])
                 except OSError as error:
@@ -215,7 +227,7 @@ def run(task: Task, deadline: Deadline, phase: str) -> bytes:
         for attempt in range(2):
             current = _started(deadline, phase)
             try:
-                number, channel = current.submit()
+                number, channel = current.submit(task.request["kind"])
             except Unavailable:
                 if attempt:
                     raise

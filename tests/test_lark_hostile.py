@@ -1,0 +1,206 @@
+"""Lark grammars from strangers: an answer or a clear error in time, and no memory of this process.
+
+What: grammars that Lark, `re` or the lexer would need minutes or gigabytes for, under a small budget; what
+comes from the process where they are tried, and what does not fit; compiling where there is no such process.
+When: after any change of `hybrid.factored`, of `hybrid.guard`, or with another version of Lark.
+Limits: Linux. Times are loose: other work may share the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
+from equivalence.deadline import Deadline
+from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.factored import construction
+from hybrid.factored.construction import answer, construct
+from hybrid.factored.packing import ARRAYS, packed, unpacked
+from hybrid.guard import Guard, worker
+from hybrid.shipped import shipped_grammar
+from tests.lark_oracle import SMALL_GRAMMARS
+
+needs_process = pytest.mark.skipif(not worker.is_available(), reason="needs Linux")
+
+SECONDS, LATE_SECONDS = 1.0, 15.0
+"""Of the budget, and what it may take then on a machine that is busy."""
+
+MEMORY = 300 * 2**20
+"""What this process may take for any of them."""
+
+VOCABULARY = Vocabulary.from_bytes(
+    [*(bytes([byte]) for byte in range(256)), b"ab", b"if", b"  ", b"aaaaaaaa", b""], stop_token_ids=[260]
+)
+START = "start: A\nA: "
+
+
+def doubled(count: int) -> str:
+    """The parser has to remember which of the last letters were an "a"."""
+    rules = [f'a{n}: ("a" | "b") a{n + 1}' for n in range(count)]
+    return "\n".join(['start: "a" start | "b" start | "a" a0', *rules, f'a{count}: "c"'])
+
+
+def numbered(count: int, text: str, between: str = " | ") -> str:
+    return between.join(text.replace("#", str(n)) for n in range(count))
+
+
+WORDS = "|".join("".join(random.Random(n).choices("abcdefgh", k=6)) for n in range(2500))
+
+HOSTILE = {
+    "a parser with doubled states": doubled(40),
+    "alternatives that end in themselves": "start: " + numbered(600, '"x#" start') + ' | "z"',
+    "brackets of many kinds": "start: " + numbered(250, '"o#" start "c#"') + ' | start start | "x"',
+    "rules that may be empty": "start: "
+    + numbered(300, "a#", " ")
+    + "\n"
+    + numbered(300, 'a#: "x" | "y" a# |', "\n"),
+    "optional parts": "start: " + numbered(20, '"x#"?', " "),
+    "a keyword that backtracks": f'start: KEY NAME\nKEY: "{"a" * 40}!"\nNAME: /(a+)+b/',
+    "a keyword that backtracks twice": f'start: KEY NAME\nKEY: "{"a" * 60}!"\nNAME: /(a|aa)+$/',
+    "many stars on a keyword": f'start: KEY NAME\nKEY: "{"ab" * 400}!"\nNAME: /(.*,){{20}}x/',
+    "an exponential lexer": START + "/(a|b)*a(a|b){18}c/",
+    "repeats in repeats": START + "/((a{1,20}){1,20}){1,20}b/",
+    "any characters in repeats": START + "/(.{1,50}){1,50}x/",
+    "classes of characters": START
+    + "/"
+    + "".join(f"[{chr(256 + n)}{chr(12288 + n)}-{chr(12544 + 2 * n)}]" for n in range(6000))
+    + "/",
+    "letters of any case": START + "/" + "".join(chr(256 + n) for n in range(9000)) + "/i",
+    "look-ahead in repeats": START + "/((?!ab)(?=.{0,30}x).){1,50}y/",
+    "groups in groups": START + "/" + "(?:" * 300 + "a" + "b?)" * 300 + "/",
+    "groups in too many groups": START + "/" + "(?:" * 3000 + "a" + "b?)" * 3000 + "/",
+    "lexemes given back": 'start: (A|B|C|D|E)*\nA: /[a-d]+x/\nB: /[a-b]/\nC: /[b-d]{2}/\n'
+    'D: /([a-d]|x)*y/\nE: /"(.|\\n)*?"/',
+    "words": START + f"/{WORDS}/",
+    "keywords": "start: NAME | " + numbered(800, '"k#"') + "\nNAME: /[a-z0-9]+/",
+    "many rules": numbered(30_000, 'r#: "a" r#', "\n") + '\nstart: r0 | "z"',
+    "a long comment": "start: A\n" + "// x\n" * 190_000 + 'A: "a"',
+    "templates": "start: t{A}\nt{x}: x t{u{x, x}}\nu{x, y}: x y\nA: /a/",
+}  # fmt: skip
+
+
+@needs_process
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_grammar_ends_in_time(text: str) -> None:
+    compiler = GrammarCompiler(VOCABULARY, cache_enabled=False, budget=Budget(seconds=SECONDS))
+    with GrammarCompiler(VOCABULARY, cache_enabled=False) as warm:
+        warm.compile_lark('start: "a" A\nA: /[b-z]+/')  # kernels, and a process that is there
+        memory, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+        try:
+            compiled = compiler.compile_lark(text)
+        except (BudgetExceeded, GrammarError, UnsupportedGrammar):
+            pass
+        else:
+            matcher = GrammarMatcher(compiled)
+            bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+            for token in (97, 98, 120):
+                matcher.fill_next_token_bitmask(bitmask)
+                matcher.accept_token(token)
+        assert time.monotonic() - began < SECONDS + LATE_SECONDS
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
+        assert grown * 1024 < MEMORY
+        assert warm.compile_lark('start: "b"').strategy == "classifier"
+
+
+@needs_process
+def test_what_takes_too_much_memory_is_ended_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hybrid.guard.CONVERT_BYTES", 20 * 2**20)
+    with pytest.raises(BudgetExceeded, match="too much memory"):
+        Guard(Budget()).lark("start: " + numbered(400, '"x#" start') + ' | "z"', "start", Deadline(60))
+    monkeypatch.undo()
+    with pytest.raises(BudgetExceeded, match="too much memory"):
+        Guard(Budget(bytes=1000)).lark('start: "a"', "start", Deadline(60))
+
+
+@needs_process
+def test_the_other_process_raises_the_same_errors() -> None:
+    guard = Guard(Budget())
+    for text, error, message in (
+        ("start: (", GrammarError, "Lark refuses the grammar"),
+        ("start: X\n%declare X", UnsupportedGrammar, r"terminals \['X'\]"),
+        (HOSTILE["optional parts"], BudgetExceeded, "symbols in all alternatives"),
+        ("start: " + "x" * (1 << 20), GrammarError, "characters, allowed are"),
+    ):
+        with pytest.raises(error, match=message):
+            guard.lark(text, "start", Deadline(60))
+        with pytest.raises(error, match=message):
+            construct(text, "start", 50_000)
+    with pytest.raises(GrammarError, match="allowed are two strings"):
+        guard.lark(b"start: A", "start", Deadline(60))
+    with pytest.raises(BudgetExceeded, match="more than 5 states"):
+        Guard(Budget(states=5)).lark('start: "abcdefghi"', "start", Deadline(60))
+
+
+def test_parsers_with_too_many_states_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(construction, "MOST_STATES", 30)
+    with pytest.raises(BudgetExceeded, match="Lark's parser has more than 30 states"):
+        unpacked(answer(doubled(8), "start", 1000))
+    assert unpacked(answer('start: "a"', "start", 1000)).machine.n_states < 30
+
+
+def test_without_another_process_it_is_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "is_available", lambda: False)
+    text = shipped_grammar("arithmetic.lark").text
+    assert GrammarCompiler(VOCABULARY).compile_lark(text).strategy == "classifier"
+    with pytest.raises(GrammarError, match="Lark refuses"):
+        GrammarCompiler(VOCABULARY).compile_lark("start: (")
+
+
+@needs_process
+def test_it_is_the_same_wherever_it_is_made() -> None:
+    guard = Guard(Budget())
+    texts = [(grammar.name, grammar.text) for grammar in SMALL_GRAMMARS]
+    texts += [(name, shipped_grammar(name).text) for name in ("arithmetic.lark", "json.lark")]
+    for name, text in texts:
+        try:
+            here = construct(text, "start", 50_000)
+        except HybridError as error:
+            with pytest.raises(type(error)):
+                guard.lark(text, "start", Deadline(60))
+            continue
+        there = guard.lark(text, "start", Deadline(60))
+        for one, other in ((here.lexer, there.lexer), (here.machine, there.machine)):
+            for field, a, b in zip(one._fields, one, other, strict=True):
+                assert np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b, (name, field)
+
+
+def test_what_does_not_fit_is_not_believed() -> None:
+    """An answer of the other process whose numbers would lead kernels astray."""
+    made = construct(shipped_grammar("arithmetic.lark").text, "start", 50_000)
+    data = packed(made)
+    begin = 8 + int.from_bytes(data[:8], "little")
+    content = json.loads(data[8:begin])
+    sizes = [4 * int(np.prod(shape)) for shape in content["shapes"]]
+    at = begin
+    for name, size in zip(ARRAYS, sizes, strict=True):
+        for value in (-(2**31), 2**31 - 1):
+            forged = bytearray(data)
+            forged[at : at + 4] = value.to_bytes(4, "little", signed=True)
+            if name == "rule_length" and value > 0:
+                continue  # a long rule, which is refused later
+            with pytest.raises(ValueError):
+                unpacked(bytes(forged))
+        at += size
+    changes: tuple[dict[str, Any], ...] = (
+        {"shapes": content["shapes"][:-1]}, {"shapes": [[-1]] * len(ARRAYS)}, {"sequences": 0},
+        {"sequences": 10**6}, {"ignored": [99]}, {"terminals": ["A"]}, {"nonterminals": []}, {"start": -1},
+        {"start": 10**6}, {"seconds": []}, {"error": "SystemExit"}, {"ignored": None},
+    )  # fmt: skip
+    for change in changes:
+        text = json.dumps({**content, **change}).encode()
+        forged_text = len(text).to_bytes(8, "little") + text + data[begin:]
+        if change == {"error": "SystemExit"}:
+            assert unpacked(forged_text).machine.start == 0
+            continue
+        with pytest.raises(ValueError):
+            unpacked(forged_text)
+    for forged_data in (b"", data[:5], data[:-1], data + b"\0", b"\xff" * 40, b"\2" + bytes(7) + b"[]"):
+        with pytest.raises(ValueError):
+            unpacked(forged_data)
