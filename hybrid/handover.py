@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from equivalence import HybridError
+from equivalence import HybridError, forking
 
 if TYPE_CHECKING:
     from hybrid.compiled import CompiledGrammar
@@ -40,7 +40,7 @@ class Rival:
 
     def __init__(self, price: Callable[[], float], make: Callable[[], CompiledGrammar]) -> None:
         self._price, self._make = price, make
-        self._lock = threading.Lock()
+        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
         self._paid = 0.0
         self._needed: float | None = None
         self._made: CompiledGrammar | None = None
