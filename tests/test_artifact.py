@@ -436,3 +436,17 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
     assert path.read_bytes() == b"before" and list(tmp_path.iterdir()) == [path]
     compiled_as("small").save(path)
     assert path.read_bytes() == small() and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    ['root ::= "\\u00e9" [\\u00e0]', 'root ::= [^\\u00e9-\\U0010ffff] "\\x00" [\\x00]*', 'root ::= "😀"{3}'],
+)
+def test_bytes_of_any_sign_come_back(grammar: str, tmp_path: Path) -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"\xc3", b"\xa9", b""], stop_token_ids=[3])
+    compiled = GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(grammar)
+    compiled.save(tmp_path / "grammar")
+    bitmasks = [allocate_token_bitmask(1, vocabulary.size) for _ in range(2)]
+    for found, bitmask in zip((compiled, CompiledGrammar.load(tmp_path / "grammar", vocabulary)), bitmasks):
+        GrammarMatcher(found).fill_next_token_bitmask(bitmask)
+    assert bitmasks[0].equal(bitmasks[1])

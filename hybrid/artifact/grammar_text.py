@@ -142,7 +142,7 @@ def _check_expressions(
     place: Integers = np.arange(len(owner)) - begins[owner]
     values, kind = data[starts[owner] + 2 + place], kinds[owner]
     least, most = np.zeros(len(values), np.int64), np.full(len(values), LAST_CODE)
-    most[kind == BYTES] = 255
+    least[kind == BYTES], most[kind == BYTES] = -128, 255  # C++ may write a byte with its sign
     most[(kind == TOKENS) | (kind == EXCLUDED)] = n_tokens - 1
     most[(kind == RULE) | ((kind == REPEAT) & (place == 0))] = n_rules - 1
     counts = (kind == REPEAT) & (place > 0)
