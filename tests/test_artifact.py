@@ -447,6 +447,7 @@ def test_bytes_of_any_sign_come_back(grammar: str, tmp_path: Path) -> None:
     compiled = GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(grammar)
     compiled.save(tmp_path / "grammar")
     bitmasks = [allocate_token_bitmask(1, vocabulary.size) for _ in range(2)]
-    for found, bitmask in zip((compiled, CompiledGrammar.load(tmp_path / "grammar", vocabulary)), bitmasks):
+    loaded = CompiledGrammar.load(tmp_path / "grammar", vocabulary)
+    for found, bitmask in zip((compiled, loaded), bitmasks, strict=True):
         GrammarMatcher(found).fill_next_token_bitmask(bitmask)
     assert bitmasks[0].equal(bitmasks[1])
