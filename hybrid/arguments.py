@@ -7,6 +7,7 @@ Limits: integers are `equivalence.arguments`, bitmasks `hybrid.bitmask`.
 
 from __future__ import annotations
 
+import codecs
 import math
 from collections.abc import Iterable
 from typing import Any, SupportsFloat
@@ -75,3 +76,8 @@ def stop_ids(values: int | Iterable[int] | None, size: int) -> tuple[int, ...] |
                 f"override_stop_tokens holds {token_id}, allowed are ids from 0 to {size - 1}"
             )
     return tuple(dict.fromkeys(ids))
+
+
+def whole_characters(text: bytes) -> str:
+    """Text without the part of a character that it may end with."""
+    return codecs.getincrementaldecoder("utf-8")().decode(text)

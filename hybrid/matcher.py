@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from equivalence import ArgumentError, BudgetExceeded, HybridError, MatcherError, VocabularyError
 from equivalence.arguments import flag, integer, integer_from
-from hybrid.arguments import stop_ids, temperature_of, text_of
+from hybrid.arguments import stop_ids, temperature_of, text_of, whole_characters
 from hybrid.bitmask import NO_ROWS, Rows, TensorRows, row_number
 from hybrid.compiled import CompiledGrammar
 from hybrid.draft_tree import traverse
@@ -152,7 +152,9 @@ class GrammarMatcher:
         self._all_classes = range(classes.n_classes)
         representatives = classes.representatives.tolist() if self._trial_after else []
         self._long_classes = [i for i, token in enumerate(representatives) if len(self._tokens[token]) > 1]
-        self._rival, self._slow_seconds = self._compiled.rival, SLOW_SECONDS
+        # XGrammar's masks over the whole vocabulary know its own stop tokens only
+        usual = self._stops == vocabulary.stop_token_ids
+        self._rival, self._slow_seconds = (self._compiled.rival if usual else None), SLOW_SECONDS
         self._trial_on_forks = features is not None and (features.max_chars or features.max_tokens)
         self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
         # a bit that is 0 in every mask means that masks always need applying
@@ -223,7 +225,12 @@ class GrammarMatcher:
             self._try_classes(self._all_classes if self._trial else self._doubtful(), began)
         self._check_time(began)
         self._gather.expand(words, row)
-        can_stop = int(words[self._stop_class >> 5]) >> (self._stop_class & 31) & 1
+        if not tried:
+            can_stop = bool(int(words[self._stop_class >> 5]) >> (self._stop_class & 31) & 1)
+        elif self._free_end:
+            can_stop = bool(self._inner.is_completed())
+        else:
+            can_stop = bool(self._inner.fork().accept_token(self._stop_class))
         for word, bit in self._stop_words:
             if can_stop:
                 row[word] |= bit
@@ -481,6 +488,8 @@ class GrammarMatcher:
         """The longest text that the grammar forces next; the state does not change."""
         try:
             return str(self._inner.find_jump_forward_string())
+        except UnicodeDecodeError as error:  # XGrammar's, where the text ends inside a character
+            return whole_characters(bytes(error.object))
         except RuntimeError as error:
             self._refuse_ended(error)
 

@@ -437,3 +437,22 @@ def test_threads_share_a_classifier() -> None:
     for thread in threads:
         thread.join()
     assert found == [expected] * 8
+
+
+def test_forced_text_ends_where_tables_are_full_and_before_half_a_character() -> None:
+    vocabulary = Vocabulary.from_bytes([b'"', b"z", b"\xe2\x82\xac", b""], stop_token_ids=[3])
+    compiler = GrammarCompiler(vocabulary, strategy="classifier")
+    # the fallback's own search would not return
+    matcher = GrammarMatcher(compiler.compile_grammar('root ::= ["]+ root{2,} "z"'))
+    assert matcher.accept_token(0)
+    assert set(matcher.find_jump_forward_string()) == {'"'}
+    matcher = GrammarMatcher(compiler.compile_grammar('root ::= "€" root'))
+    assert set(matcher.find_jump_forward_string()) == {"€"}
+    assert GrammarMatcher(compiler.compile_grammar('root ::= "é" | "è"')).find_jump_forward_string() == ""
+
+
+@pytest.mark.parametrize("strategy", ["representatives", "engine"])
+def test_forced_text_of_xgrammar_ends_before_half_a_character(strategy: str) -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"\xc3", b"\xa9", b""], stop_token_ids=[3])
+    compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar('root ::= "a" ("é" | "è")')
+    assert GrammarMatcher(compiled).find_jump_forward_string() == "a"

@@ -301,3 +301,32 @@ def test_ids_that_the_vocabulary_lacks(text: str, strategy: str) -> None:
     """XGrammar's compiler would read past its tables."""
     with pytest.raises(GrammarError, match="allowed are ids from 0 to 55"):
         GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(text)
+
+
+@pytest.mark.parametrize("strategy", ["representatives", "auto"])
+def test_a_budget_of_characters_may_end_before_a_marker(strategy: str) -> None:
+    # `accept_string` would not end the rule there, `accept_token` does
+    vocabulary = Vocabulary.from_bytes([b"e", b"a", b"</s>", b"<", b"b"], stop_token_ids=[2, 1])
+    grammar = xgrammar.Grammar.from_lark('start: head \nhead[max_chars=3, stop="é"]: "b" "<e"\n')
+    judge = xgrammar.GrammarMatcher(
+        xgrammar.GrammarCompiler(vocabulary.tokenizer_info).compile_grammar(grammar)
+    )
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar))
+    for token_id in (4, 3, 0):
+        assert matcher.accept_token(token_id) and judge.accept_token(token_id)
+    assert matcher.is_completed() and judge.is_completed()
+    assert matcher.fork().accept_token(2) and mask(matcher, vocabulary.size)[0][2]
+
+
+def test_a_free_end_inside_a_budget_is_no_end() -> None:
+    # the budget's end is found by filling a mask, but where ends are free nothing ends by a stop token
+    vocabulary = Vocabulary.from_bytes([b"", b"a", b" "], stop_token_ids=[0])
+    grammar = xgrammar.Grammar.from_lark('start: head \nhead[suffix="<", max_tokens=2]: /[a-zé] /\n')
+    compiled = GrammarCompiler(vocabulary, strategy="representatives").compile_grammar(grammar)
+    for free in (False, True):
+        matcher = GrammarMatcher(compiled, terminate_without_stop_token=free)
+        for token_id in (1, 2):
+            mask(matcher, vocabulary.size)
+            assert matcher.accept_token(token_id)
+        found, _ = mask(matcher, vocabulary.size)
+        assert found[0] == matcher.fork().accept_token(0) == (not free)

@@ -48,8 +48,12 @@ class Features(NamedTuple):
 
     @property
     def cut_matters(self) -> bool:
-        """Whether an engine must be advanced by tokens: text alone would not do for any id."""
-        return self.exclusions or self.max_tokens
+        """Whether an engine must be advanced by tokens: text alone would not do for any id.
+
+        At the end of a budget of characters XGrammar's `accept_token` ends a rule without its marker, and
+        its `accept_string` does not.
+        """
+        return self.exclusions or self.max_tokens or (self.max_chars and self.markers)
 
     def __str__(self) -> str:
         names = ("token edges", "excluded tokens", "max_tokens", "max_chars", "lazy rules", "markers")

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import TokenClasses, Vocabulary, forking
+from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forking
 from equivalence._kernels import POPS
 from equivalence.runs import Members, members_of
 from hybrid.classifier import _kernels
@@ -297,12 +297,20 @@ def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[lis
 
 
 def forced_text(classifier: Classifier, session: Session, config: int, most: int) -> bytes:
-    """The bytes that are forced from a configuration on, up to `most`; called with the lock held."""
+    """The bytes that are forced from a configuration on, up to `most`; called with the lock held.
+
+    Raises:
+        BudgetExceeded: the tables are full before the first byte is known; after it, there are fewer bytes.
+    """
     text = bytearray()
-    while len(text) < most:
-        byte = session.store.call(classifier.kernels.forced_byte, config)
-        if byte == _kernels.NO_BYTE:
-            break
-        config = classifier.read(session, config, bytes([byte]))
-        text.append(byte)
+    try:
+        while len(text) < most:
+            byte = session.store.call(classifier.kernels.forced_byte, config)
+            if byte == _kernels.NO_BYTE:
+                break
+            config = classifier.read(session, config, bytes([byte]))
+            text.append(byte)
+    except BudgetExceeded:
+        if not text:
+            raise
     return bytes(text)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from equivalence import BudgetExceeded, MatcherError
 from equivalence.arguments import flag, integer, integer_from
-from hybrid.arguments import text_of
+from hybrid.arguments import text_of, whole_characters
 from hybrid.bitmask import NO_ROWS, WORDS, TensorRows, row_number
 from hybrid.classifier.classifier import STEP_BYTES, Row, Session, forced_text
 from hybrid.matcher import ENDED, GrammarMatcher
@@ -322,7 +322,10 @@ class ClassifierMatcher(GrammarMatcher):
             return self._fall_back().is_completed()
 
     def find_jump_forward_string(self) -> str:
-        """See `GrammarMatcher.find_jump_forward_string`; at most 65,536 bytes of text without end."""
+        """See `GrammarMatcher.find_jump_forward_string`; at most 65,536 bytes of text without end.
+
+        There is less, or nothing, where the tables do not hold what is forced.
+        """
         if self._ended:
             raise MatcherError("the matcher has terminated: nothing is forced any more")
         try:
@@ -330,8 +333,8 @@ class ClassifierMatcher(GrammarMatcher):
                 lambda session: forced_text(self._classifier, session, self._config, MOST_FORCED_BYTES)
             )
         except BudgetExceeded:
-            return self._fall_back().find_jump_forward_string()
-        return forced.decode()
+            return ""  # the fallback's own search may not end
+        return whole_characters(forced)
 
     @property
     def temperature(self) -> float | None:
