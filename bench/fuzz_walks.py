@@ -30,6 +30,9 @@ from equivalence import BudgetExceeded, HybridError
 Step = tuple[Any, ...]
 """A step: its name, and what it takes: ("token", 3), ("rollback", 2), ("mask", "row") ..."""
 
+LONG_FORCED = 1000
+"""Bytes forced from which on plain XGrammar is not asked: it does not return where there is no end."""
+
 KEPT = 20
 """Findings of one case that are kept."""
 
@@ -227,14 +230,14 @@ class Walk:
 
     def _forced(self) -> None:
         """The text forced next; where it may have no end, XGrammar is not asked."""
-        from hybrid.classifier.matcher import MOST_FORCED_BYTES, ClassifierMatcher
+        from hybrid.classifier.matcher import ClassifierMatcher
 
         if self.truth.matcher is None or self.truth.is_terminated():
             return
         guards = [side for side in self.sides if side.alive and isinstance(side.matcher, ClassifierMatcher)]
         if not guards and not self.case.drawn.bounded:
             return
-        if guards and _length(_forced(guards[0].matcher)) > MOST_FORCED_BYTES - 8:
+        if guards and len(_forced(guards[0].matcher)) > LONG_FORCED:
             return
         truth = _forced(self.truth.matcher)
         self.each("find_jump_forward_string", lambda side: _forced(side.matcher), truth)
@@ -357,15 +360,11 @@ def _after(
     return bits_of(row, size), bool(needed)
 
 
-def _forced(matcher: Any) -> Any:
+def _forced(matcher: Any) -> str:
     try:
-        return matcher.find_jump_forward_string()
-    except UnicodeDecodeError as part_of_a_character:
-        return part_of_a_character.object
-
-
-def _length(forced: str | bytes) -> int:
-    return len(forced.encode() if isinstance(forced, str) else forced)
+        return str(matcher.find_jump_forward_string())
+    except UnicodeDecodeError as part_of_a_character:  # of plain XGrammar; ours leave the part out
+        return part_of_a_character.object[: part_of_a_character.start].decode()
 
 
 def described(error: BaseException) -> str:

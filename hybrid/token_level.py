@@ -54,8 +54,8 @@ def refuse_captured_representatives(features: Features) -> None:
     """
     if features.captures and features.cut_matters:
         raise UnsupportedGrammar(
-            "the grammar has captures beside max_tokens, excluded tokens or max_chars with markers, for which an "
-            "engine reads representatives in place of the text that is captured"
+            "the grammar has captures beside max_tokens, excluded tokens or max_chars with markers, where "
+            "an engine reads representatives in place of the text that is captured"
         )
 
 

@@ -141,7 +141,7 @@ NO_TEMPERATURES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("temperature", NO_TEMPERATURES, ids=str)
+@pytest.mark.parametrize("temperature", NO_TEMPERATURES, ids=lambda value: type(value).__name__)
 def test_what_is_no_temperature_is_refused(matcher: GrammarMatcher, temperature: Any) -> None:
     with pytest.raises(ArgumentError, match=r"default_temperature is .*, allowed are None"):
         GrammarMatcher(matcher.compiled_grammar, default_temperature=temperature)
