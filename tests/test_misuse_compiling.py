@@ -123,7 +123,9 @@ def test_wrong_compilers(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("strategy", ["auto", "classifier", "engine"])
 @pytest.mark.parametrize(
-    "value", [5, None, True, 1.5, b'root ::= "a"', ['root ::= "a"'], {}, object()], ids=lambda value: type(value).__name__
+    "value",
+    [5, None, True, 1.5, b'root ::= "a"', ['root ::= "a"'], {}, object()],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_text_is_no_grammar(strategy: str, value: Any) -> None:
     """A list was looked up in a dictionary."""
