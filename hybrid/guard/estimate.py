@@ -9,6 +9,8 @@ Ordinary schemas take some microseconds to estimate. No clock, so that all ranks
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.network.reading import ReadGrammar
+from hybrid.guard.patterns import Size, pattern_size
 
 DEEP_BRACKETS = 1000
 """Nested brackets beyond which a recursion is taken for too deep: XGrammar 0.2.8 fell over at 100,000 groups
@@ -57,10 +60,21 @@ _DEEPER = np.zeros(256, np.int8)
 _DEEPER[list(b"([{")] = 1
 _DEEPER[list(b")]}")] = -1
 
+MOST_PATTERN = 5_000
+"""Characters of a pattern, or of a schema's, beyond which their structure is not looked at: they are done in
+another process anyway."""
+
+WEIGHT_SECONDS = 1e-6
+"""Of compiling a pattern, for each id and state that looks at it."""
+
+_STRINGS = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+
 _REPEATS = re.compile(r'(?<!\\)"|(\)?)\{(?=\d|,\d)(\d{0,9}),?(\d{0,9})')
 
 _ESCAPED = re.compile(r"\\u00(24|2[89]|2[cC]|3[0-9]|4[1-9a-fA-F]|5[0-9aAbBdD]|6[1-9a-fA-F]|7[0-9aAbBdD])")
 """Escapes of letters, digits, brackets and "$", in which somebody may spell what is looked for here."""
+
+_QUANTIFIED = re.compile(r"[{*+?]")
 
 _STEPS = re.compile(r'"multipleOf"\s*:\s*(\d{1,9})')
 
@@ -86,7 +100,7 @@ def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
     # a part is written out again for each that it lies in, and each level is compared with all below
     seconds = 2e-6 * size + 1e-8 * size * depth**2 + 2.5e-7 * depth**3
     if "pattern" in schema:
-        seconds += 1e-7 * _squared_repeats(schema)
+        seconds += _patterns_seconds(schema)
     if "minProperties" in schema or "maxProperties" in schema:
         seconds += 2e-5 * schema.count('":') ** 2
     if "multipleOf" in schema:
@@ -103,8 +117,38 @@ def text_estimate(text: str) -> Estimate:
 
 def pattern_estimate(pattern: str) -> Estimate:
     """Of making an automaton of a pattern."""
-    seconds = 2e-8 * len(pattern) ** 2 + 1e-7 * _squared_repeats(f'{pattern}"')
+    seconds = 2e-8 * len(pattern) ** 2
+    if len(pattern) > MOST_PATTERN:
+        seconds += 1e-7 * _squared_repeats(f'{pattern}"')
+    else:
+        seconds += _automaton_seconds(pattern_size(pattern))
     return Estimate(seconds, bracket_depth(pattern) > DEEP_BRACKETS)
+
+
+def _automaton_seconds(size: Size) -> float:
+    """Of making an automaton: 8 to 20 us a state, 80 to 150 ns for each two positions that may be skipped."""
+    return 2e-5 * size.states + 1.5e-7 * size.skipped
+
+
+def _patterns_seconds(schema: str) -> float:
+    """Of the patterns among the strings of a schema: of all that might be some."""
+    if len(schema) > 10 * MOST_PATTERN:
+        return 1e-7 * _squared_repeats(schema)
+    seconds = 0.0
+    for found in _STRINGS.finditer(schema):
+        text = found[1]
+        if "\\" in text:
+            with contextlib.suppress(ValueError):  # XGrammar will refuse it
+                text = json.loads(f'"{text}"', strict=False)
+        if not _QUANTIFIED.search(text):
+            continue
+        if len(text) > MOST_PATTERN:
+            seconds += 2e-8 * len(text) ** 2 + 1e-7 * _squared_repeats(f'{text}"')
+        else:
+            size = pattern_size(text)
+            # the converter tries what is counted in the end: 60 ns for each two times, 15 for each two states
+            seconds += _automaton_seconds(size) + 1e-7 * size.counted
+    return seconds
 
 
 def bracket_depth(text: str) -> int:
@@ -145,7 +189,7 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
 
     XGrammar looks at every token in each state that reads many characters, and at few in others. Over 600
     schemas with 357, 2,000 and 128,256 ids the time was 0.4 to 4, 0.1 to 5 and 0.2 to 2 times the estimate
-    (99 of 100 each); what the last three terms stand for takes up to minutes, and is not among those schemas.
+    (99 of 100 each); what the last four terms stand for takes up to minutes, and is not among those schemas.
     """
     data, starts = grammar.data, grammar.starts
     kinds, lengths = data[starts], data[starts + 1]
@@ -175,9 +219,25 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
         + 5e-6 * float((choices**2).sum())
         + 1e-8 * n_tokens * float((np.maximum(sequences - LONG_SEQUENCE, 0) ** 2).sum())
         + 1e-4 * n_tokens * _is_left_recursive(grammar)
+        + _written_patterns(grammar, n_tokens)
     )
     # some 4 bytes of text for each number
     return Estimate(seconds, 4 * len(data) > DEEP_GRAMMAR_BYTES)
+
+
+def _written_patterns(grammar: ReadGrammar, n_tokens: int) -> float:
+    """Seconds of what patterns are written out to."""
+    data, seconds = grammar.data, 0.0
+    for at in grammar.starts[data[grammar.starts] == _PATTERN].tolist():
+        length = int(data[at + 1])
+        if length > MOST_PATTERN:
+            seconds += WEIGHT_SECONDS * n_tokens * length
+            continue
+        # [whether it is of a JSON string, character ...]
+        codes = data[at + 3 : at + 2 + length].tolist()
+        size = pattern_size("".join(chr(code) for code in codes if 0 <= code < 0x110000))
+        seconds += WEIGHT_SECONDS * n_tokens * size.weight + _automaton_seconds(size)
+    return seconds
 
 
 def _characters(data: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.int64]:
