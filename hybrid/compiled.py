@@ -153,6 +153,8 @@ class CompiledGrammar:
             size += self.classes.nbytes
         if self.gather is not None:
             size += self.gather.memory_size_bytes
+        if self.rival is not None:
+            size += self.rival.memory_size_bytes
         return size
 
     @cached_property

@@ -48,6 +48,11 @@ class Rival:
         self.handed_over = 0
         """Sequences that went on there."""
 
+    @property
+    def memory_size_bytes(self) -> int:
+        """Bytes held by what was made."""
+        return 0 if self._made is None else self._made.memory_size_bytes
+
     def after(self, seconds: float) -> CompiledGrammar | None:
         """The rival, if it is there or worth making after another slow mask of so many seconds."""
         with self._lock:

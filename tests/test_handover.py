@@ -54,7 +54,9 @@ def test_a_slow_sequence_goes_on_in_plain_xgrammar() -> None:
     for text in (b"(", b"a", b"ab"):
         assert matcher.accept_string(text)
     assert matcher.accept_token(TOKENS.index(b"))")) is False
+    size = compiled.memory_size_bytes
     before = mask(matcher)  # after it, the sequence is plain XGrammar's
+    assert compiled.memory_size_bytes > size
     assert compiled.rival is not None and compiled.rival.handed_over == 1
     assert "went on in 'engine'" in compiled.reason
     assert compiled.strategy == "representatives" and matcher.compiled_grammar is compiled
