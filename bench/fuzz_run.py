@@ -35,6 +35,8 @@ def draw_step(
 ) -> Step:
     """A move; `allowed` is the mask of the truth, None where it has ended."""
     kind = rng.random()
+    if walk.truth.is_far:
+        return ("reset",)
     if allowed is None:
         return ("rollback", rng.randint(1, 3)) if walk.depth and kind < 0.7 else ("reset",)
     if kind < 0.07 and walk.depth:

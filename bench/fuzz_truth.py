@@ -53,6 +53,11 @@ class Truth(ABC):
     @abstractmethod
     def is_completed(self) -> bool: ...
 
+    @property
+    def is_far(self) -> bool:
+        """Whether the text may get beyond what is promised, so that a walk has to begin anew."""
+        return False
+
     @abstractmethod
     def accept_token(self, token: int) -> bool: ...
 
@@ -162,6 +167,10 @@ class PlainTruth(Truth):
         return True
 
 
+FAR = 10
+"""Bytes of a text over a Lark grammar: more than 16 lexemes are not given back (docs/lark.md)."""
+
+
 class LarkTruth(Truth):
     """Lark itself: the texts of the steps taken, and the oracle about them.
 
@@ -181,12 +190,17 @@ class LarkTruth(Truth):
         self._texts: list[bytes] = [b""]
         self._stopped = False
         self._parents: list[tuple[list[bytes], bool]] = []
-        letters = set("".join(case.drawn.texts).encode())
+        letters = set("".join(case.drawn.texts))
         self._near = [
             token
             for token, text in enumerate(self.tokens)
-            if text and (case.vocabulary == SPARSE or letters.issuperset(text))
+            # bytes of known characters may make others, which the oracle does not know
+            if text and (case.vocabulary == SPARSE or letters.issuperset(text.decode(errors="replace")))
         ]
+
+    @property
+    def is_far(self) -> bool:
+        return len(self._texts[-1]) > FAR
 
     def is_terminated(self) -> bool:
         return self._stopped or (self._ends_itself and self.is_completed())
