@@ -237,10 +237,22 @@ class Walk:
         guards = [side for side in self.sides if side.alive and isinstance(side.matcher, ClassifierMatcher)]
         if not guards and not self.case.drawn.bounded:
             return
-        if guards and len(_forced(guards[0].matcher)) > LONG_FORCED:
+        if guards and not self._is_all_forced(guards[0].matcher):
             return
         truth = _forced(self.truth.matcher)
         self.each("find_jump_forward_string", lambda side: _forced(side.matcher), truth)
+
+    def _is_all_forced(self, matcher: Any) -> bool:
+        """Whether what is forced is short and ends; a classifier gives less where its tables are full."""
+        text = _forced(matcher)
+        twin = matcher.fork()
+        if len(text) > LONG_FORCED or not twin.accept_string(text):
+            return False
+        bitmask = torch.zeros((1, (self.truth.size + 31) // 32), dtype=torch.int32)
+        twin.fill_next_token_bitmask(bitmask)
+        allowed = np.flatnonzero(bits_of(bitmask.numpy()[0], self.truth.size))
+        firsts = {self.truth.tokens[token][:1] for token in allowed.tolist()}
+        return len(firsts) > 1
 
     def _extras(self) -> None:
         matcher = self.truth.matcher
