@@ -256,7 +256,7 @@ class LarkTruth(Truth):
             if not row[token] or token in self.stops:
                 return int(token)
         oracle = self._longer()
-        for token in different.tolist():
+        for token in sorted(set(different.tolist()).intersection(self._near)):
             if not oracle.viable(self._texts[-1] + self.tokens[token]):
                 return int(token)
         return None
