@@ -371,7 +371,9 @@ class Compilation:
         def make() -> CompiledGrammar:
             safe = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
             engine = self._engines.trusted(safe, self.begin())
-            return CompiledGrammar("engine", "faster", self.vocabulary, grammar, engine)
+            return CompiledGrammar(
+                "engine", "faster", self.vocabulary, grammar, engine, mask_seconds=self.budget.mask_seconds
+            )
 
         return Rival(lambda: self.guard.compile_seconds(grammar, self.vocabulary.size), make)
 

@@ -96,6 +96,15 @@ def test_other_stop_tokens_are_not_handed_over() -> None:
     assert compiled.rival is not None and compiled.rival.handed_over == 0
 
 
+@pytest.mark.usefixtures("impatient")
+def test_the_bound_of_a_mask_goes_along() -> None:
+    compiler = GrammarCompiler(VOCABULARY, strategy="representatives", budget=Budget(mask_seconds=20.0))
+    matcher = GrammarMatcher(compiler.compile_grammar(WITH_IDS))
+    assert matcher._mask_seconds == 20.0
+    mask(matcher)
+    assert matcher._gather is None and matcher._mask_seconds == 20.0
+
+
 def test_a_rival_is_made_when_it_is_paid_for() -> None:
     made: list[float] = []
 
