@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types warm unit kernels format clean
+.PHONY: help demo test build lint types warm unit kernels format clean
 
 help:
 	@sed -n 's/^#     \(make .*\)/\1/p' Makefile
@@ -36,8 +36,12 @@ $(VENV)/.test: $(VENV)/.project
 demo: $(VENV)/.project
 	$(BIN)/python -m hybrid demo
 
+# The compiled modules, after an edit; what has not changed is not compiled again.
+build: $(VENV)/.test
+	$(BIN)/python setup.py --quiet build_ext --inplace
+
 # One process compiles the kernels, the longest single step, while the other core runs those that need none.
-test: lint types
+test: build lint types
 	$(MAKE) --jobs=2 --output-sync=target unit kernels
 
 lint: $(VENV)/.test
@@ -67,3 +71,4 @@ format: $(VENV)/.test
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find equivalence hybrid -name '*.so' -delete

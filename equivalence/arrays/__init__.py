@@ -1,0 +1,1 @@
+"""What compiled modules of several folders share: numbered lists, hashes, sorting, growth, UTF-8."""

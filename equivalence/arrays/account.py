@@ -1,0 +1,85 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""What a computation may take: bytes, and time.
+
+What: an `Account` counts the bytes of the tables of one computation, and hears the word to stop.
+When: one for each phase; compiled code asks it where a table grows, and looks at it in long loops.
+Limits: only who asks is counted, only who looks is stopped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.errors import BudgetExceeded
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+
+UNLIMITED = 1 << 62
+
+
+@cython.final
+@cython.cclass
+class Account:
+    """Bytes taken, and whether to go on.
+
+    Args:
+        stop: an `equivalence.deadline.Stop`, or nothing that will ever say stop.
+        most: bytes that may be taken.
+        excess: the message of the error for more than that.
+
+    Attributes:
+        taken: bytes of all tables that are alive.
+        most: as given.
+    """
+
+    cell: cython.Py_ssize_t[::1]
+    taken: cython.Py_ssize_t
+    most: cython.Py_ssize_t
+    stop: object
+    excess: object
+
+    def __init__(
+        self, stop: Any = None, most: cython.Py_ssize_t = UNLIMITED, excess: str = "too many bytes"
+    ) -> None:
+        self.stop = stop
+        self.cell = np.zeros(1, np.int64) if stop is None else stop.cell
+        self.taken = 0
+        self.most = most
+        self.excess = excess
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def look(self) -> cython.int:
+        """Go on, unless somebody has said stop.
+
+        Raises:
+            BudgetExceeded, KeyboardInterrupt: as `Stop.look`.
+        """
+        if self.cell[0]:
+            with cython.gil:
+                self.stop.look()
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def claim(self, wanted: cython.Py_ssize_t, replaced: cython.Py_ssize_t = 0) -> cython.int:
+        """Note that tables of `wanted` bytes are made, in place of those of `replaced` bytes, which are alive
+        until theirs are copied.
+
+        Raises:
+            BudgetExceeded: there are not as many bytes left; nothing is noted.
+        """
+        if self.taken + wanted > self.most:
+            raise BudgetExceeded(self.excess)
+        self.taken += wanted - replaced
+        return 0

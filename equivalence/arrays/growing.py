@@ -1,0 +1,50 @@
+"""Arrays with more room: what compiled classes ask for where a table is full.
+
+What: `bigger` copies what is used of an array into a longer one, for arrays of numbers and of records alike.
+When: rarely, each time twice as much or more: a table's growth is paid for by what filled it.
+Limits: whoever keeps the old array has to let go of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def bigger(array: Any, size: int, used: int | None = None) -> Any:
+    """A copy with room for `size` rows.
+
+    Args:
+        array: an array, or a compiled class's view of one.
+        size: rows of the copy; those behind the used ones hold anything.
+        used: rows that are copied; ``None``: all.
+    """
+    old = np.asarray(array)
+    used = len(old) if used is None else used
+    larger = np.empty((size, *old.shape[1:]), old.dtype)
+    larger[:used] = old[:used]
+    return larger.view(np.recarray) if larger.dtype.names else larger
+
+
+def records(array: Any, fields: str) -> Any:
+    """The rows of a two-dimensional array as records, nothing being copied if it is contiguous.
+
+    A compiled class reads them as structs; plain Python reads the same names.
+
+    Args:
+        array: [n, number of fields].
+        fields: their names, with blanks between them.
+    """
+    array = np.ascontiguousarray(array)
+    return array.reshape(-1).view(record_type(fields, array.dtype)).view(np.recarray)
+
+
+def record_type(fields: str, kind: Any = np.int64) -> np.dtype[Any]:
+    """The type of a record of numbers of one kind."""
+    return np.dtype((np.record, [(name, kind) for name in fields.split()]))
+
+
+def new_records(size: int, fields: str, kind: Any = np.int64) -> Any:
+    """Records of zeros."""
+    return np.zeros(size, record_type(fields, kind)).view(np.recarray)

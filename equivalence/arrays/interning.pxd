@@ -1,0 +1,19 @@
+from equivalence.arrays.account cimport Account
+
+
+cdef class Interned:
+    cdef int[::1] table
+    cdef Py_ssize_t[::1] starts
+    cdef Py_ssize_t[::1] pool
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t used
+    cdef readonly Py_ssize_t most
+    cdef Account account
+    cdef object excess
+
+    cdef Py_ssize_t room(self, Py_ssize_t length) except -1 nogil
+    cdef Py_ssize_t intern(self, Py_ssize_t length) noexcept nogil
+    cdef Py_ssize_t find(self, Py_ssize_t length) noexcept nogil
+    cdef Py_ssize_t slot(self, Py_ssize_t length) noexcept nogil
+    cdef int grow(self, Py_ssize_t length) except -1
+    cdef int rehash(self, Py_ssize_t size) except -1

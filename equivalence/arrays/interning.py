@@ -1,0 +1,220 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Interning: equal lists of integers get equal numbers.
+
+What: an `Interned` owns lists of integers, side by side in one pool, and a hash table that finds them.
+When: wherever sets, states or signatures are numbered; the number stands for the list from then on.
+Limits: lists are never forgotten. A view of `pool` or `starts` that is held while lists are added is a view
+of old arrays once they have grown.
+
+A list is written where it will stay, behind the last one, and `intern` keeps it there if it is new: nothing
+is copied, and there is no buffer for keys.
+
+    begin = known.room(3)
+    known.pool[begin], known.pool[begin + 1], known.pool[begin + 2] = 7, 8, 9
+    number = known.intern(3)
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import bigger
+from equivalence.errors import BudgetExceeded
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.hashing import mix
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.hashing import mix
+
+UNLIMITED = 1 << 48
+
+
+@cython.final
+@cython.cclass
+class Interned:
+    """Lists of integers and their numbers, from 0 in the order in which they were added.
+
+    Args:
+        capacity: lists that there is room for at first.
+        width: integers of a list on average, at first.
+        most: lists that there may be.
+        account: what pays for growth; ``None``: nobody counts.
+        excess: the message of the error for more lists than `most`.
+
+    Attributes:
+        count: lists.
+        used: integers of all lists.
+        starts: list i is ``pool[starts[i]:starts[i + 1]]``.
+        pool: the integers of all lists, and room for more.
+    """
+
+    table: cython.int[::1]
+    starts: cython.Py_ssize_t[::1]
+    pool: cython.Py_ssize_t[::1]
+    count: cython.Py_ssize_t
+    used: cython.Py_ssize_t
+    most: cython.Py_ssize_t
+    account: Account
+    excess: object
+
+    def __init__(
+        self,
+        capacity: cython.Py_ssize_t,
+        width: cython.Py_ssize_t,
+        most: cython.Py_ssize_t = UNLIMITED,
+        account: Account = None,
+        excess: str = "too many lists",
+    ) -> None:
+        size: cython.Py_ssize_t = 16
+        while size < 2 * capacity:
+            size *= 2
+        self.most = most
+        self.account = account
+        self.excess = excess
+        if account is not None:
+            account.claim(4 * size + 8 * (capacity + 2) + 8 * (width * capacity + 2))
+        self.table = np.full(size, -1, np.int32)
+        self.starts = np.empty(capacity + 2, np.int64)
+        self.starts[0] = 0
+        self.pool = np.empty(width * capacity + 2, np.int64)
+        self.count = 0
+        self.used = 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def room(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Make place for one list; where it begins in the pool.
+
+        Raises:
+            BudgetExceeded: more lists, or more bytes, than may be.
+        """
+        if self.used + length > self.pool.shape[0] or self.count + 2 > self.starts.shape[0]:
+            with cython.gil:
+                self.grow(length)
+        return self.used
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow(self, length: cython.Py_ssize_t) -> cython.int:
+        """Make room for one more list, and some."""
+        old: cython.Py_ssize_t
+        size: cython.Py_ssize_t
+        if self.count + 2 > self.starts.shape[0]:
+            if self.count >= self.most:
+                raise BudgetExceeded(self.excess)
+            old = self.starts.shape[0]
+            size = min(4 * old, self.most + 2)
+            if self.account is not None:
+                self.account.claim(8 * size, 8 * old)
+            self.starts = bigger(self.starts, size, self.count + 1)
+            old = self.table.shape[0]
+            size = old
+            while size < 2 * self.starts.shape[0]:
+                size *= 2
+            if self.account is not None:
+                self.account.claim(4 * size, 4 * old)
+            self.rehash(size)
+        if self.used + length > self.pool.shape[0]:
+            old = self.pool.shape[0]
+            size = 2 * old + length
+            if self.account is not None:
+                self.account.claim(8 * size, 8 * old)
+            self.pool = bigger(self.pool, size, self.used)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def rehash(self, size: cython.Py_ssize_t) -> cython.int:
+        """Find all lists by a table of another size."""
+        self.table = np.full(size, -1, np.int32)
+        with cython.nogil:
+            for i in range(self.count):
+                h = self.starts[i + 1] - self.starts[i]
+                for k in range(self.starts[i], self.starts[i + 1]):
+                    h = mix(h, self.pool[k] + 1048576)
+                h &= size - 1
+                while self.table[h] >= 0:
+                    h = (h + 1) & (size - 1)
+                self.table[h] = cython.cast(cython.int, i)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def slot(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The place in the table of the list at the pool's end: that of its number, or an empty one."""
+        used = self.used
+        i: cython.Py_ssize_t
+        h = length
+        for i in range(length):
+            h = mix(h, self.pool[used + i] + 1048576)
+        last: cython.Py_ssize_t = self.table.shape[0] - 1
+        slot = h & last
+        while self.table[slot] >= 0:
+            candidate = self.table[slot]
+            begin = self.starts[candidate]
+            if self.starts[candidate + 1] - begin == length:
+                i = 0
+                while i < length and self.pool[begin + i] == self.pool[used + i]:
+                    i += 1
+                if i == length:
+                    return slot
+            slot = (slot + 1) & last
+        return slot
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def intern(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the list that was written to the pool's end; a new one has the former `count`."""
+        slot = self.slot(length)
+        if self.table[slot] >= 0:
+            return self.table[slot]
+        number = self.count
+        self.used += length
+        self.starts[number + 1] = self.used
+        self.table[slot] = cython.cast(cython.int, number)
+        self.count = number + 1
+        return number
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def find(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the list that was written to the pool's end, which is not kept; -1: there is none."""
+        return self.table[self.slot(length)]
+
+    def add(self, values: cython.const[cython.Py_ssize_t][::1]) -> int:
+        """The number of a list, from Python.
+
+        Args:
+            values: int64.
+        """
+        length: cython.Py_ssize_t = values.shape[0]
+        begin = self.room(length)
+        for i in range(length):
+            self.pool[begin + i] = values[i]
+        return self.intern(length)
+
+    def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where each list starts, int64[count + 1], and the integers of all, int64[used], as copies."""
+        return np.array(self.starts[: self.count + 1]), np.array(self.pool[: self.used])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return 4 * self.table.shape[0] + 8 * self.starts.shape[0] + 8 * self.pool.shape[0]

@@ -1,0 +1,25 @@
+# What `utf8.py` says, in the form that compilers put in place of the call.
+cdef inline Py_ssize_t utf8_step(Py_ssize_t state, Py_ssize_t byte) noexcept nogil:
+    if state == 0:
+        if byte < 0x80:
+            return 0
+        if byte < 0xC2 or byte > 0xF4:
+            return -1
+        if byte < 0xE0:
+            return 1
+        if byte == 0xE0:
+            return 4
+        if byte < 0xF0:
+            return 2
+        if byte == 0xF0:
+            return 5
+        return 3 if byte < 0xF4 else 6
+    if byte < 0x80 or byte > 0xBF:
+        return -1
+    if state <= 3:
+        return state - 1
+    if state == 4:
+        return 1 if byte >= 0xA0 else -1
+    if state == 5:
+        return 2 if byte >= 0x90 else -1
+    return 2 if byte <= 0x8F else -1

@@ -1,0 +1,38 @@
+"""The decoder of UTF-8, a byte at a time.
+
+Compiled modules take the function from `utf8.pxd`, where a call of it costs nothing; this is the same for
+modules that run as plain Python.
+"""
+
+from __future__ import annotations
+
+
+def utf8_step(state: int, byte: int) -> int:
+    """The decoder's next state, -1 if ill-formed.
+
+    0 ends a character; 1 to 3 continuation bytes missing; 4 after E0, 5 after F0, 6 after F4.
+    Surrogates are accepted, as XGrammar accepts them.
+    """
+    if state == 0:
+        if byte < 0x80:
+            return 0
+        if byte < 0xC2 or byte > 0xF4:
+            return -1
+        if byte < 0xE0:
+            return 1
+        if byte == 0xE0:
+            return 4
+        if byte < 0xF0:
+            return 2
+        if byte == 0xF0:
+            return 5
+        return 3 if byte < 0xF4 else 6
+    if byte < 0x80 or byte > 0xBF:
+        return -1
+    if state <= 3:
+        return state - 1
+    if state == 4:
+        return 1 if byte >= 0xA0 else -1
+    if state == 5:
+        return 2 if byte >= 0x90 else -1
+    return 2 if byte <= 0x8F else -1
