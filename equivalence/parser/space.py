@@ -1,0 +1,690 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Configurations: the sets of stacks that text leads to, and the step from one to the next.
+
+What: a `Space` holds all configurations that one computation has met, and what follows them on each class of
+bytes; what is not known yet is computed when it is asked for.
+When: by walks over the vocabulary (`equivalence.explore`) and by classifiers, which read text over it.
+Limits: never forgotten, bounded by rows and by the account's bytes. Not for two threads at once.
+
+A configuration is the interned list [label, number of ports, -1 - port ..., (state, tail) ...] with distinct
+states: equal tops are one, and their tails are united. States are listed before their calls are followed: the
+100 stacks of a C++ expression to come are one state here, and only what reads the next byte is expanded
+(10,000 configurations took 700 ms otherwise, now 0.1 s). Configuration 0 is no stack at all: the last byte
+was not read. A *port* is a way out of what is known of the stack: through port 0 the rest is the unknown
+stack, through port c > 0 it has to fit c units into a counter's bounds.
+
+Source: the step is one of a pushdown system's post* (Bouajjani, Esparza, Maler 1997), on graph structured
+stacks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import bigger, new_records, records
+from equivalence.errors import BudgetExceeded
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.arrays.utf8 import utf8_step
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.automaton import Automaton
+    from cython.cimports.equivalence.parser.stacks import Stacks
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from equivalence.arrays.utf8 import utf8_step
+    from equivalence.parser.automaton import Automaton
+    from equivalence.parser.stacks import Stacks
+
+FACTS = "loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports"
+BYTE_CLASS = "byte word_0 word_1 word_2 word_3"
+BY_STATE = "now now_stamp now_list next next_stamp next_list rank unused"  # a row is a cache line
+
+REJECT = cython.declare(cython.Py_ssize_t, 0)
+FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
+"""Above every label."""
+
+MOST_PORTS = 8192
+"""A port is 0 or a count of units read by one token, which has at most 4,096 bytes."""
+
+
+@cython.final
+@cython.cclass
+class Space:
+    """All configurations met, and the scratch arrays of a step. S states, B byte classes.
+
+    Args:
+        automaton: the grammar's automata.
+        byte_tables: (class of each byte int64[256]; a byte of each class int64[B]; whether a state can read a
+            class next uint8[S, B]; whether it treats a class like the one before uint8[S, B]).
+        rank: int64[S], 0 of states without calls, else more than the rank of every state that a call begins
+            with.
+        absorbing: uint8[S], see `Stacks`.
+        frames, configurations: rows that there is room for at first.
+        most_frames, most_configurations: rows that there may be.
+        account: what pays for growth, and may say stop.
+        excess: the message of the error for more rows.
+
+    Attributes:
+        stacks: frames and tails.
+        configurations: the lists.
+        steps: int32[configurations, B]: the configuration that follows; -1: not known yet.
+        facts: of each configuration, the ASCII bytes on which it is known to stay itself, as four words of 32
+            bits; whether all characters of several bytes do so, and whether that is known; its label and
+            number of ports.
+        byte_classes: of each class a byte, and its ASCII bytes as four words of 32 bits, signed as those of
+            the trie.
+        behaviour: uint8[2 S + 1, B]: which classes a state can read; then which it treats like the one
+            before; then a scratch row.
+        by_state, links: the tails on which each state occurs, before (`now`) and after (`next`) the byte at
+            hand: lists of links, told from those of former steps by a stamp, and united when all are known,
+            since uniting them one by one made a new tail each time.
+    """
+
+    def __init__(
+        self,
+        automaton: Automaton,
+        byte_tables: tuple[Any, Any, Any, Any],
+        rank: Any,
+        absorbing: Any,
+        frames: cython.Py_ssize_t,
+        configurations: cython.Py_ssize_t,
+        most_frames: cython.Py_ssize_t = 1 << 40,
+        most_configurations: cython.Py_ssize_t = 1 << 40,
+        account: Account = None,
+        excess: str = "too many configurations",
+    ) -> None:
+        class_of_byte, example, first, alike = byte_tables
+        account = Account() if account is None else account
+        self.automaton = automaton
+        self.account = account
+        self.class_of_byte = class_of_byte
+        self.n_states = automaton.n_states
+        self.n_classes = len(example)
+        account.claim((configurations + 2) * (4 * self.n_classes + 64) + 24 * frames + 8 * MOST_PORTS)
+        account.claim((2 * self.n_states + 41) * self.n_classes + 64 * (self.n_states + 1))
+        self.stacks = Stacks(automaton, absorbing, frames, most_frames, account, excess)
+        self.configurations = Interned(configurations, 12, most_configurations, account, excess)
+        self.steps = np.empty((configurations + 2, self.n_classes), np.int32)
+        self.facts = new_records(configurations + 2, FACTS)
+        self.byte_classes = records(_byte_classes(class_of_byte, example), BYTE_CLASS)
+        self.behaviour = np.concatenate([first, alike, np.zeros((1, self.n_classes), np.uint8)])
+        self.by_state = new_records(self.n_states + 1, BY_STATE)
+        np.asarray(self.by_state)["rank"][: self.n_states] = rank
+        self.links = new_records(frames, "tail next")
+        self.returning = np.empty(frames + 2, np.int64)
+        self.ports = np.empty(MOST_PORTS, np.int64)
+        self.inside = np.empty(7, np.int64)
+        self.n_links = 0
+        self.stamp = 0
+        self.configurations.add(np.array([-1, 0]))
+        self.facts[0].label = -1
+        for c in range(self.n_classes):
+            self.steps[0, c] = 0
+
+    # ---------------------------------------------------------------- lists of states with their tails
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def new_link(self, tail: cython.Py_ssize_t, following: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """A link to a tail before another link."""
+        link = self.n_links
+        if link >= self.links.shape[0]:
+            with cython.gil:
+                self.grow_links()
+        self.links[link].tail = tail
+        self.links[link].next = following
+        self.n_links = link + 1
+        return link
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_now(
+        self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t, n: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Note that a state occurs on a tail before the byte, n states being listed; how many are now."""
+        if self.by_state[state].now_stamp != self.stamp:
+            self.by_state[state].now_stamp = self.stamp
+            self.by_state[n].now_list = state
+            self.by_state[state].now = self.new_link(tail, -1)
+            return n + 1
+        i = self.by_state[state].now
+        while i >= 0 and self.links[i].tail != tail:
+            i = self.links[i].next
+        if i < 0:
+            self.by_state[state].now = self.new_link(tail, self.by_state[state].now)
+        return n
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_next(
+        self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t, n: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """As `add_now`, after the byte."""
+        if self.by_state[state].next_stamp != self.stamp:
+            self.by_state[state].next_stamp = self.stamp
+            self.by_state[n].next_list = state
+            self.by_state[state].next = self.new_link(tail, -1)
+            return n + 1
+        i = self.by_state[state].next
+        while i >= 0 and self.links[i].tail != tail:
+            i = self.links[i].next
+        if i < 0:
+            self.by_state[state].next = self.new_link(tail, self.by_state[state].next)
+        return n
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def sort_in(
+        self, state: cython.Py_ssize_t, before: cython.Py_ssize_t, n: cython.Py_ssize_t
+    ) -> cython.void:
+        """Move the state that was listed last, if one was, before those of a lower rank: what they call comes
+        after them."""
+        if n > before:
+            rank = self.by_state[state].rank
+            while before > 0 and self.by_state[self.by_state[before - 1].now_list].rank < rank:
+                self.by_state[before].now_list = self.by_state[before - 1].now_list
+                before -= 1
+            self.by_state[before].now_list = state
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def unite_links(self, head: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The tail of all stacks of a list of tails."""
+        total: cython.Py_ssize_t = 0
+        label: cython.Py_ssize_t = FAR
+        i: cython.Py_ssize_t = head
+        while i >= 0:
+            tail = self.links[i].tail
+            total += self.stacks.tails.starts[tail + 1] - self.stacks.tails.starts[tail]
+            label = min(label, self.stacks.label[tail])
+            i = self.links[i].next
+        begin = self.stacks.tails.room(total)
+        n: cython.Py_ssize_t = 0
+        i = head
+        while i >= 0:
+            tail = self.links[i].tail
+            for k in range(self.stacks.tails.starts[tail], self.stacks.tails.starts[tail + 1]):
+                n = self.stacks.insert(begin, n, self.stacks.tails.pool[k])
+            i = self.links[i].next
+        return self.stacks.tail_of(n, label)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def tail_of_links(self, link: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The tail of a list of tails, which is mostly one."""
+        if self.links[link].next < 0:
+            return self.links[link].tail
+        return self.unite_links(link)
+
+    # ---------------------------------------------------------------- the step
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def after(self, configuration: cython.Py_ssize_t, byte_class: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The configuration after a byte of a class."""
+        following: cython.Py_ssize_t = self.steps[configuration, byte_class]
+        return following if following >= 0 else self.step(configuration, byte_class)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def step(self, configuration: cython.Py_ssize_t, byte_class: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Compute and note the configuration after a byte of a class."""
+        self.account.look()
+        byte = self.byte_classes[byte_class].byte
+        self.stamp += 1
+        self.n_links = 0
+        begin = self.configurations.starts[configuration]
+        end = self.configurations.starts[configuration + 1]
+        begin += 2 + self.configurations.pool[begin + 1]
+        n: cython.Py_ssize_t = 0  # states that can read the byte, higher ranks first
+        n_next: cython.Py_ssize_t = 0
+        label: cython.Py_ssize_t = FAR
+        i: cython.Py_ssize_t
+        for i in range(begin, end, 2):
+            state = self.configurations.pool[i]
+            if self.behaviour[state, byte_class]:
+                before = n
+                n = self.add_now(state, self.configurations.pool[i + 1], n)
+                self.sort_in(state, before, n)
+        i = 0
+        while i < n:
+            state = self.by_state[i].now_list
+            i += 1
+            tail = self.tail_of_links(self.by_state[state].now)
+            for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
+                if self.automaton.edges[k].first <= byte <= self.automaton.edges[k].last:
+                    n_next = self.add_next(self.automaton.edges[k].target, tail, n_next)
+                    label = min(label, self.stacks.label[tail])
+                    break
+            n = self.call(state, tail, byte_class, n)
+        following: cython.Py_ssize_t = REJECT
+        if n_next > 0:
+            following = self.close(n_next, label, 0)
+        self.note_step(configuration, byte_class, begin, end, following)
+        return following
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def call(
+        self,
+        state: cython.Py_ssize_t,
+        tail: cython.Py_ssize_t,
+        byte_class: cython.Py_ssize_t,
+        n: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """List the states that begin where a state calls a rule that can read the byte; how many are
+        listed."""
+        for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
+            callee = self.automaton.calls[k].callee
+            start = callee if callee >= 0 else self.automaton.counted[-1 - callee].start
+            if not self.behaviour[start, byte_class]:
+                continue
+            top = tail
+            if self.automaton.calls[k].back >= 0:
+                top = self.stacks.frame(self.automaton.calls[k].back, 0, top)
+            if callee < 0:
+                top = self.stacks.frame(-2 - 2 * (-1 - callee), 0, top)
+            before = n
+            n = self.add_now(start, top, n)
+            self.sort_in(start, before, n)
+        return n
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def push_returning(self, tail: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Note a tail to be returned to, unless it was; how many are noted."""
+        if self.stacks.seen[tail] == self.stamp:
+            return n
+        self.stacks.seen[tail] = self.stamp
+        if n >= self.returning.shape[0]:
+            with cython.gil:
+                self.grow_returning()
+        self.returning[n] = tail
+        return n + 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def close(
+        self, n: cython.Py_ssize_t, label: cython.Py_ssize_t, n_returning: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The configuration of the n states listed next, and of what they and the noted tails return to."""
+        n_ports: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t
+        for i in range(n_returning):
+            self.stacks.seen[self.returning[i]] = self.stamp
+        for i in range(n):
+            state = self.by_state[i].next_list
+            if self.automaton.final[state]:
+                link = self.by_state[state].next
+                while link >= 0:
+                    n_returning = self.push_returning(self.links[link].tail, n_returning)
+                    link = self.links[link].next
+        while n_returning > 0:
+            n_returning -= 1
+            tail = self.returning[n_returning]
+            for k in range(self.stacks.tails.starts[tail], self.stacks.tails.starts[tail + 1]):
+                frame = self.stacks.tails.pool[k]
+                state = self.stacks.frames[frame].state
+                below = self.stacks.frames[frame].tail
+                if frame == 0:
+                    n_ports = self.insert_port(n_ports, -1)
+                elif state >= 0:
+                    n = self.add_next(state, below, n)
+                    if self.automaton.final[state]:
+                        n_returning = self.push_returning(below, n_returning)
+                else:
+                    unit = (-2 - state) >> 1
+                    is_relative = (-2 - state) & 1
+                    least = self.automaton.counted[unit].least
+                    most = self.automaton.counted[unit].most
+                    if is_relative:
+                        most = self.automaton.counted[unit].relative
+                    count = self.stacks.frames[frame].count + 1
+                    if most < 0:
+                        count = min(count, least)
+                    if most < 0 or count < most:
+                        top = self.stacks.frame(state, count, below)
+                        n = self.add_next(self.automaton.counted[unit].start, top, n)
+                    if is_relative:
+                        n_ports = self.insert_port(n_ports, -1 - count)
+                    elif count >= least:
+                        n_returning = self.push_returning(below, n_returning)
+        return self.listed(n, label, n_ports)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def insert_port(self, n: cython.Py_ssize_t, port: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Insert into the sorted run of ports; how many there are."""
+        if n + 1 >= self.ports.shape[0]:
+            with cython.gil:
+                raise BudgetExceeded("a token may leave a counter in more ways than there is room for")
+        i: cython.Py_ssize_t = n
+        while i > 0 and self.ports[i - 1] > port:
+            i -= 1
+        if i > 0 and self.ports[i - 1] == port:
+            return n
+        k: cython.Py_ssize_t = n
+        while k > i:
+            self.ports[k] = self.ports[k - 1]
+            k -= 1
+        self.ports[i] = port
+        return n + 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def listed(
+        self, n: cython.Py_ssize_t, label: cython.Py_ssize_t, n_ports: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The configuration of the states listed next, in order, without those that only return."""
+        first = self.configurations.room(2 + n_ports + 2 * n)
+        begin = first + 2 + n_ports
+        end = begin
+        i: cython.Py_ssize_t
+        self.configurations.pool[first] = label
+        self.configurations.pool[first + 1] = n_ports
+        for i in range(n_ports):
+            self.configurations.pool[first + 2 + i] = self.ports[i]
+        for i in range(n):
+            state = self.by_state[i].next_list
+            if self.automaton.edge_starts[state + 1] == self.automaton.edge_starts[state]:
+                if self.automaton.call_starts[state + 1] == self.automaton.call_starts[state]:
+                    continue
+            at = end
+            while at > begin and self.configurations.pool[at - 2] > state:
+                self.configurations.pool[at] = self.configurations.pool[at - 2]
+                self.configurations.pool[at + 1] = self.configurations.pool[at - 1]
+                at -= 2
+            self.configurations.pool[at] = state
+            self.configurations.pool[at + 1] = self.tail_of_links(self.by_state[state].next)
+            end += 2
+        return self.put(end - first)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def put(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the configuration that was written to the end of the pool; a new one can only be
+        rejected on what none of its states reads."""
+        at = self.configurations.used
+        number = self.configurations.count
+        configuration = self.configurations.intern(length)
+        if configuration < number:
+            return configuration
+        if configuration >= self.steps.shape[0]:
+            with cython.gil:
+                self.grow_configurations()
+        c: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        for c in range(self.n_classes):
+            self.steps[configuration, c] = 0
+        for i in range(at + 2 + self.configurations.pool[at + 1], at + length, 2):
+            state = self.configurations.pool[i]
+            for c in range(self.n_classes):  # -1 is not known yet, 0 is REJECT
+                self.steps[configuration, c] |= -cython.cast(cython.int, self.behaviour[state, c])
+        self.facts[configuration].loop_0 = 0
+        self.facts[configuration].loop_1 = 0
+        self.facts[configuration].loop_2 = 0
+        self.facts[configuration].loop_3 = 0
+        self.facts[configuration].character_loop = 0
+        self.facts[configuration].characters_known = 0
+        self.facts[configuration].label = self.configurations.pool[at]
+        self.facts[configuration].n_ports = self.configurations.pool[at + 1]
+        return configuration
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def note_step(
+        self,
+        configuration: cython.Py_ssize_t,
+        byte_class: cython.Py_ssize_t,
+        begin: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        following: cython.Py_ssize_t,
+    ) -> cython.void:
+        """Note a step for its class, and for the classes around it that all states treat like it, unless
+        those beside
+        it are known: the bytes of literals mostly stand alone."""
+        low = byte_class
+        high = byte_class + 1
+        same = 2 * self.n_states
+        c: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        if (low > 0 and self.steps[configuration, low - 1] < 0) or (
+            high < self.n_classes and self.steps[configuration, high] < 0
+        ):
+            for c in range(self.n_classes):
+                self.behaviour[same, c] = 1
+            for i in range(begin, end, 2):
+                state = self.n_states + self.configurations.pool[i]
+                for c in range(self.n_classes):
+                    self.behaviour[same, c] &= self.behaviour[state, c]
+            while low > 0 and self.behaviour[same, low]:
+                low -= 1
+            while high < self.n_classes and self.behaviour[same, high]:
+                high += 1
+        for c in range(low, high):
+            self.steps[configuration, c] = cython.cast(cython.int, following)
+        if end - begin == 2:
+            self.note_twins(self.configurations.pool[begin], configuration, byte_class, following)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def note_twins(
+        self,
+        state: cython.Py_ssize_t,
+        configuration: cython.Py_ssize_t,
+        byte_class: cython.Py_ssize_t,
+        following: cython.Py_ssize_t,
+    ) -> cython.void:
+        """Note the same step for the other classes on edges of a lone state to where the class leads, if no
+        call of
+        the state reads one: white space before a token is three classes, and was three steps of four."""
+        byte = self.byte_classes[byte_class].byte
+        target: cython.Py_ssize_t = -1
+        k: cython.Py_ssize_t
+        for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
+            if self.automaton.edges[k].first <= byte <= self.automaton.edges[k].last:
+                target = self.automaton.edges[k].target
+        if target < 0:
+            return
+        for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
+            if self.automaton.edges[k].target != target:
+                continue
+            first = self.class_of_byte[self.automaton.edges[k].first]
+            for other in range(first, self.class_of_byte[self.automaton.edges[k].last] + 1):
+                if self.steps[configuration, other] >= 0:
+                    continue
+                alike: cython.bint = True
+                for i in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
+                    callee = self.automaton.calls[i].callee
+                    if callee < 0:
+                        callee = self.automaton.counted[-1 - callee].start
+                    if self.behaviour[callee, other] or self.behaviour[callee, byte_class]:
+                        alike = False
+                if alike:
+                    self.steps[configuration, other] = cython.cast(cython.int, following)
+
+    # ---------------------------------------------------------------- where walks begin
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def context(self, symbol: cython.Py_ssize_t, unit: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The configuration of a context: a state (or -1 - k: counted rule k, of which a unit was just read)
+        on top of an unknown stack; `unit` >= 0 says that below the state lies the frame of that counted rule,
+        at an unknown count."""
+        self.stamp += 1
+        self.n_links = 0
+        tail: cython.Py_ssize_t = 0
+        if symbol < 0:
+            unit = -1 - symbol
+        if unit >= 0:
+            tail = self.stacks.frame(-2 - (2 * unit + 1), 0, 0)
+        if symbol < 0:
+            self.returning[0] = tail
+            return self.close(0, 0, 1)
+        self.add_next(symbol, tail, 0)
+        return self.close(1, 0, 0)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def find_character_loop(self, configuration: cython.Py_ssize_t) -> cython.int:
+        """Note whether every character of several bytes leads a configuration back to itself."""
+        self.facts[configuration].characters_known = 1
+        # met inside a character, by decoder state, at most one configuration each
+        state: cython.Py_ssize_t
+        byte: cython.Py_ssize_t
+        n_read: cython.Py_ssize_t
+        for state in range(7):
+            self.inside[state] = -1
+        self.inside[0] = configuration
+        for n_read in range(4):
+            for state in range(7):
+                if self.inside[state] < 0 or (state == 0) != (n_read == 0):
+                    continue
+                if self.facts[self.inside[state]].label != 0:
+                    return 0
+                for byte in range(0x80, 0xF5):
+                    state_after = utf8_step(state, byte)
+                    if state_after < 0:
+                        continue
+                    following = self.after(self.inside[state], self.class_of_byte[byte])
+                    known = self.inside[state_after]
+                    if following == REJECT or (known >= 0 and known != following):
+                        return 0
+                    self.inside[state_after] = following
+        self.facts[configuration].character_loop = 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def bottom(self, state: cython.Py_ssize_t, is_final: cython.bint) -> cython.Py_ssize_t:
+        """The configuration of a state over the empty stack; -1 for no state."""
+        first = self.configurations.room(5)
+        self.configurations.pool[first] = 0
+        self.configurations.pool[first + 1] = 1 if is_final else 0
+        self.configurations.pool[first + 2] = -1
+        end = first + (3 if is_final else 2)
+        if state >= 0 and (
+            self.automaton.edge_starts[state] < self.automaton.edge_starts[state + 1]
+            or self.automaton.call_starts[state] < self.automaton.call_starts[state + 1]
+        ):
+            self.configurations.pool[end] = state
+            self.configurations.pool[end + 1] = 0
+            end += 2
+        return self.put(end - first)
+
+    # ---------------------------------------------------------------- room
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_links(self) -> cython.int:
+        """Make room for more links."""
+        old: cython.Py_ssize_t = self.links.shape[0]
+        self.account.claim(32 * old, 16 * old)
+        self.links = bigger(self.links, 2 * old, self.n_links)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_returning(self) -> cython.int:
+        """Make room for more tails to return to."""
+        old: cython.Py_ssize_t = self.returning.shape[0]
+        self.account.claim(16 * old, 8 * old)
+        self.returning = bigger(self.returning, 2 * old)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_configurations(self) -> cython.int:
+        """Make room for the steps and facts of more configurations."""
+        old: cython.Py_ssize_t = self.steps.shape[0]
+        row: cython.Py_ssize_t = 4 * self.n_classes + 64
+        self.account.claim(2 * old * row, old * row)
+        self.steps = bigger(self.steps, 2 * old)
+        self.facts = bigger(self.facts, 2 * old)
+        return 0
+
+    # ---------------------------------------------------------------- from Python
+
+    def context_of(self, symbol: cython.Py_ssize_t, unit: cython.Py_ssize_t) -> int:
+        """As `context`.
+
+        Args:
+            symbol: a state, or -1 - k.
+            unit: a counted rule, or -1.
+        """
+        return self.context(symbol, unit)
+
+    def following(self, configuration: cython.Py_ssize_t, byte_class: cython.Py_ssize_t) -> int:
+        """The configuration after a byte of a class, 0 if it is not read.
+
+        Args:
+            configuration: one of this space.
+            byte_class: from 0 to `n_classes` - 1.
+        """
+        return self.after(configuration, byte_class)
+
+    def list_of(self, configuration: cython.Py_ssize_t) -> Any:
+        """int64[n]: a copy of the list that a configuration is."""
+        begin = self.configurations.starts[configuration]
+        return np.array(self.configurations.pool[begin : self.configurations.starts[configuration + 1]])
+
+    def known_steps(self) -> Any:
+        """int32[configurations, B]: a copy of the steps."""
+        return np.array(self.steps[: self.configurations.count])
+
+    def known_facts(self) -> Any:
+        """A copy of the facts, records by name."""
+        return np.array(np.asarray(self.facts)[: self.configurations.count]).view(np.recarray)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that grow."""
+        own = self.steps.shape[0] * (4 * self.n_classes + 64) + 16 * self.links.shape[0]
+        return own + 8 * self.returning.shape[0] + self.configurations.nbytes + self.stacks.nbytes
+
+
+def _byte_classes(class_of_byte: Any, example: Any) -> Any:
+    """int64[B, 5]: a byte of each class, and its ASCII bytes as four words of 32 bits, signed as those of the
+    trie."""
+    rows = np.zeros((len(example), 5), np.int64)
+    rows[:, 0] = example
+    for byte in range(128):
+        rows[class_of_byte[byte], 1 + (byte >> 5)] |= 1 << (byte & 31)
+    rows[:, 1:] -= (rows[:, 1:] >> 31) << 32
+    return rows

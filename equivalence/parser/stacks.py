@@ -1,0 +1,325 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Sets of stacks: frames, and tails, which are sets of frames.
+
+What: a frame is (state, count, tail): what lies on top, and the set of stacks below it. A tail is a set of
+stacks, as the interned list of their top frames. So stacks share what they have in common, and equal sets are
+one number.
+When: owned by a `Space`; frames and tails are made while text is read.
+Limits: never forgotten, at most `most_frames`; the account pays for growth.
+
+A frame's state is a state to return to, or, below 0, -2 - (2 k + relative) of counted rule k, of which
+`count` units have been read. Frame 0, alone in tail 0, is the unknown rest of the stack. `label` is 0 where
+the text that was read did not ask for anything of a counter below; c > 0 where it was read if a relative
+counter had c units left.
+
+Source: graph structured stacks (Tomita 1985), with sets of frames in place of nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import bigger, new_records
+from equivalence.errors import BudgetExceeded
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.hashing import mix
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.automaton import Automaton
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.hashing import mix
+    from equivalence.arrays.interning import Interned
+    from equivalence.parser.automaton import Automaton
+
+FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
+"""Above every label."""
+
+
+@cython.final
+@cython.cclass
+class Stacks:
+    """Frames and tails, and their numbers.
+
+    Args:
+        automaton: what the states are of.
+        absorbing: uint8[states], states of which two in a row are as good as one
+            (`equivalence.parser.absorbing`).
+        capacity: frames that there is room for at first.
+        most_frames: frames that there may be.
+        account: what pays for growth.
+        excess: the message of the error for more frames.
+
+    Attributes:
+        frames: of each frame also `alone`, the tail that is this frame alone, and its `label`.
+        n_frames: frames, with frame 0.
+        tails: the lists of frames.
+        label: of each tail, the least label of its frames.
+        seen: of each tail, a stamp of whoever has followed it last.
+    """
+
+    def __init__(
+        self,
+        automaton: Automaton,
+        absorbing: Any,
+        capacity: cython.Py_ssize_t,
+        most_frames: cython.Py_ssize_t,
+        account: Account,
+        excess: str,
+    ) -> None:
+        self.automaton = automaton
+        self.absorbing = absorbing
+        self.most_frames = most_frames
+        self.account = account
+        self.excess = excess
+        size: cython.Py_ssize_t = 16
+        while size < 2 * capacity:
+            size *= 2
+        account.claim(40 * capacity + 4 * size + 16 * (capacity + 2))
+        self.frames = new_records(capacity, "state count tail alone label")
+        self.table = np.full(size, -1, np.int32)
+        self.n_frames = 1
+        self.tails = Interned(capacity, 3, account=account)
+        self.label = np.zeros(capacity + 2, np.int64)
+        self.seen = np.zeros(capacity + 2, np.int64)
+        self.tails.add(np.zeros(1, np.int64))
+
+    # ---------------------------------------------------------------- finding and adding frames
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def find(
+        self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The tail that is one frame; -1 if there is none yet."""
+        last: cython.Py_ssize_t = self.table.shape[0] - 1
+        slot = mix(mix(mix(5, state + 1048576), count), tail) & last
+        i: cython.Py_ssize_t = self.table[slot]
+        while i >= 0:
+            if self.frames[i].state == state and self.frames[i].tail == tail:
+                if self.frames[i].count == count:
+                    return self.frames[i].alone
+            slot = (slot + 1) & last
+            i = self.table[slot]
+        return -1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def frame(
+        self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The tail that is one frame, which is added if there is none yet."""
+        found = self.find(state, count, tail)
+        return found if found >= 0 else self.new_frame(state, count, tail)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def plain(
+        self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """As `frame`, of a state that absorbs nothing here."""
+        found = self.find(state, count, tail)
+        return found if found >= 0 else self.new_plain(state, count, tail)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def new_frame(
+        self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Add a frame that is not there yet; the tail that is this frame alone.
+
+        An absorbing state on frames of the same state is not pushed: those frames stay, and the rest of the
+            tail
+        goes below one of its own. What is found for the pair is noted as a frame that no tail lists.
+        """
+        if state >= 0 and self.absorbing[state]:
+            number = self.absorb(state, tail)
+            if number >= 0:
+                self.note(state, count, tail, number)
+                return number
+        return self.new_plain(state, count, tail)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def new_plain(
+        self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Add a frame as it is; the tail that is this frame alone."""
+        begin = self.tails.room(1)
+        self.tails.pool[begin] = self.n_frames
+        number = self.tail_of(1, 0)
+        self.note(state, count, tail, number)
+        self.label[number] = self.frames[self.n_frames - 1].label
+        return number
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def note(
+        self,
+        state: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        tail: cython.Py_ssize_t,
+        number: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Note the tail that a frame on a tail comes to, as the next frame."""
+        i = self.n_frames
+        if i >= self.frames.shape[0]:
+            with cython.gil:
+                self.grow_frames()
+        self.n_frames = i + 1
+        self.frames[i].state = state
+        self.frames[i].count = count
+        self.frames[i].tail = tail
+        self.frames[i].alone = number
+        self.frames[i].label = self.label[tail]
+        if state < 0 and (-2 - state) & 1:
+            self.frames[i].label = count + 1 if self.automaton.counted[(-2 - state) >> 1].relative >= 0 else 0
+        self.enter(i)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def enter(self, i: cython.Py_ssize_t) -> cython.void:
+        """Let a frame be found."""
+        last: cython.Py_ssize_t = self.table.shape[0] - 1
+        slot = mix(mix(mix(5, self.frames[i].state + 1048576), self.frames[i].count), self.frames[i].tail)
+        slot &= last
+        while self.table[slot] >= 0:
+            slot = (slot + 1) & last
+        self.table[slot] = cython.cast(cython.int, i)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-2, check=False)
+    def absorb(self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The tail of an absorbing state on a tail with frames of the same state; -1 if there are none
+        there."""
+        begin = self.tails.starts[tail]
+        end = self.tails.starts[tail + 1]
+        label: cython.Py_ssize_t = FAR
+        least: cython.Py_ssize_t = FAR
+        n_kept: cython.Py_ssize_t = 0
+        n_rest: cython.Py_ssize_t = 0
+        top: cython.Py_ssize_t = -1
+        at = self.tails.room(end - begin + 1)
+        for k in range(begin, end):
+            frame = self.tails.pool[k]
+            if frame != 0 and self.frames[frame].state == state:
+                n_kept += 1
+                least = min(least, self.frames[frame].label)
+            else:
+                self.tails.pool[at + n_rest] = frame
+                n_rest += 1
+                label = min(label, self.frames[frame].label)
+        if n_kept == 0:
+            return -1
+        if n_rest > 0:
+            below = self.tail_of(n_rest, label)
+            top = self.plain(state, 0, below)
+            top = self.tails.pool[self.tails.starts[top]]
+            least = min(least, label)
+        at = self.tails.room(end - begin + 1)
+        n_kept = 0
+        for k in range(begin, end):
+            frame = self.tails.pool[k]
+            if frame != 0 and self.frames[frame].state == state:
+                self.tails.pool[at + n_kept] = frame
+                n_kept += 1
+        if top >= 0:
+            n_kept = self.insert(at, n_kept, top)
+        return self.tail_of(n_kept, least)
+
+    # ---------------------------------------------------------------- tails
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def tail_of(self, length: cython.Py_ssize_t, label: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The tail of the frames that were written, in order, to the end of the pool of tails."""
+        number = self.tails.intern(length)
+        if number >= self.label.shape[0]:
+            with cython.gil:
+                self.grow_tails()
+        self.label[number] = label
+        return number
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def insert(
+        self, begin: cython.Py_ssize_t, n: cython.Py_ssize_t, frame: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Insert into the sorted run of n frames at `begin` of the pool of tails; the new length."""
+        i = begin + n
+        while i > begin and self.tails.pool[i - 1] > frame:
+            i -= 1
+        if i > begin and self.tails.pool[i - 1] == frame:
+            return n
+        k = begin + n
+        while k > i:
+            self.tails.pool[k] = self.tails.pool[k - 1]
+            k -= 1
+        self.tails.pool[i] = frame
+        return n + 1
+
+    # ---------------------------------------------------------------- room
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_frames(self) -> cython.int:
+        """Make room for more frames."""
+        old: cython.Py_ssize_t = self.frames.shape[0]
+        size: cython.Py_ssize_t = min(2 * old, self.most_frames)
+        if size <= old:
+            raise BudgetExceeded(self.excess)
+        slots: cython.Py_ssize_t = self.table.shape[0]
+        self.account.claim(40 * size, 40 * old)
+        self.frames = bigger(self.frames, size, self.n_frames)
+        if slots < 2 * size:
+            self.account.claim(8 * slots, 4 * slots)
+            self.table = np.full(2 * slots, -1, np.int32)
+            for i in range(1, self.n_frames):
+                self.enter(i)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_tails(self) -> cython.int:
+        """Make room for the facts of more tails."""
+        old: cython.Py_ssize_t = self.label.shape[0]
+        self.account.claim(32 * old, 16 * old)
+        seen = np.zeros(2 * old, np.int64)
+        seen[:old] = self.seen
+        self.label = bigger(self.label, 2 * old)
+        self.seen = seen
+        return 0
+
+    # ---------------------------------------------------------------- for reports and tests
+
+    def known_frames(self) -> Any:
+        """int64[n_frames, 5]: a copy of the frames (state, count, tail, alone, label)."""
+        return np.array(np.asarray(self.frames)[: self.n_frames]).view(np.int64).reshape(-1, 5)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        own = 40 * self.frames.shape[0] + 4 * self.table.shape[0] + 16 * self.label.shape[0]
+        return own + self.tails.nbytes
