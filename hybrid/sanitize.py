@@ -97,10 +97,11 @@ def classes_as_rules(serialized: dict[str, Any]) -> bool:
                     data[place] = made.reference(data[place])
                 called = called or kind in _CALLS
         elif kind == _REPEAT:
-            alone = _only_class(data, starts, rules[data[at + 2]][1])
-            if alone >= 0:
-                data[at + 2] = data[starts[made.reference(alone)] + 2]
-    return bool(made.references)
+            repeated = rules[data[at + 2]]
+            alone = _only_class(data, starts, repeated[1])
+            if alone >= 0:  # the rule itself: it may have a temperature or a name to capture by
+                rules[data[at + 2]] = [repeated[0], made.body(alone), *repeated[2:]]
+    return made.any
 
 
 class _ClassRules:
@@ -111,31 +112,41 @@ class _ClassRules:
         self._rules = serialized["rules"]
         self._names: set[str] = set()
         self._never = -1
-        self.references: dict[tuple[int, ...], int] = {}
+        self._references: dict[tuple[int, ...], int] = {}
+
+    @property
+    def any(self) -> bool:
+        """Whether anything was made."""
+        return self._never >= 0
 
     def reference(self, expression: int) -> int:
         """The call of the rule that is this class and nothing else."""
         data, at = self._data, self._starts[expression]
         key = tuple(data[at : at + 2 + data[at + 1]])
-        if key not in self.references:
-            if self._never < 0:
-                self._never = self._rule("never", [self._add(1, 0)])
-            ways = [expression, self._add(4, self._never)]
-            self.references[key] = self._add(4, self._rule("class", ways))
-        return self.references[key]
+        if key not in self._references:
+            self._references[key] = self._add(4, self._rule("class", self.body(expression)))
+        return self._references[key]
+
+    def body(self, expression: int) -> int:
+        """The body of a rule that is this class, and a second way that reads nothing."""
+        if self._never < 0:
+            self._never = self._rule("never", self._choices(self._add(1, 0)))
+        return self._choices(expression, self._add(4, self._never))
+
+    def _choices(self, *ways: int) -> int:
+        return self._add(_CHOICES, *[self._add(_SEQUENCE, way) for way in ways])
 
     def _add(self, kind: int, *body: int) -> int:
         self._starts.append(len(self._data))
         self._data.extend((kind, len(body), *body))
         return len(self._starts) - 1
 
-    def _rule(self, name: str, ways: list[int]) -> int:
+    def _rule(self, name: str, body: int) -> int:
         if not self._names:
             self._names = {rule[0] for rule in self._rules}
         while name in self._names:
             name = f"{name.rstrip('0123456789_')}_{len(self._rules)}_{len(self._names)}"
         self._names.add(name)
-        body = self._add(_CHOICES, *[self._add(_SEQUENCE, way) for way in ways])
         self._rules.append([name, body, -1, False, -1, -1, "", False, None])
         return len(self._rules) - 1
 

@@ -161,3 +161,17 @@ def test_classes_after_calls_stay_where_ids_are_read_as_text(strategy: str) -> N
     assert matcher.accept_token(0) and judge.accept_token(0)
     taken = [judge.fork().accept_token(token_id) for token_id in range(vocabulary.size)]
     assert taken[1] and allowed(matcher, vocabulary.size) == taken
+
+
+def test_a_repeated_class_keeps_the_temperature_of_its_rule() -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=[2])
+    grammar = "root ::= p{5}\np[temperature=0.5] ::= [ab]\n"
+    heats = []
+    for strategy in ("engine", "representatives"):
+        compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar)
+        matcher = GrammarMatcher(compiled)
+        heats.append([matcher.temperature])
+        while matcher.accept_token(1):
+            heats[-1].append(matcher.temperature)
+    assert heats[0] == heats[1]
+    assert heats[0][:5] == [0.5] * 5
