@@ -1,7 +1,12 @@
-# Two commands for a machine that has Python 3.10 or newer, pip and make, and nothing else:
+# Two commands for a machine that has Python 3.10 or newer with its headers, pip and make, and nothing else:
 #
 #     make demo    install, then show classes, masks and speed on a real vocabulary
 #     make test    install, then run every check
+#
+# And for those who change the code:
+#
+#     make build   compile what has changed (the two above do)
+#     make wheel   a wheel for this machine, in dist/
 #
 # PYTHON=python3.12 chooses the interpreter of a new environment, WORKERS=4 runs tests in so many processes (up to
 # 2 GB each); `make clean` removes the environment.
@@ -14,31 +19,39 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build lint types warm unit kernels format clean
+.PHONY: help demo test build wheel lint types warm unit kernels format clean
 
 help:
 	@sed -n 's/^#     \(make .*\)/\1/p' Makefile
 
-# Each stamp says "installed as these two files ask"; the project itself is installed editable, so that a
-# change of the code needs no new installation.
+# Sets another compiler where there is none (tools/compiler.py).
+WITH_COMPILER = . $(abspath $(VENV))/compiler.sh &&
+
+# Each stamp says "installed as these files ask"; the project itself is installed editable, so that a change of the
+# code needs no new installation, and is built with what is installed, so that little is built again.
 $(VENV)/.project: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed, this is %d.%d; say make PYTHON=..." % sys.version_info[:2])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python tools/compiler.py $(VENV)/compiler.sh
 	@echo "installing into $(VENV), once; torch is large, so this can take some minutes"
 	$(PIP) install --quiet $(TORCH)
-	$(PIP) install --quiet --constraint constraints.txt --editable .
+	$(PIP) install --quiet --constraint constraints.txt setuptools cython
+	$(WITH_COMPILER) $(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable .
 	touch $@
 
 $(VENV)/.test: $(VENV)/.project
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[test]'
+	$(WITH_COMPILER) $(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test]'
 	touch $@
 
-demo: $(VENV)/.project
+demo: build
 	$(BIN)/python -m hybrid demo
 
 # The compiled modules, after an edit; what has not changed is not compiled again.
-build: $(VENV)/.test
-	$(BIN)/python setup.py --quiet build_ext --inplace
+build: $(VENV)/.project
+	@$(WITH_COMPILER) $(BIN)/python setup.py --quiet build_ext --inplace
+
+wheel: $(VENV)/.project
+	$(WITH_COMPILER) $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 # One process compiles the kernels, the longest single step, while the other core runs those that need none.
 test: build lint types

@@ -1,4 +1,6 @@
-"""Compiled code is refused where its source has been edited since: old code would run without a sign.
+"""Compiled code is refused where its source has been edited since, or where there is none.
+
+Old code, or code a thousand times slower, would run without a sign.
 
 What: every extension is built with the hash of its source and of the declarations that it was compiled with,
 and calls `check` when it is imported; `check` computes the hash of what lies beside it now.
@@ -9,8 +11,12 @@ Limits: a change of the compiler or its flags is not noticed; `make clean` forge
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
+
+PLAIN = "EQUIMASK_PLAIN"
+"""Set to 1, modules that are not compiled run as plain Python: a thousand times slower, to look into them."""
 
 HERE = Path(__file__).resolve().parent.parent
 _CIMPORT = re.compile(rb"^\s*(?:from cython\.cimports\.|from |cimport )([\w.]+)", re.MULTILINE)
@@ -68,4 +74,20 @@ def check(name: str, built: bytes) -> None:
         raise ImportError(
             f"{name} was compiled from other source than {source} is now: run `make build` "
             "(or python setup.py build_ext --inplace), or delete the extension beside it"
+        )
+
+
+def plain(name: str) -> None:
+    """Refuse to run a module as plain Python, unless that was asked for.
+
+    Args:
+        name: the module's name.
+
+    Raises:
+        ImportError: it was not asked for.
+    """
+    if os.environ.get(PLAIN, "0") == "0":
+        raise ImportError(
+            f"{name} is not compiled: in a checkout run `make build` (or python setup.py build_ext --inplace), "
+            f"an installed package is damaged. {PLAIN}=1 runs it as plain Python, which is slow"
         )

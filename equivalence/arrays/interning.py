@@ -35,6 +35,8 @@ else:
     from equivalence.arrays.account import Account
     from equivalence.arrays.hashing import mix
 
+    built.plain(__name__)
+
 UNLIMITED = 1 << 48
 
 

@@ -23,6 +23,8 @@ if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
     built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
 
 
 @cython.final

@@ -45,6 +45,8 @@ else:
     from equivalence.parser.automaton import Automaton
     from equivalence.parser.stacks import Stacks
 
+    built.plain(__name__)
+
 FACTS = "loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports"
 BYTE_CLASS = "byte word_0 word_1 word_2 word_3"
 BY_STATE = "now now_stamp now_list next next_stamp next_list rank unused"  # a row is a cache line

@@ -41,6 +41,8 @@ else:
     from equivalence.arrays.interning import Interned
     from equivalence.parser.automaton import Automaton
 
+    built.plain(__name__)
+
 FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
 
