@@ -88,6 +88,6 @@ def plain(name: str) -> None:
     """
     if os.environ.get(PLAIN, "0") == "0":
         raise ImportError(
-            f"{name} is not compiled: in a checkout run `make build` (or python setup.py build_ext --inplace), "
+            f"{name} is not compiled: in a checkout run `make build` (or setup.py build_ext --inplace), "
             f"an installed package is damaged. {PLAIN}=1 runs it as plain Python, which is slow"
         )
