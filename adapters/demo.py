@@ -30,8 +30,8 @@ from rich.text import Text
 
 from adapters.transformers import GrammarLogitsProcessor
 from hybrid import CompiledGrammar, GrammarCompiler, Vocabulary
-from hybrid.verify import Comparison, compare_along
-from hybrid.vocabulary_spec import load_vocabulary
+from hybrid.cli.vocabulary_spec import load_vocabulary
+from hybrid.testing.verify import Comparison, compare_along
 from hybrid.warmup import warm_up
 
 SCHEMA: dict[str, Any] = {

@@ -40,7 +40,7 @@ import transformers
 from equivalence.arguments import integer, integer_from, shown
 from equivalence.errors import ArgumentError, BatchError, HybridError, VocabularyError
 from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
-from hybrid.arguments import stop_ids
+from hybrid.api.arguments import stop_ids
 
 Ids = npt.NDArray[np.int64]
 

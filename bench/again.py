@@ -30,7 +30,7 @@ from rich.progress import track
 from bench import options, report, workloads
 from bench.report import Spread
 from bench.ways import accepted, mask_digest
-from hybrid.segmentation import tokenize_greedy
+from hybrid.testing.segmentation import tokenize_greedy
 
 IN_MEMORY, ON_DISK = 0.2e-3, 10e-3
 """Seconds that a second sight may take."""

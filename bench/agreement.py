@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import xgrammar
 
-from hybrid.random_walk import Walker
+from hybrid.testing.random_walk import Walker
 
 KEPT = 20
 """Differences that are written out."""

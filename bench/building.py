@@ -47,7 +47,7 @@ def _build_here(
 ) -> dict[str, Any]:
     from bench.workloads import THROW_AWAY_SCHEMA
     from hybrid import GrammarCompiler
-    from hybrid.vocabulary_spec import load_vocabulary
+    from hybrid.cli.vocabulary_spec import load_vocabulary
 
     vocabulary = load_vocabulary(spec).prepare()
     compiler = GrammarCompiler(vocabulary, strategy=strategy, on_demand=on_demand, cache_enabled=False)

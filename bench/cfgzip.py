@@ -31,8 +31,8 @@ import xgrammar
 from numpy.typing import NDArray
 
 from equivalence import Vocabulary
-from hybrid.sanitize import without_lookahead
-from hybrid.verify import split_classes
+from hybrid.testing.verify import split_classes
+from hybrid.xgrammar.sanitize import without_lookahead
 
 PROGRAM = "cfgzip-preprocess"
 MODEL = "bench/vocabulary"

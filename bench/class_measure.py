@@ -148,7 +148,7 @@ class ClassBench:
         self, row: Row, grammar: xgrammar.Grammar, source: Source, observed: Observed, check: bool
     ) -> None:
         """The lower bound, and the comparison with plain XGrammar."""
-        from hybrid.verify import compare_walk
+        from hybrid.testing.verify import compare_walk
 
         compiled = workloads.hybrid_compiler(self.vocabulary, "auto", 1).compile_grammar(grammar)
         seeds = range(1000 * self.settings.seed, 1000 * self.settings.seed + self.settings.walks)

@@ -280,7 +280,7 @@ def _say_where_peer_differs(console: Console, row: Row) -> None:
 
 
 def _warm(console: Console) -> float:
-    from hybrid.cli import warm_up_with_progress
+    from hybrid.cli.commands import warm_up_with_progress
 
     return warm_up_with_progress(console).seconds
 

@@ -21,7 +21,7 @@ from rich.progress import track
 
 from bench import report, workloads
 from bench.agreement import KEPT, Agreement, agree_along, agree_walk
-from hybrid.comparison import Comparison, Times
+from hybrid.testing.comparison import Comparison, Times
 
 CUTS = ("longest match", "random cuts")
 
@@ -77,7 +77,7 @@ def compare_samples(
     Returns:
         the rows, and the share of a core that this process had meanwhile.
     """
-    from hybrid.verify import compare_along
+    from hybrid.testing.verify import compare_along
 
     order = random.Random(seed).sample(range(len(names)), len(names))
     work = [(place, cut) for place in order for cut in range(len(CUTS))]
@@ -96,7 +96,7 @@ def compare_samples(
 
 def compare_walks(console: Console, ours: Any, plain: Any, seed: int, walks: int, steps: int) -> Comparison:
     """Compares with plain XGrammar along random walks; their times are left out."""
-    from hybrid.verify import compare_walk
+    from hybrid.testing.verify import compare_walk
 
     total = Comparison()
     for walk in track(range(walks), "walks", console=console, transient=True):

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 from bench.serving import switches
-from hybrid.segmentation import tokenize_greedy
+from hybrid.testing.segmentation import tokenize_greedy
 
 
 def _times() -> array[float]:

@@ -24,7 +24,7 @@ import xgrammar
 from rich.table import Table
 
 from bench import agreement, options, report, workloads
-from hybrid.segmentation import tokenize_greedy
+from hybrid.testing.segmentation import tokenize_greedy
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hybrid.segmentation import tokenize_greedy, tokenize_random
+from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 
 HEAD = re.compile(
     rb"(?:\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*>|#include[^\n]*|using namespace[^\n]*|typedef[^\n]*;)*",

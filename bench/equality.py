@@ -30,8 +30,8 @@ from bench import options, workloads
 from bench.cases import Case, load_grammars
 from bench.report import environment, make_console, say, write_json
 from equivalence import Vocabulary
-from hybrid.random_walk import Walker
-from hybrid.verify import Comparison, compare_along, compare_walk
+from hybrid.testing.random_walk import Walker
+from hybrid.testing.verify import Comparison, compare_along, compare_walk
 
 MADE_TEXTS, MADE_TOKENS = 4, 60
 """Texts made for a grammar that has none, and their length in tokens."""

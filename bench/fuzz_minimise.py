@@ -238,7 +238,7 @@ def snippet(case: Case, finding: Finding) -> str:
     lines = [
         "import xgrammar",
         "from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask",
-        "from hybrid.vocabulary_spec import load_vocabulary",
+        "from hybrid.cli.vocabulary_spec import load_vocabulary",
     ]
     if case.vocabulary == SPARSE:
         del lines[2]

@@ -21,7 +21,7 @@ from bench.fuzz_inputs import SPARSE, Case
 from bench.fuzz_truth import truth_of
 from bench.fuzz_walks import Finding, Outcome, Step, Walk, described
 from hybrid import Budget
-from hybrid.random_walk import Walker
+from hybrid.testing.random_walk import Walker
 
 BUDGET = Budget(seconds=8)
 """Of one compilation of ours: what is not done by then is refused by name."""

@@ -24,9 +24,9 @@ from bench import compared, options, report, workloads
 from bench.documents import Documents, read_documents
 from bench.grammar_times import Case, measure
 from bench.report import Spread
-from hybrid.comparison import Comparison
-from hybrid.compilation import without_classifier
-from hybrid.strategy import Budget
+from hybrid.compile.compilation import without_classifier
+from hybrid.compile.strategy import Budget
+from hybrid.testing.comparison import Comparison
 
 BUILTIN_JSON = "builtin:json"
 

@@ -22,7 +22,7 @@ from bench import building, report, serving, soak, workloads
 from bench.decisions import SharedTokens, decide
 from bench.documents import Documents
 from bench.serving import Rounds
-from hybrid.comparison import Comparison
+from hybrid.testing.comparison import Comparison
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ from rich.progress import Progress, track
 from bench import options, report, workloads
 from bench.ways import accepted, mask_digest
 from equivalence import store
-from hybrid.cache import ENTRY, PARTIAL
-from hybrid.segmentation import tokenize_greedy
+from hybrid.compile.cache import ENTRY, PARTIAL
+from hybrid.testing.segmentation import tokenize_greedy
 
 DELETED = 0.5
 """Chance that a process deletes some entry after it got one."""

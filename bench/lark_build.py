@@ -41,7 +41,7 @@ def measure_build(spec: str, text: str, start: str, builds: int, artefact: Path 
 def _measure_here(spec: str, text: str, start: str, builds: int, artefact: Path | None) -> dict[str, Any]:
     from bench.memory import give_back, reset_peak, status_bytes
     from hybrid import CompiledGrammar, GrammarCompiler
-    from hybrid.vocabulary_spec import load_vocabulary
+    from hybrid.cli.vocabulary_spec import load_vocabulary
 
     vocabulary = load_vocabulary(spec).prepare()
     compiler = GrammarCompiler(vocabulary, cache_enabled=False)

@@ -18,7 +18,7 @@ import numpy as np
 import xgrammar
 
 from bench.lark_judge import Judge
-from hybrid.segmentation import tokenize_greedy, tokenize_random
+from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 
 CUTS = ("longest match", "random")
 

@@ -19,7 +19,7 @@ import numpy as np
 import xgrammar
 
 from bench.serving import AROUND, Served, switches
-from hybrid.segmentation import tokenize_greedy
+from hybrid.testing.segmentation import tokenize_greedy
 
 HEADER = '%llguidance {"allow_initial_skip": true}\n'
 """As in Lark, what is ignored may come first, such as a comment at the head of a file."""

@@ -115,7 +115,7 @@ def batch_times(
 def stack_depths(compiled: Any, documents: Sequence[Sequence[int]]) -> tuple[Spread, Spread]:
     """States read of the stack for each mask, and states that the stack has."""
     from hybrid import GrammarMatcher
-    from hybrid.factored import _kernels
+    from hybrid.lark import _kernels
 
     read, whole = [], []
     bitmask = xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size)

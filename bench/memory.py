@@ -40,7 +40,7 @@ def measure_memory(vocabulary: str, grammar: str, relation: str) -> dict[str, in
 
 def _measure_here(spec: str, grammar: str, relation: str) -> dict[str, int] | None:
     from equivalence import compute_classes
-    from hybrid.vocabulary_spec import load_vocabulary
+    from hybrid.cli.vocabulary_spec import load_vocabulary
     from hybrid.warmup import warm_up
 
     vocabulary = load_vocabulary(spec).prepare()

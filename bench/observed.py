@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from bench.directed import Automata, Prefixes
 from equivalence import TokenClasses, Vocabulary
 from equivalence.network import Network
-from hybrid.random_walk import Walker
-from hybrid.verify import split_classes
+from hybrid.testing.random_walk import Walker
+from hybrid.testing.verify import split_classes
 
 
 class Observed:

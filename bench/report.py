@@ -26,7 +26,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hybrid.comparison import Comparison
+from hybrid.testing.comparison import Comparison
 
 PACKAGES = ("equimask", "xgrammar", "numpy", "numba", "torch", "lark", "llguidance", "transformers")
 """Packages whose versions matter to the numbers; those not installed are left out."""

@@ -24,8 +24,8 @@ import xgrammar
 from bench import adversarial, workloads
 from bench.report import Spread
 from bench.workloads import SchemaFile
-from hybrid.random_walk import Walker
-from hybrid.segmentation import tokenize_greedy, tokenize_random
+from hybrid.testing.random_walk import Walker
+from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 
 WALK = 30
 

@@ -28,7 +28,7 @@ from bench.forked import ends_within
 from bench.report import Spread
 from bench.schema_peers import PeerTimes, SchemaPeer, peer_counts, peer_spreads
 from bench.ways import KeptAsBefore
-from hybrid.comparison import Comparison, Times
+from hybrid.testing.comparison import Comparison, Times
 
 if TYPE_CHECKING:
     from equivalence.vocabulary import Vocabulary
@@ -181,7 +181,7 @@ class SchemaBench:
         return self.plain.compile_grammar(xgrammar.Grammar.from_json_schema(schema, **self.options))
 
     def _compare(self, row: Row, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
-        from hybrid.verify import compare_along, compare_walk
+        from hybrid.testing.verify import compare_along, compare_walk
 
         for _, sequence in self._sequences(file.name, file.valid):
             found = compare_along(ours, plain, sequence)

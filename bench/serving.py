@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import xgrammar
 
-from hybrid.segmentation import tokenize_random
+from hybrid.testing.segmentation import tokenize_random
 
 try:
     import resource

@@ -21,8 +21,8 @@ import xgrammar
 
 from bench.documents import endless
 from bench.memory import STATUS, status_bytes
-from hybrid.random_walk import Walker
-from hybrid.segmentation import tokenize_random
+from hybrid.testing.random_walk import Walker
+from hybrid.testing.segmentation import tokenize_random
 
 LONGEST_WALK = 300
 

@@ -54,7 +54,7 @@ from bench.ways import (
     mask_digest,
     serve_in_turns,
 )
-from hybrid.segmentation import tokenize_greedy, tokenize_random
+from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 
 if TYPE_CHECKING:
     from equivalence.vocabulary import Vocabulary
@@ -244,7 +244,7 @@ class StrategiesBench:
     def _plainly(
         self, schema: Any, compiled: dict[str, Any], documents: list[list[int]], *, compare: bool
     ) -> dict[str, Any]:
-        from hybrid.verify import compare_along
+        from hybrid.testing.verify import compare_along
 
         costs = Costs(ENGINE.name)
         found: dict[str, Any] = {"masks": 0, "contradictions": 0, "differences": []}

@@ -76,7 +76,7 @@ def compare(
 
 def _beside_plain(schema: Any, answers: list[Answer], vocabulary: Any) -> dict[str, Any]:
     """Plain XGrammar's digests along the same tokens; where they differ, who is right."""
-    from hybrid.verify import compare_along
+    from hybrid.testing.verify import compare_along
 
     try:
         compiler = workloads.plain_compiler(vocabulary, 1)

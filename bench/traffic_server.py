@@ -185,7 +185,7 @@ def serve(settings: Settings, told: str) -> None:
 
 
 def _warm(compiler: Any) -> None:
-    from hybrid.segmentation import tokenize_greedy
+    from hybrid.testing.segmentation import tokenize_greedy
 
     compiled = compiler.compile_json_schema(workloads.THROW_AWAY_SCHEMA)
     ids = tokenize_greedy(compiler.vocabulary, workloads.THROW_AWAY_TEXT)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from bench.report import readable, say
-from hybrid.segmentation import tokenize_greedy, tokenize_random
+from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 
 if TYPE_CHECKING:
     from equivalence.vocabulary import Vocabulary
@@ -124,7 +124,7 @@ def token_sequences(vocabulary: Vocabulary, text: bytes, seed: str) -> list[list
 
 def load_vocabulary(spec: str) -> Vocabulary:
     """The vocabulary of a command line, with what is derived from it once per model already derived."""
-    from hybrid.vocabulary_spec import load_vocabulary as load
+    from hybrid.cli.vocabulary_spec import load_vocabulary as load
 
     return load(spec)
 

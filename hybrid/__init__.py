@@ -22,17 +22,17 @@ from equivalence import (
     VocabularyError,
     compute_classes,
 )
-from hybrid.batch import BatchGrammarMatcher
-from hybrid.bitmask import (
+from hybrid.api.batch import BatchGrammarMatcher
+from hybrid.api.bitmask import (
     allocate_token_bitmask,
     apply_token_bitmask_inplace,
     get_bitmask_shape,
     reset_token_bitmask,
 )
-from hybrid.compiled import CompiledGrammar
-from hybrid.compiler import GrammarCompiler
-from hybrid.matcher import GrammarMatcher
-from hybrid.strategy import Budget
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.compiler import GrammarCompiler
+from hybrid.api.matcher import GrammarMatcher
+from hybrid.compile.strategy import Budget
 from hybrid.warmup import announce_compilation
 
 __version__ = "0.1.0"

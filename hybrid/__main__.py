@@ -1,5 +1,5 @@
-"""``python -m hybrid``: see `hybrid.cli`."""
+"""``python -m hybrid``: see `hybrid.cli.commands`."""
 
-from hybrid.cli import app
+from hybrid.cli.commands import app
 
 app(prog_name="python -m hybrid")

@@ -174,8 +174,8 @@ def _run_every_kernel() -> None:
         GrammarMatcher,
         allocate_token_bitmask,
     )
-    from hybrid.artifact import from_bytes, to_bytes
-    from hybrid.factored import FactoredClassifier
+    from hybrid.files import from_bytes, to_bytes
+    from hybrid.lark import FactoredClassifier
 
     words = [bytes(word) for word in itertools.product(b'{}[]":,1a \\', repeat=3)]
     tokens = [*(bytes([value]) for value in range(256)), "\u00e9\u20ac".encode(), *words, b""]

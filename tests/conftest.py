@@ -18,8 +18,8 @@ import pytest
 
 from bench.cases import CHECKOUT, Case, read_cases
 from equivalence.vocabulary import Vocabulary
-from hybrid.memory_cache import MemoryCache
-from hybrid.vocabulary_spec import load_vocabulary
+from hybrid.cli.vocabulary_spec import load_vocabulary
+from hybrid.compile.memory_cache import MemoryCache
 
 # a landing must not hang on the luck of a draw: CI draws the same examples every time, a developer new ones
 hypothesis.settings.register_profile("ci", derandomize=True)
@@ -54,7 +54,9 @@ def memory_of_its_own(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     Without it, compilers of one vocabulary share it: what is marked `shared_memory` does.
     """
     if request.node.get_closest_marker("shared_memory") is None:
-        monkeypatch.setattr("hybrid.compiler.shared_cache", lambda _, limit_bytes: MemoryCache(limit_bytes))
+        monkeypatch.setattr(
+            "hybrid.api.compiler.shared_cache", lambda _, limit_bytes: MemoryCache(limit_bytes)
+        )
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from lark.exceptions import LarkError, UnexpectedInput
 from equivalence.lalr import LalrMachine, may_follow, read_machine
 from equivalence.lalr.machine import END
 from equivalence.lexing import LexerMachine, build_lexer, terminal_names
-from hybrid.shipped import shipped_grammar, shipped_grammars
+from hybrid.cli.shipped import shipped_grammar, shipped_grammars
 from tests.lark_oracle import SMALL_GRAMMARS
 
 SMALL = {grammar.name: grammar for grammar in SMALL_GRAMMARS}

@@ -1,7 +1,7 @@
 """Compiled grammars in files: the same masks, and an error for everything else that a file may hold.
 
 What: masks along walks, compiled and loaded; damage, other versions and vocabularies; forged files; writing.
-When: after any change of `hybrid.artifact`, or of the tables of the classifier.
+When: after any change of `hybrid.files`, or of the tables of the classifier.
 Limits: small vocabularies and one real one; sizes and times are measured, not tested (docs/artifacts.md).
 """
 
@@ -31,8 +31,8 @@ from equivalence import (
     compute_classes,
 )
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.artifact import class_runs, from_bytes, to_bytes
-from hybrid.artifact.container import BODY, MAGIC, VERSION, pack, unpack
+from hybrid.files import class_runs, from_bytes, to_bytes
+from hybrid.files.container import BODY, MAGIC, VERSION, pack, unpack
 from tests.conftest import load_cases
 
 WORDS = [b'":', b'"}', b"}]", b"]}", b"ab", b"((", b"))", b"12", b"e1", b" = ", b'"a": ', b"ab"]

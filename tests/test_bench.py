@@ -15,7 +15,7 @@ from bench import report, schemas, workloads
 from bench.__main__ import app
 from bench.cases import load_grammars
 from equivalence.vocabulary import Vocabulary
-from hybrid.comparison import Comparison, Disagreement
+from hybrid.testing.comparison import Comparison, Disagreement
 
 WORDS = [
     b'"a"',
@@ -161,7 +161,7 @@ def test_a_difference_is_printed_and_ends_with_status_1(
         item = Disagreement("mask", 3, 104, b"h", (1, 2, 3), b"\x01\x02\x03", True, False, False)
         return Comparison(masks=4, accepted=3, differences=[item], difference_count=1, different_masks=1)
 
-    monkeypatch.setattr("hybrid.verify.compare_along", differ)
+    monkeypatch.setattr("hybrid.testing.verify.compare_along", differ)
     target = tmp_path / "out.json"
     done = run(
         *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--json", target),

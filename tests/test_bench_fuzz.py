@@ -102,7 +102,7 @@ def test_a_planted_wrong_bit_is_found_and_made_small(matcher: Any, monkeypatch: 
         return True
 
     monkeypatch.setattr(matcher, "fill_next_token_bitmask", flipped)
-    monkeypatch.setattr("hybrid.batch._all_classified", lambda matchers: False)
+    monkeypatch.setattr("hybrid.api.batch._all_classified", lambda matchers: False)
     outcome = run_case(WORDS, vocabulary_of(WORDS, {}))
     assert outcome.wrong[strategy] > 0 and not outcome.wrong["engine"] and not outcome.other
     case, finding = minimise(WORDS, outcome.findings[0], {})

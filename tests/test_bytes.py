@@ -18,7 +18,7 @@ from equivalence.explore import DEFAULT_BYTES, explore
 from equivalence.network import build_network
 from equivalence.partition import partition
 from hybrid import Budget, GrammarCompiler
-from hybrid.verify import compare_walk
+from hybrid.testing.verify import compare_walk
 
 C_LIKE = (CHECKOUT / "hybrid/grammars/c_like.gbnf").read_text(encoding="utf-8")
 MANY_OUTCOMES = (CHECKOUT / "hybrid/grammars/sql_like.gbnf").read_text(encoding="utf-8")
@@ -98,7 +98,7 @@ def test_the_partition_is_bounded() -> None:
 
 def peaks(specification: str, grammar: str, bounds: list[int]) -> list[tuple[int, bool, int]] | None:
     """For each bound: whether classes could be had, and how much the resident size rose."""
-    from hybrid.vocabulary_spec import load_vocabulary
+    from hybrid.cli.vocabulary_spec import load_vocabulary
     from hybrid.warmup import warm_up
 
     vocabulary = load_vocabulary(specification).prepare()

@@ -2,7 +2,7 @@
 
 What: entries found by other compilers and processes; every kind of damage; eviction; file systems that fail;
 processes ended while they write; one computation for equal calls; the ``_async`` methods; forgetting.
-When: after any change of `hybrid.cache`, of `GrammarCompiler._cached` or of artefacts.
+When: after any change of `hybrid.compile.cache`, of `GrammarCompiler._cached` or of artefacts.
 Limits: small vocabularies; times are measured, not tested (docs/caches.md).
 """
 
@@ -37,9 +37,10 @@ from pydantic import BaseModel, create_model
 from bench.cases import CHECKOUT
 from bench.killed import InPieces
 from equivalence import GrammarError, HybridError, Vocabulary, store
-from hybrid import Budget, CompiledGrammar, GrammarCompiler, cache
-from hybrid.artifact import to_bytes
-from hybrid.cache import ENTRY, KEY_BYTES, MAGIC, PARTIAL
+from hybrid import Budget, CompiledGrammar, GrammarCompiler
+from hybrid.compile import cache
+from hybrid.compile.cache import ENTRY, KEY_BYTES, MAGIC, PARTIAL
+from hybrid.files import to_bytes
 from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
 
 OTHER_VOCABULARY = Vocabulary.from_bytes(

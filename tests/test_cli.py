@@ -18,8 +18,8 @@ from hybrid import (
 )
 from hybrid.classifier.depth import depths_read
 from hybrid.classifier.matcher import ClassifierMatcher
-from hybrid.cli import app
-from hybrid.grammar_source import read_grammar
+from hybrid.cli.commands import app
+from hybrid.cli.grammar_source import read_grammar
 
 DIGITS = "root ::= [0-9]+"
 

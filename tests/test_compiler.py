@@ -267,8 +267,12 @@ def test_arguments_that_are_not_allowed(
 def test_an_unknown_serialisation_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by the classes, and not by what looks for trouble before them."""
     monkeypatch.setattr("equivalence.network.reading.SERIALIZATION_VERSION", "v17")
-    monkeypatch.setattr("hybrid.compilation.refuse_endless_rules", lambda serialized: pytest.fail("was read"))
-    monkeypatch.setattr("hybrid.compilation.find_features", lambda serialized: pytest.fail("was read"))
+    monkeypatch.setattr(
+        "hybrid.compile.compilation.refuse_endless_rules", lambda serialized: pytest.fail("was read")
+    )
+    monkeypatch.setattr(
+        "hybrid.compile.compilation.find_features", lambda serialized: pytest.fail("was read")
+    )
     compiled = GrammarCompiler(VOCABULARY).compile_grammar('root ::= "ab"')
     assert compiled.strategy == "engine"
     assert "serialises grammars in version 'v16', read here is 'v17'" in compiled.reason

@@ -15,7 +15,7 @@ from equivalence import BudgetExceeded, Capacity, HybridError, alarm, clock, com
 from equivalence.clock import hold, release
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler
-from hybrid.guard import worker
+from hybrid.xgrammar.guard import worker
 from tests.test_artifact import VOCABULARY, grammar_of
 
 GRAMMAR = grammar_of("small")

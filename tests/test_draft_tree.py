@@ -2,7 +2,7 @@
 
 What: random trees over small grammars, side by side with plain XGrammar: masks, temperatures, what stays
 unwritten, and that the matcher is where it was; time thresholds; tables of wrong arguments.
-When: after any change of `hybrid.draft_tree`, or of what accepts, fills and takes back.
+When: after any change of `hybrid.api.draft_tree`, or of what accepts, fills and takes back.
 Limits: small made vocabularies.
 """
 

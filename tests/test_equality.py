@@ -22,8 +22,8 @@ from bench.cases import Case
 from bench.workloads import load_schema_files, render_instance
 from equivalence import UnsupportedGrammar, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid.comparison import Comparison
-from hybrid.verify import compare_along, compare_walk, tokenize_random
+from hybrid.testing.comparison import Comparison
+from hybrid.testing.verify import compare_along, compare_walk, tokenize_random
 from tests.conftest import load_cases
 
 STRATEGIES = ("representatives", "engine", "auto")

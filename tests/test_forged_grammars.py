@@ -3,7 +3,7 @@
 What: every array of files of grammars and of Lark grammars, with extreme numbers and other shapes; the text
 of the grammar inside, number by number; files that would take much memory. What loads is used, in a forked
 process.
-When: after any change of `hybrid.artifact`, or of a kernel that relies on what it reads.
+When: after any change of `hybrid.files`, or of a kernel that relies on what it reads.
 Limits: a small vocabulary. Whoever may forge a compiled grammar decides what it allows, so that masks are not
 looked at.
 """
@@ -26,9 +26,9 @@ import xgrammar
 
 from equivalence import ArtifactError, HybridError
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.artifact import from_bytes, to_bytes
-from hybrid.artifact.container import pack, unpack
-from hybrid.cache import KEY_BYTES, MAGIC
+from hybrid.compile.cache import KEY_BYTES, MAGIC
+from hybrid.files import from_bytes, to_bytes
+from hybrid.files.container import pack, unpack
 from tests.test_forged_files import VOCABULARY, changes, outcomes, refused
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -28,10 +28,10 @@ import pytest
 from equivalence import BudgetExceeded, Vocabulary, forking
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid import promotion as promoting
-from hybrid.compilation import Compilation
-from hybrid.guard import worker
-from hybrid.rule import Promotion, Use, choose_promotion
+from hybrid.compile import promotion as promoting
+from hybrid.compile.compilation import Compilation
+from hybrid.compile.rule import Promotion, Use, choose_promotion
+from hybrid.xgrammar.guard import worker
 from tests.test_artifact import TOKENS, VOCABULARY, masks_along
 from tests.test_cache import wait_for
 

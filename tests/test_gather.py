@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from equivalence import BitmaskError, TokenClasses
 from equivalence.runs import Members
 from hybrid import _kernels
-from hybrid.gather import LARGE_CLASS, Gather, members_by_class
+from hybrid.representatives.gather import LARGE_CLASS, Gather, members_by_class
 
 pytestmark = pytest.mark.kernels
 

@@ -1,8 +1,8 @@
 """XGrammar's own code in a process that can be ended: deadlines, crashes, memory, forks, and estimates.
 
-What: `hybrid.guard.worker` with tasks that end in every way; what `hybrid.guard` does where there is no such
-process; that estimates know what was found to be slow, however it is spelled.
-When: after any change of `hybrid.guard`.
+What: `hybrid.xgrammar.guard.worker` with tasks that end in every way; what `hybrid.xgrammar.guard` does where
+there is no such process; that estimates know what was found to be slow, however it is spelled.
+When: after any change of `hybrid.xgrammar.guard`.
 Limits: Linux; nothing here asks how fast anything is, but for what would take a minute where it is not ended.
 """
 
@@ -26,9 +26,9 @@ from equivalence.deadline import Deadline
 from equivalence.network.reading import read_grammar
 from equivalence.optimised import Wanted, optimised_text
 from hybrid import Budget
-from hybrid.guard import Guard, worker
-from hybrid.guard.estimate import grammar_estimate, schema_estimate
-from hybrid.guard.worker import Task
+from hybrid.xgrammar.guard import Guard, worker
+from hybrid.xgrammar.guard.estimate import grammar_estimate, schema_estimate
+from hybrid.xgrammar.guard.worker import Task
 
 pytestmark = pytest.mark.skipif(not worker.is_available(), reason="needs Linux")
 

@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-import hybrid.matcher
+import hybrid.api.matcher
 from equivalence import BudgetExceeded, HybridError
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
-from hybrid.handover import Rival
+from hybrid.representatives.handover import Rival
 
 TOKENS = [b"a", b"b", b"ab", b"(", b")", b"()", b"x", b"((", b"))", b"aa", b"ba"]
 STOP = len(TOKENS)
@@ -35,8 +35,8 @@ def taken(matcher: GrammarMatcher) -> list[bool]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every mask is slow, and slower than plain XGrammar's."""
-    monkeypatch.setattr(hybrid.matcher, "SLOW_SECONDS", 0.0)
-    monkeypatch.setattr(hybrid.matcher, "FACTOR", 0.0)
+    monkeypatch.setattr(hybrid.api.matcher, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(hybrid.api.matcher, "FACTOR", 0.0)
     monkeypatch.setattr(Rival, "after", _at_once)
 
 

@@ -32,7 +32,7 @@ from equivalence import BudgetExceeded, compute_classes, forking, interrupts
 from equivalence.deadline import Deadline
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, warmup
 from hybrid.classifier import _kernels
-from hybrid.factored import FactoredClassifier
+from hybrid.lark import FactoredClassifier
 from tests.test_artifact import TOKENS, VOCABULARY, masks_along
 from tests.test_budget import COUNTING, LARK
 from tests.test_cache import wait_for

@@ -14,7 +14,7 @@ from equivalence.errors import UnsupportedGrammar
 from equivalence.lalr import LalrMachine, may_follow, read_machine
 from equivalence.lalr.reference import shift, takes
 from equivalence.lexing import terminal_names
-from hybrid.shipped import shipped_grammar
+from hybrid.cli.shipped import shipped_grammar
 from tests.lark_machines import (
     SHIPPED,
     SMALL,

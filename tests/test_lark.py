@@ -2,7 +2,7 @@
 
 What: `compile_lark` against the oracle on every short text of small grammars; the methods of matchers,
 batches, budgets and artefacts; what is refused, and how.
-When: after any change of `hybrid.factored`, or of the folders of `equivalence` that it is made from.
+When: after any change of `hybrid.lark`, or of the folders of `equivalence` that it is made from.
 Limits: lexer, parser and classes have tests of their own (``test_lexing*.py``, ``test_lalr*.py``,
 ``test_factored*.py``); real grammars and files are for ``python -m bench lark``.
 """
@@ -32,10 +32,10 @@ from hybrid import (
     UnsupportedGrammar,
     allocate_token_bitmask,
 )
-from hybrid.artifact import from_bytes, to_bytes
-from hybrid.artifact.container import pack, unpack
-from hybrid.factored import FactoredClassifier
-from hybrid.shipped import shipped_grammar
+from hybrid.cli.shipped import shipped_grammar
+from hybrid.files import from_bytes, to_bytes
+from hybrid.files.container import pack, unpack
+from hybrid.lark import FactoredClassifier
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 
 COMPILED = not config.DISABLE_JIT  # type: ignore[attr-defined]
@@ -318,7 +318,7 @@ def test_an_artefact_gives_the_same_masks(tmp_path: Path) -> None:
 def test_an_artefact_is_the_same_in_every_process() -> None:
     """Lark numbers its states by hashes of names, which differ from process to process."""
     code = (
-        "import hashlib\nfrom tests.test_lark import calculator\nfrom hybrid.artifact import to_bytes\n"
+        "import hashlib\nfrom tests.test_lark import calculator\nfrom hybrid.files import to_bytes\n"
         "print(hashlib.sha256(to_bytes(calculator())).hexdigest())"
     )
     found = {

@@ -27,8 +27,8 @@ from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.explore import Capacity
 from equivalence.reference import ReferenceGrammar
 from equivalence.vocabulary import Vocabulary
-from hybrid.gather import LARGE_CLASS, Gather
-from hybrid.segmentation import tokenize_random
+from hybrid.representatives.gather import LARGE_CLASS, Gather
+from hybrid.testing.segmentation import tokenize_random
 from tests.conftest import load_cases
 from tests.random_grammars import GrammarCase, grammar_cases
 

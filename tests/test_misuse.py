@@ -2,7 +2,7 @@
 
 What: tables of wrong layouts, of what may become of a tensor after its first use, and of wrong rows. Bitmasks
 are views of larger buffers filled with a pattern, so that a word written anywhere else is seen.
-When: after any change of `hybrid.bitmask`, or of what fills masks.
+When: after any change of `hybrid.api.bitmask`, or of what fills masks.
 Limits: memory outside of the buffers is not watched.
 """
 

@@ -1,7 +1,7 @@
 """Many grammars at once: results in order, errors by choice, and every backend of joblib that is there.
 
 What: `GrammarCompiler.compile_many` in threads, in processes and on a cluster of Dask's.
-When: after any change of `hybrid.parallel` or `hybrid.artifact`.
+When: after any change of `hybrid.compile.parallel` or `hybrid.files`.
 Limits: which backend is faster is measured, not tested (docs/artifacts.md). Dask is optional: ``pip install
 'equimask[dask]'``.
 """
@@ -18,9 +18,10 @@ import pytest
 import xgrammar
 
 from equivalence import GrammarError, HybridError, StrategyError, Vocabulary
-from hybrid import CompiledGrammar, GrammarCompiler, parallel
-from hybrid.artifact import to_bytes
-from hybrid.parallel import Source, _Shared
+from hybrid import CompiledGrammar, GrammarCompiler
+from hybrid.compile import parallel
+from hybrid.compile.parallel import Source, _Shared
+from hybrid.files import to_bytes
 
 TOKENS = [*(bytes([byte]) for byte in range(256)), b'":', b'"}', b"ab", b""]
 VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1])

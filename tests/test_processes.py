@@ -68,7 +68,7 @@ BEGIN = """
 import threading, time
 import xgrammar
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
-from hybrid import promotion
+from hybrid.compile import promotion
 from tests.test_artifact import VOCABULARY, masks_along
 from tests.test_cache import wait_for
 endless = xgrammar.Grammar.from_ebnf('root ::= ("a" | "b")* "a" ' + '("a" | "b") ' * 40)
@@ -78,7 +78,7 @@ compiler = GrammarCompiler(VOCABULARY, n_jobs=2, budget=budget)
 
 AT_WORK = """
 from hybrid.classifier import completing
-from hybrid.rule import Promotion
+from hybrid.compile.rule import Promotion
 from tests.test_artifact import grammar_of
 
 # a promotion in small pieces

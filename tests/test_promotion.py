@@ -3,7 +3,7 @@
 What: a classifier completed piece by piece beside its matchers, on random grammars; promotions in the
 background, at once, by hand, from files, beyond the budget, of grammars that are gone, and in forked
 processes; deterministic compilers.
-When: after any change of `hybrid.promotion`, `hybrid.classifier.completing` or of what they are told.
+When: after any change of `hybrid.compile.promotion`, `hybrid.classifier.completing` or of what they are told.
 Limits: the rule itself is tested in ``test_rule.py``; times are measured, not tested (docs/strategies.md).
 """
 
@@ -30,13 +30,13 @@ from hypothesis import strategies as st
 from bench.cases import CHECKOUT
 from equivalence import BudgetExceeded, Vocabulary
 from hybrid import BatchGrammarMatcher, Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid import promotion as promoting
-from hybrid.artifact import from_bytes, to_bytes
 from hybrid.classifier import completing
 from hybrid.classifier.completing import Completing
 from hybrid.classifier.matcher import ClassifierMatcher
 from hybrid.classifier.reachable import Reachable
-from hybrid.rule import ENOUGH, Promotion, Use, choose_promotion
+from hybrid.compile import promotion as promoting
+from hybrid.compile.rule import ENOUGH, Promotion, Use, choose_promotion
+from hybrid.files import from_bytes, to_bytes
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
 from tests.test_classifier import EXAMPLES, SMALL, classifier_case, compiled_of, mask_of

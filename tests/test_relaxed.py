@@ -20,10 +20,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from equivalence import GrammarError
-from hybrid.compiled import CompiledGrammar
-from hybrid.compiler import GrammarCompiler
-from hybrid.relaxed import find_relaxations
-from hybrid.relaxed.patterns import literal_prefix, pattern_gap
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.compiler import GrammarCompiler
+from hybrid.xgrammar.relaxed import find_relaxations
+from hybrid.xgrammar.relaxed.patterns import literal_prefix, pattern_gap
 
 STOP = 256
 OPEN = {"strict_mode": False}

@@ -1,7 +1,7 @@
 """The rule of strategy "auto", as a table: what is measured in, what is decided out.
 
 What: every branch of `choose` and `choose_promotion`; what may only change one way when a number grows.
-When: after any change of `hybrid.rule`.
+When: after any change of `hybrid.compile.rule`.
 Limits: whether the compiler and the matchers ask it is tested in ``test_promotion.py``.
 """
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybrid.rule import (
+from hybrid.compile.rule import (
     BEGINNING,
     ENOUGH,
     FEW_CLASSES,

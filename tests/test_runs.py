@@ -20,7 +20,7 @@ from equivalence import TokenClasses, Vocabulary, compute_classes
 from equivalence.runs import ClassRuns, Members, members_of, tokens_of
 from equivalence.runs import _kernels as run_kernels
 from hybrid.classifier import distinct_classes
-from hybrid.gather import members_by_class
+from hybrid.representatives.gather import members_by_class
 
 pytestmark = pytest.mark.kernels
 

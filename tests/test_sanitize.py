@@ -9,7 +9,7 @@ import pytest
 import xgrammar
 
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
-from hybrid.sanitize import classes_as_rules, prefix_closed, shield_root, without_lookahead
+from hybrid.xgrammar.sanitize import classes_as_rules, prefix_closed, shield_root, without_lookahead
 
 VALUE = r"""
 root ::= "[" value ws "]"

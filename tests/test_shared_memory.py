@@ -13,8 +13,8 @@ import pytest
 
 from equivalence import Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.compilation import Compilation
-from hybrid.memory_cache import _caches
+from hybrid.compile.compilation import Compilation
+from hybrid.compile.memory_cache import _caches
 from tests.test_artifact import VOCABULARY
 
 pytestmark = pytest.mark.shared_memory

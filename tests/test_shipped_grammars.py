@@ -14,8 +14,8 @@ from lark.exceptions import LarkError
 from typer.testing import CliRunner
 
 from equivalence import GrammarError
-from hybrid.cli import app
-from hybrid.shipped import shipped_grammar, shipped_grammars
+from hybrid.cli.commands import app
+from hybrid.cli.shipped import shipped_grammar, shipped_grammars
 
 LARK_NAMES = [grammar.name for grammar in shipped_grammars() if grammar.kind == "lark"]
 

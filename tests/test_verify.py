@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import xgrammar
 
-from hybrid.comparison import KEEP, Comparison
-from hybrid.random_walk import Walker
-from hybrid.verify import (
+from hybrid.testing.comparison import KEEP, Comparison
+from hybrid.testing.random_walk import Walker
+from hybrid.testing.verify import (
     compare_along,
     compare_walk,
     split_classes,

@@ -10,8 +10,8 @@ import transformers
 
 from equivalence.errors import HybridError, VocabularyError
 from equivalence.vocabulary import Vocabulary
-from hybrid import vocabulary_spec
-from hybrid.vocabulary_spec import load_vocabulary
+from hybrid.cli import vocabulary_spec
+from hybrid.cli.vocabulary_spec import load_vocabulary
 
 
 def test_tekken(tekken: Vocabulary) -> None:

@@ -12,7 +12,7 @@ from numba import config
 from typer.testing import CliRunner
 
 from bench.cases import CHECKOUT
-from hybrid.cli import app
+from hybrid.cli.commands import app
 from hybrid.warmup import kernels, warm_up
 
 compiled_only = pytest.mark.skipif(
@@ -86,7 +86,7 @@ def test_a_program_may_silence_the_line(tmp_path: Path) -> None:
 NEW_KERNELS_IN_CASES = """
 from equivalence import HybridError, compute_classes
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.vocabulary_spec import load_vocabulary
+from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.warmup import kernels, warm_up
 from tests.conftest import load_cases
 

@@ -4,7 +4,7 @@ What: the terminals in the order in which they are tried, which of them become k
 ignored, and the flags that hold for all patterns. Nothing is derived anew: a decision of Lark is looked up in
 the objects that Lark decided with.
 When: the first step of `equivalence.lexing.machine.build_lexer`. Lark tries the patterns on the texts of
-keywords then, for which `re` may take any time: see `hybrid.guard`.
+keywords then, for which `re` may take any time: see `hybrid.xgrammar.guard`.
 Limits: `parser="lalr"`, `lexer="basic"`, the standard library's `re`, text rather than bytes. Callbacks of
 the user, custom lexers and declared terminals that nobody answers for are refused by name.
 """

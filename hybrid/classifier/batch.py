@@ -1,7 +1,8 @@
 """Many matchers of classifiers at once: one kernel call for what is new, one for all copies.
 
 What: `fill_rows` and `find_steps`, for matchers of any number of grammars over one vocabulary.
-When: called by `hybrid.batch.BatchGrammarMatcher`; several threads may fill different rows of one bitmask.
+When: called by `hybrid.api.batch.BatchGrammarMatcher`; several threads may fill different rows of one
+bitmask.
 Limits: where a grammar's tables are full, its matchers go one by one.
 """
 

@@ -3,7 +3,8 @@
 What: an automaton over the parser stack, read from the top, whose states are sets of pending representatives
 and whose outputs are sets of classes; built on demand, a state when a stack first asks for it. Around it the
 sets of stacks met so far, interned, so that equal configurations are one number, and what was found for them.
-When: made by `hybrid.compilation` for strategy "classifier"; for any number of matchers, in any threads.
+When: made by `hybrid.compile.compilation` for strategy "classifier"; for any number of matchers, in any
+threads.
 Limits: bytes and stacks only; `budget` bytes of tables. Where they are used up a new `Session` begins with
 empty tables, and matchers bring over what they hold.
 
@@ -27,7 +28,7 @@ from equivalence.runs import Members, members_of
 from hybrid.classifier import _kernels
 from hybrid.classifier.reachable import Reachable
 from hybrid.classifier.tables import Fixed, Store, Summaries, addresses, copied, no_summaries
-from hybrid.gather import Gather, members_by_class
+from hybrid.representatives.gather import Gather, members_by_class
 
 STEP_BYTES = 180
 """Memory of one remembered step: an entry of a dictionary and its two integers."""
@@ -98,7 +99,7 @@ class Classifier:
 
     Attributes:
         served: sequences that were begun.
-        look_at, look: what is called when so many were begun (`hybrid.promotion`).
+        look_at, look: what is called when so many were begun (`hybrid.compile.promotion`).
         is_refused: whether completing it was more than the budget allows.
     """
 

@@ -3,7 +3,7 @@
 What: `Completing` does ahead of time, in small pieces and in the tables of the session that matchers are in,
 what `hybrid.classifier.ahead` does in tables of its own. No number changes its meaning, so that matchers
 keep their configurations, remembered steps and masks, and nothing has to be moved.
-When: a grammar that began on demand is promoted (`hybrid.promotion`), in another thread or at once.
+When: a grammar that began on demand is promoted (`hybrid.compile.promotion`), in another thread or at once.
 Limits: it is given up where a bound is met, or a new session takes over meanwhile; what was found stays, as
 if stacks had asked for it.
 

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from equivalence import BudgetExceeded, MatcherError
 from equivalence.arguments import flag, integer, integer_from
-from hybrid.arguments import text_of, whole_characters
-from hybrid.bitmask import NO_ROWS, WORDS, TensorRows, row_number
+from hybrid.api.arguments import text_of, whole_characters
+from hybrid.api.bitmask import NO_ROWS, WORDS, TensorRows, row_number
+from hybrid.api.matcher import ENDED, GrammarMatcher
 from hybrid.classifier.classifier import STEP_BYTES, Row, Session, forced_text
-from hybrid.matcher import ENDED, GrammarMatcher
 
 MOST_FORCED_BYTES = 1 << 16
 """Bound of a jump-forward string: `root ::= "a" root` forces text without end."""

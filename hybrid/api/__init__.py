@@ -1,0 +1,1 @@
+"""XGrammar's interface: compiler, compiled grammar, matcher, batch and bitmasks."""

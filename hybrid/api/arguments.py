@@ -1,0 +1,83 @@
+"""What callers give to matchers, read and checked: texts, temperatures, stop ids.
+
+What: each function returns the value in the one form that matchers use, or raises an error by name.
+When: before anything moves or is written.
+Limits: integers are `equivalence.arguments`, bitmasks `hybrid.api.bitmask`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import math
+from collections.abc import Iterable
+from typing import Any, SupportsFloat
+
+import numpy as np
+
+from equivalence import ArgumentError, VocabularyError
+from equivalence.arguments import one_or_more, shown
+
+
+def text_of(text: Any) -> bytes:
+    """What `accept_string` is given, as bytes.
+
+    Raises:
+        ArgumentError: neither text nor bytes, or half of a surrogate pair.
+    """
+    if isinstance(text, str):
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            raise ArgumentError(
+                f"input_str is {shown(text)}, which has half of a surrogate pair; allowed are text that "
+                "UTF-8 has, and bytes"
+            ) from error
+    if isinstance(text, (bytes, bytearray, memoryview)):
+        return bytes(text)
+    raise ArgumentError(f"input_str is {shown(text)}, allowed are str and bytes")
+
+
+def temperature_of(value: SupportsFloat | None) -> float | None:
+    """A temperature as XGrammar keeps it, in 32 bits.
+
+    Raises:
+        ArgumentError: no number, below 0, or not finite in 32 bits.
+    """
+    if value is None:
+        return None
+    try:
+        with np.errstate(over="ignore"):
+            kept = math.nan if isinstance(value, (bool, str, bytes)) else float(np.float32(float(value)))
+    except Exception as error:
+        raise ArgumentError(_no_temperature(value)) from error
+    if not 0 <= kept < math.inf:
+        raise ArgumentError(_no_temperature(value))
+    return kept
+
+
+def _no_temperature(value: object) -> str:
+    return f"default_temperature is {shown(value)}, allowed are None and a finite number of at least 0"
+
+
+def stop_ids(values: int | Iterable[int] | None, size: int) -> tuple[int, ...] | None:
+    """Distinct ids that end a sequence, in the order given; None stands for the vocabulary's.
+
+    Raises:
+        VocabularyError: none, one that is no integer, or not an id of the vocabulary.
+    """
+    if values is None:
+        return None
+    ids = one_or_more(values, "override_stop_tokens", VocabularyError)
+    if not ids:
+        raise VocabularyError("override_stop_tokens is empty, allowed are ids, or None for the vocabulary's")
+    for token_id in ids:
+        if not 0 <= token_id < size:
+            raise VocabularyError(
+                f"override_stop_tokens holds {token_id}, allowed are ids from 0 to {size - 1}"
+            )
+    return tuple(dict.fromkeys(ids))
+
+
+def whole_characters(text: bytes) -> str:
+    """Text without the part of a character that it may end with."""
+    return codecs.getincrementaldecoder("utf-8")().decode(text)

@@ -1,0 +1,219 @@
+"""Many matchers at once, with the methods of XGrammar's `BatchGrammarMatcher`.
+
+What: everything is checked before the first matcher moves or the first word is written; where a matcher fails
+after all, those that moved are taken back.
+Limits: matchers on XGrammar go one after the other, those of classifiers share one kernel call; rows of one
+bitmask may also be filled from several threads by the caller, as the inner work releases the GIL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeGuard
+
+import numpy as np
+import torch
+
+from equivalence import ArgumentError, BatchError, BitmaskError, HybridError
+from equivalence.arguments import integer_from, integers, shown
+from hybrid.api.arguments import text_of
+from hybrid.api.draft_tree import temperature_or_none, temperatures_of
+from hybrid.api.matcher import GrammarMatcher
+from hybrid.classifier.batch import fill_rows, find_steps
+from hybrid.classifier.matcher import ClassifierMatcher
+
+
+class BatchGrammarMatcher:
+    """Fills and advances many matchers.
+
+    Args:
+        max_threads: accepted for XGrammar's sake, ignored.
+
+    Raises:
+        ArgumentError: max_threads is neither "auto" nor a positive integer.
+    """
+
+    def __init__(self, max_threads: int | str = "auto") -> None:
+        if not isinstance(max_threads, str):
+            max_threads = integer_from(1, max_threads, "max_threads")
+        elif max_threads != "auto":
+            raise ArgumentError(f"max_threads is {max_threads!r}, allowed are 'auto' and a positive integer")
+        self.max_threads = max_threads
+
+    def batch_fill_next_token_bitmask(
+        self,
+        matchers: Sequence[GrammarMatcher],
+        bitmask: torch.Tensor,
+        indices: Iterable[int] | None = None,
+        debug_print: bool = False,
+    ) -> None:
+        """Fill row ``indices[i]`` (default i) for matcher i; other rows stay as they are.
+
+        Raises:
+            BitmaskError: as `GrammarMatcher.fill_next_token_bitmask`; not one row for each matcher, or one
+                twice.
+            MatcherError: a matcher has terminated. Nothing was written, whatever is raised.
+        """
+        matchers = _checked(matchers)
+        numbers = _rows(matchers, indices)
+        if len(matchers) < 2:
+            for matcher, number in zip(matchers, numbers, strict=True):
+                matcher.fill_next_token_bitmask(bitmask, number, debug_print=debug_print)
+            return
+        if _all_classified(matchers) and len({matcher._width for matcher in matchers}) == 1:
+            fill_rows(matchers, bitmask, numbers)
+            return
+        targets = [
+            matcher._rows_of(bitmask).row(number) for matcher, number in zip(matchers, numbers, strict=True)
+        ]
+        masks = [np.empty(len(target), np.uint32) for target in targets]
+        for matcher, mask in zip(matchers, masks, strict=True):
+            matcher._fill(mask, debug_print)
+        for target, mask in zip(targets, masks, strict=True):
+            target[:] = mask
+
+    @staticmethod
+    def batch_fill_temperature(
+        matchers: Sequence[GrammarMatcher], temperatures: torch.Tensor, indices: Iterable[int] | None = None
+    ) -> None:
+        """Write the temperature of matcher i to element ``indices[i]`` (default i), -1 where there is none.
+
+        Args:
+            matchers: the matchers.
+            temperatures: float32, one dimension, on the CPU.
+            indices: the elements.
+
+        Raises:
+            ArgumentError: temperatures of another type, shape or device; nothing was written.
+            BitmaskError: not one element for each matcher, one that does not exist, or one twice; likewise.
+        """
+        matchers = _checked(matchers)
+        numbers = _rows(matchers, indices)
+        array = temperatures_of(temperatures)
+        for number in numbers:
+            integer_from(0, number, "an index", BitmaskError, len(array) - 1)
+        array[numbers] = [temperature_or_none(matcher) for matcher in matchers]
+
+    @staticmethod
+    def batch_accept_token(
+        matchers: Sequence[GrammarMatcher], tokens: Iterable[int], debug_print: bool = False
+    ) -> list[bool]:
+        """Advance matcher i by token i; which of them accepted.
+
+        Raises:
+            ArgumentError: a token that is no integer. BatchError: not one for each matcher. Nothing moved,
+                whatever is raised.
+        """
+        matchers = _checked(matchers)
+        ids = integers(tokens, "tokens")
+        _check_length(matchers, ids, "tokens")
+        if len(matchers) > 1 and _all_classified(matchers):
+            find_steps(matchers, ids)
+        return _advanced(matchers, [matcher.accept_token for matcher in matchers], ids, debug_print)
+
+    @staticmethod
+    def batch_accept_string(
+        matchers: Sequence[GrammarMatcher], strings: Iterable[str | bytes], debug_print: bool = False
+    ) -> list[bool]:
+        """Advance matcher i by text i; which of them accepted.
+
+        Raises:
+            ArgumentError: neither str nor bytes. BatchError: not one for each matcher. Nothing moved,
+                whatever is raised.
+        """
+        matchers = _checked(matchers)
+        if isinstance(strings, (str, bytes, bytearray)) or not isinstance(strings, Iterable):
+            raise ArgumentError(f"strings is {shown(strings)}, allowed is a list of str or bytes")
+        texts = [text_of(text) for text in strings]
+        _check_length(matchers, texts, "strings")
+        return _advanced(matchers, [matcher.accept_string for matcher in matchers], texts, debug_print)
+
+    @staticmethod
+    def batch_rollback(matchers: Sequence[GrammarMatcher], num_tokens: int | Iterable[int] = 1) -> None:
+        """Take back the last steps of every matcher: as many for each, or a number for each.
+
+        Raises:
+            ArgumentError: a number that is no integer, or below 0. BatchError: not one for each matcher.
+            MatcherError: a matcher made fewer steps. Nothing moved, whatever is raised.
+        """
+        matchers = _checked(matchers)
+        if hasattr(num_tokens, "__iter__") and getattr(num_tokens, "ndim", None) != 0:
+            counts = [integer_from(0, count, "num_tokens") for count in integers(num_tokens, "num_tokens")]
+            _check_length(matchers, counts, "num_tokens")
+        else:
+            counts = [integer_from(0, num_tokens, "num_tokens")] * len(matchers)
+        for matcher, count in _sums(matchers, counts):
+            matcher._check_made(count)
+        for matcher, count in zip(matchers, counts, strict=True):
+            matcher.rollback(count)
+
+
+def _all_classified(matchers: list[Any]) -> TypeGuard[list[ClassifierMatcher]]:
+    return {ClassifierMatcher}.issuperset(map(type, matchers))
+
+
+def _checked(matchers: Any) -> list[Any]:
+    """The matchers as a list, or `ArgumentError`."""
+    found = list(matchers) if isinstance(matchers, Iterable) else None
+    if found is None:
+        raise ArgumentError(f"matchers is {shown(matchers)}, allowed is a list of hybrid.GrammarMatcher")
+    if not _all_classified(found):
+        for place, matcher in enumerate(found):
+            if not isinstance(matcher, GrammarMatcher):
+                raise ArgumentError(
+                    f"matchers[{place}] is {type(matcher).__module__}.{type(matcher).__name__}, allowed is a "
+                    "hybrid.GrammarMatcher"
+                )
+    return found
+
+
+def _rows(matchers: list[GrammarMatcher], indices: Any) -> Sequence[int]:
+    """A row for each matcher, none of them twice."""
+    if indices is None:
+        return range(len(matchers))
+    rows = integers(indices, "indices", BitmaskError)
+    _check_length(matchers, rows, "indices", BitmaskError)
+    if len(set(rows)) < len(rows):
+        twice = next(row for place, row in enumerate(rows) if row in rows[:place])
+        raise BitmaskError(
+            f"index {twice} is given twice in indices, allowed is a row of its own for each matcher"
+        )
+    return rows
+
+
+def _check_length(
+    matchers: list[Any], given: list[Any], name: str, error: type[HybridError] = BatchError
+) -> None:
+    if len(given) != len(matchers):
+        raise error(f"{len(given)} {name} are given for {len(matchers)} matchers, allowed is one for each")
+
+
+def _advanced(
+    matchers: Sequence[GrammarMatcher],
+    accept: Sequence[Callable[..., bool]],
+    steps: list[Any],
+    debug_print: bool,
+) -> list[bool]:
+    """Advance each matcher by its step, or none of them if one raises an error."""
+    if debug_print:
+        accept = [partial(advance, debug_print=True) for advance in accept]
+    taken: list[bool] = []
+    tell = taken.append
+    try:
+        for advance, step in zip(accept, steps, strict=True):
+            tell(advance(step))
+    except BaseException:
+        for matcher, moved in reversed(list(zip(matchers, taken, strict=False))):
+            if moved:
+                matcher.rollback(1)
+        raise
+    return taken
+
+
+def _sums(matchers: list[GrammarMatcher], counts: list[int]) -> Iterable[tuple[GrammarMatcher, int]]:
+    """Each matcher and its counts together: one may be given several times."""
+    sums: dict[int, list[Any]] = {}
+    for matcher, count in zip(matchers, counts, strict=True):
+        sums.setdefault(id(matcher), [matcher, 0])[1] += count
+    return [(matcher, count) for matcher, count in sums.values()]

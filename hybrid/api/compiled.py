@@ -1,0 +1,192 @@
+"""A compiled grammar: what was decided for it, and everything that its matchers share.
+
+What: immutable, so that a copy is the grammar itself; one serves any number of matchers, in any number of
+threads.
+When: made by `GrammarCompiler`, or read from a file that `save` wrote.
+Limits: only strategy "classifier" is written to files (docs/artifacts.md).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn
+
+import xgrammar
+
+from equivalence import ArgumentError, ArtifactError, BudgetExceeded, TokenClasses, Vocabulary, forking
+from equivalence.arguments import path_of
+from equivalence.byte_strings import Features
+from hybrid.classifier.classifier import Classifier
+from hybrid.compile.strategy import Budget, check_budget
+from hybrid.lark.source import LarkGrammar
+from hybrid.representatives.gather import Gather
+from hybrid.representatives.handover import Rival
+from hybrid.xgrammar.relaxed import Relaxation, SchemaText, find_relaxations
+
+
+@forking.with_listed_properties
+@dataclass(frozen=True, eq=False)
+class CompiledGrammar:
+    """A grammar ready for matchers.
+
+    Attributes:
+        strategy: what was chosen: "classifier", "representatives" or "engine".
+        reason: one sentence: why.
+        vocabulary: the vocabulary that masks are over.
+        grammar: the grammar, as XGrammar parsed it, or the text of a Lark grammar.
+        classes: its token classes; None on strategy "engine".
+        engine: XGrammar's compiled grammar: on "representatives" over one token per class, in the order of
+            classes, then their missing prefixes, then a stop token; on "engine" over the whole vocabulary;
+            None on "classifier".
+        engine_stop: the id of the stop token among the representatives; -1 on other strategies.
+        gather: expands class masks; None on other strategies.
+        features: what the grammar asks of tokens besides bytes; None on strategy "engine".
+        classifier: what decides on strategy "classifier"; None on others.
+        otherwise: makes the same grammar on another strategy, for matchers that outgrow the classifier's
+            budget; None where there is no other: a Lark grammar has only this one.
+        timings: seconds by phase: "network", "explore", "partition" (these three are the classes; or
+            "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
+            "total"; "load" where it was read from a file.
+        schema: the JSON schema that the grammar was made of; None for other kinds of grammars.
+        rival: plain XGrammar, for matchers on "representatives" that are slower; None where there is none.
+        mask_seconds: bound of one mask, see `Budget`.
+    """
+
+    strategy: str
+    reason: str
+    vocabulary: Vocabulary
+    grammar: xgrammar.Grammar | LarkGrammar
+    engine: xgrammar.CompiledGrammar | None
+    engine_stop: int = -1
+    classes: TokenClasses | None = None
+    gather: Gather | None = None
+    features: Features | None = None
+    classifier: Classifier | None = None
+    otherwise: Callable[[], CompiledGrammar] | None = None
+    timings: dict[str, float] = field(default_factory=dict)
+    schema: SchemaText | None = None
+    rival: Rival | None = None
+    mask_seconds: float | None = None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write this compiled grammar, but not the vocabulary, to a file, which appears whole or not at all.
+
+        Raises:
+            StrategyError: the strategy is not "classifier"; the message says how to get one that is.
+            OSError: the file cannot be written.
+        """
+        from hybrid import files as artifact
+
+        artifact.save(self, path_of(path, "path", ArtifactError))
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], vocabulary: Vocabulary, *, budget: Budget = Budget()
+    ) -> CompiledGrammar:
+        """Read a compiled grammar that `save` wrote, in milliseconds; its masks are those of the one saved.
+
+        Args:
+            path: the file; it should come from those who may change the program too.
+            vocabulary: the vocabulary that the grammar was compiled for.
+            budget: bounds of the tables, and of compiling again where matchers outgrow them.
+
+        Raises:
+            ArtifactError: no such file, a damaged one, or one of another version or vocabulary.
+        """
+        from hybrid import files as artifact
+
+        return artifact.load(path_of(path, "path", ArtifactError), vocabulary, budget=budget)
+
+    def promote(self, *, budget: Budget = Budget()) -> bool:
+        """Find now, in this call, all that texts could ask the classifier for; masks stay what they are.
+
+        What "auto" does by itself in the background where it pays; sequences under way go on.
+
+        Args:
+            budget: bounds of the tables.
+
+        Returns:
+            Whether nothing is left to be found on demand: always False for Lark grammars, and for those that
+            have no classifier.
+
+        Raises:
+            BudgetExceeded: it would be more than the budget allows; the grammar goes on as before.
+        """
+        from hybrid.compile.promotion import promoted
+
+        return promoted(self, check_budget(budget), "promoted by its caller")
+
+    @property
+    def tokenizer_info(self) -> xgrammar.TokenizerInfo:
+        """The whole vocabulary as XGrammar describes it."""
+        return self.vocabulary.tokenizer_info
+
+    @cached_property
+    def classless(self) -> int:
+        """Number of ids without a class: special, or text that the grammar never allows; 0 on "engine"."""
+        return 0 if self.classes is None else int((self.classes.class_of_token < 0).sum())
+
+    @cached_property
+    def relaxed(self) -> tuple[Relaxation, ...]:
+        """The keywords of the JSON schema that XGrammar ignores or weakens, so that masks let them pass.
+
+        Found when first asked for (50 us for most schemas, milliseconds for large ones);
+        `hybrid.xgrammar.relaxed` says what an empty tuple promises. Where `schema` is None, for other kinds
+        of grammars, it is empty and promises nothing.
+        """
+        if self.schema is None:
+            return ()
+        return find_relaxations(
+            self.schema.text, strict_mode=self.schema.strict_mode, any_order=self.schema.any_order
+        )
+
+    @property
+    def memory_size_bytes(self) -> int:
+        """Bytes held by this compiled grammar, the shared vocabulary left out."""
+        size = 0 if self.engine is None else int(self.engine.memory_size_bytes)
+        if self.classifier is not None:
+            size += self.classifier.memory_size_bytes
+        if self.classes is not None:
+            size += self.classes.nbytes
+        if self.gather is not None:
+            size += self.gather.memory_size_bytes
+        if self.rival is not None:
+            size += self.rival.memory_size_bytes
+        return size
+
+    @cached_property
+    def fallback(self) -> CompiledGrammar:
+        """The same grammar on another strategy; made when a matcher first outgrows the budget.
+
+        Raises:
+            BudgetExceeded: there is no other strategy for it.
+        """
+        if self.otherwise is None:
+            raise BudgetExceeded(
+                "a matcher needs more than the budget's table_bytes, and a Lark grammar has no other "
+                "strategy; raise Budget.table_bytes"
+            )
+        made = self.otherwise()
+        object.__setattr__(
+            self, "reason", f"{self.reason}; matchers that outgrew the budget went on in {made.strategy!r}"
+        )
+        return made
+
+    def __copy__(self) -> CompiledGrammar:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledGrammar:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise ArgumentError(
+            "a CompiledGrammar cannot be pickled: save(path) writes one of strategy 'classifier' and "
+            "CompiledGrammar.load(path, vocabulary) reads it; another process compiles others again"
+        )
+
+    def __repr__(self) -> str:
+        classes = "" if self.classes is None else f", {self.classes.n_classes} classes"
+        return f"CompiledGrammar({self.strategy}{classes}, {self.vocabulary!r})"

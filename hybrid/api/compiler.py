@@ -1,0 +1,362 @@
+"""The compiler: a grammar in, a `CompiledGrammar` on the best strategy out.
+
+What: XGrammar's `GrammarCompiler`, with its methods and options; the grammar is parsed by XGrammar, its token
+classes are computed, and a classifier is made of them, or XGrammar compiles it over one representative per
+class. Lark grammars are parsed by Lark.
+When: one per vocabulary; thread-safe.
+Limits: equal calls are served from a bounded memory cache, and those that come while the first is under way
+wait for it; a folder keeps compiled grammars for other processes where one is given (docs/caches.md).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, NoReturn
+
+import xgrammar
+
+from equivalence import ArgumentError, HybridError, Vocabulary
+from equivalence.arguments import flag, integer_from
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.statistics import Statistics
+from hybrid.compile.background import Background, CompileFuture
+from hybrid.compile.cache import DiskCache
+from hybrid.compile.compilation import Compilation
+from hybrid.compile.kinds import Kinds
+from hybrid.compile.memory_cache import shared_cache
+from hybrid.compile.obtaining import Obtaining
+from hybrid.compile.parallel import MOST_JOBS, Source, compile_all
+from hybrid.compile.promotion import Promoter
+from hybrid.compile.strategy import Budget, OnBudget, check_budget, check_on_budget, check_strategy
+from hybrid.xgrammar.guard import Guard
+
+DEFAULT_CACHE_BYTES = 512 * 2**20
+
+logger = logging.getLogger("hybrid")
+
+
+class GrammarCompiler:
+    """Compiles grammars for one vocabulary.
+
+    Args:
+        vocabulary: a `Vocabulary`, or an `xgrammar.TokenizerInfo`.
+        strategy: "auto" (a classifier on demand; where there can be none, representatives; where classes
+            cannot be had, the engine), "classifier" (ahead of time, or by name what else can be had),
+            "representatives" (an error where they cannot be had) or "engine" (plain XGrammar).
+        cache_dir: folder that keeps compiled grammars on strategy "classifier" for other processes, or for
+            the next one; made if it is missing (docs/caches.md). None keeps nothing on disk.
+        cache_dir_limit_bytes: bound of that folder (least recently used out first); -1 is 1 GiB.
+        budget: bounds of one compilation.
+        on_budget: what to do where our own part of a compilation meets the budget: "engine" goes on with
+            coarser classes, or the whole vocabulary, in XGrammar, by name; "raise" raises `BudgetExceeded`.
+        n_jobs: threads of XGrammar's own compilation, and of the methods that end in ``_async``; at most
+            1,024.
+        max_threads: XGrammar's name for `n_jobs`.
+        cache_enabled: keep compiled grammars in memory and return the same object for an equal call.
+        cache_limit_bytes: bound of that memory (least recently used out first); -1 is 512 MiB. Compilers of
+            one vocabulary that give the same bound share it, and find what the others compiled if all their
+            other arguments are the same too.
+        on_demand: let a classifier find its states when a text first asks for them, in place of all of them
+            ahead of time: compiles faster, and the first texts are slower.
+        deterministic: take the same decisions in every process that makes the same calls: the budget's
+            seconds count as None, nothing is promoted in the background, and walks kept from other grammars
+            are not used (docs/strategies.md).
+
+    Raises:
+        StrategyError, HybridError: an argument that is not allowed; the message says what is.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary | xgrammar.TokenizerInfo,
+        *,
+        strategy: str = "auto",
+        cache_dir: str | os.PathLike[str] | None = None,
+        cache_dir_limit_bytes: int = -1,
+        budget: Budget = Budget(),
+        on_budget: OnBudget = "engine",
+        n_jobs: int = 1,
+        max_threads: int | None = None,
+        cache_enabled: bool = True,
+        cache_limit_bytes: int = -1,
+        on_demand: bool = False,
+        deterministic: bool = False,
+    ) -> None:
+        if isinstance(vocabulary, xgrammar.TokenizerInfo):
+            vocabulary = Vocabulary.from_tokenizer_info(vocabulary)
+        if not isinstance(vocabulary, Vocabulary):
+            raise HybridError(
+                f"vocabulary is {type(vocabulary).__name__}, allowed are hybrid.Vocabulary and "
+                "xgrammar.TokenizerInfo; see Vocabulary.from_huggingface"
+            )
+        threads = integer_from(1, n_jobs if max_threads is None else max_threads, "n_jobs", most=MOST_JOBS)
+        cache_limit_bytes = integer_from(-1, cache_limit_bytes, "cache_limit_bytes")
+        cache_enabled = flag(cache_enabled, "cache_enabled")
+        seconds = check_budget(budget).seconds
+        self.deterministic = flag(deterministic, "deterministic")
+        if self.deterministic:
+            budget = replace(budget, seconds=None)  # so that nobody who has it looks at a clock
+        self.vocabulary = vocabulary
+        self.strategy = check_strategy(strategy)
+        self.budget = budget
+        self.on_budget: OnBudget = check_on_budget(on_budget)
+        self.n_jobs = threads
+        self.on_demand = flag(on_demand, "on_demand")
+        self._statistics = Statistics()
+        kept = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
+        self._memory = shared_cache(vocabulary, kept)
+        self._compilation = Compilation(
+            vocabulary, self.strategy, budget, threads, self.on_demand, self.on_budget,
+            Guard(budget, refuse_over=seconds if self.deterministic else None), self.deterministic,
+        )  # fmt: skip
+        self._disk: DiskCache | None = None
+        settings = {
+            "strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget),
+            "on_budget": self.on_budget, "deterministic": self.deterministic,
+        }  # fmt: skip
+        if cache_dir is not None:
+            self._disk = DiskCache(
+                cache_dir, cache_dir_limit_bytes, vocabulary, budget, settings, self._statistics.count
+            )
+        self._promoter = Promoter(budget, self.deterministic, self._statistics.count, self._disk)
+        obtaining = Obtaining(
+            self._memory if cache_enabled else None,
+            (*settings.values(), seconds, threads, cache_dir and os.fspath(cache_dir)),
+            self._disk if strategy in ("auto", "classifier") else None,
+            self._promoter,
+            strategy == "auto" and not self.on_demand,
+            on_budget == "raise",
+            self._statistics,
+        )
+        self._kinds = Kinds(self._compilation, obtaining, strategy)
+        self._background = Background(threads, self._compilation.begin)
+
+    @property
+    def on_phase(self) -> Callable[[str], None]:
+        """Told the phase that begins, "classes" or "summaries", where a classifier is made."""
+        return self._compilation.on_phase
+
+    @on_phase.setter
+    def on_phase(self, told: Callable[[str], None]) -> None:
+        self._compilation.on_phase = told
+
+    @property
+    def tokenizer_info(self) -> xgrammar.TokenizerInfo:
+        """The whole vocabulary as XGrammar describes it."""
+        return self.vocabulary.tokenizer_info
+
+    def compile_grammar(
+        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root", static: bool = False
+    ) -> CompiledGrammar:
+        """Compile an EBNF (GBNF) text, or a grammar that XGrammar has parsed.
+
+        Args:
+            grammar: the text or the grammar.
+            root_rule_name: the rule to begin with.
+            static: the grammar is for long use: find all states of its classifier before returning, in place
+                of on demand. So for all methods that compile and have it.
+
+        Raises:
+            GrammarError: XGrammar refuses the grammar.
+            BudgetExceeded: the budget's seconds were used up; or it was met elsewhere, with
+                ``on_budget="raise"``. So for all methods that compile.
+        """
+        return self._kinds.grammar(self._compilation.begin(), grammar, root_rule_name, static)
+
+    def compile_json_schema(
+        self, schema: Any, *, strict: bool = False, static: bool = False, **options: Any
+    ) -> CompiledGrammar:
+        """Compile a JSON schema (text, dict or pydantic model class).
+
+        XGrammar enforces a part of JSON Schema; `CompiledGrammar.relaxed` is what it leaves out of this one.
+
+        Args:
+            schema: the schema.
+            strict: refuse a schema of which XGrammar leaves something out.
+            static: as `compile_grammar` has it.
+            **options: those of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
+                separators, strict_mode (properties and items that are not named are forbidden; not the same
+                as `strict`), max_whitespace_cnt, any_order.
+
+        Raises:
+            GrammarError: XGrammar refuses the schema; or `strict`, and the message names the keywords.
+        """
+        return self._kinds.json_schema(self._compilation.begin(), schema, strict, static, options)
+
+    def compile_builtin_json_grammar(self, *, static: bool = False) -> CompiledGrammar:
+        """Compile XGrammar's grammar of all JSON."""
+        return self._kinds.builtin_json_grammar(self._compilation.begin(), static)
+
+    def compile_regex(self, regex: str, *, static: bool = False) -> CompiledGrammar:
+        """Compile a regular expression in XGrammar's dialect."""
+        return self._kinds.regex(self._compilation.begin(), regex, static)
+
+    def compile_structural_tag(
+        self, structural_tag: Any, *arguments: Any, static: bool = False
+    ) -> CompiledGrammar:
+        """Compile a structural tag (object, dict or JSON text; or the older pair of tags and triggers)."""
+        return self._kinds.structural_tag(self._compilation.begin(), static, structural_tag, *arguments)
+
+    def compile_lark(self, grammar: str, *, start: str = "start") -> CompiledGrammar:
+        """Compile a grammar in Lark's notation, with Lark's own meaning: LALR(1), lexer="basic".
+
+        (XGrammar's scannerless dialect of Lark is ``compile_grammar(xgrammar.Grammar.from_lark(text))``.)
+
+        Args:
+            grammar: the text.
+            start: the start rule.
+
+        Raises:
+            GrammarError: Lark refuses the grammar; the message is Lark's.
+            UnsupportedGrammar: a terminal or option whose meaning is not kept; the message names it.
+            BudgetExceeded: more than the budget allows.
+            StrategyError: the compiler's strategy is one of XGrammar's, which has no lexer.
+        """
+        return self._kinds.lark(self._compilation.begin(), grammar, start)
+
+    def compile_many(
+        self,
+        grammars: Iterable[str | xgrammar.Grammar | Source | tuple[Any, ...]],
+        n_jobs: int | None = None,
+        *,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Any]:
+        """Compile many grammars, in threads, or by the backend of the caller's `joblib.parallel_config`.
+
+        Args:
+            grammars: what `compile_grammar` takes, or tuples (kind, argument, options) as `Source` says:
+                ``("json_schema", schema)``, ``("regex", text)``, ``("builtin_json",)`` ...
+            n_jobs: threads or processes, at most 1,024; -1 is one for each core, -2 one less, None what
+                joblib is told, or 1.
+            on_error: "raise" the first error with the item's number, or "return" errors among the grammars.
+            progress: called with the number of grammars done, and of all, in order.
+
+        Returns:
+            The compiled grammars in order. Those compiled by other processes are not in the memory cache.
+
+        Raises:
+            HybridError: an item that is none, or the error of one.
+        """
+        return compile_all(self, grammars, n_jobs, on_error, progress)
+
+    def compile_grammar_async(
+        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root", static: bool = False
+    ) -> CompileFuture:
+        """`compile_grammar` in one of the compiler's own `n_jobs` threads.
+
+        Returns:
+            A `concurrent.futures.Future` which can also be cancelled while it runs. The budget's seconds
+            begin when a thread takes it up.
+
+        Raises:
+            HybridError: the compiler is closed. What the compilation raises, the future does.
+        """
+        return self._background.submit(
+            lambda deadline: self._kinds.grammar(deadline, grammar, root_rule_name, static)
+        )
+
+    def compile_json_schema_async(
+        self, schema: Any, *, strict: bool = False, static: bool = False, **options: Any
+    ) -> CompileFuture:
+        """`compile_json_schema`, as `compile_grammar_async`."""
+        return self._background.submit(
+            lambda deadline: self._kinds.json_schema(deadline, schema, strict, static, options)
+        )
+
+    def compile_builtin_json_grammar_async(self, *, static: bool = False) -> CompileFuture:
+        """`compile_builtin_json_grammar`, as `compile_grammar_async`."""
+        return self._background.submit(lambda deadline: self._kinds.builtin_json_grammar(deadline, static))
+
+    def compile_regex_async(self, regex: str, *, static: bool = False) -> CompileFuture:
+        """`compile_regex`, as `compile_grammar_async`."""
+        return self._background.submit(lambda deadline: self._kinds.regex(deadline, regex, static))
+
+    def compile_structural_tag_async(
+        self, structural_tag: Any, *arguments: Any, static: bool = False
+    ) -> CompileFuture:
+        """`compile_structural_tag`, as `compile_grammar_async`."""
+        return self._background.submit(
+            lambda deadline: self._kinds.structural_tag(deadline, static, structural_tag, *arguments)
+        )
+
+    def compile_lark_async(self, grammar: str, *, start: str = "start") -> CompileFuture:
+        """`compile_lark`, as `compile_grammar_async`."""
+        return self._background.submit(lambda deadline: self._kinds.lark(deadline, grammar, start))
+
+    def close(self) -> None:
+        """End all threads: what ``_async`` methods have not begun is cancelled, what they have is waited for.
+
+        Everything else can still be used. A compiler that nobody closes ends its threads when it is
+        collected, and at the end of the program, where what has no result yet is cancelled. Where the
+        vocabulary has a folder, the walks that it keeps are written there (`Vocabulary.save_walks`).
+        """
+        self._background.close()
+        self._promoter.close()
+        self._compilation.guard.close()
+        self.vocabulary.save_walks()
+
+    def settle(self) -> None:
+        """Wait until nothing is left to be promoted in the background: for tests and measurements."""
+        self._promoter.wait()
+
+    def __enter__(self) -> GrammarCompiler:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise ArgumentError(
+            "a GrammarCompiler cannot be copied or pickled: several threads may share one, another process "
+            "makes its own, and with cache_dir they share what is compiled"
+        )
+
+    def stats(self) -> dict[str, Any]:
+        """What this compiler has done so far, in dicts, strings and numbers of the caller's own.
+
+        Returns:
+            "compilations": grammars compiled; "shared": calls that waited for an equal one under way;
+            "promotions": "done", "given_up" for the budget, and "dropped" as nobody used them any more;
+            "overdue" and "cancelled": compilations that were given up because their seconds were used up, or
+            because nobody wanted them any more;
+            "memory" and "disk": "hits", "misses", "evictions", "bytes", "limit_bytes" (on disk also
+            "writes", "damaged": entries that could not be used, and "failures" of the file system; its bytes
+            are those of the last look at the folder, which others change too); "seconds" by phase, summed;
+            "strategies": "count" and "reasons" with their counts, numbers and names left out; "errors" by
+            type.
+        """
+        found = self._statistics.snapshot()
+        found["memory"].update(bytes=self._memory.size_bytes, limit_bytes=self._memory.limit_bytes)
+        disk = self._disk
+        found["disk"].update(
+            bytes=0 if disk is None else disk.size_bytes, limit_bytes=0 if disk is None else disk.limit_bytes
+        )
+        return found
+
+    def clear_cache(self) -> None:
+        """Forget all compiled grammars in memory, and those under way; those in use stay usable.
+
+        So for all compilers that share this memory.
+
+        What is on disk stays: delete the folder's files, whenever you like.
+        """
+        self._memory.clear()
+
+    def get_cache_size_bytes(self) -> int:
+        """Bytes of the compiled grammars kept, by all compilers that share this memory."""
+        return self._memory.size_bytes
+
+    @property
+    def cache_limit_bytes(self) -> int:
+        """Bound of the memory cache."""
+        return self._memory.limit_bytes

@@ -1,0 +1,205 @@
+"""Masks for a tree of draft tokens: XGrammar's `traverse_draft_tree` on every strategy.
+
+What: node 0 is the root, whose token the matcher has read; every other node is read after its parent, if the
+parent's mask allows it, gets its own mask, and is taken back.
+When: behind `GrammarMatcher.traverse_draft_tree`, for speculative decoding.
+Limits: arrays that are no tree (a node that is reached twice, a number out of range) are refused, where
+XGrammar would not return or read elsewhere; what the root does not reach is not looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from equivalence import ArgumentError, BitmaskError
+from equivalence.arguments import shown
+
+if TYPE_CHECKING:
+    from hybrid.api.matcher import GrammarMatcher
+
+NO_TEMPERATURE = -1.0
+"""What XGrammar writes where no temperature is set."""
+
+
+class _Tree(NamedTuple):
+    child: list[int]
+    sibling: list[int]
+    token: list[int]
+
+
+def traverse(
+    matcher: GrammarMatcher,
+    retrieve_next_token: Any,
+    retrieve_next_sibling: Any,
+    draft_tokens: Any,
+    token_bitmask: Any,
+    time_threshold: Any,
+    temperatures: Any,
+) -> bool:
+    """See `GrammarMatcher.traverse_draft_tree`."""
+    begun = time.monotonic()
+    if isinstance(time_threshold, bool) or not isinstance(time_threshold, (int, float)):
+        raise ArgumentError(f"time_threshold is {shown(time_threshold)}, allowed are seconds")
+    tree = _Tree(
+        _numbers(retrieve_next_token, "retrieve_next_token"),
+        _numbers(retrieve_next_sibling, "retrieve_next_sibling"),
+        _numbers(draft_tokens, "draft_tokens"),
+    )
+    _check_tree(tree)
+    nodes = len(tree.token)
+    rows = matcher._rows_of(token_bitmask)
+    if token_bitmask.ndim != 2 or rows.count != nodes:
+        raise BitmaskError(
+            f"token_bitmask has shape {tuple(token_bitmask.shape)}, allowed is one row for each of {nodes} "
+            "nodes"
+        )
+    heat = None if temperatures is None else temperatures_of(temperatures)
+    if heat is not None and len(heat) != nodes:
+        raise ArgumentError(
+            f"temperatures has {len(heat)} elements, allowed is one for each of {nodes} nodes"
+        )
+    if heat is not None:
+        heat[:] = NO_TEMPERATURE
+    late = begun + time_threshold if time_threshold > 0 else None
+    return _Walk(matcher, tree, rows.words, heat, late).run()
+
+
+class _Walk:
+    """One traversal: nodes in the order of XGrammar's recursion, without recursion."""
+
+    def __init__(
+        self,
+        matcher: GrammarMatcher,
+        tree: _Tree,
+        words: NDArray[np.uint32],
+        temperatures: NDArray[np.float32] | None,
+        late: float | None,
+    ) -> None:
+        self._matcher, self._tree, self._words = matcher, tree, words
+        self._temperatures, self._late = temperatures, late
+        self._read = 0  # draft tokens that the matcher has read
+
+    def run(self) -> bool:
+        """Visit all nodes; False if the time was up. The matcher ends where it began, whatever happens."""
+        child, sibling, _ = self._tree
+        waiting = [(0, -1)]  # nodes and their parents; (-1, -1) takes a token back
+        try:
+            while waiting:
+                node, parent = waiting.pop()
+                if node < 0:
+                    self._matcher.rollback(1)
+                    self._read -= 1
+                    continue
+                before = self._read
+                is_allowed = self._enters(node, parent)
+                if is_allowed is None:
+                    return False
+                if sibling[node] >= 0:
+                    waiting.append((sibling[node], parent))
+                if self._read > before:
+                    waiting.append((-1, -1))
+                if not is_allowed or self._matcher.is_terminated():
+                    self._words[node] = 0
+                    continue
+                self._matcher._fill(self._words[node])
+                if self._temperatures is not None:
+                    self._temperatures[node] = temperature_or_none(self._matcher)
+                if child[node] >= 0:
+                    waiting.append((child[node], node))
+        finally:
+            if self._read:
+                self._matcher.rollback(self._read)
+        return True
+
+    def _enters(self, node: int, parent: int) -> bool | None:
+        """Whether the matcher is where a node's token has been read; None if it is too late to read it."""
+        if not node:
+            return True
+        token = self._tree.token[node]
+        row = self._words[parent]
+        if not 0 <= token < 32 * len(row) or not int(row[token >> 5]) >> (token & 31) & 1:
+            return False
+        if self._late is not None and time.monotonic() > self._late:
+            return None
+        taken = self._matcher.accept_token(token)
+        self._read += taken
+        return taken
+
+
+def temperature_or_none(matcher: GrammarMatcher) -> float:
+    """The temperature that the grammar asks for here, -1 for none."""
+    found = matcher.temperature
+    return NO_TEMPERATURE if found is None else found
+
+
+def temperatures_of(temperatures: Any) -> NDArray[np.float32]:
+    """An array of temperatures as it lies in memory.
+
+    Raises:
+        ArgumentError: it is not float32[n] on the CPU, or must not be written.
+    """
+    array = _on_the_cpu(temperatures)
+    if array is None or array.ndim != 1 or array.dtype != np.float32 or not array.flags.writeable:
+        raise ArgumentError(
+            f"temperatures is {_kind(temperatures)}, allowed is a float32 tensor of one dimension on the CPU"
+        )
+    if len(array) > 1 and array.strides[0] == 0:
+        raise ArgumentError("temperatures share memory, as after expand; pass temperatures.clone()")
+    return array
+
+
+def _numbers(values: Any, name: str) -> list[int]:
+    array = _on_the_cpu(values)
+    if array is None or array.ndim != 1 or array.dtype != np.int64:
+        raise ArgumentError(
+            f"{name} is {_kind(values)}, allowed is an int64 tensor of one dimension on the CPU"
+        )
+    found: list[int] = array.tolist()
+    return found
+
+
+def _kind(values: Any) -> str:
+    if not isinstance(values, (torch.Tensor, np.ndarray)):
+        return shown(values)
+    return f"{values.dtype} of shape {tuple(values.shape)}"
+
+
+def _on_the_cpu(values: Any) -> NDArray[Any] | None:
+    """A tensor or array as a plain array, None for anything else."""
+    if isinstance(values, torch.Tensor) and values.device.type == "cpu":
+        try:
+            return np.asarray(values.detach().numpy())
+        except Exception:  # noqa: BLE001 - a tensor without memory of its own, or of a type that numpy lacks
+            return None
+    return np.asarray(values) if isinstance(values, np.ndarray) else None
+
+
+def _check_tree(tree: _Tree) -> None:
+    """Raise `ArgumentError` unless what node 0 reaches is a tree."""
+    nodes = len(tree.token)
+    if not nodes or len(tree.child) != nodes or len(tree.sibling) != nodes:
+        raise ArgumentError(
+            f"retrieve_next_token has {len(tree.child)} elements, retrieve_next_sibling {len(tree.sibling)}, "
+            f"draft_tokens {nodes}; allowed is one each for every node, of which there is at least one"
+        )
+    if tree.sibling[0] != -1:
+        raise ArgumentError(f"node 0 has the sibling {tree.sibling[0]}, allowed is -1: it is the root")
+    reached = {0}
+    waiting = [0]
+    while waiting:
+        node = waiting.pop()
+        for after in (tree.child[node], tree.sibling[node]):
+            if after == -1:
+                continue
+            if not 0 < after < nodes or after in reached:
+                raise ArgumentError(
+                    f"node {node} leads to node {after}, allowed are -1 and nodes 1 to {nodes - 1}, each "
+                    "once: it is no tree"
+                )
+            reached.add(after)
+            waiting.append(after)

@@ -1,5 +1,0 @@
-"""Compiled grammars in files: written once, loaded in milliseconds; see docs/artifacts.md."""
-
-from hybrid.artifact.files import from_bytes, load, save, to_bytes
-
-__all__ = ["from_bytes", "load", "save", "to_bytes"]

@@ -1,0 +1,288 @@
+"""The command line's part for files: ``python -m hybrid compile`` and ``inspect``.
+
+What: `compile_files` writes compiled grammars; `inspect_file` prints what is in one, and how deep masks look
+into the stack along a text or a random walk.
+When: before a server starts; or to see why a grammar is large.
+Limits: strategy "classifier" only, as files hold nothing else.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from equivalence import ArtifactError, GrammarError, HybridError, Vocabulary
+from equivalence.store import read_whole
+from hybrid import files as artifact
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.compiler import GrammarCompiler
+from hybrid.api.matcher import GrammarMatcher
+from hybrid.classifier.depth import depths_read
+from hybrid.classifier.matcher import ClassifierMatcher
+from hybrid.cli.grammar_source import BUILTIN_JSON, is_file, read_source
+from hybrid.cli.vocabulary_spec import load_vocabulary
+from hybrid.compile.parallel import Source
+from hybrid.files.description import MOST_BYTES, Description, describe
+from hybrid.lark import FactoredClassifier
+from hybrid.testing.random_walk import Walker
+from hybrid.testing.segmentation import tokenize_greedy
+
+SUFFIX = ".equimask"
+"""Of the files that are written into a folder."""
+
+BY_KIND = 0.5
+"""Share of a walk's draws that leave strings, see `hybrid.testing.verify.compare_walk`."""
+
+
+def compile_files(
+    console: Console,
+    grammars: Sequence[str],
+    spec: str,
+    output: Path,
+    n_jobs: int,
+    root: str | None,
+    strict: bool,
+) -> int:
+    """Compile grammars to files; the number of those that could not be.
+
+    Args:
+        console: where progress and results are printed.
+        grammars: what `read_source` takes.
+        spec: names the vocabulary.
+        output: a file, or with several grammars, or where it is one already, a folder.
+        n_jobs: threads.
+        root, strict: as `read_source`.
+
+    Raises:
+        HybridError: the vocabulary, the names of the files, or a single grammar.
+    """
+    many = len(grammars) > 1 or output.is_dir()
+    targets = _targets(grammars, output) if many else [output]
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+    )  # fmt: skip
+    failed = 0
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("reading the vocabulary", total=len(grammars) if many else 3)
+        vocabulary = load_vocabulary(spec).prepare()
+        compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
+        found: list[Any] = [_read_or_refused(word, root, strict) for word in grammars]
+        if many:
+            output.mkdir(parents=True, exist_ok=True)
+            progress.update(task, description="compiling")
+            read = [place for place, one in enumerate(found) if not isinstance(one, HybridError)]
+            compiled_ones = compiler.compile_many(
+                [found[place] for place in read], n_jobs, on_error="return",
+                progress=lambda done, total: progress.update(task, completed=done),
+            )  # fmt: skip
+            for place, compiled in zip(read, compiled_ones, strict=True):
+                found[place] = compiled
+        elif not isinstance(found[0], HybridError):
+            phases = ("classes", "summaries")
+            compiler.on_phase = lambda phase: progress.update(
+                task, description=phase, completed=phases.index(phase)
+            )
+            found = compiler.compile_many(found)
+            progress.update(task, description="writing", completed=2)
+        for word, target, compiled in zip(grammars, targets, found, strict=True):
+            try:
+                if isinstance(compiled, HybridError):
+                    raise compiled
+                compiled.save(target)
+            except (HybridError, OSError) as error:
+                if not many:
+                    raise
+                failed += 1
+                _print_error(console, word, error)
+                continue
+            _print_written(console, target, compiled)
+    return failed
+
+
+def _read_or_refused(word: str, root: str | None, strict: bool) -> Source | GrammarError:
+    try:
+        return read_source(word, root, strict)
+    except GrammarError as error:
+        return error
+
+
+def _targets(grammars: Sequence[str], folder: Path) -> list[Path]:
+    """A file in the folder for each grammar, named like it.
+
+    Raises:
+        ArtifactError: a grammar without a name, or two with the same.
+    """
+    names = []
+    for word in grammars:
+        if word != BUILTIN_JSON and not is_file(word):
+            raise ArtifactError(
+                f"{word[:60]!r} is no file; allowed with a folder as output are files and {BUILTIN_JSON}"
+            )
+        names.append("builtin_json" if word == BUILTIN_JSON else Path(word).stem)
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise ArtifactError(
+            f"several grammars are called {', '.join(twice)}; allowed are different names, or several calls"
+        )
+    return [folder / (name + SUFFIX) for name in names]
+
+
+def _print_written(console: Console, target: Path, compiled: CompiledGrammar) -> None:
+    assert compiled.classes is not None
+    phases = ", ".join(
+        f"{name} {1e3 * compiled.timings[name]:.0f}"
+        for name in ("network", "explore", "automata", "walk", "sequences", "partition", "classifier")
+        if name in compiled.timings
+    )
+    console.print(
+        f"{target}: {target.stat().st_size / 1024:.1f} KiB, {compiled.classes.n_classes:,} classes "
+        f"({phases} ms)",
+        highlight=False, markup=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+def _print_error(console: Console, word: str, error: Exception) -> None:
+    console.print(f"{word}: {type(error).__name__}: {error}", highlight=False, markup=False, style="red")
+
+
+def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | None, steps: int) -> None:
+    """Print what is in a file, and with a vocabulary how masks read the stack.
+
+    Args:
+        console: where it is printed.
+        path: the file.
+        spec: names the vocabulary; None: only what the file alone tells.
+        sample: a text to follow; None: a random walk.
+        steps: masks of the walk.
+
+    Raises:
+        HybridError: the file, the vocabulary, or a text that the grammar does not take.
+    """
+    try:
+        data = read_whole(path, MOST_BYTES)
+        text = None if sample is None else sample.read_bytes()
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"a file cannot be read: {error}") from error
+    _print_description(console, path, describe(data))
+    if spec is None:
+        if sample is not None:
+            raise ArtifactError("a sample is given without a vocabulary; allowed is both, or neither")
+        return
+    vocabulary = load_vocabulary(spec)
+    began = time.perf_counter()
+    compiled = artifact.from_bytes(data, vocabulary)
+    first = time.perf_counter() - began
+    began = time.perf_counter()
+    artifact.from_bytes(data, vocabulary)
+    again = time.perf_counter() - began
+    console.print(
+        f"loaded in {1e3 * again:.1f} ms; the first time in this process, kernels included, in {first:.2f} s",
+        highlight=False,
+    )
+    tokens = None if text is None else _tokens_of(vocabulary, text, path)
+    _print_depths(console, compiled, tokens, steps)
+
+
+def _tokens_of(vocabulary: Vocabulary, text: bytes, path: Path) -> list[int]:
+    try:
+        return tokenize_greedy(vocabulary, text)
+    except ValueError as error:
+        raise ArtifactError(f"no tokens of the vocabulary spell {str(path)!r}: {error}") from error
+
+
+def _print_description(console: Console, path: Path, found: Description) -> None:
+    header = found.header
+    table = Table(title=str(path), title_justify="left", show_header=False)
+    table.add_column("what")
+    table.add_column("value")
+    table.add_row("strategy", f"{header.get('strategy')} ({header.get('reason')})")
+    table.add_row("vocabulary", f"{header.get('vocabulary')} ({header.get('vocabulary_size')} ids)")
+    table.add_row("grammar", str(header.get("grammar")))
+    if header.get("notation") == "lark":
+        table.add_row("built", "lexer, parser and stack automaton; stacks and masks on demand")
+    else:
+        whole = header.get("complete")
+        table.add_row("built", "all ahead of time" if whole else "in part: the rest on demand")
+    for name, count in found.counts.items():
+        table.add_row(name, f"{count:,}")
+    sizes = np.sort(found.mask_classes)
+    if len(sizes):
+        span = f"{sizes[0]:,} to {sizes[-1]:,}, median {int(np.median(sizes)):,}"
+        table.add_row("classes in a mask", span)
+    console.print(table, markup=False)
+    parts = Table(title="memory", title_justify="left")
+    for column in ("part", "KiB in memory", "KiB in the file"):
+        parts.add_column(column, justify="left" if column == "part" else "right")
+    for part, (memory, stored) in found.parts.items():
+        parts.add_row(part, f"{memory / 1024:,.1f}", f"{stored / 1024:,.1f}")
+    total = sum(memory for memory, _ in found.parts.values())
+    parts.add_row("all", f"{total / 1024:,.1f}", f"{found.file_bytes / 1024:,.1f}")
+    console.print(parts, markup=False)
+
+
+def _depths_of(compiled: CompiledGrammar, session: Any, met: Counter[int]) -> dict[int, int]:
+    """Stack symbols read for each configuration."""
+    if isinstance(compiled.classifier, FactoredClassifier):
+        kernel = compiled.classifier.kernels.depth_read
+        return {config: session.store.call(kernel, config) for config in met}
+    return depths_read(session.store, met)
+
+
+def _print_depths(
+    console: Console, compiled: CompiledGrammar, tokens: list[int] | None, steps: int
+) -> None:  # fmt: skip
+    """A histogram of the symbols read for each mask along some tokens, or along a random walk."""
+    matcher = GrammarMatcher(compiled)
+    assert isinstance(matcher, ClassifierMatcher)
+    vocabulary = compiled.vocabulary
+    bitmask = np.zeros((vocabulary.size + 31) // 32, np.int32)
+    walker = Walker(random.Random(0), vocabulary.tokens, vocabulary.stop_token_ids, BY_KIND)
+    session = matcher._session
+    met: Counter[int] = Counter()
+    allowed_tokens = []
+    for step in range(steps if tokens is None else len(tokens) + 1):
+        matcher.fill_next_token_bitmask(bitmask)
+        if getattr(matcher, "_session", None) is not session:
+            raise ArtifactError(f"the tables were full after {step} masks; allow fewer steps")
+        met[matcher._config] += 1
+        allowed = np.unpackbits(bitmask.view(np.uint8), bitorder="little")[: vocabulary.size] > 0
+        allowed_tokens.append(int(allowed.sum()))
+        if tokens is None:
+            if (
+                not allowed.any()
+                or not matcher.accept_token(walker.draw_from(allowed))
+                or matcher.is_terminated()
+            ):
+                matcher.reset()
+        elif step < len(tokens) and not matcher.accept_token(tokens[step]):
+            read = b"".join(vocabulary.tokens[token] for token in tokens[:step])
+            raise ArtifactError(f"the grammar does not take the sample beyond byte {len(read)}")
+    depths: Counter[int] = Counter()
+    for config, depth in _depths_of(compiled, session, met).items():
+        depths[depth] += met[config]
+    total = sum(depths.values())
+    kind = "a random walk" if tokens is None else "the sample"
+    console.print(f"stack symbols read for each of {total:,} masks of {kind}", highlight=False)
+    table = Table()
+    for column in ("symbols", "masks", "share"):
+        table.add_column(column, justify="right")
+    table.add_column("")
+    for depth in range(max(depths) + 1):
+        share = depths[depth] / total
+        if depths[depth]:
+            table.add_row(str(depth), f"{depths[depth]:,}", f"{share:.1%}", "#" * round(40 * share))
+    console.print(table, markup=False)
+    console.print(
+        f"tokens in a mask: {min(allowed_tokens):,} to {max(allowed_tokens):,}, median "
+        f"{int(np.median(allowed_tokens)):,}; {len(met):,} different configurations",
+        highlight=False,
+    )

@@ -1,0 +1,213 @@
+"""The command line: ``python -m hybrid``, with a command for each thing to do or to look at.
+
+What: `demo` constrains a small model on a real vocabulary and compares every mask with plain XGrammar's;
+`classes` shows the token classes of a grammar or schema; `compile` writes compiled grammars to files and
+`inspect` looks into one; `grammars` lists those that come with the package; `warmup` compiles all kernels
+ahead.
+When: to look at the project, or at a grammar; programs use `hybrid.GrammarCompiler`.
+Limits: the model of the demonstration has random weights, so its text is noise that obeys a grammar.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
+from hybrid.cli.artifacts import SUFFIX, compile_files, inspect_file
+from hybrid.cli.grammar_source import ALLOWED as GRAMMARS
+from hybrid.cli.grammar_source import COMPILED, read_grammar
+from hybrid.cli.shipped import shipped_grammar, shipped_grammars
+from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
+from hybrid.warmup import WarmUp, warm_up
+
+app = typer.Typer(
+    help="Exact grammar-constrained decoding over token classes.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@app.callback()
+def main() -> None:
+    """Exact grammar-constrained decoding over token classes."""
+
+
+@app.command()
+def demo(
+    tokens: Annotated[int, typer.Option(min=8, help="Most tokens to generate per grammar.")] = 160,
+    seed: Annotated[int, typer.Option(help="Seed of the random weights and of the sampling.")] = 0,
+) -> None:
+    """Constrain a randomly initialised model by three grammars, and check everything."""
+    # looked up by name, because the adapters build on this package and not the other way round
+    module = importlib.import_module("adapters.demo")
+    raise typer.Exit(module.run(tokens=tokens, seed=seed))
+
+
+@app.command()
+def warmup() -> None:
+    """Compile all kernels ahead, once per machine and version."""
+    console = Console()
+    _print_warm_up(console, warm_up_with_progress(console))
+
+
+def warm_up_with_progress(console: Console) -> WarmUp:
+    """Compile all kernels that are not compiled yet, with a line that says which one it is."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("reading compiled kernels", total=None)
+        counted = itertools.count(1)
+        return warm_up(
+            lambda name: progress.update(task, description=f"compiling kernel {next(counted)}, {name}")
+        )
+
+
+def _print_warm_up(console: Console, done: WarmUp) -> None:
+    found = f"{done.compiled} kernels compiled" if done.compiled else "all kernels were compiled already"
+    console.print(f"{found}; {done.seconds:.1f} s", highlight=False)
+
+
+@app.command()
+def classes(
+    grammar: Annotated[
+        str,
+        typer.Argument(help=GRAMMARS),
+    ],
+    vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
+    relation: Annotated[str, typer.Option(help="acceptance or displacement.")] = "acceptance",
+    top: Annotated[int, typer.Option(min=1, help="How many of the largest classes to show.")] = 10,
+    root: Annotated[str, typer.Option(help="Root rule of a grammar.")] = "root",
+    strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
+) -> None:
+    """Print the token classes of a grammar or schema: their number, the largest ones, the time."""
+    console = Console()
+    try:
+        parsed = read_grammar(grammar, root, strict)
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task("reading the vocabulary", total=None)
+            words = load_vocabulary(vocabulary)
+            progress.update(task, description="building the trie")
+            _ = words.trie
+            progress.update(task, description="computing classes (the first run compiles kernels)")
+            cold = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
+            progress.update(task, description="again, with compiled kernels")
+            found = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
+    except HybridError as error:
+        raise _refused(console, error) from error
+    _print_classes(console, words, found, sum(cold.seconds.values()), top)
+
+
+@app.command(name="compile")
+def compile_command(
+    grammars: Annotated[list[str], typer.Argument(metavar="GRAMMAR...", help=COMPILED)],
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", help=f"The file; a folder for several grammars (NAME{SUFFIX} each)."),
+    ],
+    vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
+    n_jobs: Annotated[int, typer.Option(help="Threads for several grammars; -1: one a core.")] = 1,
+    root: Annotated[
+        str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
+    ] = None,
+    strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
+) -> None:
+    """Compile grammars to files that CompiledGrammar.load reads in milliseconds.
+
+    Ends with status 1 if some of several grammars could not be written; the others are.
+    """
+    console = Console()
+    try:
+        failed = compile_files(console, grammars, vocabulary, output, n_jobs, root, strict)
+    except (HybridError, OSError) as error:
+        raise _refused(console, error) from error
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(help="A file that compile, or CompiledGrammar.save, wrote.")],
+    vocabulary: Annotated[
+        str | None, typer.Option(help="SPEC of its vocabulary, to load it and to read masks.")
+    ] = None,
+    sample: Annotated[
+        Path | None, typer.Option(help="A text to follow; without it a random walk is made.")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Masks of the random walk.")] = 500,
+) -> None:
+    """Print what is in a compiled grammar: counts, sizes, digests, and how deep masks look into the stack."""
+    console = Console()
+    try:
+        inspect_file(console, file, vocabulary, sample, steps)
+    except HybridError as error:
+        raise _refused(console, error) from error
+
+
+@app.command(name="grammars")
+def grammars_command(
+    show_name: Annotated[
+        str | None, typer.Option("--show", metavar="NAME", help="Print the text of one of them.")
+    ] = None,
+) -> None:
+    """List the grammars that come with the package, or print one."""
+    console = Console()
+    if show_name is not None:
+        try:
+            typer.echo(shipped_grammar(show_name).text, nl=False)
+        except HybridError as error:
+            raise _refused(console, error) from error
+        return
+    table = Table()
+    for column in ("name", "kind", "description"):
+        table.add_column(column, no_wrap=column != "description")
+    for grammar in shipped_grammars():
+        table.add_row(grammar.name, grammar.kind, grammar.description)
+    console.print(table, markup=False)
+
+
+def _refused(console: Console, error: Exception) -> typer.Exit:
+    """Print an error; the end of the command."""
+    console.print(f"{type(error).__name__}: {error}", highlight=False, markup=False, style="red")
+    return typer.Exit(2)
+
+
+def _print_classes(
+    console: Console, vocabulary: Vocabulary, found: TokenClasses, cold: float, top: int
+) -> None:
+    sizes = [(len(found.members(k)), k) for k in range(found.n_classes)]
+    table = Table(title=f"the largest of {found.n_classes} classes ({found.relation})", title_justify="left")
+    table.add_column("tokens", justify="right")
+    table.add_column("representative")
+    table.add_column("sample")
+    for count, k in sorted(sizes, reverse=True)[:top]:
+        members = found.members(k)
+        some = members[np.linspace(0, count - 1, min(count, 8)).astype(int)]
+        sample = "  ".join(show(vocabulary.tokens[i]) for i in some.tolist())
+        table.add_row(f"{count:,}", show(vocabulary.tokens[int(found.representatives[k])]), sample)
+    console.print(table, markup=False)
+    never = int((found.class_of_token < 0).sum())
+    single = sum(count == 1 for count, _ in sizes)
+    console.print(
+        f"{found.n_classes:,} classes for {vocabulary.size:,} ids; {single:,} of one token; "
+        f"{never:,} ids are never allowed",
+        highlight=False,
+    )
+    phases = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in found.seconds.items())
+    total = sum(found.seconds.values())
+    console.print(f"{1e3 * total:.1f} ms ({phases}); first run {cold:.1f} s", highlight=False)
+    console.print(", ".join(f"{value:,} {name}" for name, value in found.sizes.items()), highlight=False)
+
+
+def show(token: bytes) -> str:
+    """A token as a short readable literal."""
+    text = token.decode("utf-8", "backslashreplace")
+    return repr(text if len(text) <= 24 else text[:21] + "...")

@@ -1,0 +1,99 @@
+"""A grammar from one word on the command line: a file, its text, or ``builtin:json``.
+
+What: `read_grammar` turns such a word into a grammar that XGrammar has parsed.
+When: in the command line; programs call the compiler's methods.
+Limits: EBNF (GBNF) and JSON schemas; JSON text is a schema.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import xgrammar
+
+from equivalence import GrammarError
+from hybrid.compile.parallel import Source
+
+ALLOWED = "A file with a grammar (EBNF/GBNF) or a JSON schema (.json), the text of either, or 'builtin:json'."
+COMPILED = f"{ALLOWED[:-1]}, or a file in Lark's notation (.lark)."
+"""What a grammar may be, in the words of the command line's help."""
+
+BUILTIN_JSON = "builtin:json"
+
+
+def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> xgrammar.Grammar:
+    """A grammar or schema from a file or from its text; JSON text is a schema.
+
+    Raises:
+        GrammarError: XGrammar refuses it.
+    """
+    if text_or_file == BUILTIN_JSON:
+        return xgrammar.Grammar.builtin_json_grammar()
+    text = text_or_file
+    if is_file(text):
+        text = read_text(text)
+    schema = _as_json(text)
+    try:
+        if schema is not None:
+            return xgrammar.Grammar.from_json_schema(json.dumps(schema), strict_mode=strict)
+        return xgrammar.Grammar.from_ebnf(text, root_rule_name=root)
+    except RuntimeError as error:
+        kind = "schema" if schema is not None else "grammar"
+        raise GrammarError(
+            f"XGrammar refuses the {kind} {_short(text_or_file)}: {error}; allowed are a file or the text of "
+            "an EBNF/GBNF grammar or a JSON schema"
+        ) from error
+
+
+LARK_SUFFIX = ".lark"
+
+
+def read_source(text_or_file: str, root: str | None = None, strict: bool = True) -> Source:
+    """What `GrammarCompiler.compile_many` takes; a file named ``*.lark`` is in Lark's notation.
+
+    Args:
+        text_or_file: as `read_grammar`.
+        root: the root rule; None: "root", or "start" in Lark's notation.
+        strict: of schemas, as `read_grammar`.
+
+    Raises:
+        GrammarError: XGrammar refuses it, or a file cannot be read. (Lark is not asked yet.)
+    """
+    if is_file(text_or_file) and text_or_file.endswith(LARK_SUFFIX):
+        return Source("lark", read_text(text_or_file), {"start": "start" if root is None else root})
+    return Source("grammar", read_grammar(text_or_file, "root" if root is None else root, strict))
+
+
+def read_text(file: str) -> str:
+    """The text of a file.
+
+    Raises:
+        GrammarError: it cannot be read as UTF-8.
+    """
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GrammarError(f"{file!r} cannot be read as UTF-8 text: {error}") from error
+
+
+def is_file(word: str) -> bool:
+    """Whether a word names a file; a text longer than a path can be is not looked for on disk."""
+    return len(word) < 4096 and "\n" not in word and os.path.isfile(word)
+
+
+def _as_json(text: str) -> Any:
+    """The schema if the text is one; a file of MaskBench's form holds it under "schema"."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    if isinstance(value, dict) and "schema" in value and "tests" in value:
+        return value["schema"]
+    return value if isinstance(value, (dict, bool)) else None
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")

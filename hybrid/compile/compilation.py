@@ -1,0 +1,439 @@
+"""One compilation: a grammar in, a `CompiledGrammar` on one of the strategies out.
+
+What: `Compilation` does what the strategy asks for, step by step, and where a step refuses, what else the
+grammar can be run on: a classifier, representatives, plain XGrammar. The reason is kept with the result.
+When: by `hybrid.api.compiler`, once for each grammar that is in none of its caches; thread-safe.
+Limits: none of its own; `Budget` bounds each step.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xgrammar
+
+from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
+from equivalence.byte_classes import byte_string_classes
+from equivalence.byte_strings import Features, find_features
+from equivalence.classes import TokenClasses, classes_and_network
+from equivalence.deadline import Deadline
+from equivalence.explore import Met
+from equivalence.network import Network
+from equivalence.network.reading import ReadGrammar, read_grammar
+from equivalence.optimised import optimised_by
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
+from hybrid.classifier.minimise import minimised
+from hybrid.classifier.reachable import reachable_of
+from hybrid.compile.rule import Choice, Measured, choose
+from hybrid.compile.strategy import OWN_SHARE, Budget
+from hybrid.lark import FactoredClassifier, LarkGrammar, build
+from hybrid.lark import fixed_tables as lark_tables
+from hybrid.representatives.engines import Engines
+from hybrid.representatives.gather import Gather
+from hybrid.representatives.handover import Rival
+from hybrid.representatives.token_level import (
+    refuse_beyond_stacks,
+    refuse_captured_representatives,
+    refuse_missing_bytes,
+    refuse_unknown_ids,
+)
+from hybrid.xgrammar.guard import Guard, shortened
+from hybrid.xgrammar.sanitize import classes_as_rules, refuse_endless_rules, shield_root, without_lookahead
+
+
+class Compilation:
+    """How one compiler compiles.
+
+    Args:
+        vocabulary, strategy, budget, n_jobs, on_demand, on_budget: as `hybrid.GrammarCompiler` takes them.
+        guard: calls XGrammar.
+        deterministic: do without walks kept from other grammars.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        strategy: str,
+        budget: Budget,
+        n_jobs: int = 1,
+        on_demand: bool = False,
+        on_budget: str = "engine",
+        guard: Guard | None = None,
+        deterministic: bool = False,
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.strategy = strategy
+        self.budget = budget
+        self.n_jobs = n_jobs
+        self.on_demand = on_demand
+        self.on_budget = on_budget
+        self.guard = Guard(budget) if guard is None else guard
+        self.deterministic = deterministic
+        self._engines = Engines(vocabulary, n_jobs, self.guard)
+        self.on_phase: Callable[[str], None] = _nothing
+        """Told the phase that begins, "classes" or "summaries", where a classifier is made."""
+
+    def begin(self) -> Deadline:
+        """The deadline of a compile call that begins now; the one place where the clock is asked for one."""
+        if self.strategy != "engine":
+            self.vocabulary.byte_order  # noqa: B018 - made once for a vocabulary, not in the time of a call
+            if not self.deterministic:
+                self.vocabulary.kept_walks.load()  # so is the reading of their file
+        return Deadline(self.budget.seconds)
+
+    def parse(
+        self, kind: str, parse: Callable[[Deadline], xgrammar.Grammar], deadline: Deadline
+    ) -> tuple[xgrammar.Grammar, float]:
+        """A grammar from XGrammar's parsers and converters, and the seconds that it took them.
+
+        Raises:
+            GrammarError: XGrammar refuses it.
+            BudgetExceeded: it is too late to begin, or to go on.
+        """
+        deadline.check(f"waiting for XGrammar's parser of the {kind}")
+        began = time.perf_counter()
+        try:
+            grammar = parse(deadline)
+        except HybridError:
+            raise
+        except (RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
+            raise GrammarError(f"XGrammar refuses the {kind}: {shortened(error)}") from error
+        deadline.check(f"XGrammar's parser of the {kind}")
+        return grammar, time.perf_counter() - began
+
+    def decide(self, grammar: xgrammar.Grammar, parsing: float, deadline: Deadline) -> CompiledGrammar:
+        """What the strategy asks for or, by name, what else the grammar can be run on."""
+        timings = {"parse": parsing}
+        began = time.perf_counter()
+        try:
+            read = read_grammar(grammar)
+        except GrammarError as error:
+            # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
+            if self.strategy == "representatives":
+                raise
+            return self._on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
+        deadline.check("reading the grammar")
+        serialized = read.whole()
+        refuse_endless_rules(serialized)
+        features = find_features(serialized)
+        refuse_unknown_ids(features, self.vocabulary)
+        deadline.check("reading the grammar")
+        timings["serialize"] = time.perf_counter() - began
+        if self.strategy in ("auto", "classifier"):
+            return self._on_classifier(grammar, read, serialized, features, timings, deadline)
+        changed = shield_root(serialized)
+        if self.strategy == "engine":
+            safe = _as_changed(grammar, serialized, changed)
+            return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings, deadline)
+        return self.on_classes(grammar, serialized, changed, features, timings, deadline)
+
+    def on_lark(self, grammar: LarkGrammar, deadline: Deadline) -> CompiledGrammar:
+        """A classifier of a Lark grammar, or an error: no other strategy has its meaning."""
+        self.on_phase("classes")
+        built = build(grammar, self.vocabulary, self.budget, deadline, self.guard)
+        self.on_phase("summaries")
+        began = time.perf_counter()
+        classes = built.classes.tokens
+        deadline.check("the tables of the classifier")
+        fixed = lark_tables(built.lexer, built.machine, built.classes, *self.vocabulary.flat)
+        classifier = FactoredClassifier(fixed, classes, self.vocabulary, self.budget.table_bytes)
+        timings = {**built.seconds, "classifier": time.perf_counter() - began}
+        counts = f"{classes.n_classes} token classes stand for {self.vocabulary.size} ids"
+        reason = f"a Lark grammar has no other; {counts}"
+        return CompiledGrammar(
+            "classifier",
+            reason,
+            self.vocabulary,
+            grammar,
+            None,
+            -1,
+            classes,
+            None,
+            None,
+            classifier,
+            None,
+            timings,
+            mask_seconds=self.budget.mask_seconds,
+        )
+
+    def _on_classifier(
+        self,
+        grammar: xgrammar.Grammar,
+        read: ReadGrammar,
+        serialized: dict[str, Any],
+        features: Features,
+        timings: dict[str, float],
+        deadline: Deadline,
+    ) -> CompiledGrammar:
+        """A classifier, or by name what else the grammar can be run on."""
+        classes = classifier = None
+        refused = unexplored = ""
+        with self._own_part(deadline) as own:
+            try:
+                self.on_phase("classes")
+                refuse_beyond_stacks(features, serialized)
+                classes, network, unexplored = self._explored(read, own, deadline)
+                if classes is None or network is None:
+                    refused = unexplored
+                else:
+                    began = time.perf_counter()
+                    self.on_phase("summaries")
+                    classifier, cause = self._build_classifier(network, classes, own, deadline)
+            except (UnsupportedGrammar, BudgetExceeded) as error:
+                self._refuse_to_fall_back(error, deadline)
+                refused = str(error)
+        if classifier is None or classes is None:  # all that was made on the way is free by now
+            changed = shield_root(serialized)
+            return self.on_classes(
+                grammar, serialized, changed, features, timings, deadline, f"no classifier: {refused}",
+                classes, unexplored,
+            )  # fmt: skip
+        timings.update(classes.seconds)
+        timings["classifier"] = time.perf_counter() - began
+        classes = classes.settled()
+        reason = _reason(classes, self.vocabulary)
+        if self.strategy == "classifier":
+            reason = f"asked for; {reason}"
+        if cause:
+            reason += f"; built on demand: {cause}"
+
+        def otherwise() -> CompiledGrammar:
+            return without_classifier(grammar, self.vocabulary, self.budget, self.n_jobs, self.deterministic)
+
+        return CompiledGrammar(
+            "classifier", reason, self.vocabulary, grammar, None, -1, classes, None, features, classifier,
+            otherwise, timings, mask_seconds=self.budget.mask_seconds,
+        )  # fmt: skip
+
+    def _own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
+        """The time of what we try before something else stands in, if it does."""
+        stands_in = self.on_budget == "engine" and self.strategy != "representatives"
+        return deadline.part(OWN_SHARE if stands_in else 1.0)
+
+    def _refuse_to_fall_back(self, error: Exception, deadline: Deadline) -> None:
+        """Raise an error again after which nothing may stand in."""
+        if isinstance(error, BudgetExceeded) and (self.on_budget == "raise" or deadline.is_over):
+            raise error
+
+    def _explored(
+        self, grammar: ReadGrammar | dict[str, Any], own: Deadline, deadline: Deadline
+    ) -> tuple[TokenClasses | None, Network | None, str]:
+        """Classes by exploring, and the network; or why there are none."""
+        budget = self.budget
+        try:
+            with optimised_by(self.guard.optimise(own)):
+                classes, network = classes_and_network(
+                    grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own,
+                    not self.deterministic,
+                )  # fmt: skip
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            self._refuse_to_fall_back(error, deadline)
+            return None, None, str(error)
+        return classes, network, ""
+
+    def _build_classifier(
+        self, network: Network, classes: TokenClasses, own: Deadline, deadline: Deadline
+    ) -> tuple[Classifier, str]:
+        """The classifier, and why its states are not all built ahead of time (empty if they are)."""
+        limit = self.budget.table_bytes
+        own.check("the tables of the classifier")
+        texts, grouped = distinct_classes(classes, self.vocabulary)
+        found: Met | None = classes.met
+        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, found)
+        if self.on_demand or self.strategy == "auto":
+            why = "asked for" if self.on_demand else _choice(True, classes, self.vocabulary).reason
+            reachable = reachable_of(network)
+            # where counts matter, they are bounded by a token's length there, and by the text's here
+            same = np.array_equal(network.automaton[5], fixed.net[5])
+            met = found.space if found is not None and same else None
+            return Classifier(fixed, grouped, self.vocabulary, limit, reachable=reachable, met=met), why
+        known, cause = build_summaries(
+            fixed, network, limit=limit // 4, states=4 * self.budget.states, deadline=own
+        )
+        if cause:
+            self._refuse_to_fall_back(BudgetExceeded(f"the classifier's states: {cause}"), deadline)
+        elif not own.is_over:  # fewer states are not needed
+            known = minimised(known)
+        return Classifier(fixed, grouped, self.vocabulary, limit, known), cause
+
+    def on_classes(
+        self,
+        grammar: xgrammar.Grammar,
+        serialized: dict[str, Any],
+        changed: bool,
+        features: Features,
+        timings: dict[str, float],
+        deadline: Deadline,
+        cause: str = "",
+        classes: TokenClasses | None = None,
+        unexplored: str = "",
+    ) -> CompiledGrammar:
+        """Representatives, or by name the engine.
+
+        Args:
+            classes: where they are known already.
+            unexplored: why exploring cannot give them, where that is known already.
+        """
+        refused = ""
+        try:
+            refuse_captured_representatives(features)
+            if classes is None and not unexplored and not features.beyond_stacks:
+                with self._own_part(deadline) as own:
+                    classes, _, unexplored = self._explored(serialized, own, deadline)
+            if classes is None:
+                with self._own_part(deadline) as own, optimised_by(self.guard.optimise(own)):
+                    classes = byte_string_classes(
+                        serialized,
+                        self.vocabulary,
+                        features=features,
+                        cause=unexplored,
+                        deadline=own,
+                    )
+            refuse_missing_bytes(features, self.vocabulary, classes)
+            classes = _with_trial(serialized, features, classes)
+            refused = "" if self.strategy == "representatives" else _too_many(classes, self.vocabulary)
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            self._refuse_to_fall_back(error, deadline)
+            if self.strategy == "representatives":
+                raise
+            refused = str(error)
+        if refused or classes is None:
+            safe = _as_changed(grammar, serialized, changed)
+            reason = f"no token classes: {refused}" + (f"; {cause}" if cause else "")
+            return self._on_engine(grammar, safe, reason, timings, deadline)
+        timings.update(classes.seconds)
+        changed = without_lookahead(serialized) or changed
+        if _may_change(features, classes):
+            changed = classes_as_rules(serialized) or changed
+        return self._on_representatives(
+            grammar, serialized, changed, features, classes.settled(), timings, cause, deadline
+        )
+
+    def _on_engine(
+        self,
+        grammar: xgrammar.Grammar,
+        safe: xgrammar.Grammar,
+        reason: str,
+        timings: dict[str, float],
+        deadline: Deadline,
+    ) -> CompiledGrammar:
+        began = time.perf_counter()
+        # for the estimate, and for the process where it is tried
+        deadline.check("writing the grammar for XGrammar's compiler", 2 * timings.get("serialize", 0.0))
+        engine = self._engines.whole(safe, deadline)
+        timings["compile"] = time.perf_counter() - began
+        return CompiledGrammar(
+            "engine", reason, self.vocabulary, grammar, engine, timings=timings,
+            mask_seconds=self.budget.mask_seconds,
+        )  # fmt: skip
+
+    def _on_representatives(
+        self,
+        grammar: xgrammar.Grammar,
+        serialized: dict[str, Any],
+        changed: bool,
+        features: Features,
+        classes: TokenClasses,
+        timings: dict[str, float],
+        cause: str,
+        deadline: Deadline,
+    ) -> CompiledGrammar:
+        deadline.check("the gather")
+        began = time.perf_counter()
+        gather = Gather(classes, self.vocabulary.size)
+        gathered = time.perf_counter()
+        tokens, stop, in_ids, with_ids = self._engines.representatives(serialized, features, classes)
+        safe = _as_changed(grammar, in_ids, changed or with_ids)
+        engine = self._engines.over(tokens, stop, safe, deadline)
+        timings["gather"] = gathered - began
+        reason = _reason(classes, self.vocabulary) + (f"; {cause}" if cause else "")
+        timings["compile"] = time.perf_counter() - gathered
+        # masks of explored classes are put together from fewer tokens than plain XGrammar's
+        lonely = self.deterministic or features.max_tokens or classes.method == "explored"
+        tried = classes.trial or classes.trial_after
+        rival = None if lonely or tried else self._rival(grammar, serialized)
+        return CompiledGrammar(
+            "representatives", reason, self.vocabulary, grammar, engine,
+            stop, classes, gather, features, timings=timings, rival=rival,
+            mask_seconds=self.budget.mask_seconds,
+        )  # fmt: skip
+
+    def _rival(self, grammar: xgrammar.Grammar, serialized: dict[str, Any]) -> Rival:
+        """XGrammar over the whole vocabulary, should it turn out to be faster; its masks are exact too."""
+
+        def make() -> CompiledGrammar:
+            safe = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
+            engine = self._engines.trusted(safe, self.begin())
+            return CompiledGrammar(
+                "engine", "faster", self.vocabulary, grammar, engine, mask_seconds=self.budget.mask_seconds
+            )
+
+        return Rival(lambda: self.guard.compile_seconds(grammar, self.vocabulary.size), make)
+
+
+def without_classifier(
+    grammar: xgrammar.Grammar,
+    vocabulary: Vocabulary,
+    budget: Budget,
+    n_jobs: int = 1,
+    deterministic: bool = False,
+) -> CompiledGrammar:
+    """A grammar on representatives or, by name, the engine: for matchers that outgrow a classifier."""
+    serialized = json.loads(grammar.serialize_json())
+    features = find_features(serialized)
+    compilation = Compilation(vocabulary, "auto", budget, n_jobs, deterministic=deterministic)
+    deadline = compilation.begin()
+    return compilation.on_classes(grammar, serialized, shield_root(serialized), features, {}, deadline)
+
+
+def _may_change(features: Features, classes: TokenClasses) -> bool:
+    """Whether a grammar may get rules of our own, so that XGrammar's masks can be trusted.
+
+    Where more than bytes and stacks decides, they could change what is counted, and what a lazy rule is;
+    so they could where a token is read as an id and as text at once.
+    """
+    return not features.beyond_stacks or (features.only_edges and not classes.trial_after)
+
+
+def _with_trial(serialized: dict[str, Any], features: Features, classes: TokenClasses) -> TokenClasses:
+    """The classes, to be tried where the grammar would need rules of our own and may not get them."""
+    if classes.trial or _may_change(features, classes):
+        return classes
+    lists = ("grammar_expr_data", "grammar_expr_indptr", "rules")
+    needed = classes_as_rules({name: list(serialized[name]) for name in lists})
+    return replace(classes, trial=True) if needed else classes
+
+
+def _nothing(phase: str) -> None:
+    """What is done at a phase where nobody asks."""
+
+
+def _choice(stacks_decide: bool, classes: TokenClasses, vocabulary: Vocabulary) -> Choice:
+    """What the rule of "auto" says of a grammar with these classes."""
+    text = vocabulary.size - len(vocabulary.special_token_ids)
+    explored = classes.method == "explored"
+    return choose(Measured(stacks_decide, explored, classes.n_classes, text, classes.trial))
+
+
+def _too_many(classes: TokenClasses, vocabulary: Vocabulary) -> str:
+    """Why classes that are hardly fewer than the tokens are not taken: they cost more than they save."""
+    choice = _choice(False, classes, vocabulary)
+    return "" if choice.strategy != "engine" else f"{classes.cause}; {classes.method}: {choice.reason}"
+
+
+def _reason(classes: TokenClasses, vocabulary: Vocabulary) -> str:
+    if classes.method == "explored":
+        return f"{classes.n_classes} token classes stand for {vocabulary.size} ids"
+    return f"{classes.n_classes} classes by {classes.method} stand for {vocabulary.size} ids: {classes.cause}"
+
+
+def _as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
+    """The grammar itself, or what its changed serialised form says."""
+    return xgrammar.Grammar.deserialize_json(json.dumps(serialized)) if changed else grammar

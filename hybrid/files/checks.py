@@ -1,0 +1,133 @@
+"""What keeps an artefact from leading kernels astray: every index in range, every list in its form.
+
+What: `check_network`, `check_pendings` and `check_summaries` look at the arrays of a file whose digest fits.
+When: at each load, in about 2 ms for a programming language; kernels validate nothing.
+Limits: they keep a forged file from reading out of bounds or running without end, not from describing another
+grammar than it says: whoever made the file decides which tokens its masks allow. Load what you trust.
+
+Checked: types, shapes and ranges of all arrays; that edges are sorted and do not overlap; that no call leads
+back to its state before a byte is read (ranks); that a class has its representative (`class_runs`); that
+pending sets are sorted, distinct and hold suffixes of their own representative, as
+scratch arrays are sized by these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybrid.classifier import _kernels
+from hybrid.files.container import Arrays, malformed
+
+Integers = NDArray[np.int64]
+
+TEXTS = ("grammar", "schema")
+"""Members that are texts; all others are numbers."""
+
+MOST = 2**31 - 1
+"""Bound of numbers that are counts: sums of two stay far from the end of int64."""
+
+
+def taken(
+    arrays: Arrays, name: str, shape: Sequence[int | None], least: int, most: int, dtype: Any = np.int64
+) -> NDArray[Any]:
+    """A member in another type, of a shape (None: any length), its values within bounds."""
+    array = arrays.get(name)
+    if array is None:
+        raise malformed(f"member {name!r} is missing")
+    if array.ndim != len(shape) or any(
+        wanted is not None and wanted != found for wanted, found in zip(shape, array.shape, strict=True)
+    ):
+        raise malformed(f"member {name!r} has shape {array.shape}, wanted is {tuple(shape)}")
+    if array.size and (int(array.min()) < least or int(array.max()) > most):
+        raise malformed(f"member {name!r} holds numbers outside of {least} to {most}")
+    return np.array(array, dtype, order="C")
+
+
+def starts_of(lengths: Integers, total: int, name: str) -> Integers:
+    """Where lists of these lengths begin; together they have to have `total` members."""
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    if int(starts[-1]) != total:
+        raise malformed(f"the lengths of {name!r} add up to {int(starts[-1])}, not to {total}")
+    return starts
+
+
+def check_network(arrays: Arrays) -> tuple[tuple[NDArray[Any], ...], Integers]:
+    """The network's arrays as `Network.automaton` has them, and the ranks of its states."""
+    final = taken(arrays, "final", (None,), 0, 1, np.uint8)
+    n = len(final)
+    if n == 0:
+        raise malformed("its network has no states")
+    counted = taken(arrays, "counted", (None, 4), -1, MOST)
+    if len(counted) and (int(counted[:, 0].max()) >= n or int(counted[:, :2].min()) < 0):
+        raise malformed("a counter has a unit or a bound out of range")
+    edges = taken(arrays, "edges", (None, 3), 0, max(n - 1, 255))
+    edge_starts = starts_of(taken(arrays, "edge_lengths", (n,), 0, MOST), len(edges), "edges")
+    owner = np.repeat(np.arange(n), np.diff(edge_starts))
+    follows = owner[1:] == owner[:-1]
+    if len(edges) and (
+        int(edges[:, :2].max()) > 255
+        or int(edges[:, 2].max()) >= n
+        or bool((edges[:, 0] > edges[:, 1]).any())
+        or bool((edges[1:, 0] <= edges[:-1, 1])[follows].any())
+    ):
+        raise malformed("edges are out of range, or not sorted")
+    calls = taken(arrays, "calls", (None, 2), -len(counted) - 1, n - 1)
+    call_starts = starts_of(taken(arrays, "call_lengths", (n,), 0, MOST), len(calls), "calls")
+    if len(calls) and (int(calls[:, 0].min()) < -len(counted) or int(calls[:, 1].min()) < -1):
+        raise malformed("a call leads to, or returns to, what does not exist")
+    rank = taken(arrays, "rank", (n,), 0, n - 1)
+    callee = calls[:, 0].copy()
+    callee[callee < 0] = counted[-1 - callee[callee < 0], 0]
+    owner = np.repeat(np.arange(n), np.diff(call_starts))
+    if bool((rank[callee] >= rank[owner]).any()) or len(np.unique(rank)) != int(rank.max()) + 1:
+        raise malformed("a call of its network leads to itself, or ranks have gaps")
+    return (final, edge_starts, edges, call_starts, calls, counted), rank
+
+
+def check_pendings(
+    arrays: Arrays, n_groups: int, suffix_parent: Integers, whole: Integers
+) -> tuple[Integers, Integers]:
+    """Where each pending set begins, and the sets, as numbers suffix * classes + class."""
+    suffixes = taken(arrays, "pending_suffixes", (None,), 1, len(suffix_parent) - 1)
+    groups = taken(arrays, "pending_classes", suffixes.shape, 0, n_groups - 1)
+    lengths = taken(arrays, "pending_lengths", (None,), 0, MOST)
+    starts = starts_of(lengths, len(suffixes), "pending_suffixes")
+    if len(lengths) == 0 or lengths[0] != 0:
+        raise malformed("its first pending set is not the empty one")
+    if len(suffixes) and not _kernels.pairs_fit(starts, suffixes, groups, suffix_parent, whole):
+        raise malformed("a pending set is not sorted, or holds what no representative ends in")
+    return starts, suffixes * n_groups + groups
+
+
+def check_summaries(
+    arrays: Arrays, n_states: int, n_counted: int, n_words: int, n_pendings: int
+) -> tuple[Integers, Integers, Integers, Integers]:
+    """The arrays of summaries: per state on top, rows, masks, counter frames."""
+    masks = taken(arrays, "masks", (None, n_words), 0, 2**32 - 1)
+    if len(masks) == 0 or masks[0].any():
+        raise malformed("its first mask is not the empty one")
+    units = taken(arrays, "units", (None, 2), 0, MOST)
+    if len(units) and int(units[:, 0].max()) >= n_counted:
+        raise malformed("a counter frame is of no counter")
+    first = taken(arrays, "first", (n_states, 2), -1, MOST)
+    if (
+        int(first[:, 0].max()) >= len(masks)
+        or int(first[:, 1].max()) >= n_pendings
+        or bool(((first[:, 0] < 0) != (first[:, 1] < 0)).any())
+    ):
+        raise malformed("a state names a mask or a pending set that does not exist")
+    rows = taken(arrays, "rows", (4, None), 0, MOST).T.copy()
+    for column, bound in enumerate((n_pendings, n_states + len(units), len(masks), n_pendings)):
+        if len(rows) and int(rows[:, column].max()) >= bound:
+            raise malformed(
+                f"a summary has {int(rows[:, column].max())} in column {column}, allowed is below {bound}"
+            )
+    order = rows[1:, 0] * (MOST + 1) + rows[1:, 1] - rows[:-1, 0] * (MOST + 1) - rows[:-1, 1]
+    if bool((order <= 0).any()):
+        raise malformed("its summaries are not sorted")
+    return first, rows, masks, units

@@ -1,0 +1,81 @@
+"""The classes of a vocabulary's ids as they are written: run by run of its byte order.
+
+What: `written` gives the members of a file, `read` the classes that they say.
+When: by `hybrid.files.files`, for every kind of grammar.
+Limits: reading needs the vocabulary's trie and byte order, which are made once (`Vocabulary.prepare`).
+
+A class number for each id, as version 2 of the format had it, was 29 KiB of each file and more than half of
+the time of loading it: 128,256 numbers were decompressed, checked, and sorted into classes again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equivalence import TokenClasses, Vocabulary
+from equivalence.runs import ClassRuns
+from hybrid.files.checks import MOST, starts_of, taken
+from hybrid.files.container import Arrays, malformed
+
+MEMBERS = ("run_lengths", "run_classes", "representatives")
+"""The members that hold classes."""
+
+
+def written(classes: TokenClasses, vocabulary: Vocabulary) -> Arrays:
+    """The members: ids in byte order that share a class, as (how many, class), and the representatives."""
+    order = vocabulary.byte_order
+    if classes.runs is None:
+        numbers, starts = classes.class_of_token[order.tokens], np.arange(len(order.tokens) + 1)
+    else:
+        numbers, starts = classes.runs.classes, order.token_starts[classes.runs.starts]
+    begins = np.flatnonzero(np.diff(numbers, prepend=-2))  # equal neighbours are one run
+    return {
+        "run_lengths": np.diff(np.append(starts[begins], starts[-1])),
+        "run_classes": numbers[begins],
+        "representatives": classes.representatives,
+    }
+
+
+def read(
+    arrays: Arrays, vocabulary: Vocabulary, relation: str, method: str, sizes: dict[str, Any]
+) -> TokenClasses:
+    """The classes that members say.
+
+    Args:
+        arrays: the members.
+        vocabulary: the vocabulary that they were written for.
+        relation, method, sizes: as in `TokenClasses`.
+
+    Raises:
+        ArtifactError: they are out of range, or a class does not have its representative.
+    """
+    order = vocabulary.byte_order
+    representatives = taken(arrays, "representatives", (None,), 0, vocabulary.size - 1, np.int32)
+    n = len(representatives)
+    numbers = taken(arrays, "run_classes", (None,), -1, n - 1, np.int32)
+    lengths = taken(arrays, "run_lengths", numbers.shape, 1, MOST)
+    starts = starts_of(lengths, len(order.tokens), "run_lengths")
+    groups = np.searchsorted(order.token_starts, starts)
+    if np.array_equal(order.token_starts[groups], starts):
+        runs = ClassRuns(groups.astype(np.int64), numbers)
+        classes = TokenClasses(
+            None, n, representatives, relation, {}, sizes, method, runs=runs, order=order
+        )  # fmt: skip
+        of_representatives = numbers[_run_of(vocabulary.trie.group_of_token[representatives], groups)]
+    else:  # a stop id that is also text is apart from the ids of equal bytes
+        given = np.full(vocabulary.size, -1, np.int32)
+        given[order.tokens] = np.repeat(numbers, lengths)
+        classes = TokenClasses(given, n, representatives, relation, {}, sizes, method)
+        of_representatives = given[representatives]
+    if bool((vocabulary.token_lengths[representatives] == 0).any()) or bool(
+        (of_representatives != np.arange(n)).any()
+    ):
+        raise malformed("a class does not have its representative")
+    return classes
+
+
+def _run_of(groups: Any, begins: Any) -> Any:
+    """The run of each group; some run where an id has no group."""
+    return np.searchsorted(begins, np.maximum(groups, 0), side="right") - 1

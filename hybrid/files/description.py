@@ -1,0 +1,117 @@
+"""What a file with a compiled grammar holds, without a vocabulary.
+
+What: `describe` reads its header and counts its members.
+When: by ``python -m hybrid inspect``.
+Limits: only the digest is checked, as no kernel sees these numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.errors import ArtifactError
+from hybrid.files import class_runs, lark_files
+from hybrid.files.checks import TEXTS
+from hybrid.files.container import BODY, Arrays, malformed, unpack, unpack_header
+
+PARTS = {
+    "classes": class_runs.MEMBERS,
+    "network": (
+        "final", "edge_lengths", "edges", "call_lengths", "calls", "counted", "rank", "behind",
+    ),
+    "pending sets": ("pending_lengths", "pending_suffixes", "pending_classes"),
+    "summaries": ("first", "rows", "units"),
+    "masks": ("masks",),
+    "grammar": ("grammar", "schema"),
+}  # fmt: skip
+"""The members by what they are; all of them."""
+
+
+MOST_BYTES = 1 << 30
+"""Of all members together."""
+
+
+class Description(NamedTuple):
+    """A compiled grammar in numbers.
+
+    Attributes:
+        header: what the file says of itself.
+        counts: how many there are of what.
+        mask_classes: classes in each distinct mask that was built ahead of time; none for Lark grammars.
+        parts: by part, bytes in memory (int64 as kernels read them, int32 for Lark grammars; texts as
+            text) and in the file.
+        file_bytes: bytes of the file.
+    """
+
+    header: dict[str, Any]
+    counts: dict[str, int]
+    mask_classes: NDArray[np.int64]
+    parts: dict[str, tuple[int, int]]
+    file_bytes: int
+
+
+def describe(data: bytes) -> Description:
+    """A file's header and counts.
+
+    Raises:
+        ArtifactError: as `container.unpack`.
+    """
+    try:
+        return _describe(data)
+    except ArtifactError:
+        raise
+    except (ValueError, LookupError) as error:  # what `from_bytes` would refuse by name
+        raise malformed(f"its members do not fit together ({error})") from error
+
+
+def _describe(data: bytes) -> Description:
+    _, begin = unpack_header(data)
+    header, arrays = unpack(data, MOST_BYTES, TEXTS)
+    members = header.pop("members")
+    if header.get("notation") == "lark":
+        return _describe_lark(header, members, arrays, begin - BODY, len(data))
+    missing = {name for names in PARTS.values() for name in names} - set(arrays)
+    if missing:
+        raise malformed(f"members {', '.join(sorted(missing))} are missing")
+    rows = {name: len(array) for name, array in arrays.items()}
+    counts = {
+        "classes": rows["representatives"],
+        "states": rows["final"],
+        "counters": rows["counted"],
+        "pending sets": rows["pending_lengths"],
+        "summaries": arrays["rows"].shape[-1],
+        "counter frames": rows["units"],
+        "masks": rows["masks"],
+    }
+    bits = np.unpackbits(arrays["masks"].astype("<u4").view(np.uint8), axis=None)
+    mask_classes = bits.reshape(rows["masks"], -1).sum(axis=1, dtype=np.int64)
+    parts = {
+        part: (
+            sum(arrays[name].size * (1 if name in TEXTS else 8) for name in names),
+            sum(members[name][2] for name in names),
+        )
+        for part, names in PARTS.items()
+    }
+    parts["header"] = (0, begin - BODY)
+    return Description(header, counts, mask_classes, parts, len(data))
+
+
+def _describe_lark(
+    header: dict[str, Any], members: dict[str, Any], arrays: Arrays, header_bytes: int, file_bytes: int
+) -> Description:
+    names = {name for part in lark_files.PARTS.values() for name in part}
+    if missing := names - set(arrays):
+        raise malformed(f"members {', '.join(sorted(missing))} are missing")
+    parts = {
+        part: (
+            sum(arrays[name].size * (1 if name == "grammar" else 4) for name in names),
+            sum(members[name][2] for name in names),
+        )
+        for part, names in lark_files.PARTS.items()
+    }
+    parts["header"] = (0, header_bytes)
+    counts = lark_files.counts_of(arrays)
+    return Description(header, counts, np.empty(0, np.int64), parts, file_bytes)

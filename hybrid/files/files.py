@@ -1,0 +1,278 @@
+"""Compiled grammars as bytes and as files: what is kept of one, and how it is made whole again.
+
+What: `save` and `load` behind `CompiledGrammar.save` and `CompiledGrammar.load`; `to_bytes` and `from_bytes`
+where the bytes travel another way. Kept are the classes, the grammar network, the summaries that were built
+ahead of time, the grammar's own text, and the JSON schema that it was made of; tries, hash tables and rows
+of masks are made again, which is faster than reading them.
+When: to compile once and start many times: 2 to 7 ms a load in place of 10 to 330 (llama3).
+Limits: strategy "classifier" only. What was found on demand is not kept. The vocabulary is not in the file
+but named by its fingerprint, and loading under another one is refused. See `hybrid.files.checks` for what
+is checked; artefacts should come from those who may change the program too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from typing import Any
+
+import numpy as np
+import xgrammar
+
+from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses, Vocabulary
+from equivalence.byte_strings import Features
+from equivalence.explore import byte_tables_of
+from equivalence.store import read_whole, write_whole
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.classifier import Classifier, distinct_classes
+from hybrid.classifier.rows import interned, table_of, used_lists, used_rows
+from hybrid.classifier.tables import Fixed, Summaries, assembled
+from hybrid.compile.strategy import Budget
+from hybrid.files import checks, class_runs, grammar_text, lark_files
+from hybrid.files.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
+from hybrid.lark.source import LarkGrammar
+from hybrid.xgrammar.relaxed import SchemaText
+
+FEATURES = len(Features._fields)
+
+HEADER_BYTES = 1 << 20
+"""What a file has besides its members, at most."""
+
+
+def save(compiled: CompiledGrammar, path: str | os.PathLike[str]) -> None:
+    """Write a compiled grammar to a file, which appears whole or not at all.
+
+    Raises:
+        StrategyError: as `to_bytes`.
+        OSError: the file cannot be written.
+    """
+    write_whole(path, to_bytes(compiled))
+
+
+def load(
+    path: str | os.PathLike[str], vocabulary: Vocabulary, *, budget: Budget = Budget()
+) -> CompiledGrammar:
+    """Read a compiled grammar; see `from_bytes`.
+
+    Raises:
+        ArtifactError: it cannot be read, or `from_bytes` refuses it; the message names the file.
+    """
+    try:
+        data = read_whole(path, _most_bytes(budget))
+    except (OSError, ValueError) as error:
+        raise ArtifactError(
+            f"{os.fspath(path)!r} cannot be read ({error}); allowed is a file that CompiledGrammar.save wrote"
+        ) from error
+    try:
+        return from_bytes(data, vocabulary, budget=budget)
+    except ArtifactError as error:
+        raise ArtifactError(f"{os.fspath(path)!r}: {error}") from error
+
+
+def to_bytes(compiled: CompiledGrammar) -> bytes:
+    """A compiled grammar as bytes; equal grammars over one vocabulary give equal bytes.
+
+    Raises:
+        StrategyError: it is on another strategy than "classifier".
+    """
+    classifier, classes = compiled.classifier, compiled.classes
+    if classifier is None or classes is None:
+        raise StrategyError(
+            f"the grammar is on strategy {compiled.strategy!r} ({compiled.reason}), which is not written; "
+            "allowed is 'classifier': ask for it with GrammarCompiler(vocabulary, strategy='classifier')"
+        )
+    header: dict[str, Any]
+    if isinstance(compiled.grammar, LarkGrammar):
+        text = lark_files.text_of(compiled.grammar)
+        header, arrays = {"notation": "lark", "sizes": classes.sizes}, lark_files.arrays_of(compiled)
+    else:
+        text = grammar_text.written(compiled.grammar)
+        header, arrays = _explored(compiled, classifier, classes)
+    header |= {
+        "strategy": compiled.strategy,
+        "reason": compiled.reason,
+        "vocabulary": compiled.vocabulary.fingerprint,
+        "vocabulary_size": compiled.vocabulary.size,
+        "grammar": _digest(text),
+        "relation": classes.relation,
+        "method": classes.method,
+    }
+    arrays |= {"grammar": np.frombuffer(text, np.uint8), **class_runs.written(classes, compiled.vocabulary)}
+    return pack(header, arrays)
+
+
+def _explored(
+    compiled: CompiledGrammar, classifier: Classifier, classes: TokenClasses
+) -> tuple[dict[str, Any], Arrays]:
+    """What is kept of a grammar network and its summaries: a part of the header, and arrays."""
+    fixed, known, schema = classifier._fixed, classifier.known, compiled.schema
+    rows, _ = used_rows(known)
+    starts, pairs = used_lists(known.pendings)
+    masks, units = used_lists(known.masks)[1], used_lists(known.units)[1]
+    final, edge_starts, edges, call_starts, calls, counted = fixed.net
+    arrays: Arrays = {
+        "final": final,
+        "edge_lengths": np.diff(edge_starts),
+        "edges": edges,
+        "call_lengths": np.diff(call_starts),
+        "calls": calls,
+        "counted": counted,
+        "rank": fixed.rank,
+        "behind": np.packbits(fixed.behind > 0, axis=1),
+        "first": known.first,
+        "pending_lengths": np.diff(starts),
+        "pending_suffixes": pairs // fixed.n_groups,
+        "pending_classes": pairs % fixed.n_groups,
+        "rows": rows.T,  # by columns: compresses to two thirds
+        "masks": masks.reshape(-1, fixed.n_words),
+        "units": units.reshape(-1, 2),
+        "schema": np.frombuffer(b"" if schema is None else schema.text.encode(), np.uint8),
+    }
+    header = {
+        "schema": None if schema is None else [schema.strict_mode, schema.any_order],
+        "complete": known.complete,
+        "start": fixed.start,
+        "start_final": bool(fixed.start_final),
+        # what was met on the way depends on the walks that were kept before
+        "sizes": {name: classes.sizes[name] for name in ("states", "contexts") if name in classes.sizes},
+        "features": list(compiled.features or ()),
+    }
+    return header, arrays
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()) -> CompiledGrammar:
+    """A compiled grammar out of what `to_bytes` gave.
+
+    Args:
+        data: the bytes.
+        vocabulary: the vocabulary that it was compiled for.
+        budget: bounds of its tables, and of compiling the grammar again where matchers outgrow them.
+
+    Raises:
+        ArtifactError: bytes that are not as they were written, another version, another vocabulary, or more
+            than the budget's bytes; the message says what was found, what is allowed and the way out.
+    """
+    began = time.perf_counter()
+    if not isinstance(vocabulary, Vocabulary):
+        raise HybridError(f"vocabulary is {type(vocabulary).__name__}, allowed is hybrid.Vocabulary")
+    _most_bytes(budget)
+    header, arrays = unpack(bytes(data), budget.table_bytes, checks.TEXTS)
+    if header.get("vocabulary") != vocabulary.fingerprint:
+        raise ArtifactError(
+            f"the grammar was compiled for the vocabulary {header.get('vocabulary')} of "
+            f"{header.get('vocabulary_size')} ids, given is {vocabulary.fingerprint} of {vocabulary.size}; "
+            f"load it with the vocabulary that it was compiled for, or {AGAIN}"
+        )
+    if header.get("strategy") != "classifier":
+        raise malformed(f"its strategy is {header.get('strategy')!r}, allowed is 'classifier'")
+    sizes = header.get("sizes")
+    texts = [header.get(name) for name in ("reason", "relation", "method")]
+    if not all(isinstance(text, str) for text in texts) or not isinstance(sizes, dict):
+        raise malformed("its header is not complete")
+    reason, relation, method = map(str, texts)
+    classes = class_runs.read(arrays, vocabulary, relation, method, sizes)
+    if header.get("notation") == "lark":
+        text = _grammar_text(header, arrays)
+        lark_classifier = lark_files.classifier_of(arrays, classes, vocabulary, budget.table_bytes)
+        return CompiledGrammar(
+            "classifier", reason, vocabulary, lark_files.grammar_of(text), None, -1, classes, None, None,
+            lark_classifier, None, {"load": time.perf_counter() - began}, mask_seconds=budget.mask_seconds,
+        )  # fmt: skip
+    grammar, features = _grammar(header, arrays, vocabulary), _features(header)
+    distinct, grouped = distinct_classes(classes, vocabulary)
+    fixed = _fixed(header, arrays, distinct, vocabulary)
+    known = _summaries(header, arrays, fixed)
+    classifier = Classifier(fixed, grouped, vocabulary, budget.table_bytes, known)
+
+    def otherwise() -> CompiledGrammar:
+        from hybrid.compile.compilation import without_classifier
+
+        return without_classifier(grammar, vocabulary, budget)
+
+    return CompiledGrammar(
+        "classifier", reason, vocabulary, grammar, None, -1, classes, None, features, classifier, otherwise,
+        {"load": time.perf_counter() - began}, _schema(header, arrays), mask_seconds=budget.mask_seconds,
+    )  # fmt: skip
+
+
+def _most_bytes(budget: Budget) -> int:
+    """Bytes that a file may have: compression makes nothing much larger."""
+    if not isinstance(budget, Budget):
+        raise HybridError(f"budget is {budget!r}, allowed is a hybrid.Budget")
+    return budget.table_bytes + HEADER_BYTES
+
+
+def _grammar_text(header: dict[str, Any], arrays: Arrays) -> bytes:
+    text = checks.taken(arrays, "grammar", (None,), 0, 255, np.uint8).tobytes()
+    if header.get("grammar") != _digest(text):
+        raise malformed(f"its grammar's digest is {_digest(text)}, its header says {header.get('grammar')}")
+    return text
+
+
+def _grammar(header: dict[str, Any], arrays: Arrays, vocabulary: Vocabulary) -> xgrammar.Grammar:
+    return grammar_text.grammar_of(_grammar_text(header, arrays), vocabulary.size)
+
+
+def _schema(header: dict[str, Any], arrays: Arrays) -> SchemaText | None:
+    """The schema that the grammar was made of. Its relaxations are looked for when somebody asks."""
+    text = checks.taken(arrays, "schema", (None,), 0, 255, np.uint8).tobytes()
+    options = header.get("schema")
+    if options is None and not text:
+        return None
+    if not isinstance(options, list) or [type(flag) for flag in options] != [bool, bool]:
+        raise malformed(f"the options of its schema are {options!r}")
+    try:
+        return SchemaText(text.decode(), *options)
+    except UnicodeDecodeError as error:
+        raise malformed(f"its schema is not UTF-8 ({error})") from error
+
+
+def _features(header: dict[str, Any]) -> Features | None:
+    given = header.get("features")
+    if given == []:
+        return None
+    if (
+        not isinstance(given, list)
+        or len(given) != FEATURES
+        or not isinstance(given[0], list)
+        or not all(is_integer(token) for token in given[0])
+        or not all(isinstance(flag, bool) for flag in given[1:])
+    ):
+        raise malformed(f"its features are {given!r}")
+    return Features(tuple(given[0]), *given[1:])
+
+
+def _fixed(header: dict[str, Any], arrays: Arrays, texts: list[bytes], vocabulary: Vocabulary) -> Fixed:
+    net, rank = checks.check_network(arrays)
+    start, start_final = header.get("start"), header.get("start_final")
+    if not isinstance(start, int) or not -1 <= start < len(net[0]) or not isinstance(start_final, bool):
+        raise malformed(f"its start is {start!r}, {start_final!r}")
+    rows = len(net[0]) + len(net[5])
+    packed = checks.taken(arrays, "behind", (rows, None), 0, 255, np.uint8)
+    byte_tables = byte_tables_of(net, rank)
+    n_bytes = len(byte_tables.example)
+    if packed.shape[1] != (n_bytes + 7) // 8:
+        raise malformed(f"member 'behind' has {packed.shape[1]} columns for {n_bytes} classes of bytes")
+    behind = np.ascontiguousarray(np.unpackbits(packed, axis=1, count=n_bytes))
+    return assembled(net, rank, byte_tables, behind, texts, *vocabulary.flat, start, start_final)
+
+
+def _summaries(header: dict[str, Any], arrays: Arrays, fixed: Fixed) -> Summaries:
+    if not isinstance(header.get("complete"), bool):
+        raise malformed(f"it is complete: {header.get('complete')!r}")
+    suffix_parent, whole = fixed.trie[4], fixed.trie[6]
+    starts, pairs = checks.check_pendings(arrays, fixed.n_groups, suffix_parent, whole)
+    first, rows, masks, units = checks.check_summaries(
+        arrays, len(fixed.net[0]), len(fixed.net[5]), fixed.n_words, len(starts) - 1
+    )
+    return Summaries(
+        first, table_of(rows), interned(starts, pairs),
+        # masks are also met on the way, by every classifier that runs
+        interned(np.arange(len(masks) + 1) * fixed.n_words, masks.ravel(), max(512, 2 * len(masks))),
+        interned(2 * np.arange(len(units) + 1), units.ravel(), 64), header["complete"],
+    )  # fmt: skip

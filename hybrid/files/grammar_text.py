@@ -1,0 +1,208 @@
+"""The text of a grammar inside a file: XGrammar's serialised form, checked before XGrammar relies on it.
+
+What: `grammar_of` makes an `xgrammar.Grammar` of a text that anybody may have written, `written` the text of
+a grammar.
+When: by `hybrid.files.files`. The grammar is asked for where a matcher outgrows its classifier, where a
+classifier is completed, and by callers.
+Limits: one version of the layout (`equivalence.network.reading`). XGrammar's own reader checks types only: a
+rule or expression that does not exist ends the process where the grammar is printed or compiled.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import xgrammar
+from numpy.typing import NDArray
+
+from equivalence.errors import ArtifactError, GrammarError
+from equivalence.network.reading import check_version
+from hybrid.files.container import AGAIN, malformed
+from hybrid.xgrammar.sanitize import refuse_endless_rules
+
+BYTES, CLASS, STAR, EMPTY, RULE, SEQUENCE, CHOICES = range(7)
+TAGS, REPEAT, TOKENS, EXCLUDED, DISPATCH, PATTERN, SUBSTRING = range(7, 14)
+"""Types of expressions."""
+
+N_TYPES = 14
+FIXED_LENGTHS = {EMPTY: 0, RULE: 1, REPEAT: 3}
+
+PARTS = {
+    SEQUENCE: (BYTES, CLASS, STAR, RULE, REPEAT, TOKENS, EXCLUDED, PATTERN, SUBSTRING),
+    CHOICES: (EMPTY, SEQUENCE, BYTES),  # of byte strings where a dispatch lists what it excludes
+}
+"""What sequences and choices consist of, as XGrammar's parsers leave them, and its compiler relies on."""
+
+BODIES = (CHOICES, TAGS, DISPATCH, PATTERN, SUBSTRING)
+"""What the body of a rule is."""
+
+LAST_CODE = 0x10FFFF
+MOST = 2**31 - 1
+
+DEEPEST = 20_000
+"""Nesting of expressions: two for each group of a pattern, of which XGrammar survives 10,000."""
+
+RULE_TYPES = {(str, int, int, bool, int, int, str, bool, kind) for kind in (int, float, type(None))}
+"""A rule: name, body, lookahead, exact, max_tokens, max_chars, capture, lazy, temperature."""
+
+COMPILED: dict[str, Any] = {"complete_fsm": None, "per_rule_fsms": [], "optimized": False}
+"""What XGrammar's compiler adds to a grammar, and what stands there before: it is added anew if need be."""
+
+Integers = NDArray[np.int64]
+
+
+def written(grammar: xgrammar.Grammar) -> bytes:
+    """The text of a grammar, without what XGrammar's compiler adds."""
+    text = str(grammar.serialize_json())
+    if '"optimized":true' in text:
+        text = json.dumps({**json.loads(text), **COMPILED}, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def grammar_of(text: bytes, n_tokens: int) -> xgrammar.Grammar:
+    """The grammar that a text says.
+
+    Args:
+        text: as `written` gives it.
+        n_tokens: ids of the vocabulary.
+
+    Raises:
+        ArtifactError: XGrammar does not read it, or something in it is out of range.
+    """
+    try:
+        # first, as nothing that is nested deeply passes here
+        content = json.loads(text.decode("utf-8", "surrogatepass"), object_pairs_hook=_distinct)
+        check_version(content)
+        _check(content, n_tokens)
+        refuse_endless_rules(content)
+        return xgrammar.Grammar.deserialize_json(text.decode("utf-8", "surrogatepass"))
+    except ArtifactError:
+        raise
+    except (RuntimeError, ValueError, RecursionError, GrammarError) as error:
+        raise ArtifactError(
+            f"this version of XGrammar cannot read the grammar's own text ({error}); {AGAIN}"
+        ) from error
+    except (LookupError, TypeError, AttributeError, OverflowError) as error:
+        raise malformed(f"its grammar's text has another form ({type(error).__name__}: {error})") from error
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON whose names are distinct: two readers may take different ones of two."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise malformed("its grammar's text has two values of one name")
+    return found
+
+
+def _check(content: dict[str, Any], n_tokens: int) -> None:
+    """Refuse what leads XGrammar, or our kernels, to what does not exist."""
+    rules = content["rules"]
+    data = _integers(content["grammar_expr_data"], "expressions")
+    starts = _integers(content["grammar_expr_indptr"], "places of expressions")
+    n = len(starts)
+    for rule in rules:
+        if tuple(map(type, rule)) not in RULE_TYPES:
+            raise malformed(f"a rule of its grammar is {str(rule)[:200]}")
+    numbers = np.array([[rule[1], rule[2], rule[4], rule[5]] for rule in rules], np.int64).reshape(-1, 4)
+    if not len(numbers) or numbers[:, 0].min() < 0 or numbers[:, :2].max() >= n or numbers.min() < -1:
+        raise malformed("a rule of its grammar has a body that does not exist, or a count out of range")
+    root = content["root_rule_id"]
+    if numbers.max() > MOST or type(root) is not int or not 0 <= root < len(rules):
+        raise malformed("its grammar has a number out of range, or a root that does not exist")
+    empty = _integers(content["allow_empty_rule_ids"], "rules that may be empty")
+    if len(empty) and not 0 <= empty.min() <= empty.max() < len(rules):
+        raise malformed("a rule of its grammar that may be empty does not exist")
+    if content["suffix_stop_infos"] or any(content[name] != value for name, value in COMPILED.items()):
+        raise malformed("its grammar has markers, or automata of XGrammar's")
+    kinds = _check_expressions(data, starts, len(rules), n_tokens, numbers[:, 0])
+    lookaheads = numbers[numbers[:, 1] >= 0, 1]
+    if not np.isin(kinds[numbers[:, 0]], BODIES).all() or (kinds[lookaheads] != SEQUENCE).any():
+        raise malformed("a rule of its grammar has a body or a lookahead of another type")
+
+
+def _check_expressions(
+    data: Integers, starts: Integers, n_rules: int, n_tokens: int, bodies: Integers
+) -> Integers:
+    """The types of expressions, none of which lies outside of the data, or names what does not exist."""
+    if not len(starts) or starts[0] < 0 or starts[-1] > len(data) - 2 or (np.diff(starts) < 2).any():
+        raise malformed("the expressions of its grammar are out of order")
+    kinds, lengths = data[starts], data[starts + 1]
+    ends = starts + 2 + lengths
+    if lengths.min() < 0 or (ends > np.append(starts[1:], len(data))).any():
+        raise malformed("an expression of its grammar is longer than there is room for")
+    if kinds.min() < 0 or kinds.max() >= N_TYPES:
+        raise malformed("its grammar has expressions of an unknown type")
+    for fixed, length in FIXED_LENGTHS.items():
+        if (lengths[kinds == fixed] != length).any():
+            raise malformed(f"an expression of its grammar of type {fixed} has another length than {length}")
+    owner: Integers = np.repeat(np.arange(len(starts)), lengths)
+    begins: Integers = np.cumsum(lengths) - lengths
+    place: Integers = np.arange(len(owner)) - begins[owner]
+    values, kind = data[starts[owner] + 2 + place], kinds[owner]
+    least, most = np.zeros(len(values), np.int64), np.full(len(values), LAST_CODE)
+    least[kind == BYTES], most[kind == BYTES] = -128, 255  # C++ may write a byte with its sign
+    most[(kind == TOKENS) | (kind == EXCLUDED)] = n_tokens - 1
+    most[(kind == RULE) | ((kind == REPEAT) & (place == 0))] = n_rules - 1
+    counts = (kind == REPEAT) & (place > 0)
+    least[counts & (place == 2)], most[counts] = -1, MOST
+    parts = (kind == SEQUENCE) | (kind == CHOICES)
+    most[parts] = owner[parts] - 1  # parts are written before the whole: no expression contains itself
+    for one in np.flatnonzero((kinds == TAGS) | (kinds == DISPATCH)).tolist():
+        own = slice(int(begins[one]), int(begins[one] + lengths[one]))
+        most[own] = _bounds(int(kinds[one]), values[own].tolist(), one, n_rules, n_tokens)
+    if ((values < least) | (values > most)).any():
+        raise malformed("an expression of its grammar holds a number out of range")
+    classes = (kinds == CLASS) | (kinds == STAR)
+    if (lengths[classes] % 2 == 0).any() or (data[starts[classes] + 2] > 1).any():
+        raise malformed("a class of characters of its grammar is not in pairs")
+    for whole, allowed in PARTS.items():
+        if not np.isin(kinds[values[kind == whole]], allowed).all():
+            raise malformed(f"an expression of its grammar of type {whole} has parts of another type")
+    is_body = np.zeros(len(starts), bool)
+    is_body[bodies] = True
+    if (kinds[values[is_body[owner] & (kind == CHOICES)]] == BYTES).any():
+        raise malformed("a choice of its grammar is no sequence")
+    _check_depth(values[parts], owner[parts], len(starts))
+    return kinds
+
+
+def _bounds(kind: int, values: list[int], number: int, n_rules: int, n_tokens: int) -> list[int]:
+    """The greatest value that each place of a dispatch may have.
+
+    [(expression, rule) ..., loop, expression], or [n, (id, rule) n times, loop, m, id m times].
+    """
+    if kind == TAGS:
+        pairs = len(values) // 2 - 1
+        found = [number - 1, n_rules - 1] * pairs + [1, number - 1]
+    else:
+        pairs = min(max(values[0], 0), len(values) // 2)
+        excluded = len(values) - 2 * pairs - 3
+        found = [pairs, *[n_tokens - 1, n_rules - 1] * pairs, 1, excluded, *[n_tokens - 1] * excluded]
+        if excluded < 0 or values[0] != pairs or values[2 * pairs + 2] != excluded:
+            found = []
+    if len(found) != len(values):
+        raise malformed("a dispatch of its grammar has another length than it says")
+    return found
+
+
+def _check_depth(parts: Integers, wholes: Integers, n: int) -> None:
+    """Refuse expressions that are nested more deeply than XGrammar survives."""
+    if n <= DEEPEST:
+        return
+    depths = [0] * n
+    for part, whole in zip(parts.tolist(), wholes.tolist(), strict=True):  # parts have lower numbers
+        depths[whole] = max(depths[whole], depths[part] + 1)
+    if max(depths) > DEEPEST:
+        raise malformed(f"the expressions of its grammar are nested {max(depths)} deep")
+
+
+def _integers(values: Any, what: str) -> Integers:
+    """A list of integers that fit 32 bits, as XGrammar keeps them."""
+    found = np.array(values) if isinstance(values, list) else np.empty(0, object)
+    if not isinstance(values, list) or found.ndim != 1 or (values and found.dtype != np.int64):
+        raise malformed(f"the {what} of its grammar are no list of integers")
+    if len(values) and not -MOST - 1 <= found.min() <= found.max() <= MOST:
+        raise malformed(f"the {what} of its grammar hold numbers that are too large")
+    return found.astype(np.int64)

@@ -1,0 +1,203 @@
+"""Artefacts of Lark grammars: the arrays of a factored classifier, written and checked when they are read.
+
+What: `arrays_of` names the arrays of a compiled grammar, `classifier_of` makes a classifier of them.
+When: by `hybrid.files.files`, for grammars that `GrammarCompiler.compile_lark` made.
+Limits: as there; Lark is not asked when one is read, so that loading takes milliseconds where building takes
+seconds. What follows from other arrays (where a state is in a list, which sets a lexer state asks for) is
+made again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import TokenClasses, Vocabulary
+from equivalence.lalr import END
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.files import class_runs
+from hybrid.files.checks import starts_of, taken
+from hybrid.files.container import Arrays, malformed
+from hybrid.lark import FactoredClassifier, Fixed, LarkGrammar, places_of, used_sets
+
+PARTS = {
+    "classes": (*class_runs.MEMBERS, "set_of", "stop_set", "alive_set"),
+    "lexer": ("class_of_byte", "step", "emitted", "sequence", "sequence_lengths"),
+    "parser": ("action", "goto", "rule_length", "rule_origin"),
+    "stack automaton": (
+        "top_lengths", "top_kind", "top_color", "top_skip", "list_lengths", "list_state", "color_list",
+        "color_lengths", "color_after", "color_skip", "set_lengths", "set_kind",
+    ),
+    "grammar": ("grammar",),
+}  # fmt: skip
+"""The members by what they are."""
+
+MOST_STATES = 1 << 20
+MOST_LEXER_STATES = 1 << 16
+MOST_EMITTED = 256
+"""Terminals at once: a lexer gives back 16 lexemes at most."""
+
+MOST_PLACES = 1 << 26
+"""Pairs of a list of states and a state, for each of which there is a place in memory."""
+
+SKIP = (1 << 12) - 1
+
+
+def text_of(grammar: LarkGrammar) -> bytes:
+    """A grammar as bytes: its start rule, a line's end, its text."""
+    return f"{grammar.start}\n{grammar.text}".encode()
+
+
+def grammar_of(text: bytes) -> LarkGrammar:
+    """The grammar that `text_of` gave the bytes of."""
+    try:
+        start, _, rest = text.decode().partition("\n")
+    except UnicodeDecodeError as error:
+        raise malformed(f"its grammar is not UTF-8 ({error})") from error
+    return LarkGrammar(rest, start)
+
+
+def arrays_of(compiled: CompiledGrammar) -> Arrays:
+    """What is kept of a compiled Lark grammar besides its classes and its text."""
+    assert isinstance(compiled.classifier, FactoredClassifier)
+    fixed = compiled.classifier.fixed
+    tops, top_skip = _split(fixed.top_outcome)
+    colors, color_skip = _split(fixed.color_outcome)
+    lists = [np.flatnonzero(row >= 0) for row in fixed.place]
+    return {
+        "class_of_byte": fixed.class_of_byte,
+        "step": fixed.step,
+        "emitted": fixed.emitted,
+        "sequence": fixed.sequence,
+        "sequence_lengths": np.diff(fixed.sequence_start),
+        "action": fixed.action,
+        "goto": fixed.goto,
+        "rule_length": fixed.rule_length,
+        "rule_origin": fixed.rule_origin,
+        "top_lengths": np.diff(fixed.top_start),
+        "top_kind": fixed.top_kind,
+        "top_color": tops,
+        "top_skip": top_skip,
+        "list_lengths": np.array([len(states) for states in lists], np.int64),
+        "list_state": np.concatenate([np.empty(0, np.int64), *lists]),
+        "color_list": fixed.color_list,
+        "color_lengths": np.diff(fixed.color_start),
+        "color_after": colors,
+        "color_skip": color_skip,
+        "set_lengths": np.diff(fixed.set_start),
+        "set_kind": fixed.set_kind,
+        "set_of": fixed.set_of,
+        "stop_set": fixed.stop_set,
+        "alive_set": fixed.alive_set,
+    }
+
+
+def _split(outcome: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Outcomes as (-2 dies, -1 taken, or a color) and states to skip: two small numbers in place of a large
+    one.
+    """
+    pending = outcome > 1
+    color = np.where(pending, (outcome - 2) >> 12, outcome - 2)
+    return color, np.where(pending, (outcome - 2) & SKIP, 0)
+
+
+def _joined(color: NDArray[np.int64], skip: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(color >= 0, ((color << 12) | skip) + 2, color + 2)
+
+
+def classifier_of(
+    arrays: Arrays, classes: TokenClasses, vocabulary: Vocabulary, limit: int
+) -> FactoredClassifier:
+    """The classifier that arrays describe.
+
+    Raises:
+        ArtifactError: numbers out of range, or arrays that do not fit together.
+    """
+    step = taken(arrays, "step", (None, None), -1, MOST_STATES, np.int32)
+    n_lexer, n_bytes = step.shape
+    if not 0 < n_lexer <= MOST_LEXER_STATES or int(step.max(initial=-1)) >= n_lexer:
+        raise malformed(f"its lexer has {n_lexer} states, or leads to one that does not exist")
+    class_of_byte = taken(arrays, "class_of_byte", (256,), 0, n_bytes - 1, np.uint8)
+    rule_length = taken(arrays, "rule_length", (None,), 0, SKIP, np.int32)
+    goto = taken(arrays, "goto", (None, None), -1, MOST_STATES, np.int32)
+    n_states, n_nonterminals = goto.shape
+    if n_states == 0 or int(goto.max(initial=-1)) >= n_states:
+        raise malformed("its parser has no states, or goes to one that does not exist")
+    rule_origin = taken(arrays, "rule_origin", rule_length.shape, 0, n_nonterminals - 1, np.int32)
+    action = taken(arrays, "action", (n_states, None), -len(rule_length), n_states + 1, np.int32)
+    if action.shape[1] == 0 or int(action[:, :-1].max(initial=0)) > n_states:
+        raise malformed(f"its parser has no terminals, or shifts as only {END} is shifted")
+    sequence = taken(arrays, "sequence", (None,), 0, action.shape[1] - 2, np.int32)
+    sequence_start = _starts(arrays, "sequence_lengths", None, len(sequence))
+    if int(np.diff(sequence_start).max(initial=0)) > MOST_EMITTED:
+        raise malformed(f"its lexer emits more than {MOST_EMITTED} terminals at once")
+    emitted = taken(arrays, "emitted", step.shape, 0, len(sequence_start) - 2, np.int32)
+    color_list = taken(arrays, "color_list", (None,), 0, MOST_STATES, np.int32)
+    n_colors = len(color_list)
+    set_kind = taken(arrays, "set_kind", (None,), -2, (1 << 24) - 1, np.int32)
+    top_kind = taken(arrays, "top_kind", (None,), 0, (1 << 24) - 1, np.int32)
+    if int(set_kind.max(initial=-1)) > int(top_kind.max(initial=0)) or -1 in set_kind:
+        raise malformed("a set asks for a kind that no stack takes")
+    if len(top_kind) and len(np.unique(top_kind)) != int(top_kind.max()) + 1:
+        raise malformed("its kinds are not numbered without gaps")
+    top_start = _starts(arrays, "top_lengths", n_states, len(top_kind))
+    if _falls_within(top_kind, top_start):
+        raise malformed("the kinds of a state are not sorted")
+    top_outcome = _outcomes(arrays, "top_color", "top_skip", len(top_kind), n_colors)
+    list_state = taken(arrays, "list_state", (None,), 0, n_states - 1, np.int32)
+    list_start = _starts(arrays, "list_lengths", None, len(list_state))
+    if int(color_list.max(initial=-1)) >= len(list_start) - 1:
+        raise malformed("a color has a list of states that does not exist")
+    if _falls_within(list_state, list_start):
+        raise malformed("a list of states is not sorted")
+    if (len(list_start) - 1) * n_states > MOST_PLACES:
+        raise malformed(f"it has {len(list_start) - 1} lists of {n_states} states")
+    color_outcome = _outcomes(arrays, "color_after", "color_skip", None, n_colors)
+    color_start = _starts(arrays, "color_lengths", n_colors, len(color_outcome))
+    if bool((np.diff(color_start) != np.diff(list_start)[color_list]).any()):
+        raise malformed("a color does not say what follows on each state of its list")
+    set_start = _starts(arrays, "set_lengths", None, len(set_kind))
+    most = len(set_start) - 2
+    if most < 0:
+        raise malformed("it has no sets of kinds")
+    set_of = taken(arrays, "set_of", (n_lexer, classes.n_classes), 0, most, np.int32)
+    stop_set = taken(arrays, "stop_set", (n_lexer,), 0, most, np.int32)
+    alive_set = taken(arrays, "alive_set", (n_lexer,), 0, most, np.int32)
+    used_start, used = used_sets(set_of)
+    fixed = Fixed(
+        class_of_byte, step, emitted, sequence, sequence_start, action, goto, rule_length, rule_origin,
+        top_start, top_kind, top_outcome, places_of(list_start, list_state, n_states), color_list,
+        color_start, color_outcome,
+        set_start, set_kind, set_of, stop_set, alive_set, used_start, used, *vocabulary.flat,
+    )  # fmt: skip
+    return FactoredClassifier(fixed, classes, vocabulary, limit)
+
+
+def _starts(arrays: Arrays, name: str, rows: int | None, total: int) -> NDArray[np.int64]:
+    return starts_of(taken(arrays, name, (rows,), 0, total), total, name)
+
+
+def _falls_within(values: NDArray[Any], starts: NDArray[np.int64]) -> bool:
+    """Whether a list does not ascend: scratch arrays have room for distinct values."""
+    owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return bool(((values[1:] <= values[:-1]) & (owner[1:] == owner[:-1])).any())
+
+
+def _outcomes(arrays: Arrays, color: str, skip: str, rows: int | None, n_colors: int) -> NDArray[np.int64]:
+    colors = taken(arrays, color, (rows,), -2, n_colors - 1)
+    return _joined(colors, taken(arrays, skip, colors.shape, 0, SKIP))
+
+
+def counts_of(arrays: Arrays) -> dict[str, Any]:
+    """How many there are of what, for those who look into a file."""
+    return {
+        "classes": len(arrays["representatives"]),
+        "lexer states": len(arrays["step"]),
+        "parser states": len(arrays["goto"]),
+        "terminals": arrays["action"].shape[1],
+        "kinds": len(np.unique(arrays["top_kind"])),
+        "colors": len(arrays["color_list"]),
+        "sets": len(arrays["set_lengths"]),
+    }

@@ -1,0 +1,22 @@
+"""A Lark grammar as it was given: its text and its start rule.
+
+What: `LarkGrammar`, which compiled grammars and artefacts keep.
+When: made by `GrammarCompiler.compile_lark` and where artefacts are read.
+Limits: none; `hybrid.lark.construction` says what may be built.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class LarkGrammar(NamedTuple):
+    """A grammar in Lark's notation.
+
+    Attributes:
+        text: the grammar.
+        start: its start rule.
+    """
+
+    text: str
+    start: str = "start"

@@ -1,0 +1,382 @@
+"""Comparing the masks of a compiled grammar with plain XGrammar's, bit for bit.
+
+What: runs a matcher of ours and a plain `xgrammar.GrammarMatcher` side by side along a token sequence
+(`compare_along`) or a random walk (`compare_walk`), compares every mask over all ids and every answer
+of ``accept_token``, and times both; `union_of_classes` checks a mask against token classes.
+When: in tests, in benchmarks before any number is reported, and in the demonstration.
+Limits: it shows that masks agree on the states it visits; it proves nothing about others.
+
+Who is right where two masks differ is decided by XGrammar's own ``accept_token`` on a fork. If it sides
+with us, XGrammar contradicts itself (a *contradiction*, counted and listed); anything else is a
+*difference*, which is an error of ours.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hybrid.testing.comparison import KEEP, Comparison, Disagreement, Times
+from hybrid.testing.random_walk import Walker
+from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
+
+if TYPE_CHECKING:
+    import xgrammar
+
+__all__ = [
+    "Comparison",
+    "Disagreement",
+    "Times",
+    "compare_along",
+    "compare_walk",
+    "split_classes",
+    "tokenize_greedy",
+    "tokenize_random",
+    "union_of_classes",
+]
+
+TEXT_KEPT = 240
+"""Bytes kept of the text that leads to a disagreement (its ids are kept in full)."""
+
+
+class HasClasses(Protocol):
+    """What the class check needs: the class of each token, -1 for a token that is never allowed."""
+
+    @property
+    def class_of_token(self) -> npt.NDArray[np.int32]: ...
+
+
+def compare_along(
+    compiled: Any,
+    plain_compiled: xgrammar.CompiledGrammar,
+    token_ids: Sequence[int],
+    *,
+    matcher: Any = None,
+    max_differences: int = 100,
+    deadline: float = math.inf,
+) -> Comparison:
+    """Compares both matchers from the start along a token sequence.
+
+    At each step, and after the last token, both masks are compared and the token is given to both
+    sides. A token that both refuse ends the run (``complete`` is then False). At the end every stop
+    token is tried on forks of both.
+
+    Args:
+        compiled: ours; a plain `xgrammar.CompiledGrammar` works too.
+        plain_compiled: the same grammar compiled by plain XGrammar over the same vocabulary.
+        token_ids: the tokens; a stop token ends the run.
+        matcher: a matcher of ours at its start, to use in place of a new one.
+        max_differences: the run ends early with more differences than this.
+        deadline: of `time.perf_counter`; the run ends early at the first mask after it.
+    """
+    pair = _Pair(compiled, plain_compiled, matcher)
+    result = pair.result
+    for place, token_id in enumerate(token_ids):
+        if not pair.compare_masks() or not pair.advance(int(token_id)):
+            result.complete = False
+            return result
+        if result.difference_count > max_differences or perf_counter() >= deadline:
+            result.complete = False
+            return result
+        if pair.plain.is_terminated():
+            result.complete = place + 1 == len(token_ids)
+            return result
+    if pair.compare_masks():
+        pair.compare_stop_tokens()
+    return result
+
+
+def compare_walk(
+    compiled: Any,
+    plain_compiled: xgrammar.CompiledGrammar,
+    seed: int,
+    steps: int,
+    *,
+    matcher: Any = None,
+    by_kind: float = 0.5,
+    max_differences: int = 100,
+    deadline: float = math.inf,
+) -> Comparison:
+    """Compares both matchers along a random walk through allowed tokens.
+
+    The token is drawn from the mask that both sides agree on, contradictions settled; one that
+    ``accept_token`` refuses is listed and drawn again. After the end of the grammar, or where nothing
+    is allowed, both sides are reset and the walk goes on.
+
+    Args:
+        compiled, plain_compiled, matcher, max_differences, deadline: as in `compare_along`.
+        seed: of the random generator; equal arguments give equal walks.
+        steps: masks to compare.
+        by_kind: share of the draws that are uniform over the kinds of first bytes (quotes, brackets,
+            letters ...), then over the bytes of that kind, then over the tokens of that byte. A
+            draw that is uniform over tokens hardly ever leaves a string, where nearly the whole
+            vocabulary is allowed; this one does.
+    """
+    pair = _Pair(compiled, plain_compiled, matcher)
+    result = pair.result
+    rng = random.Random(seed)
+    walker = Walker(rng, pair.tokens, pair.stops, by_kind)
+    for _ in range(steps):
+        failed = not pair.compare_masks() or result.difference_count > max_differences
+        if failed or perf_counter() >= deadline:
+            result.complete = False
+            return result
+        allowed = _bits(pair.agreed_mask(), pair.size)
+        moved = False
+        while not moved and allowed.any():
+            token_id = walker.draw_from(allowed)
+            if pair.plain.fork().accept_token(token_id):
+                if not pair.advance(token_id):
+                    result.complete = False
+                    return result
+                moved = True
+            else:
+                pair.note(result.shared_errors, "mask", token_id, True, True, False)
+                allowed[token_id] = False
+        if not moved or pair.plain.is_terminated():
+            pair.reset()
+    return result
+
+
+class _Pair:
+    """Both matchers, their masks and the path they went; every check of this module is one method."""
+
+    def __init__(self, compiled: Any, plain_compiled: xgrammar.CompiledGrammar, matcher: Any) -> None:
+        import xgrammar
+
+        self.plain: Any = xgrammar.GrammarMatcher(plain_compiled)
+        if matcher is not None:
+            self.ours: Any = matcher
+        elif isinstance(compiled, xgrammar.CompiledGrammar):
+            self.ours = xgrammar.GrammarMatcher(compiled)
+        else:
+            from hybrid import GrammarMatcher
+
+            self.ours = GrammarMatcher(compiled)
+        info = plain_compiled.tokenizer_info
+        vocabulary = getattr(compiled, "vocabulary", None)
+        self._tokens: Sequence[bytes] | None = None if vocabulary is None else vocabulary.tokens
+        self._info = info
+        self.size: int = info.vocab_size
+        self.stops: tuple[int, ...] = tuple(self.plain.stop_token_ids)
+        self.bitmask: Any = xgrammar.allocate_token_bitmask(1, self.size)
+        self.plain_bitmask: Any = xgrammar.allocate_token_bitmask(1, self.size)
+        # A fill has to write the whole row: the two rows start with opposite contents, so that a word
+        # which one side leaves untouched shows up as a difference.
+        self.bitmask.fill_(0x55555555)
+        self.plain_bitmask.fill_(-1)
+        self.mask: npt.NDArray[np.int32] = self.bitmask.numpy()[0]
+        self.plain_mask: npt.NDArray[np.int32] = self.plain_bitmask.numpy()[0]
+        self._xor = np.empty_like(self.mask)
+        self._last_word = np.int32((1 << self.size % 32) - 1)
+        self.result = Comparison()
+        self.prefix: list[int] = []
+        self.clean = True
+
+    @property
+    def tokens(self) -> Sequence[bytes]:
+        if self._tokens is None:
+            known = list(self._info.decoded_vocab)
+            self._tokens = known + [b""] * (self.size - len(known))
+        return self._tokens
+
+    def note(
+        self,
+        where: list[Disagreement],
+        kind: str,
+        token_id: int,
+        ours: bool,
+        plain: bool,
+        accepted: bool | None = None,
+        note: str = "",
+    ) -> None:
+        """Lists a disagreement, unless enough are listed already."""
+        if len(where) < KEEP:
+            token = self.tokens[token_id] if 0 <= token_id < len(self.tokens) else b""
+            text = b"".join(self.tokens[i] for i in self.prefix[-TEXT_KEPT:])[-TEXT_KEPT:]
+            step = self.result.accepted
+            where.append(
+                Disagreement(
+                    kind, step, token_id, token, tuple(self.prefix), text, ours, plain, accepted, note
+                )
+            )
+
+    def differ(self, kind: str, token_id: int, ours: bool, plain: bool, note: str = "") -> None:
+        self.result.difference_count += 1
+        self.note(self.result.differences, kind, token_id, ours, plain, None, note)
+
+    def _timed(self, call: Callable[..., Any], times: array[float], *arguments: Any) -> Any:
+        started = perf_counter()
+        answer = call(*arguments)
+        times.append(perf_counter() - started)
+        return answer
+
+    def _both(self, ours: Callable[[], Any], plain: Callable[[], Any], token_id: int) -> tuple[Any, Any]:
+        """Runs both sides, taking turns at being first, which warms the caches for the second.
+
+        An exception of ours is a difference; ours then counts as None.
+        """
+        plain_first = bool(self.result.masks & 1)
+        plain_answer = plain() if plain_first else None
+        try:
+            answer = ours()
+        except Exception as error:  # noqa: BLE001 - reported with the way here
+            answer = None
+            self.differ("error", token_id, False, True, repr(error))
+        return answer, plain_answer if plain_first else plain()
+
+    def compare_masks(self) -> bool:
+        """Fills and compares both masks; False if ours raised."""
+        times = self.result.times
+        need_apply, _ = self._both(
+            lambda: self._timed(self.ours.fill_next_token_bitmask, times.fill, self.bitmask),
+            lambda: self._timed(self.plain.fill_next_token_bitmask, times.plain_fill, self.plain_bitmask),
+            -1,
+        )
+        self.clean = True
+        self.result.masks += 1
+        if need_apply is None:
+            return False
+        np.bitwise_xor(self.mask, self.plain_mask, out=self._xor)
+        if self.size % 32:
+            self._xor[-1] &= self._last_word
+        if self._xor.any():
+            self._settle(_ids_of_set_bits(self._xor))
+        else:
+            self.result.equal += 1
+        if not need_apply and not _bits(self.mask, self.size).all():
+            self.differ("need_apply", -1, False, True)
+        return True
+
+    def _settle(self, token_ids: npt.NDArray[np.int64]) -> None:
+        """Asks XGrammar's ``accept_token`` which mask is right, for each differing bit."""
+        result = self.result
+        contradictions = differences = 0
+        for token_id in token_ids.tolist():
+            ours = bool(int(self.mask[token_id >> 5]) >> (token_id & 31) & 1)
+            accepted = bool(self.plain.fork().accept_token(token_id))
+            if accepted == ours:
+                contradictions += 1
+                self.note(result.contradictions, "mask", token_id, ours, not ours, accepted)
+            else:
+                differences += 1
+                self.note(result.differences, "mask", token_id, ours, not ours, accepted)
+        result.contradiction_count += contradictions
+        result.difference_count += differences
+        result.contradicted_masks += contradictions > 0
+        result.different_masks += differences > 0
+        self.clean = not differences
+
+    def agreed_mask(self) -> npt.NDArray[np.int32]:
+        """The mask to go on with: ours where only contradictions were found, XGrammar's otherwise."""
+        return self.mask if self.clean else self.plain_mask
+
+    def advance(self, token_id: int) -> bool:
+        """Gives the token to both; True if both accept it."""
+        times = self.result.times
+        ours, plain = self._both(
+            lambda: self._timed(self.ours.accept_token, times.accept, token_id),
+            lambda: self._timed(self.plain.accept_token, times.plain_accept, token_id),
+            token_id,
+        )
+        if ours is None:
+            return False
+        if bool(ours) != bool(plain):
+            self.differ("accept", token_id, bool(ours), bool(plain))
+            return False
+        if not plain:
+            return False
+        self.prefix.append(token_id)
+        self.result.accepted += 1
+        ended, plain_ended = bool(self.ours.is_terminated()), bool(self.plain.is_terminated())
+        if ended != plain_ended:
+            self.differ("terminated", token_id, ended, plain_ended)
+            return False
+        return True
+
+    def compare_stop_tokens(self) -> None:
+        """Tries each stop token on forks of both: accepted alike, and terminated alike."""
+        for token_id in self.stops:
+            plain = self.plain.fork()
+            expected, plain_ended = bool(plain.accept_token(token_id)), bool(plain.is_terminated())
+            try:
+                ours = self.ours.fork()
+                answer, ended = bool(ours.accept_token(token_id)), bool(ours.is_terminated())
+            except Exception as error:  # noqa: BLE001 - as above
+                self.differ("error", token_id, False, expected, repr(error))
+                continue
+            if answer != expected:
+                self.differ("accept", token_id, answer, expected)
+            elif ended != plain_ended:
+                self.differ("terminated", token_id, ended, plain_ended)
+
+    def reset(self) -> None:
+        self.ours.reset()
+        self.plain.reset()
+        self.prefix.clear()
+
+
+def _bits(words: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
+    """One flag per id from the words of a mask (bit i of the mask is bit i % 32 of word i // 32)."""
+    return np.unpackbits(_octets(words), bitorder="little")[:size].view(np.bool_)
+
+
+def _ids_of_set_bits(words: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Ascending ids of the set bits, looking only at words that are not zero."""
+    places = np.flatnonzero(words)
+    rows, columns = np.nonzero(
+        np.unpackbits(_octets(words[places]).reshape(-1, 4), axis=1, bitorder="little")
+    )
+    ids: npt.NDArray[np.int64] = places[rows] * 32 + columns
+    return ids
+
+
+def _octets(words: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+    ordered = words if sys.byteorder == "little" else words.astype("<i4")
+    return np.ascontiguousarray(ordered).view(np.uint8)
+
+
+def union_of_classes(classes: HasClasses, bitmask: npt.ArrayLike, *, ignore_ids: Iterable[int] = ()) -> bool:
+    """Whether a mask is a union of classes: the tokens of each class all set or all clear.
+
+    Tokens of class -1 have to be clear.
+
+    Args:
+        classes: anything with ``class_of_token``.
+        bitmask: one row of a bitmask, int32 words (numpy, or a torch tensor on the CPU).
+        ignore_ids: ids to leave out, such as stop tokens, which no class of text covers.
+    """
+    return split_classes(classes, bitmask, ignore_ids=ignore_ids).size == 0
+
+
+def split_classes(
+    classes: HasClasses, bitmask: npt.ArrayLike, *, ignore_ids: Iterable[int] = ()
+) -> npt.NDArray[np.int64]:
+    """The classes that a mask splits, ascending; -1 stands for tokens that should never be allowed.
+
+    Arguments as in `union_of_classes`.
+    """
+    of_token = np.asarray(classes.class_of_token, np.int64)
+    words = np.ascontiguousarray(np.asarray(bitmask, np.int32).reshape(-1))
+    if words.size != -(-of_token.size // 32):
+        raise ValueError(
+            f"the bitmask has {words.size} words, expected are {-(-of_token.size // 32)} for "
+            f"{of_token.size} tokens; pass one row of it"
+        )
+    bits = _bits(words, of_token.size)
+    kept = np.ones(of_token.size, np.bool_)
+    kept[np.fromiter(ignore_ids, np.int64)] = False
+    sizes = np.bincount(of_token[kept] + 1)
+    allowed = np.bincount(of_token[kept] + 1, weights=bits[kept], minlength=sizes.size)
+    split = (allowed != 0) & (allowed != sizes)
+    split[:1] = allowed[:1] != 0
+    found: npt.NDArray[np.int64] = np.flatnonzero(split).astype(np.int64) - 1
+    return found

@@ -1,0 +1,373 @@
+"""XGrammar's and Lark's own code, kept from hurting the program that calls it.
+
+What: `Guard` calls XGrammar's parsers, converters and compiler, and has Lark build its parsers. They cannot
+be interrupted, take minutes for some inputs, and some end the process. What is estimated to be quick and
+shallow is called right here; everything else, and all of Lark's, in a process that is ended when the time is
+over (`hybrid.xgrammar.guard.worker`).
+When: by `hybrid.compile.compilation`, for every grammar.
+Limits: estimates (`hybrid.xgrammar.guard.estimate`) come from what was found to be slow in XGrammar 0.2.8.
+Where no process can be started, what is estimated to be over the budget, or too deep, is refused.
+
+A converted grammar comes back as XGrammar's serialised text. A compiled one does not: to serialise and read
+it takes up to 10 times as long as to compile it. So it is compiled there only to see that it ends, and then
+once more here.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import weakref
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import xgrammar
+
+from equivalence import BudgetExceeded, GrammarError, forking
+from equivalence.deadline import Deadline
+from equivalence.network.reading import read_grammar
+from equivalence.optimised import Optimise, Wanted, optimised_text
+from hybrid.compile.strategy import Budget
+from hybrid.lark.packing import Construction, unpacked
+from hybrid.xgrammar.guard import worker
+from hybrid.xgrammar.guard.estimate import (
+    DEEP_GRAMMAR_BYTES,
+    Estimate,
+    grammar_estimate,
+    pattern_estimate,
+    schema_estimate,
+    text_estimate,
+)
+from hybrid.xgrammar.relaxed import schema_text
+
+__all__ = ["Guard", "shortened"]
+
+QUICK_SECONDS = 0.1
+"""What a conversion may be estimated to take, to be called right here. The other process costs some 3 ms."""
+
+UNBOUNDED_SECONDS = 10.0
+"""The same where no seconds are given: beyond, it is memory that has to be bounded."""
+
+LIKELY_FACTOR = 3.0
+"""How much longer than estimated a compilation may take; schemas: 1.6 with 128,000 ids, 3.6 with 2,000."""
+
+CONVERT_BYTES, COMPILE_BYTES = 2**30, 2 * 2**30
+"""Memory that the other process may take, besides its own 40 MiB."""
+
+MOST_LEXER_STATES = 50_000
+"""Of a Lark grammar's lexer, where `Budget.states` allows more."""
+
+MESSAGE_CHARACTERS = 1000
+"""Of XGrammar's messages, which quote whole schemas, what is passed on."""
+
+QUICK_TEXT, QUICK_BYTES = 20_000, 500_000
+"""Size of a serialised grammar whose automata are asked for right here, and of the answer."""
+
+READ_FACTOR = 16
+"""Bytes of memory for each byte of a serialised grammar that is read here: Python's integers."""
+
+READ_SECONDS = 45e-9
+"""Seconds for each byte of a serialised grammar that XGrammar reads here (15 ns) and writes again (31 ns) for
+us to read, neither of which can be interrupted; 1 to 13 MB were measured."""
+
+TEXT_OPTIONS: dict[str, type | tuple[type, ...]] = {
+    "any_whitespace": bool, "indent": int, "separators": (list, tuple), "strict_mode": bool,
+    "max_whitespace_cnt": int, "print_converted_ebnf": bool, "any_order": bool,
+}  # fmt: skip
+"""Options that can be sent on, with their types besides None; XGrammar says what is wrong with others."""
+
+
+_users: weakref.WeakSet[Guard] = weakref.WeakSet()
+_users_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+
+
+class Guard:
+    """How one compiler calls XGrammar.
+
+    Args:
+        budget: bounds of one compilation.
+        refuse_over: seconds beyond which estimates alone refuse, for compilers that look at no clock.
+    """
+
+    def __init__(self, budget: Budget, *, refuse_over: float | None = None) -> None:
+        self.budget = budget
+        self.refuse_over = refuse_over
+
+    def close(self) -> None:
+        """Done with the other process, which ends when no guard needs it; a later task starts it again."""
+        with _users_lock:
+            _users.discard(self)
+            unused = not _users
+        if unused:
+            worker.close()
+
+    def ebnf(self, text: Any, root_rule_name: Any, deadline: Deadline) -> xgrammar.Grammar:
+        """`xgrammar.Grammar.from_ebnf`."""
+        _require(text, str, "the grammar")
+        _require(root_rule_name, str, "root_rule_name")
+        return self._converted(
+            "grammar",
+            {"kind": "ebnf", "text": text, "root": root_rule_name},
+            text_estimate(text),
+            lambda: xgrammar.Grammar.from_ebnf(text, root_rule_name=root_rule_name),
+            deadline,
+        )
+
+    def regex(self, text: Any, deadline: Deadline) -> xgrammar.Grammar:
+        """`xgrammar.Grammar.from_regex`."""
+        _require(text, str, "the regex")
+        return self._converted(
+            "regex",
+            {"kind": "regex", "text": text},
+            text_estimate(text),
+            lambda: xgrammar.Grammar.from_regex(text),
+            deadline,
+        )
+
+    def json_schema(
+        self, schema: str | type, options: Mapping[str, Any], deadline: Deadline
+    ) -> xgrammar.Grammar:
+        """`xgrammar.Grammar.from_json_schema`."""
+        text = schema_text(schema, options).text
+        for name, value in options.items():
+            if name in TEXT_OPTIONS and value is not None:
+                kind = TEXT_OPTIONS[name]
+                _require(value, int if kind is bool else kind, f"the option {name}")
+        return self._converted(
+            "JSON schema",
+            {"kind": "json_schema", "text": text, "options": dict(options)},
+            schema_estimate(text, options) if TEXT_OPTIONS.keys() >= options.keys() else None,
+            lambda: xgrammar.Grammar.from_json_schema(text, **options),
+            deadline,
+        )
+
+    def structural_tag(self, arguments: tuple[Any, ...], deadline: Deadline) -> xgrammar.Grammar:
+        """`xgrammar.Grammar.from_structural_tag`."""
+        tag = arguments[0]
+        if len(arguments) > 1:  # the older pair of tags and triggers
+            tag = xgrammar.StructuralTag.from_legacy_structural_tag(*arguments)
+        if isinstance(tag, dict):
+            tag = json.dumps(tag)
+        elif isinstance(tag, xgrammar.StructuralTag):
+            tag = tag.model_dump_json()
+        return self._converted(
+            "structural tag",
+            {"kind": "structural_tag", "text": tag},
+            schema_estimate(tag, {}) if isinstance(tag, str) else None,
+            lambda: xgrammar.Grammar.from_structural_tag(tag),
+            deadline,
+        )
+
+    def lark(self, text: Any, start: Any, deadline: Deadline) -> Construction:
+        """Parser and lexer of a Lark grammar (`hybrid.lark.construction`).
+
+        How long they take cannot be told from the grammar: a parser may have exponentially many states, and
+        patterns may backtrack on the texts of keywords.
+
+        Raises:
+            GrammarError: Lark refuses it, or it is none.
+            UnsupportedGrammar: a terminal or an option whose meaning is not kept.
+            BudgetExceeded: it takes too long, too many states or too much memory.
+        """
+        if not isinstance(text, str) or not isinstance(start, str):
+            raise GrammarError(
+                f"the Lark grammar is {type(text).__name__} with the start {start!r}, allowed are two strings"
+            )
+        phase = "Lark's parser and lexer of the grammar"
+        deadline.check(phase)
+        most = min(self.budget.states, MOST_LEXER_STATES)
+        request = {"kind": "lark", "text": text, "start": start, "max_states": most}
+        task = worker.Task(request, (), CONVERT_BYTES, self.budget.bytes)
+        try:
+            found = unpacked(self._run(task, deadline, phase))
+        except worker.Unavailable:
+            from hybrid.lark.construction import construct  # here: Lark is slow to import
+
+            found = construct(text, start, most, deadline)
+        except (worker.OutOfMemory, worker.TooLarge) as error:
+            raise BudgetExceeded(
+                f"{phase} take too much memory ({error}, in another process); let alternatives that begin "
+                "alike share rules, or make the grammar smaller"
+            ) from error
+        except (worker.Refused, worker.Died, ValueError) as error:
+            raise GrammarError(
+                f"{phase} cannot be made ({shortened(error)}; it was tried in another process)"
+            ) from error
+        deadline.check(phase)
+        return found
+
+    def compile(
+        self,
+        compiler: xgrammar.GrammarCompiler,
+        vocabulary: tuple[Sequence[bytes], Sequence[int]],
+        threads: int,
+        grammar: xgrammar.Grammar,
+        deadline: Deadline,
+    ) -> xgrammar.CompiledGrammar:
+        """`xgrammar.GrammarCompiler.compile_grammar`.
+
+        Args:
+            compiler: of this vocabulary (tokens by their ids, ids of stop tokens), with so many `threads`.
+
+        Raises:
+            RuntimeError: XGrammar's own.
+            GrammarError: it would not survive the grammar.
+            BudgetExceeded: it would take too long.
+        """
+        phase = "XGrammar's compiler of the grammar"
+        deadline.check(phase)
+        tokens, stop_token_ids = vocabulary
+        estimate = self._compiling(grammar, len(tokens))
+        left = deadline.left
+        self._refuse(estimate, phase)
+        likely = LIKELY_FACTOR * estimate.seconds
+        if estimate.is_deep or (left is not None and likely > left):
+            payloads = (
+                grammar.serialize_json().encode("utf-8", "surrogatepass"),
+                array("I", map(len, tokens)).tobytes(),
+                b"".join(tokens),
+            )
+            request = {"kind": "compile", "stop_token_ids": list(stop_token_ids), "threads": threads}
+            task = worker.Task(request, payloads, COMPILE_BYTES, share=0.5)
+            self._elsewhere(task, estimate, deadline, phase, "grammar")
+            deadline.check(phase)
+        return compiler.compile_grammar(grammar)
+
+    def compile_seconds(self, grammar: xgrammar.Grammar, size: int) -> float:
+        """What compiling for so many tokens is estimated to take."""
+        return self._compiling(grammar, size).seconds
+
+    def optimise(self, deadline: Deadline) -> Optimise:
+        """What makes the texts of `equivalence.optimised`, until a deadline is over.
+
+        Where it is used, errors are those of `compile`.
+        """
+        phase = "XGrammar's automata of the grammar"
+
+        def optimise(wanted: Wanted) -> str | None:
+            deadline.check(phase)
+            estimate = self._optimising(wanted)
+            self._refuse(estimate, phase)
+            try:
+                if not estimate.is_deep and estimate.seconds <= QUICK_SECONDS:
+                    most = min(QUICK_BYTES, wanted.most_bytes)
+                    found = optimised_text(wanted._replace(most_bytes=most))
+                    if found is not None or most == wanted.most_bytes:
+                        return found
+                request = {
+                    "kind": "optimise", "text": wanted.text, "n_tokens": wanted.n_tokens,
+                    "most_bytes": wanted.most_bytes,
+                }  # fmt: skip
+                answer = self._elsewhere(
+                    worker.Task(request, (), COMPILE_BYTES), estimate, deadline, phase, "grammar"
+                )
+                if answer is None:
+                    return optimised_text(wanted)
+            except RuntimeError as error:
+                raise GrammarError(f"XGrammar cannot compile the grammar: {shortened(error)}") from error
+            deadline.check(phase)
+            return answer.decode("utf-8", "surrogatepass") or None
+
+        return optimise
+
+    def _optimising(self, wanted: Wanted) -> Estimate:
+        if wanted.pattern:
+            return pattern_estimate(wanted.pattern)
+        if len(wanted.text) > QUICK_TEXT:
+            return Estimate(UNBOUNDED_SECONDS, len(wanted.text) > DEEP_GRAMMAR_BYTES)
+        return grammar_estimate(read_grammar(json.loads(wanted.text)), wanted.n_tokens)
+
+    def _compiling(self, grammar: xgrammar.Grammar, size: int) -> Estimate:
+        try:
+            return grammar_estimate(read_grammar(grammar), size)
+        except GrammarError:  # serialised in a way that is not read here
+            return Estimate(UNBOUNDED_SECONDS, False)
+
+    def _converted(
+        self,
+        kind: str,
+        request: dict[str, Any],
+        estimate: Estimate | None,
+        here: Callable[[], xgrammar.Grammar],
+        deadline: Deadline,
+    ) -> xgrammar.Grammar:
+        """Convert here or elsewhere; without an estimate XGrammar will refuse the types."""
+        phase = f"XGrammar's parser of the {kind}"
+        deadline.check(phase)
+        left = deadline.left
+        quick = QUICK_SECONDS if left is not None else UNBOUNDED_SECONDS
+        if estimate is None or (not estimate.is_deep and estimate.seconds <= quick):
+            return here()
+        self._refuse(estimate, phase)
+        most = self.budget.bytes // READ_FACTOR
+        answer = self._elsewhere(
+            worker.Task(request, (), CONVERT_BYTES, most), estimate, deadline, phase, kind
+        )
+        if answer is None:
+            return here()
+        deadline.check(phase, READ_SECONDS * len(answer))
+        return xgrammar.Grammar.deserialize_json(answer.decode("utf-8", "surrogatepass"))
+
+    def _run(self, task: worker.Task, deadline: Deadline, phase: str) -> bytes:
+        """`worker.run`; until this guard is closed, the process is needed."""
+        with _users_lock:
+            _users.add(self)
+        return worker.run(task, deadline, phase)
+
+    def _refuse(self, estimate: Estimate, phase: str) -> None:
+        """Where no clock is to decide, the estimate does."""
+        if self.refuse_over is not None and estimate.seconds > self.refuse_over:
+            raise BudgetExceeded(
+                f"{phase} is estimated to take {estimate.seconds:.1f} s, allowed are {self.refuse_over}; "
+                "raise Budget.seconds, or simplify the grammar"
+            )
+
+    def _elsewhere(
+        self, task: worker.Task, estimate: Estimate, deadline: Deadline, phase: str, kind: str
+    ) -> bytes | None:
+        """The answer of another process; None where there is none and the estimate lets it be done here."""
+        try:
+            return self._run(task, deadline, phase)
+        except worker.Refused as error:
+            raise GrammarError(f"XGrammar refuses the {kind}: {shortened(error)}") from error
+        except worker.TooLarge as error:
+            raise BudgetExceeded(
+                f"XGrammar makes a grammar of {error.size / 2**20:.1f} MiB of the {kind}, allowed are "
+                f"{task.most_bytes / 2**20:.1f} (a {READ_FACTOR}th of Budget.bytes); raise Budget.bytes, or "
+                f"simplify the {kind}"
+            ) from error
+        except (worker.OutOfMemory, worker.Died) as error:
+            raise GrammarError(
+                f"{phase} does not survive it ({error}; it was tried in another process); nest it less "
+                "deeply, or make it smaller"
+            ) from error
+        except worker.Unavailable as error:
+            left = deadline.left
+            if estimate.is_deep:
+                raise GrammarError(
+                    f"{phase} might not survive it, too deep or large as it is, and it cannot be tried in "
+                    f"another process: {error}; nest it less deeply, or make it smaller"
+                ) from error
+            if left is not None and estimate.seconds > left:
+                raise BudgetExceeded(
+                    f"{phase} is estimated to take {estimate.seconds:.1f} s, {left:.1f} s are left, and it "
+                    f"cannot be ended in another process: {error}; raise Budget.seconds, or simplify it"
+                ) from error
+            return None
+
+
+def _require(given: Any, kind: type | tuple[type, ...], name: str) -> None:
+    """Refuse what XGrammar would: its own error takes a second the first time."""
+    if not isinstance(given, kind):
+        allowed = " and ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+        raise GrammarError(f"{name} is of type {type(given).__name__}, allowed is {allowed}")
+
+
+def shortened(error: BaseException) -> str:
+    """What an error of XGrammar says, without most of what it quotes."""
+    text = str(error) or f"{type(error).__name__} without a message"
+    if len(text) <= MESSAGE_CHARACTERS:
+        return text
+    half = MESSAGE_CHARACTERS // 2
+    return f"{text[:half]} ... {text[-half:]}"

@@ -1,0 +1,202 @@
+"""How large the automaton of a pattern becomes: counted from its text, before XGrammar makes it.
+
+What: `pattern_size` reads a regular expression roughly and multiplies out its repeats as XGrammar 0.2.8 does.
+When: by `hybrid.xgrammar.guard.estimate`, for patterns of JSON schemas: they are written out, where repeats
+of grammars are counters. Repeats in repeats, parts that may be skipped, and wide classes of characters
+multiply.
+Limits: an estimate; syntax that is not known counts as literals. In time proportional to the pattern, without
+recursion.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+MOST_TIMES, MOST_STATES = 128, 50_000
+"""A repeat of more times, or of more states, is counted and not written out. The converter tries to write out
+what is counted for its times alone, up to so many states."""
+
+UNSURE = 2.0
+"""As states are estimated: by so much either bound is taken to be further away than it is."""
+
+OPEN_TIMES = 2.0
+"""What stands for a repeat that is counted: its body here and there."""
+
+MANY_CHARACTERS, SOME_CHARACTERS = 60, 16
+WIDE, SOME, FEW = 1.0, 0.12, 0.01
+"""Shares of a vocabulary that are looked at where a class of many, some or few characters is read."""
+
+ANY_STATES, OTHER_STATES = 5.0, 4.0
+"""States of an automaton over bytes for any character, and for one that is not ASCII."""
+
+AMBIGUOUS, SKIPPED = 4.0, 8.0
+"""How many more states a text is in at once where a repeat's body has no fixed length, or may be empty."""
+
+MOST = 1e12
+
+_QUANTIFIER = re.compile(r"(?:\{(?=\d|,\d)(\d{0,9})(,?)(\d{0,9})\}|([*+?]))[?+]?")
+_GROUP = re.compile(r"\?(?:P?<[A-Za-z_]\w*>|<?[=!]|[:>]|[a-zA-Z-]*:)")
+_CLASS = re.compile(r"\[(\^?)(\]?(?:\\.|[^\]\\])*)\]?", re.DOTALL)
+_RANGE = re.compile(r"(\\.|.)-(\\.|.)", re.DOTALL)
+
+
+class Size(NamedTuple):
+    """What a part of a pattern is written out to.
+
+    Attributes:
+        positions: characters.
+        states: of an automaton over bytes.
+        weight: shares of the vocabulary looked at, summed over the states that a text may be in at once.
+        skipped: squared lengths of runs of parts that may be skipped.
+        counted: squared times of what is counted and not written out, with a fifth of its squared states.
+        length: characters that it reads; -1 where that varies.
+        is_empty: whether it may read nothing.
+    """
+
+    positions: float
+    states: float
+    weight: float
+    skipped: float = 0.0
+    counted: float = 0.0
+    length: float = 1.0
+    is_empty: bool = False
+
+
+NOTHING = Size(0.0, 0.0, 0.0, length=0.0, is_empty=True)
+_LITERAL = Size(1.0, 1.0, FEW)
+_FEW, _SOME, _MANY = Size(1.0, 1.0, FEW), Size(1.0, 1.0, SOME), Size(1.0, 1.0, WIDE)
+_ANY = Size(1.0, ANY_STATES, WIDE)
+_OTHER = Size(1.0, OTHER_STATES, FEW)
+_ESCAPES = {"d": _FEW, "s": _FEW, "w": _MANY, "D": _ANY, "S": _ANY, "W": _ANY}
+
+
+def pattern_size(pattern: str) -> Size:
+    """What a pattern is written out to."""
+    outer: list[tuple[list[Size], list[Size]]] = []
+    choices: list[Size] = []
+    parts: list[Size] = []
+    at = 0
+    while at < len(pattern):
+        character = pattern[at]
+        at += 1
+        if character == "(":
+            found = _GROUP.match(pattern, at)
+            at = found.end() if found else at
+            outer.append((choices, parts))
+            choices, parts = [], []
+            continue
+        if character == "|":
+            choices.append(_sequence(parts))
+            parts = []
+            continue
+        if character in "^$":
+            continue
+        if character == ")" and outer:
+            part = _choice([*choices, _sequence(parts)])
+            choices, parts = outer.pop()
+        elif character == "[":
+            found = _CLASS.match(pattern, at - 1)
+            assert found is not None
+            part, at = _of_class(found[1], found[2]), found.end()
+        elif character == "\\":
+            part = _ESCAPES.get(pattern[at : at + 1], _LITERAL)
+            at += 1
+        else:
+            part = _ANY if character == "." else _LITERAL if character < "\x80" else _OTHER
+        while at < len(pattern) and (found := _QUANTIFIER.match(pattern, at)):
+            at = found.end()
+            part = _quantified(part, *found.groups())
+        parts.append(part)
+    while True:  # groups that nobody closed
+        part = _choice([*choices, _sequence(parts)])
+        if not outer:
+            return part
+        choices, parts = outer.pop()
+        parts.append(part)
+
+
+def _of_class(negation: str, inside: str) -> Size:
+    others = sum(character >= "\x80" for character in inside) + inside.count("\\u") + inside.count("\\x")
+    if negation or others or any(f"\\{kind}" in inside for kind in "DSW"):
+        return _ANY._replace(states=ANY_STATES + others)
+    count = len(inside) + 62.0 * inside.count("\\w") + 9.0 * inside.count("\\d")
+    for first, last in _RANGE.findall(inside):
+        count += max(ord(last[-1]) - ord(first[-1]), 0)
+    return _MANY if count > MANY_CHARACTERS else _SOME if count > SOME_CHARACTERS else _FEW
+
+
+def _quantified(part: Size, low: str | None, comma: str | None, high: str | None, sign: str | None) -> Size:
+    if sign:
+        return _repeat(part, 1 if sign == "+" else 0, 1 if sign == "?" else None)
+    least = int(low or 0)
+    return _repeat(part, least, int(high) if high else None if comma else least)
+
+
+def _repeat(part: Size, least: int, most: int | None) -> Size:
+    times = float(max(least, 1) if most is None else max(most, least, 1))
+    is_counted = times > MOST_TIMES or part.states * times >= UNSURE * MOST_STATES
+    counted = part.counted
+    if times > MOST_TIMES and part.states * times < UNSURE * MOST_STATES:
+        counted += times**2 + (part.states * times) ** 2 / 5
+    if is_counted:
+        times = OPEN_TIMES
+    positions = part.positions * times
+    varies = most != least
+    skipped = part.skipped * times
+    if part.is_empty and times > 1:
+        skipped = max(skipped, positions**2)
+    elif varies:
+        skipped = max(skipped, positions * times)
+    factor = 1.0
+    if times > 1 or most is None:
+        factor = (AMBIGUOUS if part.length < 0 else 1.0) * (SKIPPED if part.is_empty else 1.0)
+    length = part.length * times if not varies and part.length >= 0 else -1.0
+    return _capped(
+        Size(
+            positions,
+            part.states * times,
+            part.weight * times * factor,
+            skipped,
+            counted,
+            length,
+            part.is_empty or least == 0,
+        )
+    )
+
+
+def _sequence(parts: list[Size]) -> Size:
+    """Parts in a row. From each of a run that may be skipped, the automaton leads to all behind it."""
+    skipped = run = 0.0
+    members = 0
+    for part in [*parts, _LITERAL]:
+        if part.is_empty:
+            run += part.positions
+            members += 1
+        elif members:
+            skipped += run**2 if members > 1 else 0.0
+            run, members = 0.0, 0
+        skipped += part.skipped
+    lengths = [part.length for part in parts]
+    return _summed(parts, skipped, -1.0 if min(lengths, default=0.0) < 0 else sum(lengths))._replace(
+        is_empty=all(part.is_empty for part in parts)
+    )
+
+
+def _choice(parts: list[Size]) -> Size:
+    lengths = {part.length for part in parts}
+    return _summed(
+        parts, sum(part.skipped for part in parts), lengths.pop() if len(lengths) == 1 else -1.0
+    )._replace(is_empty=any(part.is_empty for part in parts))
+
+
+def _summed(parts: list[Size], skipped: float, length: float) -> Size:
+    if not parts:
+        return NOTHING
+    positions, states, weight, counted = (sum(part[place] for part in parts) for place in (0, 1, 2, 4))
+    return _capped(Size(positions, states, weight, skipped, counted, length))
+
+
+def _capped(size: Size) -> Size:
+    positions, states, weight, skipped, counted, length = (min(number, MOST) for number in size[:6])
+    return Size(positions, states, weight, skipped, counted, length, size.is_empty)

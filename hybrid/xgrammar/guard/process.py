@@ -1,0 +1,312 @@
+"""The process that runs XGrammar's and Lark's own code for another, and can be ended.
+
+What: a small program, started by `hybrid.xgrammar.guard.worker` with one socket as its standard input. It
+loads XGrammar's library without its Python package (no torch: 0.2 s and 30 MiB in place of 2 s and 300), and
+then forks a child for each task, which converts or compiles one grammar and ends.
+When: never imported by the package; it is run by its path, and uses the standard library and XGrammar only.
+For Lark grammars it imports Lark, numpy, and `hybrid.lark.construction` without the packages around it.
+Limits: needs `fork`. Each child has bounded memory and stack, dies with this process, and this one ends when
+the other end of its socket is closed, however that came about. Nothing is unpickled.
+
+Over the socket come one byte and a number of 8 bytes: b"T" is a task, with one more socket attached, over
+which the child reads its request and answers; b"K" ends a task; b"L" says that a Lark grammar will come, so
+that no child has to import Lark again. Everything else is frames, as `send_frame` says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import resource
+import selectors
+import signal
+import socket
+import struct
+import sys
+import types
+from typing import Any
+
+HEADER = struct.Struct("!cQ")
+STACK_BYTES = 4 * 2**20
+"""Half of what a thread has elsewhere: what survives here survives there."""
+
+
+def send_frame(channel: socket.socket, kind: bytes, payload: bytes = b"") -> None:
+    """One byte that says what it is, eight for the length, and the payload."""
+    channel.sendall(HEADER.pack(kind, len(payload)))
+    channel.sendall(payload)
+
+
+def receive(channel: socket.socket, size: int) -> bytes:
+    """Exactly so many bytes; an `EOFError` where there are fewer."""
+    parts = bytearray(size)
+    view = memoryview(parts)
+    while view:
+        count = channel.recv_into(view)
+        if not count:
+            raise EOFError
+        view = view[count:]
+    return bytes(parts)
+
+
+def receive_frame(channel: socket.socket) -> tuple[bytes, bytes]:
+    """(kind, payload) of the next frame."""
+    kind, length = HEADER.unpack(receive(channel, HEADER.size))
+    return kind, receive(channel, length)
+
+
+class Library:
+    """XGrammar's classes, taken from its library, or from its Python package where that fails."""
+
+    grammar: Any
+    tokenizer_info: Any
+    compiler: Any
+    print_automata: Any
+
+    def __init__(self, path: str, packages: dict[str, list[str]]) -> None:
+        self._packages = packages
+        self._construction: Any = None
+        try:
+            self._load(path)
+            self.serialize(self.parse({"kind": "ebnf", "text": 'root ::= "a"', "root": "root"}))
+        except Exception:  # noqa: BLE001 - whatever it is, the package may know better
+            for name in [name for name in sys.modules if name.split(".")[0] in ("torch", "tvm_ffi")]:
+                del sys.modules[name]
+            core = importlib.import_module("xgrammar.base").__dict__["_core"]
+            self.grammar, self.tokenizer_info = core.Grammar, core.TokenizerInfo
+            self.compiler = core.GrammarCompiler
+            self._find_functions()
+
+    def _load(self, path: str) -> None:
+        sys.modules["torch"] = None  # type: ignore[assignment] # an import fails; tvm_ffi goes on
+        tvm_ffi = importlib.import_module("tvm_ffi")
+        tvm_ffi.load_module(path)
+
+        def known(name: str) -> Any:
+            made = type(name, (tvm_ffi.Object,), {})
+            return tvm_ffi.register_object(f"xgrammar.tvm_ffi_binding.{name}")(made)
+
+        self.grammar, self.tokenizer_info = known("Grammar"), known("TokenizerInfo")
+        self.compiler = known("GrammarCompiler")
+        self._find_functions()
+
+    def _find_functions(self) -> None:
+        name = "xgrammar.tvm_ffi_binding.testing._print_grammar_fsms"
+        self.print_automata = importlib.import_module("tvm_ffi").get_global_func(name)
+
+    def parse(self, request: dict[str, Any]) -> Any:
+        kind, text = request["kind"], request["text"]
+        if kind == "ebnf":
+            return self.grammar.from_ebnf(text, request["root"])
+        if kind == "regex":
+            return self.grammar.from_regex(text, False)
+        if kind == "structural_tag":
+            return self.grammar.from_structural_tag(text)
+        options = request["options"]
+        return self.grammar.from_json_schema(
+            text,
+            options.get("any_whitespace", True),
+            options.get("indent"),
+            options.get("separators"),
+            options.get("strict_mode", True),
+            options.get("max_whitespace_cnt"),
+            options.get("print_converted_ebnf", False),
+            options.get("any_order", False),
+        )
+
+    def load_lark(self) -> Any:
+        """The module `hybrid.lark.construction`, in packages that are nothing but folders."""
+        if self._construction is None:
+            for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+                os.environ[name] = "1"  # threads of numpy's, which are not there after a fork
+            for name, folders in self._packages.items():
+                package = types.ModuleType(name)
+                package.__path__ = folders
+                sys.modules[name] = package
+            self._construction = importlib.import_module("hybrid.lark.construction")
+        return self._construction
+
+    def warm_lark(self) -> None:
+        """Make once what children then have: Lark's parser of grammars, and classes of all characters."""
+        text = "start: A\nA: /\\w\\d\\s\\W\\D\\S|[^\\W\\d]/i"
+        self.construct({"text": text, "start": "start", "max_states": 100})
+
+    def construct(self, request: dict[str, Any]) -> bytes:
+        """Parser and lexer of a Lark grammar."""
+        found: bytes = self.load_lark().answer(request["text"], request["start"], request["max_states"])
+        return found
+
+    def serialize(self, grammar: Any) -> bytes:
+        return str(grammar.serialize_json()).encode("utf-8", "surrogatepass")
+
+    def compile(self, request: dict[str, Any], text: bytes, lengths: bytes, data: bytes) -> None:
+        """Compile and forget: whether it is survived, and in time, is the answer."""
+        counts = memoryview(lengths).cast("I").tolist()
+        tokens, at = [], 0
+        for count in counts:
+            tokens.append(data[at : at + count])
+            at += count
+        info = self.tokenizer_info(tokens, 0, len(tokens), request["stop_token_ids"], False)
+        compiler = self.compiler(info, request["threads"], False, -1)
+        compiler.compile_grammar_ebnf(self.grammar.deserialize_json(text.decode("utf-8", "surrogatepass")))
+
+    def optimise(self, request: dict[str, Any]) -> bytes:
+        """As `equivalence.optimised.optimised_text` says; empty where there is no answer."""
+        count = request["n_tokens"]
+        info = self.tokenizer_info([b""] * count, 0, count, [count - 1], False)
+        compiler = self.compiler(info, 1, False, -1)
+        grammar = compiler.compile_grammar_ebnf(self.grammar.deserialize_json(request["text"])).grammar()
+        printed = str(self.print_automata(grammar))
+        if len(printed) * max(1, printed.count("\nRule ")) > 2 * request["most_bytes"]:
+            return b""
+        text = str(grammar.serialize_json())
+        begin = text.index('"complete_fsm":') + len('"complete_fsm":')
+        complete = text[begin : json.JSONDecoder().raw_decode(text, begin)[1]]
+        return f"[{text.replace(complete, '0')},{complete}]".encode("utf-8", "surrogatepass")
+
+
+def run_task(library: Library, channel: socket.socket) -> None:
+    """What a child does: one request, one answer."""
+    try:
+        request = json.loads(receive_frame(channel)[1])
+        if request["seconds"] is not None:  # the kernel ends it, should nobody else
+            signal.setitimer(signal.ITIMER_REAL, request["seconds"])
+        with open("/proc/self/statm") as status:
+            begun = int(status.read().split()[0]) * resource.getpagesize()
+        most = begun + request["bytes"]
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        if request["kind"] == "compile":
+            library.compile(request, *(receive_frame(channel)[1] for _ in range(3)))
+            answer = b""
+        elif request["kind"] == "optimise":
+            answer = library.optimise(request)
+        elif request["kind"] == "lark":
+            answer = library.construct(request)
+        else:
+            answer = library.serialize(library.parse(request))
+        if len(answer) > request["most"]:
+            send_frame(channel, b"L", str(len(answer)).encode())
+        else:
+            send_frame(channel, b"R", answer)
+    except BaseException as error:  # noqa: BLE001 - it is told to who asked
+        memory = isinstance(error, MemoryError) or "bad_alloc" in str(error)
+        text = str(error) or f"{type(error).__name__} without a message"
+        send_frame(channel, b"M" if memory else b"E", text[:100_000].encode("utf-8", "replace"))
+
+
+def child(library: Library, channel: socket.socket) -> None:
+    """Set up a process of its own for one task."""
+    for one in (signal.SIGCHLD, signal.SIGALRM):
+        signal.signal(one, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    run_task(library, channel)
+
+
+class Parent:
+    """The loop that forks, ends and buries children."""
+
+    def __init__(self, control: socket.socket, library: Library) -> None:
+        self.control = control
+        self.library = library
+        self.running: dict[int, tuple[int, socket.socket]] = {}  # number of a task -> process id, channel
+
+    def loop(self) -> None:
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        os.set_blocking(reader, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.control, selectors.EVENT_READ)
+            selector.register(reader, selectors.EVENT_READ)
+            while True:
+                ready = [key.fileobj for key, _ in selector.select()]
+                if reader in ready:
+                    os.read(reader, 4096)
+                    self.bury()
+                if self.control in ready and not self.obey(selector, reader, writer):
+                    return
+
+    def obey(self, selector: selectors.BaseSelector, *others: int) -> bool:
+        """Do what the next message says; False where there will be none."""
+        message, sockets, _, _ = socket.recv_fds(self.control, HEADER.size, 1)
+        if message and len(message) < HEADER.size:
+            message += receive(self.control, HEADER.size - len(message))
+        if not message:
+            return False
+        kind, number = HEADER.unpack(message)
+        if kind == b"K":
+            if number in self.running:
+                os.kill(self.running[number][0], signal.SIGKILL)
+            return True
+        if kind == b"L":
+            with contextlib.suppress(Exception):  # what is wrong, a child finds again and tells
+                self.library.warm_lark()
+            return True
+        channel = socket.socket(fileno=sockets[0])
+        try:
+            process = os.fork()
+        except OSError as error:
+            send_frame(channel, b"E", f"no process can be started: {error}".encode())
+            channel.close()
+            return True
+        if process == 0:
+            try:
+                selector.close()
+                for one in others:
+                    os.close(one)
+                self.control.close()
+                for _, other in self.running.values():
+                    other.close()
+                child(self.library, channel)
+            finally:
+                os._exit(0)
+        self.running[number] = process, channel
+        return True
+
+    def bury(self) -> None:
+        """Tell of each child that has ended how it did."""
+        for number, (process, channel) in list(self.running.items()):
+            ended, status = os.waitpid(process, os.WNOHANG)
+            if ended:
+                del self.running[number]
+                channel.setblocking(False)
+                with contextlib.suppress(OSError):  # nobody listens
+                    channel.send(HEADER.pack(b"X", 2) + struct.pack("!H", status & 0xFFFF))
+                channel.close()
+
+    def close(self) -> None:
+        for process, _ in self.running.values():
+            os.kill(process, signal.SIGKILL)
+
+
+def main() -> None:
+    # a Ctrl-C at the terminal is meant for the program; it closes its end of the socket when it stops
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = socket.socket(fileno=os.dup(0))
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    setup = json.loads(receive_frame(control)[1])
+    sys.path[:] = setup["path"]
+    most = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    bound = STACK_BYTES if most == resource.RLIM_INFINITY else min(STACK_BYTES, most)
+    resource.setrlimit(resource.RLIMIT_STACK, (bound, most))
+    library = Library(setup["library"], setup["packages"])
+    parent = Parent(control, library)
+    try:
+        with contextlib.suppress(EOFError, ConnectionError):  # nobody is there any more
+            send_frame(control, b"H")
+            parent.loop()
+    finally:
+        parent.close()
+
+
+if __name__ == "__main__":
+    main()

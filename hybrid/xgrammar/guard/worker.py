@@ -1,0 +1,359 @@
+"""Tasks for XGrammar in processes that can be ended.
+
+What: `run` has one task done by a child of a process that this one starts when it first needs it
+(`hybrid.xgrammar.guard.process`), and waits for the answer until a deadline is over; then the child is ended.
+When: in `hybrid.xgrammar.guard`, for calls that may be slow, or need too much memory or stack. Thread-safe.
+Limits: Linux, and a Python that can start itself (`is_available`). To start the process takes 0.2 s, once;
+a task takes 2 ms and the time that its answer travels. At most `CHILDREN` tasks run at once, others wait in
+their own time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import importlib.util
+import itertools
+import json
+import logging
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from equivalence import forking
+from equivalence.deadline import Deadline
+from hybrid.xgrammar.guard import process as protocol
+
+CHILDREN = max(2, min(8, os.cpu_count() or 1))
+"""Tasks at once."""
+
+START_SECONDS = 30.0
+"""What the process may take to start, on a machine that is busy."""
+
+WAIT_SECONDS = 0.05
+"""How often who waits for a turn looks at the deadline."""
+
+PACKAGES = ("equivalence", "equivalence.lalr", "equivalence.lexing", "hybrid", "hybrid.lark")
+"""What a Lark grammar needs modules of, without all that is imported where they are."""
+
+GRACE_SECONDS = 5.0
+"""How much later than its deadline a child ends itself, where nobody was left to end it."""
+
+logger = logging.getLogger("hybrid")
+
+
+class Unavailable(Exception):
+    """There is no process to be had; the message says why."""
+
+
+class Died(Exception):
+    """A child ended without an answer.
+
+    Attributes:
+        signal_name: by which signal; empty if by none, or if nobody knows.
+    """
+
+    def __init__(self, status: int | None) -> None:
+        self.signal_name = ""
+        if status is not None and status & 0x7F:
+            with contextlib.suppress(ValueError):
+                self.signal_name = signal.Signals(status & 0x7F).name
+        super().__init__(f"ended by {self.signal_name}" if self.signal_name else "ended without an answer")
+
+
+class Refused(Exception):
+    """XGrammar raised an error; the message is XGrammar's."""
+
+
+class OutOfMemory(Exception):
+    """A child needed more memory than it may have."""
+
+
+class TooLarge(Exception):
+    """The answer has more bytes than asked for.
+
+    Attributes:
+        size: bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        super().__init__(f"an answer of {size} bytes")
+
+
+class Task(NamedTuple):
+    """What a child is asked for.
+
+    Attributes:
+        request: as `hybrid.xgrammar.guard.process` reads it, without the bounds.
+        payloads: bytes that go with it.
+        memory_bytes: what it may take besides what the process has from the start.
+        most_bytes: of the answer.
+        share: of the seconds that are left, what it may take.
+    """
+
+    request: dict[str, Any]
+    payloads: Sequence[bytes] = ()
+    memory_bytes: int = 2**30
+    most_bytes: int = 2**62
+    share: float = 1.0
+
+
+class _Process:
+    """The process that forks, seen from here; made by a thread of its own, so that nobody waits too long."""
+
+    def __init__(self) -> None:
+        self.ready = threading.Event()
+        self.failure = ""
+        self.knows_lark = False
+        self.is_ended = False
+        self._numbers = itertools.count()
+        self._process: subprocess.Popen[bytes] | None = None
+        spec = importlib.util.find_spec("xgrammar")
+        folder = os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
+        setup = {
+            "path": sys.path,
+            "library": os.path.join(folder, "libxgrammar_bindings.so"),
+            "packages": {name: list(importlib.import_module(name).__path__) for name in PACKAGES},
+        }
+        with _opening:
+            self._control, theirs = socket.socketpair()
+            _open.update((self, self._control))
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", protocol.__file__], stdin=theirs.fileno(), close_fds=True
+                )
+        threading.Thread(target=self._start, args=(setup,), name="equimask-guard", daemon=True).start()
+
+    def _start(self, setup: dict[str, Any]) -> None:
+        try:
+            self._control.settimeout(START_SECONDS)
+            protocol.send_frame(self._control, b"S", json.dumps(setup).encode())
+            protocol.receive_frame(self._control)
+            self._control.settimeout(None)
+        except (OSError, EOFError) as error:
+            self.failure = f"it did not start ({type(error).__name__}: {error})"
+            self.end()
+        finally:
+            self.ready.set()
+
+    def submit(self, kind: str) -> tuple[int, socket.socket]:
+        """Let a child be forked for a kind of task: its number, and the socket to it."""
+        number = next(self._numbers)
+        with _opening:
+            mine, theirs = socket.socketpair()
+            _open.add(mine)
+            with theirs:
+                try:
+                    if kind == "lark" and not self.knows_lark:
+                        self._control.sendall(protocol.HEADER.pack(b"L", 0))
+                        self.knows_lark = True
+                    message = protocol.HEADER.pack(b"T", number)
+                    socket.send_fds(self._control, [message], [theirs.fileno()])
+                except OSError as error:
+                    mine.close()
+                    self.is_ended = True
+                    raise Unavailable(f"it has ended ({error})") from error
+        return number, mine
+
+    def kill(self, number: int) -> None:
+        with _opening, contextlib.suppress(OSError):
+            self._control.sendall(protocol.HEADER.pack(b"K", number))
+
+    def end(self) -> None:
+        self.is_ended = True
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+        assert self._process is not None
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._control.close()
+
+    def forget(self) -> None:
+        """In a process that was forked: it is the other one's."""
+        if self._process is not None:
+            self._process.returncode = 0  # so that nobody waits for it
+
+
+_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+_process: _Process | None = None
+_opening = forking.listed(threading.Lock(), forking.Order.BRIEF)
+"""Of the control socket, on which a message goes whole; and held from where sockets are made until the other
+process has its ends: a fork in between would give the child copies of these, and who waits here for the other
+process to close them would wait for the child."""
+_open: weakref.WeakSet[_Process | socket.socket] = weakref.WeakSet()
+"""What a child must not keep."""
+
+_running: set[object] = set()
+_free_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+_free = threading.Condition(_free_lock)
+"""Tasks that have their turn, and who waits for one; a turn is in the set or not, wherever Ctrl-C comes."""
+
+
+def is_available() -> bool:
+    """Whether there can be such a process here."""
+    return sys.platform == "linux" and bool(sys.executable) and hasattr(socket, "send_fds")
+
+
+def run(task: Task, deadline: Deadline, phase: str) -> bytes:
+    """Have a task done, within the time that is left.
+
+    Args:
+        task: what is asked for.
+        deadline: when it has to be over.
+        phase: what is going on, for the error that says that it is.
+
+    Raises:
+        BudgetExceeded: the deadline is over; the child is ended.
+        Refused: XGrammar raised an error.
+        OutOfMemory, Died, TooLarge: as they say.
+        Unavailable: no process can be started.
+    """
+    if not is_available():
+        raise Unavailable("it needs Linux, and a Python that can start itself")
+    with _turn(deadline, phase):
+        for attempt in range(2):
+            current = _started(deadline, phase)
+            try:
+                number, channel = current.submit(task.request["kind"])
+            except Unavailable:
+                if attempt:
+                    raise
+                continue  # somebody ended it: once more, with a new one
+            try:
+                return _answer(task, channel, deadline, phase)
+            finally:
+                channel.close()
+                current.kill(number)
+    raise AssertionError
+
+
+def close() -> None:
+    """End the process, if there is one; the next task starts another."""
+    global _process
+    with _lock:
+        ended, _process = _process, None
+    if ended is not None:
+        ended.end()
+
+
+@contextlib.contextmanager
+def _turn(deadline: Deadline, phase: str) -> Iterator[None]:
+    turn = object()
+    try:
+        while True:
+            with _free:
+                if len(_running) < CHILDREN:
+                    _running.add(turn)
+                    break
+                left = deadline.left
+                _free.wait(WAIT_SECONDS if left is None else min(left, WAIT_SECONDS))
+            deadline.check(phase)
+        yield
+    finally:
+        with _free:
+            _running.discard(turn)
+            _free.notify()
+
+
+def _started(deadline: Deadline, phase: str) -> _Process:
+    global _process
+    with _lock:
+        current = _process
+        if current is None or current.is_ended:
+            if current is not None:
+                current.end()
+            try:
+                current = _process = _Process()
+            except OSError as error:
+                raise Unavailable(f"it cannot be started ({error})") from error
+    while not current.ready.wait(WAIT_SECONDS):
+        deadline.check(phase)
+    if current.failure:
+        raise Unavailable(current.failure)
+    return current
+
+
+def _answer(task: Task, channel: socket.socket, deadline: Deadline, phase: str) -> bytes:
+    left = deadline.left
+    seconds = None if left is None else task.share * left
+    ends = None if seconds is None else time.monotonic() + seconds
+    request = {
+        **task.request,
+        "bytes": task.memory_bytes,
+        "most": task.most_bytes,
+        "seconds": None if seconds is None else seconds + GRACE_SECONDS,
+    }
+
+    def stop() -> None:
+        with contextlib.suppress(OSError):
+            channel.shutdown(socket.SHUT_RDWR)
+
+    with deadline.when_cancelled(stop):
+        try:
+            channel.settimeout(seconds)
+            protocol.send_frame(channel, b"Q", json.dumps(request).encode())
+            for payload in task.payloads:
+                protocol.send_frame(channel, b"P", payload)
+            kind, payload = _receive_until(channel, ends)
+        except TimeoutError as error:
+            raise deadline.error(phase) from error
+        except (OSError, EOFError) as error:
+            deadline.check(phase)
+            raise Died(None) from error
+    if kind == b"R":
+        return payload
+    if kind == b"E":
+        raise Refused(payload.decode("utf-8", "replace"))
+    if kind == b"M":
+        raise OutOfMemory(f"more than {task.memory_bytes / 2**20:.0f} MiB")
+    if kind == b"L":
+        raise TooLarge(int(payload))
+    deadline.check(phase)
+    raise Died(struct.unpack("!H", payload)[0])
+
+
+def _receive_until(channel: socket.socket, ends: float | None) -> tuple[bytes, bytes]:
+    kind, length = protocol.HEADER.unpack(_receive(channel, protocol.HEADER.size, ends))
+    return kind, _receive(channel, length, ends)
+
+
+def _receive(channel: socket.socket, size: int, ends: float | None) -> bytes:
+    parts = bytearray(size)
+    view = memoryview(parts)
+    while view:
+        if ends is not None:
+            channel.settimeout(max(ends - time.monotonic(), 1e-3))
+        count = channel.recv_into(view)
+        if not count:
+            raise EOFError
+        view = view[count:]
+    return bytes(parts)
+
+
+def _in_child() -> None:
+    """A forked process starts its own, and keeps nothing open by which the end of another is known."""
+    global _process, _free
+    for one in list(_open):
+        if isinstance(one, _Process):
+            one.forget()
+        else:
+            one.close()
+    _process, _free = None, threading.Condition(_free_lock)
+    _running.clear()
+
+
+forking.in_child(_in_child)
+atexit.register(close)

@@ -1,0 +1,113 @@
+"""The keywords of JSON Schema that constrain values: of which kinds, and when they say nothing at all.
+
+What: `APPLIES` gives the kinds of values that a keyword is about, `is_idle` whether it excludes none as it
+stands, `fits` whether a value keeps to it.
+When: in `hybrid.xgrammar.relaxed`, for keywords that XGrammar leaves out: what says nothing is no loss.
+Limits: `fits` knows the keywords of numbers, lengths and types; others are for a validator.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, TypeGuard
+
+from hybrid.xgrammar.relaxed.values import ALL, covers, kind_of
+
+NUMBERS = frozenset({"integer", "number"})
+STRINGS = frozenset({"string"})
+ARRAYS = frozenset({"array"})
+OBJECTS = frozenset({"object"})
+
+APPLIES: dict[str, frozenset[str]] = {
+    **dict.fromkeys(
+        (
+            "$ref", "$dynamicRef", "$recursiveRef", "const", "enum", "anyOf", "oneOf", "allOf", "type", "not",
+            "if",
+        ),
+        ALL,
+    ),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), NUMBERS),
+    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), STRINGS),
+    **dict.fromkeys(
+        (
+            "items", "prefixItems", "unevaluatedItems", "contains", "minContains", "maxContains", "minItems",
+            "maxItems", "uniqueItems",
+        ),
+        ARRAYS,
+    ),
+    **dict.fromkeys(
+        (
+            "properties", "patternProperties", "additionalProperties", "unevaluatedProperties",
+            "propertyNames", "required", "minProperties", "maxProperties", "dependentRequired",
+            "dependentSchemas", "dependencies",
+        ),
+        OBJECTS,
+    ),
+}  # fmt: skip
+"""What is not here (``title``, ``default``, ``$defs``, words of others ...) constrains nothing."""
+
+AT_LEAST = ("minLength", "minItems", "minProperties")
+SCHEMAS = ("items", "unevaluatedItems", "additionalProperties", "unevaluatedProperties", "propertyNames")
+MAPS = ("properties", "patternProperties", "dependentSchemas", "dependentRequired", "dependencies")
+
+
+def permits_all(schema: Any) -> bool:
+    """Whether a schema says nothing about any value."""
+    return schema is True or (isinstance(schema, dict) and APPLIES.keys().isdisjoint(schema))
+
+
+def is_idle(keyword: str, node: dict[str, Any]) -> bool:
+    """Whether the keyword excludes no value where it stands."""
+    value = node[keyword]
+    if keyword in AT_LEAST:
+        return _is_number(value) and value <= 0
+    if keyword == "uniqueItems":
+        most = node.get("maxItems")
+        return value is not True or (_is_number(most) and most <= 1)
+    if keyword == "contains":
+        return node.get("minContains") == 0 and "maxContains" not in node
+    if keyword in ("minContains", "maxContains"):
+        return "contains" not in node or (keyword == "minContains" and value in (0, 1))
+    if keyword in SCHEMAS:
+        return permits_all(value)
+    if keyword in MAPS:
+        return isinstance(value, dict) and all(one == [] or permits_all(one) for one in value.values())
+    if keyword == "if":
+        return all(permits_all(node.get(branch, True)) for branch in ("then", "else"))
+    if keyword in ("allOf", "prefixItems"):
+        return isinstance(value, list) and all(map(permits_all, value))
+    if keyword == "anyOf":
+        return isinstance(value, list) and any(map(permits_all, value))
+    if keyword == "not":
+        return value is False
+    return keyword == "required" and value == []
+
+
+def fits(keyword: str, value: Any, bound: Any) -> bool:
+    """Whether a value of a kind that the keyword is about keeps to it; False where that cannot be told."""
+    if keyword == "type":
+        types = [bound] if isinstance(bound, str) else bound if isinstance(bound, list) else []
+        return covers([one for one in types if isinstance(one, str)], [kind_of(value)])
+    if not _is_number(bound):
+        return False
+    if keyword == "multipleOf":
+        return is_multiple(value, bound)
+    if keyword in ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"):
+        return len(value) >= bound if keyword.startswith("min") else len(value) <= bound
+    if keyword in ("minimum", "maximum"):
+        return value >= bound if keyword == "minimum" else value <= bound
+    if keyword in ("exclusiveMinimum", "exclusiveMaximum"):
+        return value > bound if keyword == "exclusiveMinimum" else value < bound
+    return False
+
+
+def is_multiple(value: float, step: Any) -> bool:
+    """Whether a number is a multiple of another, both as they are written in decimals."""
+    if not _is_number(step) or step <= 0 or not (math.isfinite(value) and math.isfinite(step)):
+        return False
+    return (Fraction(repr(value)) / Fraction(repr(step))).denominator == 1
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,165 @@
+"""What XGrammar leaves out of schemas of objects.
+
+What: `object_gaps` gives the keywords, with reasons, that it reads for objects and does not wholly enforce.
+When: in `hybrid.xgrammar.relaxed.walk`, for parts of this type.
+Limits: names are compared with patterns by what patterns begin with; in doubt they fit.
+
+XGrammar writes declared properties in their order and other members among or behind them. Keys of the others
+are told from declared names only where there are neither ``patternProperties`` nor ``propertyNames``;
+patterns are alternatives to one another, and to everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from hybrid.xgrammar.relaxed.keywords import APPLIES, fits, is_idle, permits_all
+from hybrid.xgrammar.relaxed.patterns import literal_prefix, pattern_gap
+from hybrid.xgrammar.relaxed.values import Kinds, covers, finite
+
+LARGEST_COUNT = 2**31 - 1
+
+
+class Gap(NamedTuple):
+    """A keyword that is not wholly enforced; ``inside`` is a key below it that is meant, or empty."""
+
+    keyword: str
+    reason: str
+    inside: str = ""
+
+
+def object_gaps(node: dict[str, Any], kinds: Kinds, strict_mode: bool, any_order: bool) -> Iterator[Gap]:
+    """The gaps of one schema, without those of the schemas inside."""
+    is_open = _is_open(node, strict_mode)
+    yield from _required_gaps(node, is_open, any_order)
+    for keyword in ("minProperties", "maxProperties"):
+        if node.get(keyword, 0) > LARGEST_COUNT:
+            yield Gap(keyword, f"above {LARGEST_COUNT} it is taken for another number")
+    if isinstance(node.get("propertyNames"), dict):
+        yield from _name_gaps(node, is_open, kinds)
+    yield from _additional_gaps(node, strict_mode)
+    if node.get("patternProperties"):
+        yield from _pattern_gaps(node, is_open)
+    elif node.get("properties") and is_open:
+        yield from _declared_gaps(node)
+
+
+def _is_open(node: dict[str, Any], strict_mode: bool) -> bool:
+    """Whether XGrammar lets properties pass that are not declared."""
+    if "additionalProperties" in node:
+        return node["additionalProperties"] is not False
+    if "unevaluatedProperties" in node:
+        return not (strict_mode and node["unevaluatedProperties"] is False)
+    return not strict_mode
+
+
+def _required_gaps(node: dict[str, Any], is_open: bool, any_order: bool) -> Iterator[Gap]:
+    properties = node.get("properties", {})
+    required = node.get("required", ())
+    missing = [name for name in required if name not in properties]
+    if missing:
+        yield Gap("required", f"{_short(missing[0])} is required, but not one of the properties")
+    elif any_order and required and (is_open or len(properties) > 1 or node.get("patternProperties")):
+        yield Gap("required", "any_order does not look for required properties")
+
+
+def _name_gaps(node: dict[str, Any], is_open: bool, kinds: Kinds) -> Iterator[Gap]:
+    """``propertyNames`` is read for keys that are not declared, where there are no patterns."""
+    names = node["propertyNames"]
+    properties = node.get("properties")
+    if node.get("patternProperties"):
+        if not permits_all(names):
+            yield Gap("propertyNames", "stands beside patternProperties, which are read alone")
+    elif permits_all(names):
+        if not properties or is_open:
+            yield Gap("propertyNames", "an empty schema lets keys be other values than strings")
+    elif not covers({"string"}, kinds.written(names, "string")):
+        yield Gap("propertyNames", "lets keys be other values than strings")
+    elif properties and not _are_named(properties, names):
+        yield Gap("propertyNames", "is not applied to the names of properties")
+
+
+def _additional_gaps(node: dict[str, Any], strict_mode: bool) -> Iterator[Gap]:
+    """``additionalProperties``, or else ``unevaluatedProperties``, that forbids other properties."""
+    keyword = "additionalProperties" if "additionalProperties" in node else "unevaluatedProperties"
+    if node.get(keyword) is not False:
+        return
+    if not node.get("properties") and not node.get("patternProperties") and "propertyNames" in node:
+        yield Gap(keyword, "beside propertyNames without properties others are allowed")
+    elif keyword == "unevaluatedProperties" and not strict_mode:
+        yield Gap(keyword, "false is enforced only with strict_mode")
+
+
+def _declared_gaps(node: dict[str, Any]) -> Iterator[Gap]:
+    """Declared properties beside others, whose keys may be taken for theirs."""
+    told = [name for name, schema in node["properties"].items() if not permits_all(schema)]
+    if told and "propertyNames" in node:
+        yield Gap("properties", "a key that fits propertyNames may have the name of a property")
+        return
+    for name in told:
+        if not (name.isascii() and name.isprintable()) or '"' in name or "\\" in name:
+            reason = f"{_short(name)} is not told from additional properties, for its characters"
+            yield Gap("properties", reason)
+            return
+
+
+def _pattern_gaps(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
+    properties = node.get("properties", {})
+    patterns = node["patternProperties"]
+    for pattern in patterns:
+        gap = pattern_gap(pattern)
+        if gap:
+            yield Gap("patternProperties", gap, pattern)
+    of_names = bool(properties) and not is_idle("properties", node)
+    of_patterns = not is_idle("patternProperties", node)
+    if properties and is_open:
+        if of_names:
+            yield Gap("properties", "beside patternProperties a property may be an additional one as well")
+        if of_patterns:
+            yield Gap("patternProperties", "a key that fits may be an additional property as well")
+        return
+    prefixes = [literal_prefix(pattern) for pattern in patterns]
+    if may_begin(list(properties), prefixes):
+        if of_names:
+            yield Gap("properties", "a key that fits patternProperties may have the name of a property")
+        if of_patterns:
+            yield Gap("patternProperties", "is not applied to properties")
+    if of_patterns and may_begin(prefixes, prefixes, others=True):
+        yield Gap("patternProperties", "of several patterns that fit a key only one is applied")
+
+
+def may_begin(texts: list[str], prefixes: list[str], others: bool = False) -> bool:
+    """Whether one of the texts begins with one of the prefixes; or, with `others`, a prefix with another one.
+
+    In sorted order the shortest prefix of a text stands before it, and between them there is only what
+    begins with that prefix, too.
+    """
+    marked = [(text, 1) for text in texts] if not others else []
+    last: str | None = None
+    for text, is_text in sorted(marked + [(prefix, 0) for prefix in prefixes]):
+        inside = last is not None and text.startswith(last)
+        if inside and (is_text or others):
+            return True
+        if not is_text and not inside:
+            last = text
+    return False
+
+
+def _are_named(properties: Iterable[str], names: dict[str, Any]) -> bool:
+    """Whether all names are known to fit the schema of names."""
+    constants = finite(names)
+    if constants is not None and not {one for one in constants if isinstance(one, str)}.issuperset(
+        properties
+    ):
+        return False
+    said = [
+        keyword
+        for keyword in names
+        if keyword in APPLIES and keyword not in ("const", "enum") and "string" in APPLIES[keyword]
+    ]
+    return all(fits(keyword, name, names[keyword]) for keyword in said for name in properties)
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 40 else name[:37] + "...")

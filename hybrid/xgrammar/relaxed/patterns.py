@@ -1,0 +1,216 @@
+"""Patterns and formats of JSON schemas: what XGrammar's reading of them leaves out.
+
+What: `pattern_gap` says why a pattern lets more pass than it says, `FORMAT_GAPS` the same of formats;
+`literal_prefix` is what each match of a pattern begins with.
+When: in `hybrid.xgrammar.relaxed`.
+Limits: patterns are looked at and never run, as they come from elsewhere and may take endless time; in doubt
+there is a gap. That patterns must match the whole text makes them narrower, and is no gap.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+DAYS = "only its shape is checked: February 30 passes"
+LEAP = "only its shape is checked: any minute may have 61 seconds"
+RAW = "XGrammar writes its characters into the JSON text without escapes"
+
+FORMAT_GAPS: dict[str, str] = {
+    "date": DAYS,
+    "date-time": DAYS,
+    "duration": "",
+    "email": "lengths of the name and of the labels are not checked",
+    "hostname": "lengths of labels and of the name are not checked",
+    "ipv4": "numbers may begin with zeros",
+    "ipv6": "a part in the form of ipv4 may begin with zeros",
+    "json-pointer": RAW,
+    "relative-json-pointer": RAW,
+    "time": LEAP,
+    "uri": "",
+    "uri-reference": "",
+    "uri-template": "",
+    "uuid": "",
+}
+"""The formats that XGrammar reads, and what each lets pass beyond its definition; empty: nothing known.
+Any other format is ignored."""
+
+QUANTIFIERS = "*+?{"
+SPECIAL = '"\\'
+CLASS_LETTERS = "dDwWsS"
+CONTROL_LETTERS = "nrtfv0"
+
+
+class Piece(NamedTuple):
+    """A part of a pattern.
+
+    Attributes:
+        kind: one of ``( ) | ^ $``, "quantifier", "class" (brackets, or a letter such as ``\\d``) or
+            "character".
+        text: as written; of a group the opening with its modifier.
+        character: the character that a "character" stands for; empty where it is not known.
+    """
+
+    kind: str
+    text: str
+    character: str = ""
+
+
+def pattern_gap(pattern: str) -> str:
+    """Why XGrammar lets more texts pass than the pattern does; empty if it does not."""
+    pieces = split(pattern)
+    if any(piece.kind == "(" and piece.text[:3] in ("(?=", "(?!") for piece in pieces):
+        return "look-ahead is ignored"
+    for piece in pieces:
+        if piece.kind == "(" and piece.text == "(?":
+            return "the modifier of a group is ignored"
+        if piece.kind == "character" and piece.text[:1] == "\\" and not piece.character:
+            return f"the escape {piece.text!r} stands for the character itself"
+        if piece.kind == "class" and piece.text != "\\s" and ("\\S" in piece.text or _leaves_out(piece.text)):
+            return "of white space only that of ASCII and U+00A0 is left out"
+    quantifiers = [piece.text if piece.kind == "quantifier" else "" for piece in pieces]
+    if any(first and second not in ("", "?") for first, second in pairwise(quantifiers)):
+        return "quantifiers of quantifiers are applied one after the other"
+    if _anchored_inside(pieces) or _anchored_inside(_reversed(pieces)):
+        return "anchors in the middle are ignored"
+    if not (pattern.isascii() and pattern.isprintable()) or any(map(_needs_escape, pieces)):
+        return RAW
+    return ""
+
+
+def literal_prefix(pattern: str) -> str:
+    """Text that each match has at the very beginning; empty where none is known."""
+    pieces = split(pattern)
+    if not pieces or pieces[0].kind != "^" or any(piece.kind == "|" for piece in pieces):
+        return ""
+    prefix = []
+    for place, piece in enumerate(pieces[1:], 1):
+        after = pieces[place + 1].text if place + 1 < len(pieces) else ""
+        if piece.kind != "character" or not piece.character or after[:1] in ("*", "?", "{"):
+            break
+        prefix.append(piece.character)
+    return "".join(prefix)
+
+
+def split(pattern: str) -> list[Piece]:
+    """The pieces of a pattern, in order; a pattern that is none gives pieces, too."""
+    pieces = []
+    at = 0
+    while at < len(pattern):
+        piece = _piece_at(pattern, at)
+        pieces.append(piece)
+        at += len(piece.text)
+    return pieces
+
+
+def _piece_at(pattern: str, at: int) -> Piece:
+    here = pattern[at]
+    if here == "\\":
+        return _escape(pattern, at)
+    if here == "[":
+        end = at + 1
+        while end < len(pattern) and pattern[end] != "]":
+            end += 2 if pattern[end] == "\\" else 1
+        return Piece("class", pattern[at : end + 1])
+    if here == "(":
+        for opening in ("(?:", "(?=", "(?!", "(?<", "(?P<", "(?"):
+            if pattern.startswith(opening, at):
+                return Piece("(", opening)
+        return Piece("(", "(")
+    if here in ")|^$":
+        return Piece(here, here)
+    if here in QUANTIFIERS:
+        end = pattern.find("}", at) if here == "{" else at
+        return Piece("quantifier", pattern[at : max(end, at) + 1])
+    return Piece("class", ".") if here == "." else Piece("character", here, here)
+
+
+def _escape(pattern: str, at: int) -> Piece:
+    letter = pattern[at + 1 : at + 2]
+    text = pattern[at : at + 2]
+    if letter and letter in CLASS_LETTERS:
+        return Piece("class", text)
+    if letter in ("x", "u"):
+        digits = 2 if letter == "x" else 4
+        text = pattern[at : at + 2 + digits]
+        if pattern[at + 2 : at + 3] == "{":
+            text = pattern[at : max(pattern.find("}", at), at + 2) + 1]
+        try:
+            return Piece("character", text, chr(int(text[2:].strip("{}"), 16)))
+        except (ValueError, OverflowError):
+            return Piece("character", text)
+    if letter == "c":
+        return Piece("character", pattern[at : at + 3], "\n")
+    if letter and letter in CONTROL_LETTERS:
+        return Piece("character", text, "\n")
+    if letter.isalpha():
+        return Piece("character", text)
+    return Piece("character", text, letter)
+
+
+def _leaves_out(brackets: str) -> bool:
+    return brackets.startswith("[^") and "\\s" in brackets
+
+
+def _needs_escape(piece: Piece) -> bool:
+    """Whether the piece is nothing but characters that JSON strings hold only as escapes."""
+    if piece.kind == "character":
+        return piece.character in SPECIAL or piece.character < " "
+    if piece.kind != "class" or not piece.text.startswith("[") or piece.text.startswith("[^"):
+        return False
+    members = split(piece.text[1:-1])
+    return bool(members) and all(one.kind == "character" and _needs_escape(one) for one in members)
+
+
+def _anchored_inside(pieces: list[Piece]) -> bool:
+    """Whether a ``^`` has something before it, in its alternative or in those around it, or is repeated."""
+    at_start = True
+    outside: list[
+        tuple[bool, bool]
+    ] = []  # for each open group: is its beginning the start, and an anchor in it
+    anchors = False
+    closed_with_anchor = False
+    for piece in pieces:
+        if piece.kind == "(":
+            outside.append((at_start, anchors))
+            anchors = False
+        elif piece.kind == ")":
+            closed_with_anchor = anchors
+            at_start, before = False, outside.pop()[1] if outside else False
+            anchors = anchors or before
+            continue
+        elif piece.kind == "|":
+            at_start = outside[-1][0] if outside else True
+        elif piece.kind == "^":
+            if not at_start:
+                return True
+            anchors = True
+        elif piece.kind == "quantifier":
+            if closed_with_anchor and piece.text != "?":
+                return True
+            continue
+        elif piece.kind != "$":
+            at_start = False
+        closed_with_anchor = False
+    return False
+
+
+def _reversed(pieces: list[Piece]) -> list[Piece]:
+    """The pieces as read from the end: ``$`` becomes ``^``, quantifiers stay behind what they repeat."""
+    swapped = {"(": ")", ")": "(", "^": "$", "$": "^"}
+    backwards: list[Piece] = []
+    quantifier: Piece | None = None
+    waiting: list[Piece | None] = []  # quantifiers of groups that are not opened yet, seen from the start
+    for piece in reversed(pieces):
+        if piece.kind == "quantifier":
+            quantifier = piece
+            continue
+        backwards.append(piece._replace(kind=swapped.get(piece.kind, piece.kind)))
+        if piece.kind == ")":
+            waiting.append(quantifier)
+        else:
+            after = (waiting.pop() if waiting else None) if piece.kind == "(" else quantifier
+            if after is not None:
+                backwards.append(after)
+        quantifier = None
+    return backwards

@@ -1,0 +1,50 @@
+"""What XGrammar leaves out of schemas of strings and integers.
+
+What: `string_gaps` and `integer_gaps` give the keywords with reasons.
+When: in `hybrid.xgrammar.relaxed.walk`, for parts of these types.
+Limits: keywords that XGrammar reads for the type only; bounds of numbers and lengths are enforced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hybrid.xgrammar.relaxed.keywords import is_idle, is_multiple
+from hybrid.xgrammar.relaxed.patterns import FORMAT_GAPS, pattern_gap
+
+LARGEST_STEP = 1024
+WIDEST_RANGE = 10_000
+"""Within these XGrammar enforces ``multipleOf`` of integers."""
+
+
+def string_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Of ``format``, ``pattern`` and lengths XGrammar reads the first that is there and known."""
+    winner = ""
+    if "format" in node:
+        gap = FORMAT_GAPS.get(node["format"], "XGrammar does not know this format")
+        if gap:
+            yield "format", gap
+        winner = "format" if node["format"] in FORMAT_GAPS else ""
+    if "pattern" in node and not winner:
+        winner = "pattern"
+        gap = pattern_gap(node["pattern"])
+        if gap:
+            yield "pattern", gap
+    if winner:
+        for keyword in ("pattern", "minLength", "maxLength"):
+            if keyword in node and keyword != winner and not is_idle(keyword, node):
+                yield keyword, f"stands beside {winner}, which XGrammar reads alone"
+
+
+def integer_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """``multipleOf`` is enforced for small steps, without bounds or in small ranges."""
+    step = node.get("multipleOf")
+    if step is None or is_multiple(1, step):
+        return
+    least = [node[key] + more for key, more in (("minimum", 0), ("exclusiveMinimum", 1)) if key in node]
+    most = [node[key] - more for key, more in (("maximum", 0), ("exclusiveMaximum", 1)) if key in node]
+    if step > LARGEST_STEP or step != int(step):
+        yield "multipleOf", f"of integers only whole steps up to {LARGEST_STEP} are enforced"
+    elif (least or most) and not (least and most and min(most) - max(least) < WIDEST_RANGE):
+        yield "multipleOf", f"beside bounds it is enforced only in ranges of up to {WIDEST_RANGE} integers"

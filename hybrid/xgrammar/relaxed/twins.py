@@ -1,0 +1,103 @@
+"""Parts of a JSON schema that XGrammar takes for the same though they are not.
+
+What: `find_twins` finds them. XGrammar reads a part once and knows it again by its text, in which it skips
+``title``, ``description`` and other annotations, also where these are names of properties or of members
+of a constant: of two parts that differ there only, the second gets the grammar of the first.
+When: in `hybrid.xgrammar.relaxed`, for schemas with such a name.
+Limits: any two parts of the document are compared, also if XGrammar reads only one of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SKIPPED = frozenset(
+    {
+        "title", "default", "description", "examples", "deprecated", "readOnly", "writeOnly", "$comment",
+        "$schema",
+    }
+)  # fmt: skip
+"""The keys that XGrammar 0.2.8 skips when it compares parts of a schema."""
+
+MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+SCHEMA, MAP, DATA = 0, 1, 2
+
+
+def skipped_names(node: dict[str, Any]) -> str:
+    """The keyword of this part that holds one of those names, or may hold it; empty where none does."""
+    for keyword in ("properties", "patternProperties"):
+        if isinstance(node.get(keyword), dict) and not SKIPPED.isdisjoint(node[keyword]):
+            return keyword
+    if isinstance(node.get("const"), (dict, list)):
+        return "const"
+    values = node.get("enum")
+    if isinstance(values, list) and any(isinstance(value, (dict, list)) for value in values):
+        return "enum"
+    return ""
+
+
+def find_twins(root: Any) -> dict[int, str]:
+    """The parts (by their `id`) that are taken for others, and the keyword by which they differ.
+
+    Linear in the size of the document: equal texts get equal numbers, from the leaves up, once with those
+    names and once without.
+    """
+    numbers: dict[Any, int] = {}
+    result: dict[
+        int, tuple[int, int]
+    ] = {}  # by the id of a container: its numbers without and with the names
+    groups: dict[int, dict[int, list[dict[str, Any]]]] = {}
+    waiting: list[tuple[Any, int, bool]] = [(root, SCHEMA, False)]
+    while waiting:
+        node, mode, ready = waiting.pop()
+        if not isinstance(node, (dict, list)):
+            continue
+        if not ready:
+            waiting.append((node, mode, True))
+            items = node.items() if isinstance(node, dict) else ((None, one) for one in node)
+            waiting.extend((child, _mode_of(mode, key), False) for key, child in items)
+            continue
+        less, exact = _texts(node, mode, result, numbers)
+        result[id(node)] = (less, exact)
+        if mode == SCHEMA and isinstance(node, dict):
+            groups.setdefault(less, {}).setdefault(exact, []).append(node)
+    twins = {}
+    for group in groups.values():
+        if len(group) > 1:
+            members = [node for nodes in group.values() for node in nodes]
+            keyword = next(filter(None, map(skipped_names, members)), "")
+            twins.update({id(node): keyword for node in members if keyword})
+    return twins
+
+
+def _mode_of(mode: int, key: str | None) -> int:
+    if mode == MAP:
+        return SCHEMA
+    if mode == DATA or key is None:
+        return mode
+    if key in MAPS:
+        return MAP
+    return DATA if key in ("const", "enum") else SCHEMA
+
+
+def _texts(
+    node: Any, mode: int, result: dict[int, tuple[int, int]], numbers: dict[Any, int]
+) -> tuple[int, int]:
+    """The numbers of a container whose children have theirs."""
+
+    def number(content: Any) -> int:
+        return numbers.setdefault(content, len(numbers))
+
+    def of(child: Any) -> tuple[int, int]:
+        if isinstance(child, (dict, list)):
+            return result[id(child)]
+        leaf = number((type(child), child))
+        return leaf, leaf
+
+    if isinstance(node, list):
+        pairs = [of(child) for child in node]
+        return number(("[", *(less for less, _ in pairs))), number(("[", *(exact for _, exact in pairs)))
+    named = {key: of(child) for key, child in node.items()}
+    less = number(("{", *sorted((key, one) for key, (one, _) in named.items() if key not in SKIPPED)))
+    shown = [key for key in named if mode != SCHEMA or key not in SKIPPED]
+    return less, number(("{", *sorted((key, named[key][1]) for key in shown)))

@@ -1,0 +1,255 @@
+"""Which values a JSON schema may have, seen from above: kinds, finite sets, options that exclude one another.
+
+What: `Kinds.written` bounds the kinds of values (`ALL`) that XGrammar's grammar of a schema writes,
+`Kinds.allowed` those that the schema allows, and `Kinds.exclusive` says whether no value fits two options.
+When: in `hybrid.xgrammar.relaxed`, for keywords that matter for some kinds only, and for ``oneOf``.
+Limits: bounds from above: "all kinds" and "not exclusive" are the answers in doubt, and where a schema asks
+for more than `STEPS` steps. Nothing here recurses, as schemas may be deep and cyclic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+ALL = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
+STEPS_EACH = 256
+STEPS = 200_000
+DISCRIMINATORS = 32
+
+OBJECT_SIGNS = ("properties", "additionalProperties", "unevaluatedProperties")
+ARRAY_SIGNS = ("items", "prefixItems", "unevaluatedItems")
+"""Keywords by which XGrammar takes a schema without ``type`` for one of objects, or else of arrays."""
+
+
+def kind_of(value: Any) -> str:
+    """The kind of a JSON value; 1.0 is an integer."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def covers(types: Iterable[str], kinds: Iterable[str]) -> bool:
+    """Whether values of all these kinds are of these types."""
+    known = set(types)
+    if "number" in known:
+        known.add("integer")
+    return known.issuperset(kinds)
+
+
+def types_of(node: dict[str, Any]) -> list[str]:
+    """What ``type`` names; empty where it is missing or of no use."""
+    named = node.get("type")
+    if isinstance(named, str):
+        return [named]
+    return [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+
+
+def local_target(root: Any, reference: Any) -> Any:
+    """What XGrammar takes a reference for: a node of this document, or None where it allows any value."""
+    if reference == "#":
+        return root
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return None
+    node = root
+    for name in reference_parts(reference):
+        if not isinstance(node, dict) or name not in node:
+            return None
+        node = node[name]
+    return node
+
+
+def reference_parts(reference: str) -> list[str]:
+    """The names on the way, as XGrammar reads them: nothing is decoded, empty ones are skipped."""
+    return [name for name in reference[2:].split("/") if name]
+
+
+class Kinds:
+    """Bounds of the values of schemas within one document.
+
+    Args:
+        root: the document.
+        alone: whether ``$ref`` stands alone, as in drafts before 2019-09, and its neighbours mean nothing.
+    """
+
+    def __init__(self, root: Any, alone: bool) -> None:
+        self._root = root
+        self._alone = alone
+        self._steps = STEPS
+        self._of_values: dict[int, frozenset[str]] = {}
+
+    def of_values(self, values: list[Any]) -> frozenset[str]:
+        """The kinds of the values of a list within the document."""
+        known = self._of_values.get(id(values))
+        if known is None:
+            known = self._of_values[id(values)] = frozenset(map(kind_of, values))
+        return known
+
+    def written(self, schema: Any, default: str = "") -> frozenset[str]:
+        """The kinds that the grammar of this schema may write; `default` is the type where none is named."""
+        return self._reach(schema, default, self._written)
+
+    def allowed(self, schema: Any) -> frozenset[str]:
+        """The kinds that the schema may allow."""
+        return self._reach(schema, "", self._allowed)
+
+    def exclusive(self, options: list[Any]) -> bool:
+        """Whether no value fits two of the options, as far as can be told from their kinds, their constants
+        or one property that is a different constant in each."""
+        values: set[Any] = set()
+        of_values: set[str] = set()
+        others: set[str] = set()
+        objects = []
+        for option in options:
+            node = self._followed(option)
+            constants = finite(node)
+            if constants is not None:
+                keys = set(map(_key, constants))
+                if keys & values:
+                    return False
+                values |= keys
+                of_values |= self.of_values(constants) if "const" not in node else {kind_of(constants[0])}
+                continue
+            kinds = self.allowed(node)
+            if kinds == {"object"}:
+                objects.append(node)
+                continue
+            if "number" in kinds:
+                kinds |= {"integer"}
+            if kinds & others:
+                return False
+            others |= kinds
+        if objects:
+            if "object" in others or (len(objects) > 1 and not self._told_apart(objects)):
+                return False
+            others.add("object")
+        return not of_values & others
+
+    def _told_apart(self, objects: list[dict[str, Any]]) -> bool:
+        first = objects[0].get("properties")
+        names = (
+            [name for name in first if self._constants(objects[0], name)] if isinstance(first, dict) else []
+        )
+        return any(self._told_apart_by(objects, name) for name in names[:DISCRIMINATORS])
+
+    def _told_apart_by(self, objects: list[dict[str, Any]], name: str) -> bool:
+        seen: set[Any] = set()
+        optional = 0
+        for node in objects:
+            constants = self._constants(node, name)
+            keys = set(map(_key, constants or ()))
+            if not keys or keys & seen:
+                return False
+            seen |= keys
+            required = node.get("required")
+            optional += not (isinstance(required, list) and name in required)
+        return optional <= 1
+
+    def _constants(self, node: dict[str, Any], name: str) -> list[Any] | None:
+        properties = node.get("properties")
+        return finite(self._followed(properties.get(name))) if isinstance(properties, dict) else None
+
+    def _followed(self, schema: Any) -> Any:
+        """The schema that a chain of references leads to; True where it leads elsewhere."""
+        for _ in range(STEPS_EACH):
+            if not isinstance(schema, dict) or "$ref" not in schema:
+                return schema
+            if not self._alone and (finite(schema) is not None or "type" in schema):
+                return schema
+            schema = local_target(self._root, schema["$ref"])
+            if schema is None:
+                return True
+        return True
+
+    def _reach(self, schema: Any, default: str, look: Any) -> frozenset[str]:
+        found: frozenset[str] = frozenset()
+        seen: set[int] = set()
+        waiting = [schema]
+        while waiting:
+            node = waiting.pop()
+            if not isinstance(node, dict):
+                found = found if node is False else ALL
+            elif id(node) not in seen:
+                seen.add(id(node))
+                self._steps -= 1
+                if self._steps < 0 or len(seen) > STEPS_EACH:
+                    return ALL
+                found |= look(node, waiting, default if node is schema else "")
+            if found == ALL:
+                return ALL
+        return found
+
+    def _written(self, node: dict[str, Any], waiting: list[Any], default: str) -> frozenset[str]:
+        if "$ref" in node:
+            target = local_target(self._root, node["$ref"])
+            waiting.append(True if target is None else target)
+            return frozenset()
+        if "const" in node:
+            return frozenset({kind_of(node["const"])})
+        if "enum" in node:
+            return self.of_values(node["enum"])
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in node:
+                self._steps -= len(node[keyword])
+                waiting.extend(node[keyword])
+                return frozenset()
+        if "allOf" in node:
+            waiting.append(node["allOf"][0] if len(node["allOf"]) == 1 else True)
+            return frozenset()
+        if node.get("type"):
+            return frozenset(types_of(node))
+        if default:
+            return frozenset({default})
+        if any(sign in node for sign in OBJECT_SIGNS):
+            return frozenset({"object"})
+        return frozenset({"array"}) if any(sign in node for sign in ARRAY_SIGNS) else ALL
+
+    def _allowed(self, node: dict[str, Any], waiting: list[Any], default: str) -> frozenset[str]:
+        del default
+        if "$ref" in node and (self._alone or "type" not in node):
+            target = local_target(self._root, node["$ref"])
+            waiting.append(True if target is None else target)
+            return frozenset()
+        if types_of(node):
+            return frozenset(types_of(node))
+        constants = finite(node)
+        if constants is not None:
+            return frozenset({kind_of(node["const"])}) if "const" in node else self.of_values(constants)
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(node.get(keyword), list):
+                self._steps -= len(node[keyword])
+                waiting.extend(node[keyword])
+                return frozenset()
+        members = node.get("allOf")
+        if isinstance(members, list) and members:
+            telling = [one for one in members if isinstance(one, dict) and ("type" in one or "$ref" in one)]
+            self._steps -= len(members)
+            waiting.append(telling[0] if telling else members[0])
+            return frozenset()
+        return ALL
+
+
+def finite(schema: Any) -> list[Any] | None:
+    """The values that a schema names one by one, or None."""
+    if not isinstance(schema, dict):
+        return None
+    if "const" in schema:
+        return [schema["const"]]
+    values = schema.get("enum")
+    return values if isinstance(values, list) else None
+
+
+def _key(value: Any) -> Any:
+    """Equal for equal values; objects and arrays are not looked into, and count as equal."""
+    kind = kind_of(value)
+    if kind in ("object", "array"):
+        return kind
+    return ("number" if kind == "integer" else kind, value)

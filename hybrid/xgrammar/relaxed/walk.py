@@ -1,0 +1,243 @@
+"""The walk over a schema that finds what XGrammar leaves out of it.
+
+What: `Walk` visits the parts that XGrammar reads, each once, takes the branch that it takes there and lists
+what the branch leaves out.
+When: in `hybrid.xgrammar.relaxed`, whose words say what is listed and what is not.
+Limits: linear in the size of the schema, but for the bounds of kinds (`hybrid.xgrammar.relaxed.values`),
+which are capped. Nothing recurses: schemas may be deep, and cyclic by references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from hybrid.xgrammar.relaxed.keywords import APPLIES, fits, is_idle
+from hybrid.xgrammar.relaxed.objects import object_gaps
+from hybrid.xgrammar.relaxed.scalars import integer_gaps, string_gaps
+from hybrid.xgrammar.relaxed.twins import find_twins, skipped_names
+from hybrid.xgrammar.relaxed.values import (
+    ALL,
+    ARRAY_SIGNS,
+    OBJECT_SIGNS,
+    Kinds,
+    covers,
+    kind_of,
+    local_target,
+    reference_parts,
+    types_of,
+)
+
+UNREAD = "XGrammar does not read it"
+ANY = "without a type XGrammar allows any value here"
+
+ALONE = tuple(f"json-schema.org/draft-0{number}" for number in (3, 4, 6, 7))
+"""What ``$schema`` names where nothing beside ``$ref`` means anything."""
+
+TAKEN: dict[str, frozenset[str]] = {
+    "integer": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+    "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}),
+    "string": frozenset({"minLength", "maxLength", "pattern", "format"}),
+    "array": frozenset({"prefixItems", "items", "unevaluatedItems", "minItems", "maxItems"}),
+    "object": frozenset(
+        {
+            "properties", "patternProperties", "additionalProperties", "unevaluatedProperties",
+            "propertyNames", "required", "minProperties", "maxProperties",
+        }
+    ),
+}  # fmt: skip
+"""The keywords that XGrammar reads for a type, or that are judged one by one."""
+
+Path = tuple[Any, ...] | None
+"""The way from the root: None, or (path of the parent, key or index)."""
+
+
+class Relaxation(NamedTuple):
+    """A keyword that XGrammar does not enforce, or not wholly.
+
+    Attributes:
+        pointer: the JSON pointer (RFC 6901) to the keyword in the schema, or to a pattern below
+            patternProperties.
+        keyword: its name; empty, with an empty pointer, where the schema as a whole is meant.
+        reason: why it is listed.
+    """
+
+    pointer: str
+    keyword: str
+    reason: str
+
+
+class Walk:
+    """One walk over the parts of a schema that XGrammar reads.
+
+    Args:
+        root: the schema.
+        strict_mode, any_order: XGrammar's options.
+    """
+
+    def __init__(self, root: Any, strict_mode: bool, any_order: bool) -> None:
+        self._root = root
+        self._strict_mode = strict_mode
+        self._any_order = any_order
+        named = root.get("$schema") if isinstance(root, dict) else None
+        self._alone = isinstance(named, str) and any(draft in named for draft in ALONE)
+        self._kinds = Kinds(root, self._alone)
+        self._found: dict[tuple[str, str], Relaxation] = {}
+        self._waiting: list[tuple[Any, Path, str]] = [(root, None, "")]
+        self._later: list[tuple[Any, Path, str]] = []
+        self._seen: set[tuple[int, str]] = set()
+        self._parts: list[tuple[dict[str, Any], Path]] = []
+        self._ambiguous = False
+
+    def run(self) -> tuple[Relaxation, ...]:
+        """The relaxations of all parts."""
+        while self._waiting or self._later:
+            if not self._waiting:
+                self._waiting, self._later = self._later[::-1], []
+            node, path, default = self._waiting.pop()
+            if isinstance(node, dict) and (id(node), default) not in self._seen:
+                self._seen.add((id(node), default))
+                self._parts.append((node, path))
+                self._ambiguous = self._ambiguous or bool(skipped_names(node))
+                begun = len(self._waiting)
+                self._part(node, path, default)
+                self._waiting[begun:] = self._waiting[begun:][::-1]
+        if self._ambiguous:
+            twins = find_twins(self._root)
+            for node, path in self._parts:
+                if id(node) in twins:
+                    keyword = twins[id(node)]
+                    reason = (
+                        "XGrammar takes this part for another that differs in a title or description only"
+                    )
+                    self._list(path, keyword, reason)
+        return tuple(self._found.values())
+
+    def _list(self, path: Path, keyword: str, reason: str, *more: str) -> None:
+        pointer = _pointer((path, keyword), more)
+        self._found.setdefault((pointer, keyword), Relaxation(pointer, keyword, reason))
+
+    def _list_all(self, path: Path, gaps: Iterable[tuple[str, str]]) -> None:
+        for keyword, reason in gaps:
+            self._list(path, keyword, reason)
+
+    def _visit(self, schema: Any, path: Path, *more: Any, default: str = "") -> None:
+        for key in more:
+            path = (path, key)
+        self._waiting.append((schema, path, default))
+
+    def _part(self, node: dict[str, Any], path: Path, default: str) -> None:
+        """Take the branch that XGrammar takes."""
+        if "$ref" in node:
+            self._reference(node, path)
+        elif "const" in node:
+            self._constants(node, path, "const", [node["const"]])
+        elif "enum" in node:
+            self._constants(node, path, "enum", node["enum"])
+        elif "anyOf" in node or "oneOf" in node:
+            keyword = "anyOf" if "anyOf" in node else "oneOf"
+            for number, option in enumerate(node[keyword]):
+                self._visit(option, path, keyword, number)
+            if keyword == "oneOf" and not self._kinds.exclusive(node[keyword]):
+                self._list(path, keyword, "options that are not known to exclude one another count as anyOf")
+            self._beside(node, path, keyword)
+        elif "allOf" in node:
+            if len(node["allOf"]) == 1:
+                self._visit(node["allOf"][0], path, "allOf", 0)
+            elif not is_idle("allOf", node):
+                self._list(path, "allOf", "with several members XGrammar allows any value here")
+            self._beside(node, path, "allOf")
+        elif node.get("type") or default:
+            for one in types_of(node) or [default]:
+                self._typed(node, path, one)
+        elif any(sign in node for sign in OBJECT_SIGNS):
+            self._typed(node, path, "object")
+        elif any(sign in node for sign in ARRAY_SIGNS):
+            self._typed(node, path, "array")
+        else:
+            self._rest(node, path, ALL, frozenset(), ANY)
+
+    def _reference(self, node: dict[str, Any], path: Path) -> None:
+        reference = node["$ref"]
+        target = local_target(self._root, reference)
+        if target is None:
+            self._list(path, "$ref", "only '#' and '#/...' are followed, any other allows any value")
+        else:
+            parts = reference_parts(reference)
+            if "~" in reference or "%" in reference or len(parts) != reference.count("/"):
+                self._list(path, "$ref", "XGrammar takes its names as they are written")
+            place: Path = None
+            for name in parts:
+                place = (place, name)
+            self._later.append((target, place, ""))
+        if not self._alone:
+            self._beside(node, path, "$ref")
+
+    def _beside(self, node: dict[str, Any], path: Path, branch: str) -> None:
+        if len(node) > 1:
+            kinds = self._kinds.written(node)
+            self._rest(node, path, kinds, {branch}, f"stands beside {branch}, which XGrammar reads alone")
+
+    def _rest(
+        self,
+        node: dict[str, Any],
+        path: Path,
+        kinds: frozenset[str],
+        taken: frozenset[str] | set[str],
+        reason: str = UNREAD,
+    ) -> None:
+        """List the keywords that could exclude values of these kinds and are not among those taken."""
+        for keyword in node:
+            about = APPLIES.get(keyword)
+            if about is None or keyword in taken or not about & kinds:
+                continue
+            if keyword == "type" and covers(types_of(node), kinds):
+                continue
+            if not is_idle(keyword, node):
+                self._list(path, keyword, reason)
+
+    def _constants(self, node: dict[str, Any], path: Path, branch: str, values: list[Any]) -> None:
+        if len(node) == 1:
+            return
+        kinds = frozenset(map(kind_of, values))
+        for keyword, bound in node.items():
+            about = APPLIES.get(keyword)
+            if keyword == branch or about is None or not about & kinds or is_idle(keyword, node):
+                continue
+            if keyword == "type":
+                kept = covers(types_of(node), kinds)
+            elif keyword == "enum":
+                kept = isinstance(bound, list) and all(value in bound for value in values)
+            else:
+                kept = all(fits(keyword, value, bound) for value in values if kind_of(value) in about)
+            if not kept:
+                self._list(path, keyword, f"stands beside {branch}, which XGrammar reads alone")
+
+    def _typed(self, node: dict[str, Any], path: Path, one: str) -> None:
+        if one == "string":
+            self._list_all(path, string_gaps(node))
+        elif one == "integer":
+            self._list_all(path, integer_gaps(node))
+        elif one == "array":
+            for number, item in enumerate(node.get("prefixItems", ())):
+                self._visit(item, path, "prefixItems", number)
+            rest = "items" if "items" in node else "unevaluatedItems"
+            self._visit(node.get(rest), path, rest)
+        elif one == "object":
+            for keyword in ("properties", "patternProperties"):
+                for name, schema in node.get(keyword, {}).items():
+                    self._visit(schema, path, keyword, name)
+            self._visit(node.get("propertyNames"), path, "propertyNames", default="string")
+            rest = "additionalProperties" if "additionalProperties" in node else "unevaluatedProperties"
+            self._visit(node.get(rest), path, rest)
+            for gap in object_gaps(node, self._kinds, self._strict_mode, self._any_order):
+                self._list(path, gap.keyword, gap.reason, *filter(None, [gap.inside]))
+        self._rest(node, path, frozenset({one}), TAKEN.get(one, frozenset()) | {"type"})
+
+
+def _pointer(path: Path, more: tuple[str, ...]) -> str:
+    tokens = list(reversed(more))
+    while path is not None:
+        path, key = path
+        tokens.append(str(key))
+    return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in reversed(tokens))
