@@ -3,9 +3,10 @@
 What: `Oracle` answers for one grammar (parser "lalr", lexer "basic") whether a text is complete, whether it
 is a viable prefix, and which tokens keep it one.
 When: in `bench.fuzz`, and in tests of the code that answers the same without brute force.
-Limits: continuations are tried up to a length, over an alphabet. True is certain. False means that none was
-found; it is exact where the lexer decides within that length. Patterns that look behind their own beginning
-are not for the search that shares work (`viable_by_definition` takes them).
+Limits: continuations are tried up to a length, over an alphabet; a cut character also becomes one other. True
+is certain. False means that none was found; it is exact where the lexer decides within that length. Patterns
+that look behind their own beginning are not for the search that shares work (`viable_by_definition` takes
+them).
 
 A text p, of bytes, is a *viable prefix* if for some continuation c, maybe none, the basic lexer cuts p + c at
 least up to the lexeme that covers the last byte of p, and the parser shifts the terminals of all lexemes up
@@ -140,9 +141,7 @@ class Oracle:
             start, tail = _characters(data)
         except UnicodeDecodeError:
             return False
-        starts = (
-            [start + more for more in self.alphabet if more.encode().startswith(tail)] if tail else [start]
-        )
+        starts = [start + more for more in self._completing(tail)] if tail else [start]
         return any(
             self._is_cut_and_shifted(begun + more, len(begun))
             for begun in starts
@@ -177,10 +176,23 @@ class Oracle:
         return now if not tail or self._completions(now) else None
 
     def _completions(self, reached: Reached) -> list[Reached]:
-        """What the characters of the alphabet lead to that complete the one that is cut."""
+        """What the characters lead to that complete the one that is cut."""
         whole = Reached(reached.stack, reached.open, b"")
-        fitting = [item for item in self.alphabet if item.encode().startswith(reached.tail)]
-        return [after for item in fitting if (after := self._step(whole, item)) is not None]
+        steps = [self._step(whole, item) for item in self._completing(reached.tail)]
+        return [after for after in steps if after is not None]
+
+    def _completing(self, tail: bytes) -> list[str]:
+        """The characters of the alphabet that begin with some bytes, and one that may stand for all
+        others."""
+        found = [item for item in self.alphabet if item.encode().startswith(tail)]
+        for second, more in product((b"", b"\x80", b"\x90", b"\xa0", b"\xbf"), (b"", b"\x80", b"\x80\x80")):
+            try:
+                other = (tail + second + more).decode()
+            except UnicodeDecodeError:
+                continue
+            if len(other) == 1 and other not in self.alphabet:
+                return [*found, other]
+        return found
 
     def _step(self, reached: Reached, character: str) -> Reached | None:
         """What one more character leads to; None if the text is no viable prefix any more."""
