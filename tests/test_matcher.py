@@ -797,3 +797,17 @@ def test_random_operations(
         for step in steps:
             traced.apply(step)
             traced.compare()
+
+
+def test_a_stop_id_that_does_not_stop_any_more_is_decided_by_its_text_on_the_engine() -> None:
+    """XGrammar's tables are made for its own stop tokens, and let this one pass behind a called root."""
+    tokens = [b"9\n\n\n", b"\n\n\n\n", b"", b"", b"", b"\n\n\n\n\n", b"\x9f\n", b"\n\xd0", b"</s>"]
+    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[8])
+    compiler = GrammarCompiler(vocabulary, strategy="engine")
+    for end, allowed in (("\\x0a", 0), ("</s>", 1)):
+        compiled = compiler.compile_grammar(f'root ::= "\\x0a" | "{end}" | root root Token(3)\n')
+        matcher = GrammarMatcher(compiled, override_stop_tokens=[6])
+        bitmask = allocate_token_bitmask(1, vocabulary.size)
+        matcher.fill_next_token_bitmask(bitmask)
+        assert bitmask[0, 0].item() >> 8 & 1 == allowed
+        assert matcher.fork().accept_token(8) == bool(allowed)

@@ -139,6 +139,8 @@ class GrammarMatcher:
         # stop ids without text that do not stop any more: XGrammar takes them as empty text
         stopped = set(vocabulary.stop_token_ids) - self._stop_set
         self._void_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in stopped if not self._tokens[t]]
+        # and those with text as text, of which its tables, made for its own stop tokens, say nothing
+        self._revived = sorted(t for t in stopped if self._tokens[t]) if self._gather is None else []
         if self._gather is None or classes is None:
             return
         self._stop_class = self._compiled.engine_stop
@@ -216,8 +218,14 @@ class GrammarMatcher:
             row[:] = words[: self._width]
             for word, bit in self._void_words:
                 row[word] &= ~bit
+            for token in self._revived:
+                bit = np.uint32(1 << (token & 31))
+                row[token >> 5] &= ~bit
+                if self._inner.fork().accept_token(token):
+                    row[token >> 5] |= bit
             if self._has_more:
                 row[-1] &= np.uint32(self._last_word)
+            if self._has_more or self._revived:
                 return self._forbids(row)
             return bool(needed) or bool(self._void_words)
         tried = self._trial or (self._step is not None and self._step[1])
