@@ -809,5 +809,5 @@ def test_a_stop_id_that_does_not_stop_any_more_is_decided_by_its_text_on_the_eng
         matcher = GrammarMatcher(compiled, override_stop_tokens=[6])
         bitmask = allocate_token_bitmask(1, vocabulary.size)
         matcher.fill_next_token_bitmask(bitmask)
-        assert bitmask[0, 0].item() >> 8 & 1 == allowed
+        assert int(bitmask[0, 0]) >> 8 & 1 == allowed
         assert matcher.fork().accept_token(8) == bool(allowed)
