@@ -17,10 +17,11 @@ from numba import config
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from equivalence._kernels import BELOW, BELOW_OTHERS, CHILD, ENDS, FLAGS, GROUP, GROUP_END
+from equivalence.arrays.growing import records
 from equivalence.classes import compute_classes
 from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
+from equivalence.trie_nodes import BELOW_OTHERS, ENDS, NODE
 from equivalence.vocabulary import MAX_TOKEN_BYTES, Vocabulary
 
 EXAMPLES = 20 if config.DISABLE_JIT else 200  # type: ignore[attr-defined]
@@ -429,19 +430,18 @@ def test_trie(tokens: list[bytes]) -> None:
     # the packed rows are the same nodes, children side by side
     numbers = {prefix: node for node, prefix in enumerate(prefixes)}
     assert len(trie.nodes) == len(prefixes) + 1
+    rows = records(trie.nodes, NODE)
     waiting, met = [(0, b"")], 0
     while waiting:
         row, prefix = waiting.pop()
         met += 1
-        node, child, end = numbers[prefix], trie.nodes[row, CHILD], trie.nodes[row + 1, CHILD]
-        flags = int(trie.nodes[row, FLAGS])
-        assert (trie.nodes[row, GROUP], trie.nodes[row, GROUP_END]) == (
-            trie.group[node], trie.group[trie.skip[node]],
-        )  # fmt: skip
-        assert flags >> ENDS & 1 == (prefix in groups)
-        assert flags >> BELOW_OTHERS == trie.below[node, 4]
-        assert (trie.nodes[row, BELOW : BELOW + 4].view(np.uint32) == trie.below[node, :4]).all()
-        inside = [prefix + bytes([trie.nodes[below, FLAGS] & 255]) for below in range(child, end)]
+        node, child, end = numbers[prefix], rows[row].child, rows[row + 1].child
+        bits = int(rows[row].bits)
+        assert (rows[row].group, rows[row].group_end) == (trie.group[node], trie.group[trie.skip[node]])
+        assert bits >> ENDS & 1 == (prefix in groups)
+        assert bits >> BELOW_OTHERS == trie.below[node, 4]
+        assert (trie.nodes[row, 4:].view(np.uint32) == trie.below[node, :4]).all()
+        inside = [prefix + bytes([rows[below].bits & 255]) for below in range(child, end)]
         assert inside == [other for other in prefixes if other and other[:-1] == prefix]
         waiting.extend(zip(range(child, end), inside, strict=True))
     assert met == len(prefixes)
