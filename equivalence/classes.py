@@ -24,7 +24,7 @@ from equivalence.network import Network, build_network
 from equivalence.network.reading import read_grammar
 from equivalence.partition import partition_runs
 from equivalence.runs import ClassRuns, tokens_of
-from equivalence.runs import _kernels as run_kernels
+from equivalence.runs.numbering import number_runs
 from equivalence.token_classes import TokenClasses
 from equivalence.vocabulary import Vocabulary
 
@@ -152,7 +152,7 @@ def classes_and_network(
     runs = partition_runs(exploration, network, trie, order.byte_starts, capacity=capacity, deadline=deadline)
     # a stop id that is also text has a life of its own in every mask: it gets a class of its own
     alone = np.array(vocabulary.stop_token_ids, np.int64)
-    representatives, class_of_run, class_of_alone = run_kernels.number_runs(
+    representatives, class_of_run, class_of_alone = number_runs(
         runs.classes, runs.starts, int(runs.classes.max(initial=-1)) + 1, order.first_ids, order.shortest,
         alone, trie.group_of_token,
     )  # fmt: skip

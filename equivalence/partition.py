@@ -21,7 +21,7 @@ from equivalence.errors import BudgetExceeded
 from equivalence.explore import Capacity, Exploration, array_bytes, claim, out_of_bytes
 from equivalence.network import Network
 from equivalence.runs import ClassRuns
-from equivalence.runs import _kernels as run_kernels
+from equivalence.runs.cutting import cut_groups
 from equivalence.trie import Trie
 
 PHASE = "the partition"
@@ -88,8 +88,8 @@ def _partition(
         account, capacity, array_bytes(network), array_bytes(found), 40 * trie.n_groups,
         16 * (n_ranges + n_events),
     )  # fmt: skip
-    starts, first_byte, ranges, events = run_kernels.cut_groups(
-        n_ranges, found.ranges, n_events, found.events, byte_starts, trie.first_byte
+    starts, first_byte, ranges, events = cut_groups(
+        found.ranges[:n_ranges], found.events[:n_events], byte_starts, trie.first_byte
     )
     status, range_sets, words = _kernels.partition_blocks(
         first_byte, found.block_starts, found.range_starts, ranges, account, capacity

@@ -17,8 +17,9 @@ import pytest
 import xgrammar
 
 from equivalence import TokenClasses, Vocabulary, compute_classes
-from equivalence.runs import ClassRuns, Members, members_of, tokens_of
-from equivalence.runs import _kernels as run_kernels
+from equivalence.runs import ClassRuns, Members, members_of, numbering, tokens_of
+from equivalence.runs.cutting import cut_groups
+from equivalence.runs.numbering import NOBODY, Minima, least_tree, number_runs, tokens_of_runs
 from hybrid.classifier import distinct_classes
 from hybrid.representatives.gather import members_by_class
 
@@ -51,9 +52,7 @@ def test_cut_groups(seed: int) -> None:
     ranges = np.sort(rng.integers(0, n_groups + 1, (int(rng.integers(0, 9)), 2)), axis=1)
     groups = rng.integers(0, n_groups, int(rng.integers(0, 9)))
     events = np.stack([groups, rng.integers(0, 99, len(groups))], axis=1)
-    starts, first, of_ranges, of_events = run_kernels.cut_groups(
-        len(ranges), ranges, len(events), events, byte_starts, first_byte
-    )
+    starts, first, of_ranges, of_events = cut_groups(ranges, events, byte_starts, first_byte)
     cuts = {0, n_groups, *byte_starts.tolist(), *ranges.flatten().tolist(), *groups.tolist()}
     assert starts.tolist() == sorted(cuts | {group + 1 for group in groups.tolist()})
     assert first.tolist() == first_byte[starts[:-1]].tolist()
@@ -63,13 +62,17 @@ def test_cut_groups(seed: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 7, 8, 33])
-def test_least_between(size: int) -> None:
-    values = np.random.default_rng(size).integers(0, 1000, size)
-    tree = run_kernels.least_tree(values)
+def test_least_of_runs(size: int) -> None:
+    rng = np.random.default_rng(size)
+    ids, sizes = rng.integers(0, 1000, size), rng.integers(0, 1000, size)
+    minima = Minima(least_tree(ids), least_tree(sizes))
     for begin in range(size + 1):
         for end in range(begin, size + 1):
-            least = min(values[begin:end].tolist(), default=run_kernels.NOBODY)
-            assert run_kernels.least_between(begin, end, tree) == least
+            minima.look(begin, end)
+            assert minima.id == min(ids[begin:end].tolist(), default=NOBODY)
+            assert minima.size == min(sizes[begin:end].tolist(), default=NOBODY)
+    with pytest.raises(ValueError, match="different sizes"):
+        Minima(least_tree(ids), least_tree(np.zeros(size + 2, np.int64)))
 
 
 @pytest.mark.parametrize("stops", [(), (1, 12), (0,)])
@@ -79,7 +82,7 @@ def test_number_runs(seed: int, stops: tuple[int, ...]) -> None:
     trie, order = vocabulary.trie, vocabulary.byte_order
     starts, classes = random_partition(np.random.default_rng(seed), trie.n_groups)
     alone = np.array(vocabulary.stop_token_ids, np.int64)
-    representatives, numbers, of_alone = run_kernels.number_runs(
+    representatives, numbers, of_alone = number_runs(
         classes, starts, 6, order.first_ids, order.shortest, alone, trie.group_of_token
     )
     found = tokens_of(ClassRuns(starts, numbers), order)
@@ -144,3 +147,16 @@ def test_distinct_classes_with_and_without_runs(name: str, stops: tuple[int, ...
     )
     assert texts == plain_texts
     assert listed(members) == listed(plain)
+
+
+@pytest.mark.skipif(numbering.__file__.endswith(".py"), reason="as plain Python")
+def test_arrays_of_other_types_are_refused() -> None:
+    """By compiled code, which would read something else."""
+    starts, classes = np.array([0, 1]), np.zeros(1, np.int32)
+    with pytest.raises(ValueError):
+        tokens_of_runs(classes.astype(np.int64), starts, starts, classes, 1)
+    with pytest.raises(ValueError):
+        tokens_of_runs(classes, starts.astype(np.int32), starts, classes, 1)
+    pairs = np.zeros((3, 4), np.int64)
+    with pytest.raises(ValueError):
+        cut_groups(pairs[:, :2], pairs[:0], np.zeros(257, np.int64), np.zeros(0, np.uint8))

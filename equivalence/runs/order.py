@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.runs import _kernels
+from equivalence.runs.numbering import NOBODY, least_tree, pieces_of_runs, tokens_of_runs
 
 if TYPE_CHECKING:
     from equivalence.trie import Trie
@@ -31,7 +31,7 @@ class ByteOrder(NamedTuple):
         byte_starts: int64[257], the first group of each first byte; the last entry is G.
         token_starts: int64[G + 1], where the ids of each group begin.
         tokens: int32, the ids that are text, by group; ascending within one.
-        first_ids: minima over the least id of each group (`_kernels.least_tree`), stop ids left out.
+        first_ids: minima over the least id of each group (`numbering.least_tree`), stop ids left out.
         shortest: the same of length * 2**32 + id.
         n_ids: ids of the vocabulary, V.
     """
@@ -92,25 +92,22 @@ def byte_order(trie: Trie, lengths: Integers, apart: Iterable[int]) -> ByteOrder
     token_starts = np.zeros(n_groups + 1, np.int64)
     np.cumsum(np.bincount(group[tokens], minlength=n_groups), out=token_starts[1:])
     shared = np.setdiff1d(np.flatnonzero(group >= 0), np.array(list(apart), np.int64))
-    first = np.full(n_groups, _kernels.NOBODY, np.int64)
+    first = np.full(n_groups, NOBODY, np.int64)
     np.minimum.at(first, group[shared], shared)
-    short = np.full(n_groups, _kernels.NOBODY, np.int64)
+    short = np.full(n_groups, NOBODY, np.int64)
     np.minimum.at(short, group[shared], (lengths[shared] << 32) + shared)
     byte_starts = np.searchsorted(trie.first_byte, np.arange(257)).astype(np.int64)
     return ByteOrder(
-        byte_starts, token_starts, tokens.astype(np.int32), _kernels.least_tree(first),
-        _kernels.least_tree(short), len(lengths),
-    )  # fmt: skip
+        byte_starts, token_starts, tokens.astype(np.int32), least_tree(first), least_tree(short), len(lengths)
+    )
 
 
 def tokens_of(runs: ClassRuns, order: ByteOrder) -> NDArray[np.int32]:
     """int32[V]: the class of each id, -1 = in none."""
-    return np.asarray(
-        _kernels.tokens_of_runs(runs.classes, runs.starts, order.token_starts, order.tokens, order.n_ids)
-    )
+    return tokens_of_runs(runs.classes, runs.starts, order.token_starts, order.tokens, order.n_ids)
 
 
 def members_of(runs: ClassRuns, order: ByteOrder, renumbered: NDArray[np.int32]) -> Members:
     """The tokens of each class of runs; class ``c`` of them is ``renumbered[c]`` here."""
-    starts, pieces = _kernels.pieces_of_runs(runs.classes, runs.starts, renumbered, order.token_starts)
+    starts, pieces = pieces_of_runs(runs.classes, runs.starts, renumbered, order.token_starts)
     return Members(starts, pieces, order.tokens, True)

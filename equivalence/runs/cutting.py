@@ -1,0 +1,156 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Cutting the groups of a trie into runs: side by side in byte order, and every block treats them alike.
+
+What: `cut_groups` finds where runs begin, and says ranges and events by runs in place of groups.
+When: once per partition (`equivalence.partition`).
+Limits: groups are looked at 32 at once, so a vocabulary of 128,000 takes some thousands of steps.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+
+Integers = NDArray[np.int64]
+
+
+def cut_groups(
+    ranges: cython.const[cython.Py_ssize_t][:, ::1],
+    events: cython.const[cython.Py_ssize_t][:, ::1],
+    byte_starts: cython.const[cython.Py_ssize_t][::1],
+    first_byte: cython.const[cython.uchar][::1],
+) -> tuple[Integers, NDArray[np.uint8], Integers, Integers]:
+    """The coarsest runs of groups in which no range and no event begins or ends, nor a first byte.
+
+    Args:
+        ranges: int64[n, 2], first group and end of each, from 0 to the number of groups.
+        events: int64[m, 2], the group of each, and what is kept as it is.
+        byte_starts: int64[257], the first group of each first byte, then the number of groups.
+        first_byte: uint8[groups].
+
+    Returns:
+        (starts int64[runs + 1], first byte of each run, the ranges and the events with runs in place of
+        groups).
+    """
+    cuts = Cuts(byte_starts[256])
+    with cython.nogil:
+        for b in range(byte_starts.shape[0]):
+            cuts.add(byte_starts[b])
+        for i in range(ranges.shape[0]):
+            cuts.add(ranges[i, 0])
+            cuts.add(ranges[i, 1])
+        for i in range(events.shape[0]):
+            cuts.add(events[i, 0])
+            cuts.add(events[i, 0] + 1)
+        cuts.number()
+    starts = np.empty(cuts.count, np.int64)
+    first = np.empty(cuts.count - 1, np.uint8)
+    ranges_of_runs = np.empty((ranges.shape[0], 2), np.int64)
+    events_of_runs = np.empty((events.shape[0], 2), np.int64)
+    begins: cython.Py_ssize_t[::1] = starts
+    bytes_of_runs: cython.uchar[::1] = first
+    run_ranges: cython.Py_ssize_t[:, ::1] = ranges_of_runs
+    run_events: cython.Py_ssize_t[:, ::1] = events_of_runs
+    with cython.nogil:
+        cuts.list_into(begins)
+        for i in range(bytes_of_runs.shape[0]):
+            bytes_of_runs[i] = first_byte[begins[i]]
+        for i in range(ranges.shape[0]):
+            run_ranges[i, 0] = cuts.run_from(ranges[i, 0])
+            run_ranges[i, 1] = cuts.run_from(ranges[i, 1])
+        for i in range(events.shape[0]):
+            run_events[i, 0] = cuts.run_from(events[i, 0])
+            run_events[i, 1] = events[i, 1]
+    return starts, first, ranges_of_runs, events_of_runs
+
+
+@cython.final
+@cython.cclass
+class Cuts:
+    """Where runs begin among some groups, and where the last one ends: a set of bits.
+
+    Args:
+        n_groups: cuts are from 0 to this.
+
+    Attributes:
+        words: int64, 32 bits in each.
+        before: of each word how many cuts are in those before.
+        count: how many cuts there are, once they are numbered.
+    """
+
+    words: cython.Py_ssize_t[::1]
+    before: cython.Py_ssize_t[::1]
+    count: cython.Py_ssize_t
+
+    def __init__(self, n_groups: cython.Py_ssize_t) -> None:
+        size = (n_groups >> 5) + 1
+        self.words = np.zeros(size, np.int64)
+        self.before = np.empty(size, np.int64)
+        self.count = 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add(self, group: cython.Py_ssize_t) -> cython.void:
+        """Let a run begin with a group."""
+        one: cython.Py_ssize_t = 1  # a literal would be an int to C, and bit 31 its sign
+        self.words[group >> 5] |= one << (group & 31)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def number(self) -> cython.void:
+        """Count the cuts in front of each word."""
+        n: cython.Py_ssize_t = 0
+        for w in range(self.words.shape[0]):
+            self.before[w] = n
+            if self.words[w]:
+                n += ones(self.words[w])
+        self.count = n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def list_into(self, starts: cython.Py_ssize_t[::1]) -> cython.void:
+        """All cuts, ascending."""
+        n: cython.Py_ssize_t = 0
+        for w in range(self.words.shape[0]):
+            left = self.words[w]
+            while left:
+                lowest = left & -left
+                starts[n] = 32 * w + ones(lowest - 1)
+                left ^= lowest
+                n += 1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def run_from(self, group: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The run that begins with a group: how many cuts there are before it."""
+        one: cython.Py_ssize_t = 1
+        return self.before[group >> 5] + ones(self.words[group >> 5] & ((one << (group & 31)) - 1))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def ones(word: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """How many of the 32 bits of a word are set."""
+    word = word - ((word >> 1) & 0x55555555)
+    word = (word & 0x33333333) + ((word >> 2) & 0x33333333)
+    word = (word + (word >> 4)) & 0x0F0F0F0F
+    return ((word * 0x01010101) >> 24) & 255
