@@ -10,6 +10,7 @@ names and stop ids are alone. Needs XGrammar's compiler; a few milliseconds, and
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from typing import Any
@@ -17,8 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.byte_strings import Features, _kernels, find_features
+from equivalence.arrays.account import Account
+from equivalence.byte_strings import Features, find_features
 from equivalence.byte_strings.automata import PHASE, Automata, read_automata
+from equivalence.byte_strings.walking import TooManySets, number_keys, string_keys
 from equivalence.deadline import Deadline
 from equivalence.token_classes import TokenClasses
 from equivalence.trie import Trie
@@ -73,7 +76,7 @@ def byte_string_classes(
     both_ways = _read_both_ways(features, keys, vocabulary, trie)
     trial = _needs_trial(features, automata)
     keys_of_tokens, n_keys = _token_keys(keys, n_keys, features, vocabulary, trie)
-    class_of_token, representatives = _kernels.number_keys(keys_of_tokens, n_keys, vocabulary.token_lengths)
+    class_of_token, representatives = number_keys(keys_of_tokens, n_keys, vocabulary.token_lengths)
     done = time.perf_counter()
     return TokenClasses(
         class_of_token,
@@ -93,16 +96,11 @@ def _string_keys(
     automata: Automata, trie: Trie, max_sets: int, deadline: Deadline
 ) -> tuple[NDArray[np.int64], int, int]:
     """Key of each group's string of byte classes, -1 where no state reads one of its bytes."""
-    arguments = (
-        trie.byte, trie.depth, trie.skip, trie.group, trie.longest, automata.starts, automata.rows,
-        automata.reach,
-    )  # fmt: skip
     with deadline.stopping(PHASE) as stop:
-        status, keys, n_keys, n_sets = _kernels.walk(*arguments, True, max_sets, stop.cell)
-        stop.look()
-        if status:
-            _, keys, n_keys, n_sets = _kernels.walk(*arguments, False, 1, stop.cell)
-    return keys, int(n_keys), int(n_sets)
+        account = Account(stop)
+        with contextlib.suppress(TooManySets):
+            return string_keys(trie, automata, account, max_sets)
+        return string_keys(trie, automata, account)
 
 
 def _read_both_ways(

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.byte_strings import _kernels
+from equivalence.arrays.account import Account
 from equivalence.byte_strings.features import find_features, renumber_tokens
+from equivalence.byte_strings.silent import silent_reach
 from equivalence.deadline import Deadline
 from equivalence.optimised import Wanted, optimised
 
@@ -110,9 +111,7 @@ def read_automata(serialized: dict[str, Any], deadline: Deadline | None = None) 
     np.cumsum(np.bincount(number_of[source[reads]], minlength=len(reading)), out=starts[1:])
     steps = np.array(silent, np.int64).reshape(-1, 2)
     with deadline.stopping(PHASE) as stop:
-        reach = _kernels.silent_reach(
-            n_states + n_rules, steps, number_of, len(reading), entry_states, stop.cell
-        )
+        reach = silent_reach(n_states + n_rules, steps, reading, entry_states, Account(stop))
     contradicting = _ambiguous_lazy(grammar, rows, pointers) or _budgets_over_calls(grammar, rows, pointers)
     return Automata(starts, byte_rows, reach, contradicting)
 
