@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import _kernels as exploring
+from equivalence.arrays.uniting import unite_rows
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
 from equivalence.explore import ByteTables, Met, array_bytes, byte_tables_of, follow_of
 from equivalence.interning import _kernels as interning
 from equivalence.network import Network
-from hybrid._kernels import unite_rows
 from hybrid.classifier import _kernels
 
 Integers = NDArray[np.int64]
