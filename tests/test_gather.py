@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from equivalence import BitmaskError, TokenClasses
 from equivalence.runs import Members
-from hybrid import _kernels
 from hybrid.representatives.gather import LARGE_CLASS, Gather, members_by_class
 
 pytestmark = pytest.mark.kernels
@@ -145,24 +144,43 @@ def test_arrays_that_may_not_be_written_serve_as_input() -> None:
     gather = Gather(classes, 900)
     assert (expanded(gather, mask) == expected(classes, chosen)).all()
 
-    starts, pieces, tokens, _ = members_by_class(classes.class_of_token, 33)
-    large = np.flatnonzero(_kernels.class_sizes(starts, pieces) >= LARGE_CLASS)
-    row_of_class = np.full(33, -1, np.int32)
-    row_of_class[large] = np.arange(len(large))
-    for array in (starts, pieces, tokens, large):
+    members = members_by_class(classes.class_of_token, 33)
+    for array in members[:3]:
         array.flags.writeable = False
-    rows = _kernels.dense_rows(starts, pieces, tokens, large, gather.n_words)
-    for array in (row_of_class, rows):
-        array.flags.writeable = False
-    out = np.full(gather.n_words, GARBAGE, np.uint32)
-    _kernels.gather(mask, 33, starts, pieces, tokens, row_of_class, rows, out)
-    assert (out == expected(classes, chosen)).all()
+    gather = Gather(members, 900)
+    assert len(gather.tables[-1]) == 1
+    assert (expanded(gather, mask) == expected(classes, chosen)).all()
 
 
-def test_members_by_class() -> None:
-    starts, tokens = _kernels.members_by_class(np.array([1, -1, 0, 1, 2, 1], np.int32), 3)
-    assert starts.tolist() == [0, 1, 4, 5]
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_members_by_class(dtype: Any) -> None:
+    starts, pieces, tokens, is_shared = members_by_class(np.array([1, -1, 0, 1, 2, 1], dtype), 3)
+    assert starts.tolist() == [0, 1, 2, 3]
+    assert pieces.tolist() == [[0, 1], [1, 4], [4, 5]]
     assert tokens.tolist() == [2, 0, 3, 5, 4]
+    assert [array.dtype.name for array in (starts, pieces, tokens)] == ["int64", "int64", "int32"]
+    assert not is_shared
+
+
+def test_rows_are_united_by_twos() -> None:
+    """Any number of large classes, and rows of any length beside words that are taken as one."""
+    for n_words in range(LARGE_CLASS // 8, LARGE_CLASS // 8 + 5):
+        for n_classes in range(1, 4):
+            size = n_classes * 32 * n_words - 7
+            of_token = (np.arange(size) % n_classes).astype(np.int32)
+            classes = classes_of(of_token, n_classes)
+            gather = Gather(classes, size)
+            assert len(gather.tables[-1]) == n_classes
+            for bits in range(2**n_classes):
+                chosen = np.array([bits >> c & 1 for c in range(n_classes)], np.bool_)
+                assert (expanded(gather, words_of(chosen)) == expected(classes, chosen)).all()
+
+
+@pytest.mark.parametrize("part", ["starts", "pieces", "tokens"])
+def test_tables_of_another_type_are_refused(part: str) -> None:
+    members = members_by_class(np.array([1, 0], np.int32), 2)
+    with pytest.raises(ValueError, match="Buffer dtype mismatch"):
+        Gather(members._replace(**{part: getattr(members, part).astype(np.int16)}), 2)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# mypy: ignore-errors
 """The gather: a class mask expanded to the vocabulary's bitmask, in XGrammar's layout.
 
 What: bit i of int32 word i // 32; a token's bit is its class's bit, class -1 stays 0.
@@ -7,49 +9,155 @@ Limits: CPU; one thread a row (rows may be filled from several threads, the GIL 
 
 from __future__ import annotations
 
-from typing import Any
-
+import cython
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import BitmaskError, TokenClasses
+from equivalence import BitmaskError, TokenClasses, built
 from equivalence.runs import Members, members_of
-from hybrid import _kernels
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
 
 LARGE_CLASS = 256
 """Classes of at least this many tokens are kept as whole rows: an OR of 16 KiB costs as much as 500 bits."""
 
 
+@cython.final
+@cython.cclass
 class Gather:
     """Expands class masks of one `TokenClasses`.
 
     Args:
-        classes: the classes, or the tokens of each; masks have one bit per class.
+        classes: the classes, or the tokens of each; masks have one bit per class. Tokens are below
+            `vocab_size`, and pieces within the tokens: whoever makes or reads them sees to that.
         vocab_size: number of ids of the vocabulary.
+
+    Attributes:
+        n_classes, vocab_size: as given.
+        n_words: words of a row of the bitmask.
+        tables: where each class's pieces begin, the pieces, the tokens, the row of each large class (or -1),
+            the rows.
+        memory_size_bytes: bytes held by the tables, without tokens that belong to the vocabulary.
     """
 
-    def __init__(self, classes: TokenClasses | Members, vocab_size: int) -> None:
-        self.n_classes = classes.n_classes
+    starts: cython.const[cython.Py_ssize_t][::1]
+    pieces: cython.const[cython.Py_ssize_t][:, ::1]
+    tokens: cython.const[cython.int][::1]
+    row_of_class: cython.int[::1]
+    rows: cython.uint[:, ::1]
+    n_classes: cython.Py_ssize_t
+    vocab_size: cython.Py_ssize_t
+    n_words: cython.Py_ssize_t
+    memory_size_bytes: cython.Py_ssize_t
+    tables: tuple
+
+    def __init__(self, classes: TokenClasses | Members, vocab_size: cython.Py_ssize_t) -> None:
+        members = tokens_of_classes(classes) if isinstance(classes, TokenClasses) else classes
+        self.n_classes = members.n_classes
         self.vocab_size = vocab_size
         self.n_words = (vocab_size + 31) // 32
-        if isinstance(classes, TokenClasses):
-            classes = tokens_of_classes(classes)
-        self._starts, self._pieces, self._tokens, is_shared = classes
-        large = np.flatnonzero(_kernels.class_sizes(self._starts, self._pieces) >= LARGE_CLASS)
-        self._row_of_class: NDArray[np.int32] = np.full(classes.n_classes, -1, np.int32)
-        self._row_of_class[large] = np.arange(len(large), dtype=np.int32)
-        self._rows: NDArray[np.uint32] = _kernels.dense_rows(
-            self._starts, self._pieces, self._tokens, large.astype(np.int64), self.n_words
-        )
-        shared = self._tokens.nbytes if is_shared else 0
-        self.memory_size_bytes = sum(int(array.nbytes) for array in self.tables) - shared
-        """Bytes held by the tables, without tokens that belong to the vocabulary."""
+        self.starts, self.pieces, self.tokens, is_shared = members
+        row_of_class = np.full(self.n_classes, -1, np.int32)
+        self.row_of_class = row_of_class
+        rows = np.zeros((self.number_rows(LARGE_CLASS), self.n_words), np.uint32)
+        self.rows = rows
+        with cython.nogil:
+            self.fill_rows()
+        self.tables = (*members[:3], row_of_class, rows)
+        shared = members.tokens.nbytes if is_shared else 0
+        self.memory_size_bytes = sum(array.nbytes for array in self.tables) - shared
 
-    @property
-    def tables(self) -> tuple[NDArray[Any], ...]:
-        """Where each class's pieces begin, the pieces, the tokens, the row of each large class (or -1), the
-        rows."""
-        return self._starts, self._pieces, self._tokens, self._row_of_class, self._rows
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def number_rows(self, least: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Give each class of at least so many tokens the number of its row; how many rows there are."""
+        n: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t
+        for c in range(self.n_classes):
+            size = 0
+            for p in range(self.starts[c], self.starts[c + 1]):
+                size += self.pieces[p, 1] - self.pieces[p, 0]
+            if size >= least:
+                self.row_of_class[c] = cython.cast(cython.int, n)
+                n += 1
+        return n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def fill_rows(self) -> cython.void:
+        """The bitmask of each large class."""
+        for c in range(self.n_classes):
+            if self.row_of_class[c] >= 0:
+                self.set_tokens(c, self.rows[self.row_of_class[c]])
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def set_tokens(self, number: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.void:
+        """Set the bits of a class's tokens."""
+        one: cython.uint = 1
+        for p in range(self.starts[number], self.starts[number + 1]):
+            for k in range(self.pieces[p, 0], self.pieces[p, 1]):
+                token = cython.cast(cython.Py_ssize_t, self.tokens[k])
+                out[token >> 5] |= one << (token & 31)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def unite(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.void:
+        """Set the bits of two rows.
+
+        Four words are read before any is written, so that the compiler may take them as one, whatever the
+        arrays share.
+        """
+        w: cython.Py_ssize_t = 0
+        while w + 4 <= self.n_words:
+            first = out[w] | self.rows[one, w] | self.rows[other, w]
+            second = out[w + 1] | self.rows[one, w + 1] | self.rows[other, w + 1]
+            third = out[w + 2] | self.rows[one, w + 2] | self.rows[other, w + 2]
+            fourth = out[w + 3] | self.rows[one, w + 3] | self.rows[other, w + 3]
+            out[w] = first
+            out[w + 1] = second
+            out[w + 2] = third
+            out[w + 3] = fourth
+            w += 4
+        while w < self.n_words:
+            out[w] |= self.rows[one, w] | self.rows[other, w]
+            w += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.void:
+        """See `expand`; compiled code that calls this has checked both."""
+        bits: cython.uint
+        c: cython.Py_ssize_t
+        waiting: cython.Py_ssize_t = -1  # rows are united by twos: `out` is read and written half as often
+        for w in range(self.n_words):
+            out[w] = 0
+        for word in range((self.n_classes + 31) // 32):
+            bits = class_mask[word]
+            c = 32 * word
+            while bits and c < self.n_classes:
+                if bits & 1:
+                    row = self.row_of_class[c]
+                    if row < 0:
+                        self.set_tokens(c, out)
+                    elif waiting < 0:
+                        waiting = row
+                    else:
+                        self.unite(waiting, row, out)
+                        waiting = -1
+                bits >>= 1
+                c += 1
+        if waiting >= 0:
+            self.unite(waiting, waiting, out)
 
     def expand(self, class_mask: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
         """Overwrite `out` (uint32[n_words]) with the mask of all tokens whose class bit is set.
@@ -61,29 +169,43 @@ class Gather:
         Raises:
             BitmaskError: words of another type, too few of them, or not contiguous; nothing was written.
         """
-        self._check(class_mask, (self.n_classes + 31) // 32, "the class mask")
-        self._check(out, self.n_words, "the row")
+        words: cython.const[cython.uint][::1]
+        row: cython.uint[::1]
+        if not cython.compiled or not isinstance(class_mask, np.ndarray) or not isinstance(out, np.ndarray):
+            self.check(class_mask, out)
+        try:
+            words = class_mask
+            row = out
+        except ValueError:
+            self.check(class_mask, out)
+            raise
+        if words.shape[0] < (self.n_classes + 31) // 32 or row.shape[0] != self.n_words:
+            self.check(class_mask, out)
+        with cython.nogil:
+            self.fill(words, row)
+
+    @cython.cfunc
+    def check(self, class_mask: object, out: object) -> object:
+        """Raise `BitmaskError` for words that the gather cannot read, or a row that it cannot write."""
+        for words, least, name in (
+            (class_mask, (self.n_classes + 31) // 32, "the class mask"),
+            (out, self.n_words, "the row"),
+        ):
+            if (
+                not isinstance(words, np.ndarray)
+                or words.dtype != np.uint32
+                or words.ndim != 1
+                or len(words) < least
+                or not words.flags.c_contiguous
+            ):
+                kind = getattr(words, "dtype", type(words).__name__)
+                raise BitmaskError(
+                    f"{name} is {kind}{getattr(words, 'shape', '')}, allowed are {least} contiguous words, "
+                    "uint32"
+                )
         if len(out) != self.n_words or not out.flags.writeable:
             raise BitmaskError(
                 f"the row has {len(out)} words, allowed are {self.n_words} that may be written"
-            )
-        _kernels.gather(
-            class_mask, self.n_classes, self._starts, self._pieces, self._tokens, self._row_of_class,
-            self._rows, out,
-        )  # fmt: skip
-
-    def _check(self, words: object, least: int, name: str) -> None:
-        """Raise `BitmaskError` for what the kernel would read or write past the end of."""
-        if (
-            not isinstance(words, np.ndarray)
-            or words.dtype != np.uint32
-            or words.ndim != 1
-            or len(words) < least
-            or not words.flags.c_contiguous
-        ):
-            kind = getattr(words, "dtype", type(words).__name__)
-            raise BitmaskError(
-                f"{name} is {kind}{getattr(words, 'shape', '')}, allowed are {least} contiguous words, uint32"
             )
 
 
@@ -94,7 +216,30 @@ def tokens_of_classes(classes: TokenClasses) -> Members:
     return members_by_class(classes.class_of_token, classes.n_classes)
 
 
-def members_by_class(class_of_token: NDArray[np.int32], n_classes: int) -> Members:
-    """The tokens of each class where the class of each is listed; class -1 is left out."""
-    starts, tokens = _kernels.members_by_class(class_of_token, n_classes)
-    return Members(np.arange(n_classes + 1), np.stack([starts[:-1], starts[1:]], axis=1), tokens)
+def members_by_class(class_of_token: NDArray[np.int32], n_classes: cython.Py_ssize_t) -> Members:
+    """The tokens of each class where the class of each is listed; class -1 is left out.
+
+    Args:
+        class_of_token: int32[V], each below `n_classes`.
+        n_classes: number of classes.
+    """
+    class_of: cython.const[cython.int][::1] = np.ascontiguousarray(class_of_token, np.int32)
+    found = np.zeros(n_classes + 2, np.int64)
+    starts: cython.Py_ssize_t[::1] = found
+    with cython.nogil:
+        # counted two places ahead: a start that moves on to its end is the next class's start then
+        for t in range(class_of.shape[0]):
+            if class_of[t] >= 0:
+                starts[class_of[t] + 2] += 1
+        for c in range(2, n_classes + 2):
+            starts[c] += starts[c - 1]
+    listed = np.empty(starts[n_classes + 1], np.int32)
+    tokens: cython.int[::1] = listed
+    with cython.nogil:
+        for t in range(class_of.shape[0]):
+            if class_of[t] >= 0:
+                at = starts[class_of[t] + 1]
+                tokens[at] = cython.cast(cython.int, t)
+                starts[class_of[t] + 1] = at + 1
+    pieces = np.stack([found[:n_classes], found[1 : n_classes + 1]], axis=1)
+    return Members(np.arange(n_classes + 1, dtype=np.int64), pieces, listed)

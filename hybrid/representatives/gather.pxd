@@ -1,0 +1,18 @@
+cdef class Gather:
+    cdef const Py_ssize_t[::1] starts
+    cdef const Py_ssize_t[:, ::1] pieces
+    cdef const int[::1] tokens
+    cdef int[::1] row_of_class
+    cdef unsigned int[:, ::1] rows
+    cdef readonly Py_ssize_t n_classes
+    cdef readonly Py_ssize_t vocab_size
+    cdef readonly Py_ssize_t n_words
+    cdef readonly Py_ssize_t memory_size_bytes
+    cdef readonly tuple tables
+
+    cdef Py_ssize_t number_rows(self, Py_ssize_t least) noexcept
+    cdef void fill_rows(self) noexcept nogil
+    cdef void set_tokens(self, Py_ssize_t number, unsigned int[::1] out) noexcept nogil
+    cdef void unite(self, Py_ssize_t one, Py_ssize_t other, unsigned int[::1] out) noexcept nogil
+    cdef void fill(self, const unsigned int[::1] class_mask, unsigned int[::1] out) noexcept nogil
+    cdef object check(self, object class_mask, object out)
