@@ -15,13 +15,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import _kernels
+from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline
-from equivalence.errors import BudgetExceeded
-from equivalence.explore import Capacity, Exploration, array_bytes, claim, out_of_bytes
+from equivalence.explore import Capacity, Exploration, array_bytes, out_of_bytes
+from equivalence.merging import Blocks, Features, merge_classes
 from equivalence.network import Network
+from equivalence.outright import outright_sets
 from equivalence.runs import ClassRuns
+<<<<<<< HEAD
 from equivalence.runs.cutting import cut_groups
+=======
+from equivalence.runs import _kernels as run_kernels
+from equivalence.splitting import split_classes
+>>>>>>> bdcc2bb (Compile the partition: queries, colors, sets of blocks, splitting and merging)
 from equivalence.trie import Trie
 
 PHASE = "the partition"
@@ -66,54 +72,37 @@ def partition_runs(
     Raises:
         BudgetExceeded: more bytes than `capacity` allows, or it is too late.
     """
-    deadline = deadline or Deadline()
-    deadline.check(PHASE)
-    account = np.zeros(_kernels.OUT_OF_BYTES + 1, np.int64)
-    with deadline.watched(account, _kernels.STOP):
-        return _partition(exploration, network, trie, byte_starts, capacity, deadline, account)
+    with (deadline or Deadline()).stopping(PHASE) as stop:
+        account = Account(stop, capacity.bytes, str(out_of_bytes(capacity)))
+        return _partition(exploration, network, trie, byte_starts, account)
 
 
 def _partition(
-    found: Exploration,
-    network: Network,
-    trie: Trie,
-    byte_starts: NDArray[np.int64],
-    capacity: Capacity,
-    deadline: Deadline,
-    account: NDArray[np.int64],
+    found: Exploration, network: Network, trie: Trie, byte_starts: NDArray[np.int64], account: Account
 ) -> ClassRuns:
     n_ranges, n_events = int(found.range_starts[-1]), int(found.event_starts[-1])
+    account.claim(array_bytes(network) + array_bytes(found))
     # two numbers a group here, and three when ids are given their classes
+<<<<<<< HEAD
     claim(
         account, capacity, array_bytes(network), array_bytes(found), 40 * trie.n_groups,
         16 * (n_ranges + n_events),
     )  # fmt: skip
     starts, first_byte, ranges, events = cut_groups(
         found.ranges[:n_ranges], found.events[:n_events], byte_starts, trie.first_byte
+=======
+    account.claim(40 * trie.n_groups + 16 * (n_ranges + n_events))
+    starts, first_byte, ranges, events = run_kernels.cut_groups(
+        n_ranges, found.ranges, n_events, found.events, byte_starts, trie.first_byte
+>>>>>>> bdcc2bb (Compile the partition: queries, colors, sets of blocks, splitting and merging)
     )
-    status, range_sets, words = _kernels.partition_blocks(
-        first_byte, found.block_starts, found.range_starts, ranges, account, capacity
+    range_sets, words = outright_sets(first_byte, found.block_starts, found.range_starts, ranges, account)
+    classes, n_classes = split_classes(
+        range_sets, len(words), first_byte, found.event_starts, events, account
     )
-    if status:
-        raise _unfinished(capacity, deadline, account)
-    # runs that no block reads outright still differ by first byte
-    classes = _kernels.split_unread(range_sets, len(words), first_byte)
-    n_classes = _kernels.split_events(classes, found.event_starts, events, len(words) + 256, account)
-    if n_classes < 0:
-        raise _unfinished(capacity, deadline, account)
-    tuples = 1024
-    while True:
-        status, result = _kernels.merge_classes(
-            classes, n_classes, range_sets, words, first_byte, found.block_starts, found.user_starts,
-            found.users, found.event_starts, events, found.queries, found.query_table, found.colors,
-            network.context_starts, network.context_below, tuples, account, capacity,
-        )  # fmt: skip
-        if not status:
-            return ClassRuns(starts, result)
-        if status == 2:
-            raise _unfinished(capacity, deadline, account)
-        tuples *= 8
-
-
-def _unfinished(capacity: Capacity, deadline: Deadline, account: NDArray[np.int64]) -> BudgetExceeded:
-    return deadline.error(PHASE) if account[_kernels.STOP] else out_of_bytes(capacity)
+    blocks = Blocks(classes, range_sets, words, first_byte, found.block_starts, found.event_starts, events)
+    features = Features(
+        found.queries, found.query_table, found.colors, network.context_starts, network.context_below, account
+    )
+    result = merge_classes(n_classes, blocks, features, found.user_starts, found.users, account)
+    return ClassRuns(starts, result)

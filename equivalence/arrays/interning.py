@@ -186,7 +186,7 @@ class Interned:
         if self.table[slot] >= 0:
             return self.table[slot]
         number = self.count
-        self.used += length
+        self.used = self.used + length  # in place, a checked build refuses it
         self.starts[number + 1] = self.used
         self.table[slot] = cython.cast(cython.int, number)
         self.count = number + 1

@@ -1,0 +1,309 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Colors: which items, and which queries, let the same stacks through.
+
+What: a query and an item lead, on each symbol that may lie below, to being read outright or to further items;
+equal colors are equal sets of stacks. Color 0: no stack; 1: every stack; the others by Moore's partition
+refinement, from all alike until nothing is told apart any more.
+When: once per exploration, after all items were read.
+Limits: none of its own; an `Account` pays, and is looked at for each item of each round.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+
+TAG = cython.declare(cython.Py_ssize_t, 1 << 31)  # a row is packed as tag * TAG + value
+OUTRIGHT = cython.declare(cython.Py_ssize_t, -1 << 31)  # the packed row (-1, 0)
+SYMBOL_END = cython.declare(cython.Py_ssize_t, (-1 << 31) - 1)
+
+
+@cython.final
+@cython.cclass
+class Coloring:
+    """Items and their colors, in one round after the other.
+
+    Rows are (tag, value), a symbol's up to (-1, -1), which ends it: (-1, 0 or more) is read outright (0: with
+    nothing left behind), tags below -1 too; others lead to item `value`.
+    """
+
+    rows: cython.const[cython.Py_ssize_t][:, ::1]
+    starts: cython.const[cython.Py_ssize_t][::1]  # of each item's rows
+    below: cython.const[cython.Py_ssize_t][::1]  # the below set of each item
+    bottom: cython.const[cython.uchar][::1]
+    color: cython.Py_ssize_t[::1]
+    renewed: cython.Py_ssize_t[::1]
+    keys: Interned  # what colors are numbers of
+    n_items: cython.Py_ssize_t
+    account: Account
+
+    def __init__(
+        self,
+        rows: cython.const[cython.Py_ssize_t][:, ::1],
+        starts: cython.const[cython.Py_ssize_t][::1],
+        below: cython.const[cython.Py_ssize_t][::1],
+        bottom: cython.const[cython.uchar][::1],
+        account: Account,
+    ) -> None:
+        self.rows = rows
+        self.starts = starts
+        self.below = below
+        self.bottom = bottom
+        self.account = account
+        self.n_items = below.shape[0]
+        self.color = np.zeros(self.n_items, np.int64)
+        self.renewed = np.empty(self.n_items, np.int64)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def make_keys(self, n_lists: cython.Py_ssize_t, n_rows: cython.Py_ssize_t) -> cython.int:
+        """No keys yet, and room for lists that begin with a number and have at most one for each row."""
+        self.keys = Interned(n_lists, n_rows // max(n_lists, 1) + 2, account=self.account)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def color_items(self, displacement: cython.bint) -> cython.int:
+        """Color all items."""
+        n_items = self.n_items
+        self.make_keys(n_items, self.starts[n_items] if n_items else 0)
+        with cython.nogil:
+            while self.find_passable():
+                pass
+            while not displacement and self.find_sure():
+                pass
+            n_colors: cython.Py_ssize_t = 0
+            while True:
+                n = self.refine()
+                if n == n_colors:
+                    break
+                n_colors = n
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def find_passable(self) -> cython.int:
+        """Color 2 in place of 0 for what some stack lets through, as far as known; whether any was found.
+
+        Color 0 is the complement of a least fixed point.
+        """
+        found: cython.int = 0
+        for k in range(self.n_items):
+            i = self.n_items - 1 - k
+            if self.color[i]:
+                continue
+            self.account.look()
+            for r in range(self.starts[i], self.starts[i + 1]):
+                tag = self.rows[r, 0]
+                value = self.rows[r, 1]
+                if tag < -1 or (value >= 0 if tag == -1 else self.color[value] != 0):
+                    self.color[i] = 2
+                    found = 1
+                    break
+        return found
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def find_sure(self) -> cython.int:
+        """Color 1 in place of 2 for what every stack lets through, as far as known; whether any was found.
+
+        Color 1 is a least fixed point.
+        """
+        found: cython.int = 0
+        for k in range(self.n_items):
+            i = self.n_items - 1 - k
+            if self.color[i] != 2 or self.bottom[self.below[i]]:
+                continue
+            self.account.look()
+            if self.is_sure(i):
+                self.color[i] = 1
+                found = 1
+        return found
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_sure(self, item: cython.Py_ssize_t) -> cython.bint:
+        """Whether every symbol of an item is read outright, or leads to an item that is sure."""
+        here: cython.bint = False
+        for r in range(self.starts[item], self.starts[item + 1]):
+            tag = self.rows[r, 0]
+            value = self.rows[r, 1]
+            if tag == -1 and value == -1:
+                if not here:
+                    return False
+                here = False
+            elif (tag == -1 and value == 0) or (tag == 0 and self.color[value] == 1):
+                here = True
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def refine(self) -> cython.Py_ssize_t:
+        """Color by colors, once; the number of colors above 1."""
+        self.keys.count = 0
+        self.keys.used = 0
+        self.keys.table[:] = -1
+        for i in range(self.n_items):
+            if self.color[i] < 2:
+                self.renewed[i] = self.color[i]
+                continue
+            self.account.look()
+            length = self.write_key(self.below[i], self.starts[i], self.starts[i + 1])
+            self.renewed[i] = 2 + self.keys.intern(length)
+        self.color[:] = self.renewed
+        return self.keys.count
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def write_key(
+        self, first: cython.Py_ssize_t, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write a number and rows, items replaced by colors, each symbol's rows sorted, to the end of the
+        keys' pool; returns the length.
+
+        What is read outright hides all else of its symbol; what no stack lets through is dropped.
+        """
+        at: cython.Py_ssize_t = self.keys.room(end - begin + 1)
+        symbol: cython.Py_ssize_t = at + 1
+        value: cython.Py_ssize_t
+        start = at
+        self.keys.pool[at] = first
+        at += 1
+        outright: cython.bint = False
+        for r in range(begin, end):
+            tag = self.rows[r, 0]
+            value = self.rows[r, 1]
+            if tag == -1 and value == -1:
+                if outright:
+                    self.keys.pool[symbol] = OUTRIGHT
+                    at = symbol + 1
+                self.keys.pool[at] = SYMBOL_END
+                at += 1
+                symbol = at
+                outright = False
+                continue
+            if tag < -1:
+                value = 0
+            elif tag == -1:
+                outright = outright or value == 0
+            else:
+                value = self.color[value]
+                if value == 0:
+                    continue
+                outright = outright or (tag == 0 and value == 1)
+            at = self.insert(symbol, at, tag * TAG + value)
+        if outright:
+            self.keys.pool[symbol] = OUTRIGHT
+            at = symbol + 1
+        return at - start
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def insert(
+        self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, value: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Insert into the sorted run of the keys' pool from `begin` without duplicates; returns its end."""
+        i = end
+        while i > begin and self.keys.pool[i - 1] > value:
+            i -= 1
+        if i > begin and self.keys.pool[i - 1] == value:
+            return end
+        k = end
+        while k > i:
+            self.keys.pool[k] = self.keys.pool[k - 1]
+            k -= 1
+        self.keys.pool[i] = value
+        return end + 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def color_queries(
+        self,
+        queries: cython.const[cython.Py_ssize_t][:, ::1],
+        starts: cython.const[cython.Py_ssize_t][::1],
+        displacement: cython.bint,
+        colors: cython.Py_ssize_t[::1],
+    ) -> cython.int:
+        """Color queries as items are, once; `colors` holds zeros."""
+        n_queries: cython.Py_ssize_t = queries.shape[0]
+        self.make_keys(n_queries, starts[n_queries] - starts[0])
+        with cython.nogil:
+            for q in range(n_queries):
+                self.account.look()
+                length = self.write_key(queries[q, 1], starts[q], starts[q + 1])
+                if length == 1:
+                    continue
+                if not displacement and length == 2 and self.keys.pool[self.keys.used + 1] == OUTRIGHT:
+                    colors[q] = 1
+                else:
+                    colors[q] = 2 + self.keys.intern(length)
+        return 0
+
+
+def color_queries(
+    rows: cython.const[cython.Py_ssize_t][:, ::1],
+    queries: cython.const[cython.Py_ssize_t][:, ::1],
+    query_starts: cython.const[cython.Py_ssize_t][::1],
+    item_starts: cython.const[cython.Py_ssize_t][::1],
+    below_of_item: cython.const[cython.Py_ssize_t][::1],
+    bottom: NDArray[np.bool_],
+    displacement: cython.bint,
+    account: Account,
+) -> NDArray[np.int64]:
+    """A number for each query: equal for equal sets of stacks that let the token through.
+
+    Args:
+        rows: int64[n, 2], rows (tag, value) of queries and items, see `Coloring`.
+        queries: int64[Q, 2], rows (outcome, below set).
+        query_starts: int64[Q + 1], where the rows of each query begin.
+        item_starts: int64[I + 1], where those of each item begin.
+        below_of_item: int64[I], the below set of each item.
+        bottom: bool, whether each below set may be the empty stack.
+        displacement: distinguish also what tokens leave behind.
+        account: pays for the colors, which are kept, and for tables on the way.
+
+    Returns:
+        int64[Q]; 0: none; 1: all of them (acceptance only).
+
+    Raises:
+        BudgetExceeded: no bytes left, or told to stop.
+    """
+    taken = account.taken
+    n_items: cython.Py_ssize_t = below_of_item.shape[0]
+    kept: cython.Py_ssize_t = 8 * queries.shape[0]
+    account.claim(kept + 16 * n_items)
+    colors = np.zeros(queries.shape[0], np.int64)
+    coloring = Coloring(rows, item_starts, below_of_item, flags_of(bottom), account)
+    coloring.color_items(displacement)
+    account.claim(0, coloring.keys.nbytes)
+    coloring.color_queries(queries, query_starts, displacement, colors)
+    account.claim(0, account.taken - taken - kept)
+    return colors
+
+
+def flags_of(array: Any) -> NDArray[np.uint8]:
+    """Booleans as the bytes that they are."""
+    return np.ascontiguousarray(array, np.bool_).view(np.uint8)

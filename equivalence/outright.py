@@ -1,0 +1,298 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Which blocks read a group outright, as numbered sets.
+
+What: blocks read ranges of groups outright; groups of one first byte that the same blocks read have equal
+numbers. The set at hand is kept while the groups are swept in order, and looked up where a range begins or
+ends.
+When: by the partition, for runs of tokens, and by the exploration, for suffixes that are left to be read.
+Limits: sets are compared exactly; an `Account` pays for them and for what the sweep takes on the way.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import bigger
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.hashing import mix
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.hashing import mix
+
+FIRST = 256
+"""Sets that there is room for at first."""
+
+
+@cython.final
+@cython.cclass
+class BlockSets:
+    """Sets of the blocks of one first byte, numbered from 1 in the order in which they were met; 0 is the
+    empty set, whatever its first byte.
+
+    A set is 32-bit words: bit i is the i-th block of the byte. `words` is the set at hand, and `hash` its
+    hash, which each block changes by a seed of its own: it is known without a look at all words.
+    """
+
+    words: cython.Py_ssize_t[::1]
+    n_here: cython.Py_ssize_t  # blocks in the set at hand
+    hash: cython.Py_ssize_t
+    seeds: cython.Py_ssize_t[::1]  # of each block of a byte
+    sets: cython.Py_ssize_t[:, ::1]
+    first_bytes: cython.uchar[::1]
+    hashes: cython.Py_ssize_t[::1]
+    table: cython.int[::1]  # of sets by hash, 0 = nothing; twice as many places as sets have room
+    count: cython.Py_ssize_t
+    n_words: cython.Py_ssize_t
+    account: Account
+
+    def __init__(self, widest: cython.Py_ssize_t, account: Account) -> None:
+        self.n_words = (widest + 31) // 32
+        self.account = account
+        account.claim(FIRST * (8 * self.n_words + 17))
+        self.words = np.zeros(self.n_words, np.int64)
+        self.seeds = np.empty(widest, np.int64)
+        h: cython.Py_ssize_t = 12345
+        for i in range(widest):
+            h = mix(h, i + 77)
+            self.seeds[i] = h << 29
+            h = mix(h, 3 * i + 1)
+            self.seeds[i] ^= h
+        self.sets = np.zeros((FIRST, self.n_words), np.int64)
+        self.first_bytes = np.zeros(FIRST, np.uint8)
+        self.hashes = np.zeros(FIRST, np.int64)
+        self.table = np.zeros(2 * FIRST, np.int32)
+        self.count = 1
+        self.n_here = self.hash = 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def toggle(self, block: cython.Py_ssize_t) -> cython.void:
+        """Take a block into the set at hand, or out of it."""
+        bit: cython.Py_ssize_t = 1
+        bit <<= block & 31
+        self.words[block >> 5] ^= bit
+        self.n_here = self.n_here + (1 if self.words[block >> 5] & bit else -1)
+        self.hash = self.hash ^ self.seeds[block]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_here(self, number: cython.Py_ssize_t) -> cython.bint:
+        """Whether a set is that at hand."""
+        w: cython.Py_ssize_t = 0
+        while w < self.n_words and self.sets[number, w] == self.words[w]:
+            w += 1
+        return w == self.n_words
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def number(self, first_byte: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the set at hand.
+
+        Raises:
+            BudgetExceeded: it is new, and there are no bytes left for it.
+        """
+        if self.n_here == 0:
+            return 0
+        h = mix(mix(self.hash & 0x3FFFFFFF, self.hash >> 30), first_byte)
+        last: cython.Py_ssize_t = self.table.shape[0] - 1
+        slot = h & last
+        number: cython.Py_ssize_t = self.table[slot]
+        while number:
+            if self.hashes[number] == h and self.first_bytes[number] == first_byte and self.is_here(number):
+                return number
+            slot = (slot + 1) & last
+            number = self.table[slot]
+        if self.count == self.hashes.shape[0]:
+            with cython.gil:
+                self.grow()
+        number = self.count
+        for w in range(self.n_words):
+            self.sets[number, w] = self.words[w]
+        self.first_bytes[number] = cython.cast(cython.uchar, first_byte)
+        self.hashes[number] = h
+        self.count = number + 1
+        self.enter(number)
+        return number
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def enter(self, number: cython.Py_ssize_t) -> cython.void:
+        """Let the table find a set that it does not find yet."""
+        last: cython.Py_ssize_t = self.table.shape[0] - 1
+        slot = self.hashes[number] & last
+        while self.table[slot]:
+            slot = (slot + 1) & last
+        self.table[slot] = cython.cast(cython.int, number)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow(self) -> cython.int:
+        """Room for twice as many sets."""
+        size: cython.Py_ssize_t = 2 * self.hashes.shape[0]
+        a_set: cython.Py_ssize_t = 8 * self.n_words + 17
+        self.account.claim(size * a_set, size // 2 * a_set)
+        self.sets = bigger(self.sets, size)
+        self.first_bytes = bigger(self.first_bytes, size)
+        self.hashes = bigger(self.hashes, size)
+        self.table = np.zeros(2 * size, np.int32)
+        with cython.nogil:
+            for number in range(1, self.count):
+                self.enter(number)
+        return 0
+
+
+@cython.final
+@cython.cclass
+class Sweep:
+    """The groups in order, and where ranges of theirs begin and end; no range crosses a first byte."""
+
+    first_byte: cython.const[cython.uchar][::1]  # of each group
+    block_starts: cython.const[cython.Py_ssize_t][::1]
+    range_starts: cython.const[cython.Py_ssize_t][::1]
+    ranges: cython.const[cython.Py_ssize_t][:, ::1]
+    ends: cython.int[::1]  # of the toggles at each group
+    toggles: cython.int[::1]  # blocks of the group's first byte, counted from its first one
+    bounds: cython.Py_ssize_t[::1]  # groups that have toggles
+    n_bounds: cython.Py_ssize_t
+    numbers: cython.int[::1]  # of the set from each bound on
+    sets: BlockSets
+    account: Account
+
+    def __init__(
+        self,
+        first_byte: cython.const[cython.uchar][::1],
+        block_starts: cython.const[cython.Py_ssize_t][::1],
+        range_starts: cython.const[cython.Py_ssize_t][::1],
+        ranges: cython.const[cython.Py_ssize_t][:, ::1],
+        account: Account,
+    ) -> None:
+        n_blocks: cython.Py_ssize_t = range_starts.shape[0] - 1
+        total: cython.Py_ssize_t = range_starts[n_blocks]
+        self.first_byte = first_byte
+        self.block_starts = block_starts
+        self.range_starts = range_starts
+        self.ranges = ranges
+        self.account = account
+        widest: cython.Py_ssize_t = 1
+        for b in range(256):
+            widest = max(widest, block_starts[b + 1] - block_starts[b])
+        self.sets = BlockSets(widest, account)
+        self.ends = np.zeros(first_byte.shape[0] + 2, np.int32)
+        self.toggles = np.empty(2 * total, np.int32)
+        self.bounds = np.empty(2 * total + 1, np.int64)
+        self.n_bounds = 0
+        self.numbers = np.zeros(2 * total, np.int32)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def sort_toggles(self) -> cython.void:
+        """List the blocks that begin or end to read outright by group."""
+        n_groups: cython.Py_ssize_t = self.first_byte.shape[0]
+        total: cython.Py_ssize_t = self.range_starts[self.range_starts.shape[0] - 1]
+        for r in range(total):
+            for side in range(2):
+                self.ends[self.ranges[r, side] + 1] += 1
+        for g in range(n_groups + 1):
+            self.ends[g + 1] += self.ends[g]
+        for b in range(256):
+            for block in range(self.block_starts[b], self.block_starts[b + 1]):
+                for r in range(self.range_starts[block], self.range_starts[block + 1]):
+                    for side in range(2):
+                        g = self.ranges[r, side]
+                        self.toggles[self.ends[g]] = cython.cast(cython.int, block - self.block_starts[b])
+                        self.ends[g] += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def list_bounds(self) -> cython.void:
+        """List the groups that have toggles."""
+        before: cython.int = 0
+        n: cython.Py_ssize_t = 0
+        for g in range(self.first_byte.shape[0]):
+            if self.ends[g] > before:
+                self.bounds[n] = g
+                n += 1
+                before = self.ends[g]
+        self.bounds[n] = self.first_byte.shape[0]
+        self.n_bounds = n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def number_bounds(self) -> cython.int:
+        """Number the sets from one bound to the next."""
+        t: cython.Py_ssize_t = 0
+        for i in range(self.n_bounds):
+            self.account.look()
+            g = self.bounds[i]
+            while t < self.ends[g]:
+                self.sets.toggle(cython.cast(cython.Py_ssize_t, self.toggles[t]))
+                t += 1
+            first_byte = cython.cast(cython.Py_ssize_t, self.first_byte[g])
+            self.numbers[i] = cython.cast(cython.int, self.sets.number(first_byte))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def number_groups(self, result: cython.int[::1]) -> cython.int:
+        """The number of each group's set; `result` holds zeros."""
+        with cython.nogil:
+            self.sort_toggles()
+            self.list_bounds()
+            self.number_bounds()
+            for i in range(self.n_bounds):
+                if self.numbers[i]:
+                    for g in range(self.bounds[i], self.bounds[i + 1]):
+                        result[g] = self.numbers[i]
+        return 0
+
+
+def outright_sets(
+    first_byte: cython.const[cython.uchar][::1],
+    block_starts: cython.const[cython.Py_ssize_t][::1],
+    range_starts: cython.const[cython.Py_ssize_t][::1],
+    ranges: cython.const[cython.Py_ssize_t][:, ::1],
+    account: Account,
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Number per group of (first byte, blocks that read it outright); equal pairs, equal numbers; 0 = none.
+
+    Args:
+        first_byte: uint8[G], of each group.
+        block_starts: int64[257], the blocks of each first byte.
+        range_starts: int64[blocks + 1], where the ranges of each block begin.
+        ranges: int64[n, 2], rows (first group, end); more than the last start are allowed.
+        account: pays for the sets, which are kept, and for arrays on the way.
+
+    Returns:
+        The numbers int32[G] and the words of each, int64[numbers, words]: bit i of the 32-bit words is the
+        i-th block of the byte.
+
+    Raises:
+        BudgetExceeded: no bytes left, or told to stop.
+    """
+    n_groups: cython.Py_ssize_t = first_byte.shape[0]
+    passing: cython.Py_ssize_t = 4 * n_groups + 40 * range_starts[range_starts.shape[0] - 1]
+    account.claim(4 * n_groups + passing)
+    sweep = Sweep(first_byte, block_starts, range_starts, ranges, account)
+    result = np.zeros(n_groups, np.int32)
+    sweep.number_groups(result)
+    account.claim(0, passing + 17 * sweep.sets.hashes.shape[0])  # and what finds sets
+    return result, np.asarray(sweep.sets.sets)[: sweep.sets.count]

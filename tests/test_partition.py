@@ -1,0 +1,412 @@
+"""The parts of the partition against plain dictionaries and sets.
+
+What: queries, colors, sets of blocks, splitting and merging, on random inputs that let all tables grow; what
+they take of an account, and that they stop when they are asked to.
+When: after any change of these modules.
+Limits: inputs are random in shape, not those of any grammar; `test_classes` looks at whole computations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from equivalence import BudgetExceeded
+from equivalence.arrays.account import Account
+from equivalence.colors import color_queries
+from equivalence.deadline import Deadline, Stop
+from equivalence.merging import Blocks, Features, merge_classes
+from equivalence.outright import outright_sets
+from equivalence.queries import find_queries
+from equivalence.splitting import split_classes
+
+pytestmark = pytest.mark.kernels
+
+Integers = NDArray[np.int64]
+
+
+def starts_of(counts: Any) -> Integers:
+    """Where the rows of each begin, given how many each has."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+class Explored(NamedTuple):
+    """What exploring might have found. Arrays have rows that are not used, as tables that grow have."""
+
+    first_byte: NDArray[np.uint8]
+    block_starts: Integers
+    range_starts: Integers
+    ranges: Integers
+    event_starts: Integers
+    events: Integers
+    user_starts: Integers
+    users: Integers
+    n_outcomes: int
+    context_starts: Integers
+    context_below: Integers
+
+
+def explored(seed: int, n_bytes: int, n_groups: int, n_blocks: int, n_outcomes: int) -> Explored:
+    """Random blocks of some first bytes: each reads some groups outright and has an outcome for others."""
+    rng = np.random.default_rng(seed)
+    used = np.sort(rng.choice(256, n_bytes, replace=False))
+    first_byte = np.sort(rng.choice(used, n_groups)).astype(np.uint8)
+    blocks = np.zeros(256, np.int64)
+    blocks[used] = rng.integers(1, n_blocks + 1, n_bytes)
+    ranges: list[list[tuple[int, int]]] = []
+    events: list[list[tuple[int, int]]] = []
+    n_contexts, n_below = 30, 9
+    users = []
+    user_counts = np.zeros(256, np.int64)
+    for byte in used:
+        begin, end = np.searchsorted(first_byte, [byte, int(byte) + 1])
+        for _ in range(blocks[byte]):
+            # some blocks cut alike: their groups stay together
+            kind = np.random.default_rng([seed, int(byte), int(rng.integers(6))])
+            cuts = np.unique(kind.integers(begin, end + 1, 6))
+            ranges.append([(int(a), int(b)) for a, b in zip(cuts[:-1:2], cuts[1::2], strict=False)])
+            read = {g for a, b in ranges[-1] for g in range(a, b)}
+            events.append(
+                [(g, int(rng.integers(n_outcomes))) for g in range(begin, end) if g not in read and g % 3]
+            )
+            for context in np.sort(rng.choice(n_contexts, 3, replace=False)):
+                users.append((int(context), len(ranges) - 1))
+                user_counts[byte] += 1
+    belows = rng.integers(0, 4, n_contexts)
+    context_below = np.concatenate([rng.choice(n_below, n, replace=False) for n in belows])
+
+    def flat(rows: list[list[tuple[int, int]]]) -> Integers:
+        return np.array([*(row for part in rows for row in part), (-5, -5)], np.int64)
+
+    return Explored(
+        first_byte, starts_of(blocks), starts_of(list(map(len, ranges))), flat(ranges),
+        starts_of(list(map(len, events))), flat(events), starts_of(user_counts), np.array(users, np.int64),
+        n_outcomes, starts_of(belows), context_below.astype(np.int64),
+    )  # fmt: skip
+
+
+SHAPES = {
+    "small": (0, 3, 20, 3, 4),
+    "no events": (1, 2, 2, 1, 1),
+    "many queries": (2, 12, 400, 6, 500),
+    "many blocks": (3, 2, 300, 90, 7),
+    "many sets": (4, 40, 2500, 20, 30),
+}
+
+
+def found_queries(found: Explored, account: Account) -> tuple[Integers, Integers]:
+    return find_queries(
+        found.event_starts, found.events, found.n_outcomes, found.users, found.context_starts,
+        found.context_below, account,
+    )  # fmt: skip
+
+
+def found_sets(found: Explored, account: Account) -> tuple[NDArray[np.int32], Integers]:
+    return outright_sets(found.first_byte, found.block_starts, found.range_starts, found.ranges, account)
+
+
+def split(found: Explored, sets: Any, words: Any, account: Account) -> tuple[NDArray[np.int32], int]:
+    return split_classes(sets, len(words), found.first_byte, found.event_starts, found.events, account)
+
+
+def merged(found: Explored, account: Account, colors: Integers | None = None) -> NDArray[np.int32]:
+    """The whole partition; every query has a color of its own unless they are given."""
+    queries, table = found_queries(found, account)
+    sets, words = found_sets(found, account)
+    classes, n_classes = split(found, sets, words, account)
+    blocks = Blocks(
+        classes, sets, words, found.first_byte, found.block_starts, found.event_starts, found.events
+    )
+    if colors is None:
+        colors = np.arange(len(queries))
+    features = Features(queries, table, colors, found.context_starts, found.context_below, account)
+    return merge_classes(n_classes, blocks, features, found.user_starts, found.users, account)
+
+
+def rows_of(starts: Integers, rows: Integers, i: int) -> list[tuple[int, int]]:
+    return [(int(a), int(b)) for a, b in rows[starts[i] : starts[i + 1]]]
+
+
+def belows_of(found: Explored, context: int) -> list[int]:
+    return found.context_below[found.context_starts[context] : found.context_starts[context + 1]].tolist()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_queries_are_what_contexts_need(name: str) -> None:
+    found = explored(*SHAPES[name])
+    account = Account()
+    queries, table = found_queries(found, account)
+    expected: dict[tuple[int, int], None] = {}
+    for block in range(len(found.event_starts) - 1):
+        contexts = [int(context) for context, one in found.users if one == block]
+        belows = list(dict.fromkeys(below for context in contexts for below in belows_of(found, context)))
+        outcomes = dict.fromkeys(outcome for _, outcome in rows_of(found.event_starts, found.events, block))
+        expected.update(dict.fromkeys((outcome, below) for outcome in outcomes for below in belows))
+    assert [tuple(row) for row in queries.tolist()] == list(expected)
+    assert len(table) >= 2 * len(queries) and len(table) & (len(table) - 1) == 0
+    assert sorted(table[table >= 0].tolist()) == list(range(len(queries)))
+    assert account.taken >= 16 * len(queries) + table.nbytes, "what is kept is paid for"
+    assert account.taken < 4 * (16 * len(queries) + table.nbytes), "and little else"
+    assert (name == "many queries") == (len(table) > 1024), "the tables grow"
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_sets_are_the_blocks_that_read_a_group_outright(name: str) -> None:
+    found = explored(*SHAPES[name])
+    account = Account()
+    sets, words = found_sets(found, account)
+    reading: list[set[int]] = [set() for _ in found.first_byte]
+    for byte in range(256):
+        for block in range(found.block_starts[byte], found.block_starts[byte + 1]):
+            for begin, end in rows_of(found.range_starts, found.ranges, block):
+                for group in range(begin, end):
+                    assert found.first_byte[group] == byte
+                    reading[group].add(block - int(found.block_starts[byte]))
+    numbers: dict[tuple[int, frozenset[int]], int] = {}
+    for group, blocks in enumerate(reading):
+        key = (int(found.first_byte[group]), frozenset(blocks))
+        assert sets[group] == (numbers.setdefault(key, len(numbers) + 1) if blocks else 0)
+        assert blocks == {i for i in range(32 * words.shape[1]) if words[sets[group], i >> 5] >> (i & 31) & 1}
+    assert len(words) == len(numbers) + 1
+    assert words.base is not None
+    assert account.taken == sets.nbytes + np.asarray(words.base).nbytes, "what is kept is paid for"
+    assert (name == "many blocks") == (words.shape[1] > 1)
+    assert (name == "many sets") == (len(words) > 256), "the tables grow"
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_classes_are_split_by_events(name: str) -> None:
+    found = explored(*SHAPES[name])
+    sets, words = found_sets(found, Account())
+    account = Account()
+    classes, n_classes = split(found, sets, words, account)
+    expected = [int(s) or len(words) + int(b) for s, b in zip(sets, found.first_byte, strict=True)]
+    following = len(words) + 256
+    for block in range(len(found.event_starts) - 1):
+        parts: dict[tuple[int, int], int] = {}
+        for group, outcome in rows_of(found.event_starts, found.events, block):
+            key = (expected[group], outcome)
+            if key not in parts:
+                parts[key] = following
+                following += 1
+            expected[group] = parts[key]
+    assert classes.tolist() == expected
+    assert n_classes == following
+    assert account.taken == classes.nbytes, "the table is given back"
+
+
+@pytest.mark.parametrize("n_colors", [1, 2, 3, 100_000])
+@pytest.mark.parametrize("name", SHAPES)
+def test_classes_that_contexts_treat_alike_are_merged(name: str, n_colors: int) -> None:
+    found = explored(*SHAPES[name])
+    queries, _ = found_queries(found, Account())
+    colors = np.random.default_rng(n_colors).integers(0, n_colors, len(queries))
+    color_of = {tuple(query): int(color) for query, color in zip(queries.tolist(), colors, strict=True)}
+    treated: list[list[tuple[Any, ...]]] = [[] for _ in found.first_byte]
+    for user in range(len(found.users)):
+        context, block = map(int, found.users[user])
+        for begin, end in rows_of(found.range_starts, found.ranges, block):
+            for group in range(begin, end):
+                treated[group].append((context, "all"))
+        for group, outcome in rows_of(found.event_starts, found.events, block):
+            feature = [color_of[outcome, below] for below in belows_of(found, context)]
+            if any(feature):
+                treated[group].append((context, "all" if set(feature) == {1} else tuple(feature)))
+    result = merged(found, Account(), colors)
+    # numbers are given out in the order of classes before they were merged, which is not that of groups
+    pairs = {(tuple(spelled), int(number)) for spelled, number in zip(treated, result, strict=True)}
+    assert len({spelled for spelled, _ in pairs}) == len({number for _, number in pairs}) == len(pairs)
+    assert all((number < 0) == (not spelled) for spelled, number in pairs)
+    assert sorted({number for _, number in pairs} - {-1}) == list(range(result.max(initial=-1) + 1))
+
+
+class Items(NamedTuple):
+    """What `color_queries` begins with."""
+
+    rows: Integers
+    queries: Integers
+    query_starts: Integers
+    item_starts: Integers
+    below_of_item: Integers
+    bottom: NDArray[np.bool_]
+
+
+def items(seed: int, n_items: int, n_queries: int) -> Items:
+    """Rows of items and queries, their below sets, and which of those may be the bottom of the stack."""
+    rng = np.random.default_rng(seed)
+    rows: list[tuple[int, int]] = []
+    counts = []
+    for i in range(n_queries + n_items):
+        before = len(rows)
+        for _ in range(rng.integers(0, 4) if i else 60):
+            for _ in range(rng.integers(0, 4)):
+                rows.append((0, int(rng.integers(n_items))))  # few kinds: items have to be told apart
+                if rng.random() < 0.3:
+                    rows.append([(-1, 0), (-1, 3), (-2, 0), (2, int(rng.integers(n_items)))][rng.integers(4)])
+            rows.append((-1, -1))
+        counts.append(len(rows) - before)
+    starts = starts_of(counts)
+    queries = np.stack([np.arange(n_queries), rng.integers(0, 3, n_queries)], axis=1)
+    return Items(
+        np.array(rows, np.int64).reshape(-1, 2), queries, starts[: n_queries + 1].copy(),
+        starts[n_queries:].copy(), rng.integers(0, 3, n_items), np.array([False, True, False]),
+    )  # fmt: skip
+
+
+def symbols_of(rows: Integers, begin: int, end: int) -> list[list[tuple[int, int]]]:
+    """The rows of each symbol."""
+    result: list[list[tuple[int, int]]] = [[]]
+    for tag, value in rows[begin:end].tolist():
+        if (tag, value) == (-1, -1):
+            result.append([])
+        else:
+            result[-1].append((tag, value))
+    return result
+
+
+def spelled(symbols: list[list[tuple[int, int]]], color: list[int]) -> tuple[Any, ...]:
+    """Symbols with colors in place of items."""
+    result: list[Any] = []
+    for rows in symbols:
+        kinds = {
+            (tag, color[value]) if tag >= 0 else (tag, value if tag == -1 else 0)
+            for tag, value in rows
+            if tag < 0 or color[value]
+        }
+        result.append("outright" if kinds & {(-1, 0), (0, 1)} else frozenset(kinds))
+    return tuple(result)
+
+
+def expected_colors(rows: Any, queries: Any, query_starts: Any, starts: Any, below: Any, bottom: Any,
+                    displacement: bool) -> list[int]:  # fmt: skip
+    """By sets, as often as anything changes."""
+    n = len(below)
+    symbols = [symbols_of(rows, starts[i], starts[i + 1]) for i in range(n)]
+    color = [0] * n
+    before = None
+    while before != color:
+        before = list(color)
+        for i in range(n):
+            if any(tag < 0 or color[value] for part in symbols[i] for tag, value in part):
+                color[i] = 2
+    before = None
+    while before != color and not displacement:
+        before = list(color)
+        for i in range(n):
+            if color[i] == 2 and not bottom[below[i]]:
+                # the last part has no end, so that it is empty
+                sure = all(
+                    any((tag, value) == (-1, 0) or (tag == 0 and color[value] == 1) for tag, value in part)
+                    for part in symbols[i][:-1]
+                )
+                color[i] = 1 if sure else 2
+    while True:
+        known: dict[Any, int] = {}
+        new = [
+            one if one < 2 else 2 + known.setdefault((below[i], spelled(symbols[i], color)), len(known))
+            for i, one in enumerate(color)
+        ]
+        if new == color:
+            break
+        color = new
+    result, known = [], {}
+    for q in range(len(queries)):
+        parts = symbols_of(rows, query_starts[q], query_starts[q + 1])
+        key = spelled(parts, color)
+        if key == (frozenset(),):
+            result.append(0)
+        elif key == ("outright",) and not displacement:
+            result.append(1)
+        else:
+            result.append(2 + known.setdefault((queries[q, 1], key), len(known)))
+    return result
+
+
+@pytest.mark.parametrize("displacement", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_colors_are_those_of_sets(seed: int, displacement: bool) -> None:
+    given = items(seed, n_items=(3, 40, 200)[seed % 3], n_queries=(60, 5)[seed % 2])
+    account = Account()
+    colors = color_queries(*given, displacement, account)
+    assert colors.tolist() == expected_colors(*given, displacement)
+    assert account.taken == colors.nbytes, "tables on the way are given back"
+
+
+def test_nothing_to_color() -> None:
+    nothing = np.zeros(1, np.int64)
+    empty, rows = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
+    assert color_queries(rows, rows, nothing, nothing, empty, np.zeros(0, bool), False, Account()).size == 0
+
+
+def parts(name: str) -> dict[str, Callable[[Account], Any]]:
+    found = explored(*SHAPES[name])
+    sets, words = found_sets(found, Account())
+    return {
+        "queries": lambda account: found_queries(found, account),
+        "sets": lambda account: found_sets(found, account),
+        "splitting": lambda account: split(found, sets, words, account),
+        "merging": lambda account: merged(found, account),
+        "colors": lambda account: color_queries(*items(5, 300, 50), False, account),
+    }
+
+
+@pytest.mark.parametrize("part", ["queries", "sets", "splitting", "merging", "colors"])
+def test_tables_stop_growing_where_the_bytes_end(part: str) -> None:
+    call = parts("many queries")[part]
+    roomy = call(Account())
+    outcome, messages = [], set()
+    for shift in range(4, 26):
+        try:
+            limited = call(Account(None, 1 << shift, "the bytes of the test"))
+        except BudgetExceeded as error:
+            messages.add(str(error))
+            outcome.append(False)
+        else:
+            pairs = zip(limited, roomy, strict=True) if isinstance(roomy, tuple) else [(limited, roomy)]
+            assert all(np.array_equal(a, b) for a, b in pairs)
+            outcome.append(True)
+    assert outcome == sorted(outcome) and not outcome[0] and outcome[-1], "more bytes are never too few"
+    assert messages == {"the bytes of the test"}
+
+
+@pytest.mark.parametrize("part", ["queries", "sets", "splitting", "merging", "colors"])
+def test_all_parts_stop_when_they_are_asked_to(part: str) -> None:
+    deadline = Deadline()
+    stop = Stop(deadline, "the test")
+    deadline.cancel()
+    stop.cell[0] = 1
+    with pytest.raises(BudgetExceeded, match="cancelled in the test"):
+        parts("small")[part](Account(stop))
+
+
+def test_an_outcome_that_nobody_asked_for_is_an_error() -> None:
+    found = explored(*SHAPES["small"])
+    sets, words = found_sets(found, Account())
+    classes, n_classes = split(found, sets, words, Account())
+    blocks = Blocks(
+        classes, sets, words, found.first_byte, found.block_starts, found.event_starts, found.events
+    )
+    nothing, table = np.zeros((0, 2), np.int64), np.full(16, -1, np.int64)
+    features = Features(
+        nothing, table, np.zeros(0, np.int64), found.context_starts, found.context_below, Account()
+    )
+    with pytest.raises(LookupError, match="nobody asked for outcome"):
+        merge_classes(n_classes, blocks, features, found.user_starts, found.users, Account())
+
+
+@pytest.mark.parametrize("part", ["ranges", "events", "first_byte"])
+def test_arrays_of_another_type_are_refused(part: str) -> None:
+    found = explored(*SHAPES["small"])
+    sets, words = found_sets(found, Account())
+    wrong = found._replace(**{part: getattr(found, part).astype(np.int16)})
+    call = {
+        "ranges": lambda: found_sets(wrong, Account()),
+        "events": lambda: split(wrong, sets, words, Account()),
+        "first_byte": lambda: found_sets(wrong, Account()),
+    }[part]
+    with pytest.raises(ValueError, match="Buffer dtype mismatch"):
+        call()
