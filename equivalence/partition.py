@@ -22,12 +22,8 @@ from equivalence.merging import Blocks, Features, merge_classes
 from equivalence.network import Network
 from equivalence.outright import outright_sets
 from equivalence.runs import ClassRuns
-<<<<<<< HEAD
 from equivalence.runs.cutting import cut_groups
-=======
-from equivalence.runs import _kernels as run_kernels
 from equivalence.splitting import split_classes
->>>>>>> bdcc2bb (Compile the partition: queries, colors, sets of blocks, splitting and merging)
 from equivalence.trie import Trie
 
 PHASE = "the partition"
@@ -83,18 +79,9 @@ def _partition(
     n_ranges, n_events = int(found.range_starts[-1]), int(found.event_starts[-1])
     account.claim(array_bytes(network) + array_bytes(found))
     # two numbers a group here, and three when ids are given their classes
-<<<<<<< HEAD
-    claim(
-        account, capacity, array_bytes(network), array_bytes(found), 40 * trie.n_groups,
-        16 * (n_ranges + n_events),
-    )  # fmt: skip
+    account.claim(40 * trie.n_groups + 16 * (n_ranges + n_events))
     starts, first_byte, ranges, events = cut_groups(
         found.ranges[:n_ranges], found.events[:n_events], byte_starts, trie.first_byte
-=======
-    account.claim(40 * trie.n_groups + 16 * (n_ranges + n_events))
-    starts, first_byte, ranges, events = run_kernels.cut_groups(
-        n_ranges, found.ranges, n_events, found.events, byte_starts, trie.first_byte
->>>>>>> bdcc2bb (Compile the partition: queries, colors, sets of blocks, splitting and merging)
     )
     range_sets, words = outright_sets(first_byte, found.block_starts, found.range_starts, ranges, account)
     classes, n_classes = split_classes(
