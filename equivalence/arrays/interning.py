@@ -109,24 +109,23 @@ class Interned:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self, length: cython.Py_ssize_t) -> cython.int:
-        """Make room for one more list, and some."""
+        """Make room for one more list, and some; with an error, all is as it was."""
         old: cython.Py_ssize_t
         size: cython.Py_ssize_t
+        slots: cython.Py_ssize_t
         if self.count + 2 > self.starts.shape[0]:
             if self.count >= self.most:
                 raise BudgetExceeded(self.excess)
             old = self.starts.shape[0]
             size = min(4 * old, self.most + 2)
+            slots = self.table.shape[0]
+            while slots < 2 * size:
+                slots *= 2
             if self.account is not None:
-                self.account.claim(8 * size, 8 * old)
-            self.starts = bigger(self.starts, size, self.count + 1)
-            old = self.table.shape[0]
-            size = old
-            while size < 2 * self.starts.shape[0]:
-                size *= 2
-            if self.account is not None:
-                self.account.claim(4 * size, 4 * old)
-            self.rehash(size)
+                self.account.claim(8 * size + 4 * slots, 8 * old + 4 * self.table.shape[0])
+            starts = bigger(self.starts, size, self.count + 1)
+            self.rehash(slots)
+            self.starts = starts
         if self.used + length > self.pool.shape[0]:
             old = self.pool.shape[0]
             size = 2 * old + length
