@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import random
 from collections.abc import Iterable
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.lalr import LalrMachine, SequenceTable, stack_automaton
 from equivalence.lalr.reference import Stack, kind_takes, shift, takes
@@ -186,6 +189,86 @@ def test_too_many_sequences_are_an_error() -> None:
     numbers_of(enough, sequences)
     with pytest.raises(BudgetExceeded, match=r"bytes"):
         numbers_of(SequenceTable(machine, max_bytes=enough.nbytes // 4, initial=1), sequences)
+
+
+@pytest.mark.kernels
+def test_what_was_begun_when_bytes_ran_out_is_taken_back() -> None:
+    """Numbers, and the automaton, are those of a table that was never stopped."""
+    machine, rng = built("error after several reductions").machine, random.Random(11)
+    sequences = some_sequences(machine, some_stacks(machine, 10, 12, rng), 60, rng)
+    usual, table = SequenceTable(machine), small_table(machine)
+    for more in range(0, 1 << 14, 512):
+        table.numbering.bound(table.nbytes + more)
+        with contextlib.suppress(BudgetExceeded):
+            numbers_of(table, sequences)
+    table.numbering.bound(1 << 30)
+    found = numbers_of(table, sequences)
+    assert np.array_equal(found, numbers_of(usual, sequences))
+    (one, kinds), (other, same_kinds) = stack_automaton(usual, found), stack_automaton(table, found)
+    assert np.array_equal(kinds, same_kinds)
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.kernels
+def test_bounds_of_bytes_do_not_refuse_what_tables_begin_with() -> None:
+    machine = built("dangling else").machine
+    table = small_table(machine, max_bytes=1 << 10)
+    assert table.nbytes > 1 << 10 and table.number(()) == PASS
+    sequences = list(itertools.product(range(len(machine.terminals) - 1), repeat=8))
+    with pytest.raises(BudgetExceeded, match="more bytes than the 1024 that are allowed; raise the budget"):
+        numbers_of(table, sequences)
+
+
+def test_no_time_is_an_error_that_says_how_far_it_went() -> None:
+    machine, deadline = built("dangling else").machine, Deadline()
+    table = SequenceTable(machine, deadline=deadline)
+    deadline.cancel()
+    with pytest.raises(BudgetExceeded, match="the parser's part, when 0 of 1 terminal sequences"):
+        table.number((0,))
+
+
+@pytest.mark.kernels
+def test_nothing_is_taken_after_the_end_of_input() -> None:
+    machine = built("dangling else").machine
+    end = len(machine.terminals) - 1
+    assert SequenceTable(machine).number((end, 0)) == DEAD
+
+
+@pytest.mark.kernels
+def test_what_leads_out_of_the_tables_is_refused() -> None:
+    machine = built("dangling else").machine
+    table = SequenceTable(machine)
+    for terminal in (-1, len(machine.terminals)):
+        with pytest.raises(ValueError, match="has an unknown terminal"):
+            table.number((terminal,))
+    for starts in ([0, 3], [-1, 1], [2, 1]):
+        with pytest.raises(ValueError, match="not within the texts"):
+            table.numbers(np.zeros(2, np.int32), np.array(starts, np.int64))
+    for change in (
+        {"action": machine.action + 2 * machine.n_states},
+        {"goto": machine.goto - 1},
+        {"rule_length": -machine.rule_length},
+        {"rule_origin": machine.rule_origin + len(machine.nonterminals)},
+        {"rule_origin": machine.rule_origin[1:]},
+        {"goto": machine.goto[1:]},
+    ):
+        with pytest.raises(ValueError, match="the parser's"):
+            SequenceTable(machine._replace(**change))
+
+
+@pytest.mark.kernels
+def test_a_table_without_a_goto_is_refused_where_it_is_missed() -> None:
+    machine, rng = built("error after several reductions").machine, random.Random(12)
+    sequences = some_sequences(machine, some_stacks(machine, 10, 12, rng), 40, rng)
+    said = set()
+    for place in zip(*np.nonzero(machine.goto >= 0), strict=True):
+        goto = machine.goto.copy()
+        goto[place] = -1
+        try:
+            numbers_of(SequenceTable(machine._replace(goto=goto)), sequences)
+        except ValueError as error:
+            said.add(str(error))
+    assert said == {"the parse table reduces to a nonterminal that nothing follows in a state below"}
 
 
 def test_a_parser_that_reduces_without_end_is_an_error() -> None:

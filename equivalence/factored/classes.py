@@ -20,20 +20,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.account import Account
+from equivalence.arrays.equal_lists import number_lists
 from equivalence.deadline import Deadline
-from equivalence.factored import _kernels
+from equivalence.factored.sets import Sets
 from equivalence.factored.walks import Sequences, last_emitted, walk
 from equivalence.lalr import LalrMachine, SequenceTable, StackAutomaton, stack_automaton
-from equivalence.lalr._kernels import PASS, number_lists
+from equivalence.lalr.outcomes import ALWAYS, NEVER, PASS
 from equivalence.lexing import LexerMachine
 from equivalence.token_classes import TokenClasses
 from equivalence.vocabulary import Vocabulary
 
 PHASE = "the classes of a Lark grammar"
 """What errors call this."""
-
-SET_SECONDS = 5e-8
-"""Of a kernel that looks at no clock, for each text that a pair asks for."""
 
 ALWAYS_SET = 1
 """Number of the set of sequences that every stack takes; set 0 is taken by none."""
@@ -47,7 +46,7 @@ class FactoredClasses(NamedTuple):
         set_of: int32[Q, C], for each lexer state and class the set of kinds of which the stack must take one.
         stop_set: int32[Q], the same for the end of the text.
         alive_set: int32[Q], the same for the text so far: whether it may go on.
-        sets: the kinds of each set, ascending; set 0 is empty, the kind of set 1 is `_kernels.ALWAYS`.
+        sets: the kinds of each set, ascending; set 0 is empty, the kind of set 1 is `ALWAYS`.
         automaton: which stacks take which kinds.
         n_lexical: number of lexical classes: tokens of which the lexer makes the same in all its states.
     """
@@ -111,26 +110,23 @@ def factored_classes(
     group_of_way = np.array([group for _, group in ways], np.int32)
     group_of_pair = np.concatenate([walks.group_of_pair, group_of_way])
     alike = _alike_on(tops, automaton, deadline)
-    deadline.check(PHASE, SET_SECONDS * len(kinds))
-    set_of_pair, sets = _kernels.sets_of(
-        kinds, pair_start, np.argsort(group_of_pair, kind="stable"), group_of_pair, tops, alike,
-        automaton.cell_start, automaton.cells,
-    )  # fmt: skip
-    deadline.check(PHASE)
+    with deadline.stopping(PHASE) as stop:
+        sets = Sets(tops, alike, automaton.cell_start, automaton.cells, Account(stop))
+        set_of_pair = sets.number(kinds, pair_start, group_of_pair)
+    distinct_sets = Sequences(*sets.lists())
     of_lexical = np.where(walks.pair >= 0, set_of_pair[walks.pair], 0).astype(np.int32)
     stop_set = np.where(way_of_end >= 0, set_of_pair[n_pairs + way_of_end], 0).astype(np.int32)
     alive_set = set_of_pair[n_pairs + way_of_state]
-    column, _ = number_lists(np.arange(of_lexical.shape[1] + 1) * len(of_lexical), of_lexical.T.ravel())
-    _, first = np.unique(column, return_index=True)
+    columns = np.ascontiguousarray(of_lexical.T, np.int64).ravel()
+    column, first = number_lists(np.arange(of_lexical.shape[1] + 1) * len(of_lexical), columns)
     set_of = of_lexical[:, first]
     tokens, kept = _token_classes(vocabulary, column[walks.class_of_group], np.any(set_of > 0, axis=0))
     done = time.perf_counter()
-    used, pool_size = sets.counts
     sizes = {
         "lexer states": len(lexer.step), "parser states": machine.n_states,
         "lexical classes": walks.pair.shape[1], "pairs": n_pairs, "texts": len(starts) - 1,
         "sequences": table.n_sequences, "kinds": automaton.n_kinds, "colors": automaton.n_colors,
-        "sets": int(used),
+        "sets": len(distinct_sets.start) - 1,
     }  # fmt: skip
     seconds_of = {"walk": walked - began, "sequences": numbered - walked, "partition": done - numbered}
     return FactoredClasses(
@@ -138,7 +134,7 @@ def factored_classes(
         np.ascontiguousarray(set_of[:, kept]),
         stop_set,
         alive_set,
-        Sequences(sets.pool[:pool_size].astype(np.int32), sets.starts[: used + 1].copy()),
+        distinct_sets,
         automaton,
         walks.pair.shape[1],
     )
@@ -158,7 +154,7 @@ def _tops(
 def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton, deadline: Deadline) -> NDArray[np.int32]:
     """int32[groups, kinds]: what a kind is on some tops of stacks (bool[groups, S]).
 
-    The first kind that is alike on them; -1 where all of them die, `ALWAYS` where all of them pass.
+    The first kind that is alike on them; `NEVER` where all of them die, `ALWAYS` where all of them pass.
     """
     state, outcome = automaton.cells.T
     owner = np.repeat(np.arange(automaton.n_kinds), np.diff(automaton.cell_start))
@@ -167,12 +163,11 @@ def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton, deadline: Dead
         deadline.check(PHASE)
         kept = some[state]
         start = np.searchsorted(owner[kept], np.arange(automaton.n_kinds + 1))
-        numbers, _ = number_lists(2 * start, automaton.cells[kept].ravel())
-        _, first = np.unique(numbers, return_index=True)
+        numbers, first = number_lists(2 * start, automaton.cells[kept].ravel())
         found[group] = first[numbers]
-        found[group, np.diff(start) == 0] = -1
+        found[group, np.diff(start) == 0] = NEVER
         passed = np.bincount(owner[kept & (outcome == PASS)], minlength=automaton.n_kinds)
-        found[group, passed == some.sum()] = _kernels.ALWAYS
+        found[group, passed == some.sum()] = ALWAYS
     return found
 
 

@@ -15,9 +15,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from equivalence.factored._kernels import ALWAYS
 from equivalence.factored.classes import FactoredClasses
 from equivalence.lalr import LalrMachine
+from equivalence.lalr.outcomes import ALWAYS
 from equivalence.lalr.reference import Stack, kind_takes, shift, takes
 from equivalence.lexing import LexerMachine
 

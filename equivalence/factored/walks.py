@@ -20,10 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.deadline import Deadline
+from equivalence.arrays.account import Account
+from equivalence.arrays.equal_lists import number_lists
+from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
-from equivalence.factored import _kernels
-from equivalence.lalr._kernels import number_lists
+from equivalence.factored.pairs import Pairs
+from equivalence.factored.rests import Rests
 from equivalence.lexing import LexerMachine
 from equivalence.trie import Trie
 
@@ -31,10 +33,6 @@ Integers = NDArray[np.int64]
 
 PHASE = "the lexer's part"
 """What errors call this."""
-
-WALK_SECONDS, PAIR_SECONDS = 1e-7, 3e-8
-"""Of kernels that look at no clock: for each token and state after a first byte, and for each lexer state and
-lexical class. 5 to 100 ns and 4 to 30 were measured."""
 
 ROWS = 1024
 """States that are looked at between two looks at the clock."""
@@ -92,6 +90,14 @@ def walk(
         BudgetExceeded: more bytes would be needed, or it is too late.
     """
     deadline = deadline or Deadline()
+    with deadline.stopping(PHASE) as stop:
+        return _walk(lexer, trie, group_of, max_bytes, stop)
+
+
+def _walk(
+    lexer: LexerMachine, trie: Trie, group_of: NDArray[np.int32], max_bytes: int, stop: Stop
+) -> LexicalWalks:
+    """See `walk`."""
     families = {family: index for index, family in enumerate(dict.fromkeys(lexer.continuations))}
     family_of = np.array([families[family] for family in lexer.continuations], np.int32)
     numbers = {sequence: index for index, sequence in enumerate(lexer.sequences)}
@@ -102,46 +108,28 @@ def walk(
     family_text = Sequences.of([tuple(numbers[s] for s in family) for family in families])
     first_group, has_byte = _first_groups(trie)
     states, of_byte, block_of = _blocks(lexer.step, has_byte)
-    nodes = np.stack([trie.byte, trie.depth, trie.skip], axis=1).astype(np.int32)
     room = int(np.diff(np.append(first_group, trie.n_groups))[of_byte].sum())
     # a number for each, and as much again for paths and rests, of which most are met often
     _within(max_bytes, 16 * room, f"{len(states)} states after a first byte times the tokens with that byte")
-    deadline.check(PHASE, WALK_SECONDS * room)
-    starts, found, paths, rests, class_of_group, n_classes = _kernels.walk_blocks(
-        states,
-        of_byte,
-        nodes,
-        trie.group,
-        trie.longest,
-        lexer.step,
-        lexer.emitted,
-        *sequences,
-        family_of,
-        room,
-    )
+    account = Account(stop)
+    rests = Rests(lexer, trie, *sequences, family_of, account)
+    rests.read(states, of_byte)
+    class_of_group, n_classes = rests.classes()
     _, examples = np.unique(class_of_group, return_index=True)
     n_states = len(lexer.step)
     _within(
         max_bytes, 16 * n_states * n_classes, f"{n_states} lexer states times {n_classes} kinds of tokens"
     )
-    deadline.check(PHASE, PAIR_SECONDS * n_states * n_classes)
-    pair, pairs = _kernels.pairs_of(
-        lexer.step, lexer.emitted, block_of, group_of, examples, trie.first_byte, first_group, starts, found
-    )
+    pairs = Pairs(rests, *family_text, account)
+    pair = pairs.find(block_of, group_of, examples, trie.first_byte, first_group)
     # tokens of different first bytes were told apart by these, whatever becomes of them
-    column, _ = number_lists(np.arange(len(examples) + 1) * n_states, pair.T.ravel())
-    _, first = np.unique(column, return_index=True)
-    counts, lengths = _kernels.lengths_of_texts(
-        pairs, rests, paths, sequences.start, family_text.terminals, family_text.start
-    )
-    _within(max_bytes, 4 * int(lengths.sum()), f"the terminals of {len(lengths)} sequences")
-    deadline.check(PHASE)
-    texts, text_start, pair_start = _kernels.texts_of(
-        counts, lengths, pairs, rests, paths, *sequences, family_text.terminals, family_text.start
-    )
-    group_of_pair = pairs.pool[: pairs.counts[1]].reshape(-1, 3)[:, 2].astype(np.int32)
+    columns = np.ascontiguousarray(pair.T, np.int64).ravel()
+    column, first = number_lists(np.arange(len(examples) + 1) * n_states, columns)
+    n_texts, n_terminals = pairs.measure()
+    _within(max_bytes, 4 * n_terminals, f"the terminals of {n_texts} sequences")
+    texts, text_start, pair_start = pairs.texts()
     return LexicalWalks(
-        column[class_of_group], pair[:, first], Sequences(texts, text_start), pair_start, group_of_pair
+        column[class_of_group], pair[:, first], Sequences(texts, text_start), pair_start, pairs.groups()
     )
 
 

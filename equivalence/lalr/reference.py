@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from equivalence.lalr._kernels import DEAD, PASS, SHIFT_POPS
 from equivalence.lalr.machine import LalrMachine
+from equivalence.lalr.outcomes import DEAD, PASS, SHIFT_POPS
 from equivalence.lalr.stacks import StackAutomaton
 
 Stack = tuple[int, ...]

@@ -16,52 +16,25 @@ of all sequences on each state from the front, the first design, met the same re
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.interning import _kernels as interning
-from equivalence.lalr import _kernels
-from equivalence.lalr._kernels import DEAD, PASS
 from equivalence.lalr.machine import LalrMachine
+from equivalence.lalr.numbering import Numbering
+from equivalence.lalr.outcomes import DEAD, PASS, SHIFT_POPS, SHIFT_REST
 
 __all__ = ["DEAD", "PASS", "SequenceTable"]
 
-LONGEST_LOCAL = 1 << 14
-"""States that a sequence may put on top of the known part of a stack."""
-
-LONGEST_RULE = 1 << _kernels.SHIFT_POPS
+LONGEST_RULE = 1 << SHIFT_POPS
 """Symbols on the right of a rule; what is popped below the state on top is one less."""
 
-MOST_NONTERMINALS = 1 << (_kernels.SHIFT_REST - _kernels.SHIFT_POPS)
+MOST_NONTERMINALS = 1 << (SHIFT_REST - SHIFT_POPS)
 
 SLICE = 1 << 12
-"""Sequences between two looks at the clock."""
-
-WIDTHS = {"pairs": 3, "items": 3, "rows": 32, "lists": 32}
-"""Integers of each list that is interned: exact for the first two, a guess for the others."""
-
-BESIDE = {
-    "pairs": (("pair_value", -1),),
-    "rows": (("row_sequence", -1),),
-    "lists": (),
-    "items": (("status", 0), ("edge_start", 0)),
-}
-"""The arrays beside each kind of list, and what stands in them at first."""
-
-FULL = {
-    _kernels.FULL_PAIRS: "pairs",
-    _kernels.FULL_ROWS: "rows",
-    _kernels.FULL_LISTS: "lists",
-    _kernels.FULL_ITEMS: "items",
-    _kernels.FULL_CELLS: "outcome",
-    _kernels.FULL_EDGES: "edge",
-    _kernels.FULL_SEQUENCES: "first",
-}
-"""What each status says is full."""
+"""Sequences after which it is noted how many are done."""
 
 
 class SequenceTable:
@@ -78,6 +51,7 @@ class SequenceTable:
         UnsupportedGrammar: a rule, or the number of nonterminals, is too large for 64 bits to say what is
             pending.
         BudgetExceeded: the machine alone takes more than the bytes.
+        ValueError: a number in the machine is out of its range.
     """
 
     def __init__(
@@ -97,8 +71,8 @@ class SequenceTable:
             raise UnsupportedGrammar(
                 f"the grammar has {machine.goto.shape[1]} nonterminals, allowed are {MOST_NONTERMINALS}"
             )
+        _check_ranges(machine)
         self.machine = machine
-        self.max_sequences, self.max_bytes = max_sequences, max_bytes
         self.deadline = deadline or Deadline()
         needed = bytes_beneath(machine)
         if needed > max_bytes:
@@ -106,24 +80,14 @@ class SequenceTable:
                 f"{machine.n_states} states of the parser, with rules of up to {longest} symbols, take "
                 f"{needed} bytes; allowed are {max_bytes}: shorten the longest rules, or raise the budget"
             )
-        self.arrays = machine_arrays(machine, self.deadline)
-        self._local = np.zeros(LONGEST_LOCAL, np.int32)
-        room = max(min(initial, max_sequences), 1) + PASS + 1
-        parts: dict[str, Any] = {
-            "first": np.zeros(room, np.int32),
-            "rest": np.zeros(room, np.int32),
-            "row": np.zeros(room, np.int64),
-            "outcome": np.zeros(64 * initial, np.int64),
-            "cell": np.zeros(64 * initial, np.int64),
-            "edge": np.zeros(64 * initial, np.int64),
-            "counts": np.array([PASS + 1, 0, 0, 0], np.int64),
-            "key": np.zeros(3 * machine.n_states + 4, np.int64),
-        }
-        for name, width in WIDTHS.items():
-            parts[name] = interning.new_interned(2 * initial, width)
-            for beside, fill in BESIDE[name]:
-                parts[beside] = _room_beside(parts[name], beside, fill)
-        self.tables: Any = _kernels.Tables(**parts)
+        self.numbering = Numbering(
+            machine,
+            states_beneath(machine, self.deadline),
+            initial,
+            max_sequences,
+            f"terminal sequences take more bytes than the {max_bytes} that are allowed; raise the budget",
+        )
+        self.numbering.bound(max_bytes)
 
     def numbers(self, texts: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.int32]:
         """int32[n], the numbers of the sequences ``texts[starts[i]:starts[i + 1]]`` of terminals.
@@ -134,22 +98,14 @@ class SequenceTable:
         Raises:
             BudgetExceeded: too many sequences or bytes, or too late.
             UnsupportedGrammar: the parser would reduce without end.
+            ValueError: there is no such terminal, or a sequence is not within the texts.
         """
         found: NDArray[np.int32] = np.zeros(len(starts) - 1, np.int32)
-        done = 0
-        while done < len(found):
+        for done in range(0, len(found), SLICE):
             end = min(done + SLICE, len(found))
-            status, done = _kernels.classify(
-                texts, starts, done, end, self._local, self.arrays, self.tables, found
-            )
-            self.check_time(f"{done} of {len(found)} terminal sequences were classified")
-            if status == _kernels.LOST:
-                raise UnsupportedGrammar(
-                    "the LALR parser of the grammar reduces without end on some text; "
-                    "remove rules that derive themselves"
-                )
-            if status < 0:
-                self._grow(FULL[status])
+            with self.deadline.stopping(_progress(done, len(found))) as stop:
+                self.numbering.find(texts, starts[done : end + 1], found[done:end], stop)
+        self.check_time(f"{len(found)} terminal sequences were classified")
         return found
 
     def number(self, sequence: Iterable[int]) -> int:
@@ -165,82 +121,16 @@ class SequenceTable:
     @property
     def n_sequences(self) -> int:
         """Distinct sequences so far, without `DEAD` and `PASS`."""
-        return int(self.tables.counts[_kernels.N_SEQUENCES]) - PASS - 1
+        return self.numbering.count
 
     @property
     def nbytes(self) -> int:
         """Bytes of the tables, and of what the machine takes."""
-        return sum(map(_nbytes, self.tables)) + sum(map(_nbytes, self.arrays))
-
-    def _grow(self, name: str) -> None:
-        """Twice the room in a table, and in the arrays beside it."""
-        tables = self.tables
-        changes: dict[str, Any] = {}
-        if name == "first":
-            if self.n_sequences >= self.max_sequences:
-                raise BudgetExceeded(
-                    f"the grammar and the vocabulary have more than {self.n_sequences} distinct terminal "
-                    f"sequences, allowed are {self.max_sequences}; raise the budget"
-                )
-            room = min(2 * tables.first.size, self.max_sequences + PASS + 1)
-            changes = {part: _longer(getattr(tables, part), room) for part in ("first", "rest", "row")}
-        elif name in WIDTHS:
-            lists = getattr(tables, name)
-            capacity = lists.starts.size - 2
-            width = -(-lists.pool.size // capacity)
-            if WIDTHS[name] == 3:
-                capacity, width = 2 * capacity, 3
-            elif 2 * int(lists.counts[0]) >= capacity:
-                capacity *= 2
-            else:
-                width *= 2
-            changes[name] = interning.grown_interned(lists, capacity, width)
-            for beside, fill in BESIDE[name]:
-                changes[beside] = _room_beside(changes[name], beside, fill)
-                before = getattr(tables, beside)
-                changes[beside][: before.size] = before
-        else:
-            array = getattr(tables, name)
-            changes[name] = _longer(array, 2 * array.size)
-            if name == "outcome":
-                changes["cell"] = _longer(tables.cell, 2 * array.size)
-        self.tables = tables._replace(**changes)
-        if self.nbytes > self.max_bytes:
-            raise BudgetExceeded(
-                f"{self.n_sequences} terminal sequences take {self.nbytes} bytes, "
-                f"allowed are {self.max_bytes}; raise the budget"
-            )
+        return self.numbering.nbytes
 
 
-def _room_beside(lists: Any, name: str, fill: int) -> NDArray[Any]:
-    """An array beside interned lists, with room for as many and one more, for the end of `edge_start`."""
-    kind = {"status": np.uint8, "edge_start": np.int64}.get(name, np.int32)
-    return np.full(lists.starts.size + 1, fill, kind)
-
-
-def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
-    longer = np.zeros(size, array.dtype)
-    longer[: array.size] = array
-    return longer
-
-
-def _nbytes(part: Any) -> int:
-    return sum(array.nbytes for array in part) if isinstance(part, tuple) else int(part.nbytes)
-
-
-def machine_arrays(machine: LalrMachine, deadline: Deadline | None = None) -> Any:
-    """The machine as its kernels read it."""
-    action, goto = machine.action, machine.goto
-    n_states, n_terminals = action.shape
-    users = [np.flatnonzero(action[:, terminal]) for terminal in range(n_terminals)]
-    place = np.full((n_terminals, n_states), -1, np.int32)
-    for terminal, states in enumerate(users):
-        place[terminal, states] = np.arange(len(states))
-    starts = np.cumsum([0, *map(len, users)]).astype(np.int64)
-    return _kernels.Machine(
-        action, goto, machine.rule_length, machine.rule_origin, np.concatenate(users).astype(np.int32),
-        starts, place, states_beneath(machine, deadline),
-    )  # fmt: skip
+def _progress(done: int, count: int) -> str:
+    return f"the parser's part, when {done} of {count} terminal sequences were classified"
 
 
 def bytes_beneath(machine: LalrMachine) -> int:
@@ -276,3 +166,19 @@ def states_beneath(machine: LalrMachine, deadline: Deadline | None = None) -> ND
                 deadline.check("the parser's part")
             np.bitwise_or.reduce(beneath[depth - 1, below], axis=0, out=beneath[depth, state])
     return beneath
+
+
+def _check_ranges(machine: LalrMachine) -> None:
+    """Refuse numbers that lead out of the tables."""
+    n_states = machine.action.shape[0]
+    n_rules, n_nonterminals = len(machine.rule_length), machine.goto.shape[1]
+    for name, values, least, bound in (
+        ("action", machine.action, -n_rules, n_states + 2),
+        ("goto", machine.goto, -1, n_states),
+        ("rule_length", machine.rule_length, 0, 1 << 31),
+        ("rule_origin", machine.rule_origin, 0, n_nonterminals),
+    ):
+        if values.size and not least <= int(values.min()) <= int(values.max()) < bound:
+            raise ValueError(f"the parser's {name} has numbers outside of {least} to {bound - 1}")
+    if machine.goto.shape[0] != n_states or len(machine.rule_origin) != n_rules:
+        raise ValueError("the parser's tables are not of one size")

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.lalr import _kernels
-from equivalence.lalr._kernels import DEAD, PASS, SHIFT_POPS
+from equivalence.arrays.equal_lists import number_lists
+from equivalence.lalr.outcomes import ALWAYS, CAN_DIE, CAN_PASS, DEAD, NEVER, PASS, SHIFT_POPS
 from equivalence.lalr.sequences import SequenceTable
 
 Integers = NDArray[np.int64]
@@ -70,29 +70,28 @@ def stack_automaton(
         numbers: int32[n], numbers of sequences.
 
     Returns:
-        The automaton, and int32[n]: the kind, -1 where no stack takes the sequence, -2 where it is empty.
+        The automaton, and int32[n]: the kind, `NEVER` where no stack takes the sequence, `ALWAYS` where it
+        is empty.
     """
     wanted, place = np.unique(numbers, return_inverse=True)
     asked = wanted[np.searchsorted(wanted, PASS + 1) :]
     start, state, edge = _cells(table, asked)
-    edges = _undecided(table, edge)
-    outcome, color_list, color_start, color_outcome = _colors(table, edge, *edges)
-    kinds, n_kinds = _kernels.number_lists(2 * start, np.stack([state, outcome], axis=1).ravel())
-    _, first = np.unique(kinds, return_index=True)
+    outcome, color_list, color_start, color_outcome = _colors(table, edge, _undecided(table, edge))
+    kinds, first = number_lists(2 * start, np.stack([state, outcome], axis=1).ravel())
     cell_start, cell = ranges(start[first], np.diff(start)[first])
     # what dies on all tops is taken by no stack, though its number is not `DEAD`: one kind at most
     taken = np.diff(cell_start) > 0
-    kind_of = np.append(np.where(taken, np.cumsum(taken) - 1, -1), [-2, -1])
+    kind_of = np.append(np.where(taken, np.cumsum(taken) - 1, NEVER), [ALWAYS, NEVER])
     plain = wanted[: len(wanted) - len(asked)]
-    kinds = kind_of[np.concatenate([np.where(plain == DEAD, n_kinds + 1, n_kinds), kinds])[place]]
+    kinds = kind_of[np.concatenate([np.where(plain == DEAD, len(first) + 1, len(first)), kinds])[place]]
     lists, color_list = np.unique(color_list, return_inverse=True)
-    first_state = table.tables.lists.starts
+    first_state, states = table.numbering.state_lists()
     list_start, list_place = ranges(first_state[lists], np.diff(first_state)[lists])
     automaton = StackAutomaton(
         np.concatenate([cell_start[:1], cell_start[1:][taken]]),
         np.stack([state[cell], outcome[cell]], axis=1),
         list_start,
-        table.tables.lists.pool[list_place].astype(np.int32),
+        states[list_place].astype(np.int32),
         color_list.astype(np.int32),
         color_start,
         color_outcome,
@@ -106,72 +105,87 @@ def ranges(start: Integers, length: Integers) -> tuple[Integers, Integers]:
     return begins, np.arange(begins[-1]) + np.repeat(start - begins[:-1], length)
 
 
+class Undecided(NamedTuple):
+    """Items that have to be told apart: those that can die and can pass.
+
+    Attributes:
+        number: int64, the place of each item of the table among these, -1 if it is none.
+        lists: int64[items], the list of states of each.
+        start: int64[items + 1], where the edges of each begin.
+        edges: int64, these, with `DEAD` and `PASS` in place of items that are decided.
+    """
+
+    number: Integers
+    lists: Integers
+    start: Integers
+    edges: Integers
+
+
 def _cells(table: SequenceTable, asked: NDArray[np.int32]) -> tuple[Integers, Integers, Integers]:
     """Where the cells of each sequence begin, their states and edges: on tops, and where it does not die."""
-    machine, tables = table.arrays, table.tables
-    terminal = tables.first[asked]
-    length = np.diff(machine.user_start)[terminal]
-    _, user = ranges(machine.user_start[terminal], length)
-    _, cell = ranges(tables.row[asked], length)
-    state, edge = machine.users[user].astype(np.int64), tables.cell[cell]
+    start, state, edge = table.numbering.rows_of(asked)
     kept = (edge != DEAD) & table.machine.tops[state]
-    owner = np.repeat(np.arange(len(asked)), length)[kept]
-    return np.searchsorted(owner, np.arange(len(asked) + 1)), state[kept], edge[kept]
+    owner = np.repeat(np.arange(len(asked)), np.diff(start))[kept]
+    return np.searchsorted(owner, np.arange(len(asked) + 1)), state[kept].astype(np.int64), edge[kept]
 
 
-def _undecided(table: SequenceTable, edge: Integers) -> tuple[Integers, Integers, Integers]:
-    """The items that edges lead to, ascending; where the edges of each begin; these, with what is decided."""
-    tables = table.tables
-    decision = np.array([PASS, DEAD, PASS, -1])[tables.status]  # CAN_DIE is bit 0, CAN_PASS bit 1
-    length = np.diff(tables.edge_start)
-    seen = np.zeros(len(tables.status), np.bool_)
+def _undecided(table: SequenceTable, edge: Integers) -> Undecided:
+    """The undecided items that some edges lead to, and those that these lead to."""
+    lists, first_edge, every_edge, status = table.numbering.graph()
+    decision = np.full(4, -1)
+    decision[[0, CAN_DIE, CAN_PASS]] = PASS, DEAD, PASS
+    decision = decision[status]
+    length = np.diff(first_edge)
+    seen = np.zeros(len(status), np.bool_)
     fresh = np.unique((edge[edge > PASS] - 2) >> SHIFT_POPS)
     while fresh.size:
         seen[fresh] = True
-        after = tables.edge[ranges(tables.edge_start[fresh], length[fresh])[1]]
+        after = every_edge[ranges(first_edge[fresh], length[fresh])[1]]
         after = np.unique((after[after > PASS] - 2) >> SHIFT_POPS)
         fresh = after[(decision[after] < 0) & ~seen[after]]
     items = np.flatnonzero(seen)
-    start, place = ranges(tables.edge_start[items], length[items])
-    edges = tables.edge[place]
+    number = np.full(len(status), -1, np.int64)
+    number[items] = np.arange(len(items))
+    start, place = ranges(first_edge[items], length[items])
+    edges = every_edge[place]
     found = edges > PASS
     decided = decision[(edges[found] - 2) >> SHIFT_POPS]
     edges[found] = np.where(decided >= 0, decided, edges[found])
-    return items, start, edges
+    return Undecided(number, lists[items], start, edges)
 
 
 def _colors(
-    table: SequenceTable, cells: Integers, items: Integers, start: Integers, edges: Integers
+    table: SequenceTable, cells: Integers, undecided: Undecided
 ) -> tuple[Integers, Integers, Integers, Integers]:
     """Outcomes of cells; lists, starts and outcomes of colors: items that no stack tells apart (Moore 1956).
 
     An item is told apart by its list of states and what becomes of each: of items that are alike so far,
     those whose outcomes are of other colors part in the next round. 20 rounds are many.
     """
-    lists = table.tables.items.pool[3 * items]
-    number = np.full(len(table.tables.status), -1, np.int64)
-    number[items] = np.arange(len(items))
-
-    def outcomes(edges: Integers, color: Integers) -> Integers:
-        found = edges > PASS
-        after = edges.copy()
-        item, pops = (edges[found] - 2) >> SHIFT_POPS, (edges[found] - 2) & ((1 << SHIFT_POPS) - 1)
-        after[found] = ((color[number[item]] << SHIFT_POPS) | pops) + 2
-        return after
-
-    color, n_colors = np.zeros(len(items), np.int64), -1
+    number, lists, start, edges = undecided
+    color, n_colors = np.zeros(len(lists), np.int64), -1
     row_start = start + np.arange(len(start))  # each row begins with its list
     row = np.empty(row_start[-1], np.int64)
     of_edge = np.delete(np.arange(len(row)), row_start[:-1])
     row[row_start[:-1]] = lists
+    row[of_edge] = edges
+    open_edges = of_edge[edges > PASS]
+    item, pops = _ways_down(edges[edges > PASS], number)
     while True:
-        row[of_edge] = outcomes(edges, color)
-        after, n = _kernels.number_lists(row_start, row)
+        row[open_edges] = (color[item] << SHIFT_POPS) + pops
+        after, example = number_lists(row_start, row)
         color = after.astype(np.int64)
-        if n == n_colors:
+        if len(example) == n_colors:
             break
-        n_colors = n
-        table.check_time(f"{n_colors} colors of {len(items)} items were told apart")
-    _, example = np.unique(color, return_index=True)
+        n_colors = len(example)
+        table.check_time(f"{n_colors} colors of {len(lists)} items were told apart")
     color_start, place = ranges(start[example], np.diff(start)[example])
-    return outcomes(cells, color), lists[example], color_start, row[of_edge][place]
+    outcomes = cells.copy()
+    item, pops = _ways_down(cells[cells > PASS], number)
+    outcomes[cells > PASS] = (color[item] << SHIFT_POPS) + pops
+    return outcomes, lists[example], color_start, row[of_edge][place]
+
+
+def _ways_down(edges: Integers, number: Integers) -> tuple[Integers, Integers]:
+    """Edges that are open: the places of their items, and what is left of them without: the pops, plus 2."""
+    return number[(edges - 2) >> SHIFT_POPS], ((edges - 2) & ((1 << SHIFT_POPS) - 1)) + 2

@@ -1,0 +1,35 @@
+# What `outcomes.py` says, in the form that compilers put in place of names and calls.
+cdef enum:
+    DEAD = 0
+    PASS = 1
+    NEVER = -1
+    ALWAYS = -2
+    SHIFT_POPS = 12
+    SHIFT_REST = 32
+    CAN_DIE = 1
+    CAN_PASS = 2
+    MOST_REDUCTIONS = 1048576
+
+
+cdef inline Py_ssize_t pending(Py_ssize_t pops, Py_ssize_t nonterminal, Py_ssize_t rest) noexcept nogil:
+    return rest << SHIFT_REST | nonterminal << SHIFT_POPS | pops
+
+
+cdef inline Py_ssize_t pops_of(Py_ssize_t outcome) noexcept nogil:
+    return outcome & 0xFFF
+
+
+cdef inline Py_ssize_t nonterminal_of(Py_ssize_t outcome) noexcept nogil:
+    return outcome >> SHIFT_POPS & 0xFFFFF
+
+
+cdef inline Py_ssize_t rest_of(Py_ssize_t outcome) noexcept nogil:
+    return outcome >> SHIFT_REST
+
+
+cdef inline Py_ssize_t edge_to(Py_ssize_t item, Py_ssize_t pops) noexcept nogil:
+    return (item << SHIFT_POPS | pops) + 2
+
+
+cdef inline Py_ssize_t item_after(Py_ssize_t edge) noexcept nogil:
+    return edge - 2 >> SHIFT_POPS

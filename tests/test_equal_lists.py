@@ -1,0 +1,69 @@
+"""Numbers of lists that stand side by side, against a dictionary."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equivalence.arrays import equal_lists
+from equivalence.arrays.equal_lists import lie_side_by_side, number_lists
+
+COMPILED = not equal_lists.__file__.endswith(".py")
+
+pytestmark = pytest.mark.kernels
+
+
+def numbers_of(lists: list[list[int]]) -> tuple[list[int], list[int]]:
+    starts = np.cumsum([0, *map(len, lists)]).astype(np.int64)
+    numbers, first = number_lists(starts, np.array([value for one in lists for value in one], np.int64))
+    assert numbers.dtype == np.int32 and first.dtype == np.int64
+    return numbers.tolist(), first.tolist()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.integers(-2, 3) | st.sampled_from([1 << 30, 1 << 40, -(1 << 50)]), max_size=4)))
+def test_equal_lists_have_equal_numbers_in_order_of_the_first(lists: list[list[int]]) -> None:
+    known: dict[tuple[int, ...], int] = {}
+    wanted = [known.setdefault(tuple(one), len(known)) for one in lists]
+    numbers, first = numbers_of(lists)
+    assert numbers == wanted
+    assert first == [wanted.index(number) for number in range(len(known))]
+
+
+def test_lists_that_the_hash_cannot_tell_apart() -> None:
+    lists = [[number << 30] for number in range(100)]
+    assert numbers_of(lists + lists) == ([*range(100), *range(100)], [*range(100)])
+
+
+def test_parts_may_leave_values_out() -> None:
+    numbers, first = number_lists(np.array([1, 3, 5], np.int64), np.array([9, 1, 2, 1, 2, 9], np.int64))
+    assert numbers.tolist() == [0, 0] and first.tolist() == [0]
+
+
+def test_lists_outside_of_the_values_are_refused() -> None:
+    values = np.zeros(3, np.int64)
+    for starts in ([0, 4], [-1, 2], [2, 1]):
+        with pytest.raises(ValueError, match="does not lie within 3 values"):
+            number_lists(np.array(starts, np.int64), values)
+
+
+@pytest.mark.skipif(not COMPILED, reason="plain Python takes any type")
+def test_other_types_are_refused() -> None:
+    starts, values = np.array([0, 2], np.int64), np.zeros(4, np.int64)
+    for wrong in (
+        (starts.astype(np.int32), values),
+        (starts, values.astype(np.int32)),
+        (starts, values[::2]),
+    ):
+        with pytest.raises(ValueError):
+            number_lists(*wrong)
+
+
+def test_where_lists_lie() -> None:
+    for starts, count, wanted in (
+        ([0], 0, True), ([0, 2, 2, 3], 3, True), ([0, 2], 3, False), ([1, 3], 3, False),
+        ([0, 2, 1, 3], 3, False), ([], 0, False),
+    ):  # fmt: skip
+        assert lie_side_by_side(np.array(starts, np.int64), count) == wanted
