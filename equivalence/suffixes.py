@@ -95,10 +95,9 @@ def mark_pending(
     n: cython.Py_ssize_t = 0
     suffix: cython.Py_ssize_t
     at: cython.Py_ssize_t
+    marks = np.asarray(noted)
+    marks += (marks == 1).view(np.uint8)
     with cython.nogil:
-        for i in range(noted.shape[0]):
-            if noted[i] == 1:
-                noted[i] = 2
         for outcome in range(begin, outcomes.count):
             at = outcomes.starts[outcome] + 1
             while at < outcomes.starts[outcome + 1]:

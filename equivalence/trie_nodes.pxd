@@ -15,6 +15,7 @@ cdef class DepthFirst:
     cdef const Py_ssize_t[::1] offsets
     cdef Py_ssize_t n_strings
     cdef Py_ssize_t n_nodes
+    cdef Py_ssize_t longest
     cdef Py_ssize_t[::1] shared
     cdef unsigned char[::1] byte
     cdef int[::1] depth

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import records
+from equivalence.arrays.growing import record_type
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.utf8 import utf8_step
@@ -31,6 +31,8 @@ NODE = "child group group_end bits below_0 below_1 below_2 below_3"
 """The columns of a row, 32 bytes: the first child (a node's children are those from there to the next row's);
 the first of the groups in the subtree, and where they end; bits; four words with the ASCII bytes that occur
 strictly below. Compiled modules take the struct `Node` from `trie_nodes.pxd`."""
+
+_NODE_TYPE = record_type(NODE, np.int32)
 
 ENDS, BELOW_OTHERS = 8, 9
 """Places in the bits of a row, behind the byte into the node: whether a group ends here, and the two bits of
@@ -71,6 +73,7 @@ class DepthFirst:
     offsets: cython.const[cython.Py_ssize_t][::1]
     n_strings: cython.Py_ssize_t
     n_nodes: cython.Py_ssize_t
+    longest: cython.Py_ssize_t
     shared: cython.Py_ssize_t[::1]
     byte: cython.uchar[::1]
     depth: cython.int[::1]
@@ -97,7 +100,7 @@ class DepthFirst:
         self.parent = np.zeros(n, np.int32)
         self.below = np.zeros((n, 5), np.int64)
         self.valid = np.full(n, 0x7F, np.uint8)
-        path: cython.Py_ssize_t[::1] = np.zeros(int(np.diff(offsets).max(initial=0)) + 1, np.int64)
+        path: cython.Py_ssize_t[::1] = np.zeros(self.longest + 1, np.int64)
         with cython.nogil:
             self.place_nodes(path)
             self.look_below()
@@ -106,8 +109,9 @@ class DepthFirst:
     @cython.nogil
     @cython.exceptval(check=False)
     def compare_neighbours(self) -> cython.void:
-        """Find what each string shares with the one before, and the number of nodes that this leaves."""
+        """Find what each string shares with the one before, the nodes that this leaves, and the longest."""
         n: cython.Py_ssize_t = 1
+        longest: cython.Py_ssize_t = 0
         for g in range(self.n_strings):
             begin = self.offsets[g]
             length = self.offsets[g + 1] - begin
@@ -119,7 +123,9 @@ class DepthFirst:
                     shared += 1
             self.shared[g] = shared
             n += length - shared
+            longest = max(longest, length)
         self.n_nodes = n
+        self.longest = longest
 
     @cython.cfunc
     @cython.nogil
@@ -192,10 +198,14 @@ def by_level(
         byte, depth, skip, group, below: as `depth_first` gives them.
     """
     n = byte.shape[0]
-    result = np.zeros((n + 1, 8), np.int32)
-    nodes: Node[::1] = records(result, NODE)  # noqa: F821 - in `trie_nodes.pxd`
+    deepest: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for i in range(n):
+            deepest = max(deepest, depth[i])
+    rows = np.zeros(n + 1, _NODE_TYPE).view(np.recarray)
+    nodes: Node[::1] = rows  # noqa: F821 - in `trie_nodes.pxd`
     # where the next node of each level goes
-    following: cython.Py_ssize_t[::1] = np.zeros(int(np.max(depth)) + 3, np.int64)
+    following: cython.Py_ssize_t[::1] = np.zeros(deepest + 3, np.int64)
     ends_at: cython.Py_ssize_t = ENDS
     others_at: cython.Py_ssize_t = BELOW_OTHERS
     at: cython.Py_ssize_t
@@ -221,7 +231,7 @@ def by_level(
             nodes[at].below_3 = signed(below[i, 3])
         nodes[n].child = cython.cast(cython.int, n)
         nodes[n].group = group[n]
-    return result
+    return rows.view(np.int32).view(np.ndarray).reshape(n + 1, 8)
 
 
 @cython.cfunc
