@@ -1,98 +1,383 @@
-"""Below sets and contexts: what may be on top of a stack, and what may lie below it.
+# cython: language_level=3, boundscheck=True, show_performance_hints=False
+# mypy: ignore-errors
+"""Below sets: what may lie below the states of each rule.
 
-What: the part of a `Network` that speaks of stacks (section 3 of docs/theory.md), from its merged states.
-When: last step of `build_network`.
-Limits: stacks are over-approximated: a rule's set joins what all its callers leave below it.
+What: `BelowSets` collects the sets of all rules and lets rules share those that are equal. Section 3 of
+docs/theory.md has the definitions.
+When: last step but one of `build_network`; `equivalence.network.contexts` reads them.
+Limits: stacks are over-approximated: a rule's set joins what all its callers leave below it. It holds what
+lies below the rules that tail call it, too, so chains of tail calls make sets whose total length is the
+square of the chain's: there is a bound for it.
+
+Every index is checked, always: that takes a seventh more here, a hundredth of the time of a network.
+
+A symbol is a class of states, or -1 - k for the frame of counted class k. Rules are numbered as in the
+grammar, counted rules after them.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+import cython
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence import built
+from equivalence.arrays.growing import bigger
 from equivalence.deadline import Stop
-from equivalence.network.contexts import _kernels
 from equivalence.network.sizes import too_large
 
-Integers = NDArray[np.int64]
-MEMBERS_A_STATE = 16
-"""Members that all below sets may have together, for each state that is allowed: some 40 bytes each."""
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.network.codes import Codes
 
-Below = tuple[Integers, Integers, Integers, Integers, Integers, Integers, NDArray[np.bool_], int]
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from equivalence.network.codes import Codes
+
+MEMBERS_A_STATE = cython.declare(cython.Py_ssize_t, 16)
+# members that all below sets may have together, for each state that is allowed: some 40 bytes each
 
 
-class MergedStates(NamedTuple):
+@cython.final
+@cython.cclass
+class MergedStates:
     """The deterministic automata, and the class of each of their states.
 
-    Attributes:
-        rule_first, rule_last: per rule its states, -1 where there are none.
-        final, edge_starts, edges, call_starts, calls: as `subsets._kernels.determinise` gives them.
-        stands: the state that stands for each state, see `merging._kernels.passed_on`.
-        cls: class of each state, -1 where the root does not lead.
+    Args:
+        rule_first, rule_last: int64[rules], the states of each rule, -1 where there are none.
+        final: uint8[states], states that may end their rule.
+        edge_starts, edges, call_starts, calls: where the edges (first byte, last byte, target) of each state
+            start, and its calls (callee, state behind it): int64[states + 1], [n, 3], [states + 1], [n, 2].
+        stands: int64[states], the state that stands for each state: one that passes on, or itself.
+        cls: int64[states], class of each state, -1 where the root does not lead.
         n_classes: number of classes.
     """
 
-    rule_first: Integers
-    rule_last: Integers
-    final: NDArray[np.uint8]
-    edge_starts: Integers
-    edges: Integers
-    call_starts: Integers
-    calls: Integers
-    stands: Integers
-    cls: Integers
-    n_classes: int
+    def __init__(
+        self,
+        rule_first: NDArray[np.int64],
+        rule_last: NDArray[np.int64],
+        final: NDArray[np.uint8],
+        edge_starts: NDArray[np.int64],
+        edges: NDArray[np.int64],
+        call_starts: NDArray[np.int64],
+        calls: NDArray[np.int64],
+        stands: NDArray[np.int64],
+        cls: NDArray[np.int64],
+        n_classes: cython.Py_ssize_t,
+    ) -> None:
+        self.rule_first, self.rule_last = rule_first, rule_last
+        self.edge_starts, self.edges = edge_starts, edges
+        self.call_starts, self.calls = call_starts, calls
+        self.stands, self.cls, self.n_classes = stands, cls, n_classes
+        n: cython.Py_ssize_t = self.cls.shape[0]
+        self.rule_of_state = np.zeros(n, np.int64)
+        self.is_end = np.zeros(n, np.uint8)
+        finals: cython.const[cython.uchar][::1] = final
+        with cython.nogil:
+            for rule in range(self.rule_first.shape[0]):
+                if self.rule_first[rule] >= 0:
+                    for state in range(self.rule_first[rule], self.rule_last[rule]):
+                        self.rule_of_state[state] = rule
+            for state in range(n):
+                self.is_end[state] = (
+                    finals[state] > 0
+                    and self.edge_starts[state + 1] == self.edge_starts[state]
+                    and self.call_starts[state + 1] == self.call_starts[state]
+                )
 
 
-def contexts_and_below(
-    states: MergedStates,
-    counted: Integers,
-    counted_cls: Integers,
-    n_counted_classes: int,
-    order: Integers,
-    root: int,
-    max_states: int,
-    stop: Stop,
-) -> Below:
-    """The fields of `Network` behind its automaton, in their order.
+@cython.final
+@cython.cclass
+class BelowSets:
+    """What may lie below each rule: the return states of its calls; below a tail call, what lies below the
+    caller; below the unit of a counted rule, its frame.
 
     Args:
         states: the merged states.
-        counted: rows (unit, least, most) of counted rules, which are numbered after the plain ones.
-        counted_cls: class of each counted rule, -1 if unused.
+        counted: int64[n, 3], rows (unit, least, most) of counted rules, numbered after the plain ones.
+        counted_cls: int64[n], class of each counted rule, -1 if unused.
         n_counted_classes: number of those classes.
-        order: all rules that are used, callees first.
         root: the root rule.
         max_states: bound on the states of automata, and so on what these sets take.
-        stop: tells the kernels to stop.
+        stop: tells when to stop.
+
+    Attributes:
+        used: uint8[rules], those that the network uses; `n_used`: how many.
+        sets: the sets, listed as [bottom, symbol, set below it, ...].
+        n_sets: how many there were when they were made; others may be added.
+        set_of_rule: int64[rules], -1 where a rule is not used.
 
     Raises:
-        BudgetExceeded: the sets are larger, or it is too late.
+        BudgetExceeded: the sets have more than `MEMBERS_A_STATE` members for each state, or it is too late.
     """
-    rule_first, rule_last, final, edge_starts, edges, call_starts, calls, stands, cls, n_classes = states
-    first = np.flatnonzero(rule_first >= 0)
-    rule_of_state = np.zeros(final.size, np.int64)
-    by_state = first[np.argsort(rule_first[first])]
-    rule_of_state[:] = np.repeat(by_state, (rule_last - rule_first)[by_state])
-    is_end = (final > 0) & (edge_starts[1:] == edge_starts[:-1]) & (call_starts[1:] == call_starts[:-1])
-    status, used, pairs, set_starts, members, bottom = _kernels.below_sets(
-        root, rule_of_state, cls, is_end, call_starts, calls, counted, counted_cls, rule_first.size,
-        MEMBERS_A_STATE * max_states, stop.cell,
-    )  # fmt: skip
-    stop.look()
-    if status:
-        raise too_large(max_states)
-    set_of_rule, n_sets, table, starts, pool, counts = _kernels.share_sets(
-        order, used, pairs, set_starts, members, bottom, n_counted_classes, stop.cell
-    )
-    stop.look()
-    rows, row_starts, row_sets = _kernels.contexts(
-        rule_first[root], rule_of_state, rule_first, rule_last, stands, cls, n_classes, is_end, edge_starts,
-        edges, call_starts, calls, counted_cls, n_counted_classes, set_of_rule, n_sets, table, starts, pool,
-        counts, stop.cell,
-    )  # fmt: skip
-    stop.look()
-    flat = _kernels.flat_sets(starts, pool, int(counts[0]))
-    return (rows, row_starts, row_sets, *flat, int(used.sum()))
+
+    def __init__(
+        self,
+        states: MergedStates,
+        counted: NDArray[np.int64],
+        counted_cls: NDArray[np.int64],
+        n_counted_classes: cython.Py_ssize_t,
+        root: cython.Py_ssize_t,
+        max_states: cython.Py_ssize_t,
+        stop: Stop,
+    ) -> None:
+        self.states = states
+        self.counted, self.counted_cls = counted, counted_cls
+        self.n_counted_classes, self.root, self.max_states = n_counted_classes, root, max_states
+        self.account = Account(stop)
+        self.total = states.rule_first.shape[0] + self.counted.shape[0]
+        self.used = np.zeros(self.total, np.uint8)
+        self.caller_starts = np.zeros(self.total + 2, np.int64)
+        self.own_starts = np.zeros(self.total + 2, np.int64)
+        with cython.nogil:
+            self.count_calls(states)
+        self.callers = np.empty(self.caller_starts[self.total + 1], np.int64)
+        self.own = np.empty(self.own_starts[self.total + 1], np.int64)
+        self.pairs = Interned(self.own.shape[0], 2)
+        with cython.nogil:
+            self.note_calls(states)
+        self.set_starts = np.empty(self.total + 1, np.int64)
+        self.bottom = np.zeros(self.total, np.uint8)
+        self.members = np.empty(2 * self.own.shape[0] + 64, np.int64)
+        self.n_members = 0
+        self.rule_seen = np.empty(self.total, np.int64)
+        self.pair_seen = np.empty(self.pairs.count, np.int64)
+        self.queue = np.empty(self.total, np.int64)
+        with cython.nogil:
+            for rule in range(self.total):
+                self.rule_seen[rule] = -1
+            for p in range(self.pairs.count):
+                self.pair_seen[p] = -1
+            for rule in range(self.total):
+                self.set_starts[rule] = self.n_members
+                if self.used[rule]:
+                    self.gather(rule)
+            self.set_starts[self.total] = self.n_members
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def count_calls(self, states: MergedStates) -> cython.int:
+        """Find the rules that are used, and where the callers of each begin: of tail calls, and of others."""
+        for s in range(states.cls.shape[0]):
+            if states.cls[s] < 0:
+                continue
+            self.used[states.rule_of_state[s]] = 1
+            for k in range(states.call_starts[s], states.call_starts[s + 1]):
+                if states.is_end[states.calls[k, 1]]:
+                    self.caller_starts[states.calls[k, 0] + 2] += 1
+                else:
+                    self.own_starts[states.calls[k, 0] + 2] += 1
+        n_rules = states.rule_first.shape[0]
+        for c in range(self.counted.shape[0]):
+            if self.counted_cls[c] >= 0:
+                self.used[n_rules + c] = 1
+                self.own_starts[self.counted[c, 0] + 2] += 1
+        self.n_used = 0
+        for rule in range(self.total):
+            if self.used[rule]:
+                self.n_used += 1
+            if rule > 0:
+                self.caller_starts[rule + 1] += self.caller_starts[rule]
+                self.own_starts[rule + 1] += self.own_starts[rule]
+        self.caller_starts[self.total + 1] += self.caller_starts[self.total]
+        self.own_starts[self.total + 1] += self.own_starts[self.total]
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def note_calls(self, states: MergedStates) -> cython.int:
+        """Note who tail calls each rule, and the pairs (symbol, rule below it) that its other calls leave."""
+        for s in range(states.cls.shape[0]):
+            if states.cls[s] < 0:
+                continue
+            rule = states.rule_of_state[s]
+            for k in range(states.call_starts[s], states.call_starts[s + 1]):
+                callee, back = states.calls[k, 0] + 1, states.calls[k, 1]
+                if states.is_end[back]:
+                    self.callers[self.caller_starts[callee]] = rule
+                    self.caller_starts[callee] += 1
+                else:
+                    self.own[self.own_starts[callee]] = self.pair(states.cls[back], rule)
+                    self.own_starts[callee] += 1
+        for c in range(self.counted.shape[0]):
+            if self.counted_cls[c] >= 0:
+                unit = self.counted[c, 0] + 1
+                frame = self.pair(-1 - self.counted_cls[c], states.rule_first.shape[0] + c)
+                self.own[self.own_starts[unit]] = frame
+                self.own_starts[unit] += 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def pair(self, symbol: cython.Py_ssize_t, rule: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of a pair (symbol, rule below it)."""
+        begin = self.pairs.room(2)
+        self.pairs.pool[begin] = symbol
+        self.pairs.pool[begin + 1] = rule
+        return self.pairs.intern(2)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def gather(self, rule: cython.Py_ssize_t) -> cython.int:
+        """Collect the pairs of a rule, and those of the rules that tail call it, directly or not."""
+        self.queue[0] = rule
+        self.rule_seen[rule] = rule
+        head: cython.Py_ssize_t = 0
+        tail: cython.Py_ssize_t = 1
+        while head < tail:
+            r = self.queue[head]
+            head += 1
+            self.account.look()
+            if self.n_members > MEMBERS_A_STATE * self.max_states:
+                with cython.gil:
+                    raise too_large(self.max_states)
+            if r == self.root:
+                self.bottom[rule] = 1
+            self.note_members(rule, r)
+            for k in range(self.caller_starts[r], self.caller_starts[r + 1]):
+                caller = self.callers[k]
+                if self.rule_seen[caller] != rule:
+                    self.rule_seen[caller] = rule
+                    self.queue[tail] = caller
+                    tail += 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def note_members(self, rule: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
+        """Add the pairs of a rule that lies below another, or is the other, to the set of that one."""
+        first = self.own_starts[below]
+        end = self.own_starts[below + 1]
+        if self.n_members + end - first > self.members.shape[0]:
+            with cython.gil:
+                self.members = bigger(self.members, 2 * (self.n_members + end - first), self.n_members)
+        n = self.n_members
+        for k in range(first, end):
+            p = self.own[k]
+            if self.pair_seen[p] != rule:
+                self.pair_seen[p] = rule
+                self.members[n] = p
+                n += 1
+        self.n_members = n
+        return 0
+
+    def share(self, order: cython.const[cython.Py_ssize_t][::1]) -> None:
+        """Rules whose sets are equal share one, and sets that differ only in such rules become equal too.
+
+        The least such sharing: rules begin apart, callers are numbered before callees, and rounds go on until
+        nothing is shared any more (two on most grammars).
+
+        Args:
+            order: int64[n], all rules that are used, callees first.
+
+        Raises:
+            BudgetExceeded: it is too late.
+        """
+        self.codes = Codes()
+        self.number = np.empty(self.total, np.int64)
+        self.set_of_rule = np.empty(self.total, np.int64)
+        self.example = np.empty(self.n_used + 1, np.int64)
+        # there may be one for each rule, and as many again that contexts add
+        self.sets = Interned(2 * self.n_used + 2, 1 + 2 * self.n_members // (self.n_used + 1))
+        changed: cython.int = 1
+        with cython.nogil:
+            for rule in range(self.total):
+                self.number[rule] = rule
+                self.set_of_rule[rule] = -1
+            while changed:
+                self.forget_sets()
+                changed = self.share_round(order)
+            self.n_sets = self.sets.count
+            for i in range(self.n_sets):
+                self.set_of_rule[self.example[i]] = i
+            for rule in range(self.total):
+                if self.used[rule]:
+                    self.set_of_rule[rule] = self.set_of_rule[self.number[rule]]
+            for rule in range(self.total):
+                self.number[rule] = self.set_of_rule[rule]
+            self.forget_sets()
+            for i in range(self.n_sets):
+                self.account.look()
+                self.intern_set(self.example[i])
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def forget_sets(self) -> cython.int:
+        """Forget all sets, but keep the room for them."""
+        for slot in range(self.sets.table.shape[0]):
+            self.sets.table[slot] = -1
+        self.sets.count = 0
+        self.sets.used = 0
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def share_round(self, order: cython.const[cython.Py_ssize_t][::1]) -> cython.int:
+        """Let each rule share the set of the first one that has the same; whether any does that did not."""
+        changed: cython.int = 0
+        for i in range(order.shape[0]):
+            rule = order[order.shape[0] - 1 - i]
+            if not self.used[rule]:
+                continue
+            self.account.look()
+            known = self.sets.count
+            found = self.intern_set(rule)
+            if found == known:
+                self.example[found] = rule
+            if self.number[rule] != self.example[found]:
+                self.number[rule] = self.example[found]
+                changed = 1
+        return changed
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def intern_set(self, rule: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of a rule's set, listed in order, each rule below a symbol by its `number`."""
+        self.codes.count = 0
+        for k in range(self.set_starts[rule], self.set_starts[rule + 1]):
+            begin = self.pairs.starts[self.members[k]]
+            symbol = self.pairs.pool[begin] + self.n_counted_classes
+            self.codes.add(symbol * self.total + self.number[self.pairs.pool[begin + 1]])
+        length = 1 + 2 * self.codes.sort()
+        begin = self.sets.room(length)
+        self.sets.pool[begin] = self.bottom[rule]
+        for i in range(self.codes.count):
+            self.sets.pool[begin + 1 + 2 * i] = self.codes.values[i] // self.total - self.n_counted_classes
+            self.sets.pool[begin + 2 + 2 * i] = self.codes.values[i] % self.total
+        return self.sets.intern(length)
+
+    def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """The sets as `Network` keeps them: (starts, symbols, set below each, bottom)."""
+        sets = self.sets
+        count = sets.count
+        length = (sets.used - count) // 2
+        made = np.empty(count + 1, np.int64), np.empty(length, np.int64), np.empty(length, np.int64)
+        made_bottom = np.empty(count, np.bool_)
+        starts: cython.Py_ssize_t[::1] = made[0]
+        symbols: cython.Py_ssize_t[::1] = made[1]
+        of_symbol: cython.Py_ssize_t[::1] = made[2]
+        bottom: cython.uchar[::1] = made_bottom.view(np.uint8)
+        at: cython.Py_ssize_t = 0
+        starts[0] = 0
+        with cython.nogil:
+            for i in range(count):
+                bottom[i] = sets.pool[sets.starts[i]] > 0
+                for k in range(sets.starts[i] + 1, sets.starts[i + 1], 2):
+                    symbols[at] = sets.pool[k]
+                    of_symbol[at] = sets.pool[k + 1]
+                    at += 1
+                starts[i + 1] = at
+        return (*made, made_bottom)

@@ -27,8 +27,11 @@ from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import UnsupportedGrammar
-from equivalence.network import _kernels
-from equivalence.network.below import MergedStates, contexts_and_below
+from equivalence.network.automata import build_automata, reachable_rules
+from equivalence.network.below import MergedStates
+from equivalence.network.calls import Calls
+from equivalence.network.contexts import contexts_and_below
+from equivalence.network.edges import sorted_edges
 from equivalence.network.foreign import ForeignRule, foreign_rule
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
 from equivalence.network.merging import _kernels as merging_kernels
@@ -36,7 +39,6 @@ from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.network.sizes import too_large
 from equivalence.network.subsets import _kernels as subset_kernels
 
-_TOKEN_LEVEL = {9: "token edges", 10: "excluded tokens", 11: "token tag dispatch"}
 _FOREIGN = 1 << 7 | 1 << 12 | 1 << 13  # tag dispatch, regex, substring: their automata are XGrammar's to make
 
 PHASE = "the grammar's network"
@@ -107,44 +109,37 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
     data, starts = read.data, read.starts
     bodies = np.array([rule[1] for rule in rules], np.int64)
     n_rules = len(rules)
-    edges: Integers = np.zeros((256, 5), np.int64)
-    n_edges, n_states = 0, 2 * n_rules
+    edges: Integers = np.zeros((0, 5), np.int64)
+    n_states = 2 * n_rules
     is_foreign = (_FOREIGN >> data[starts[bodies]]) & 1
     if is_foreign.any():
-        used = _kernels.reachable_rules(data, starts, bodies, root)
+        used = reachable_rules(data, starts, bodies, root)
         whole = read.whole()
         foreign = {}
         for rule in np.flatnonzero(is_foreign & used).tolist():
             foreign[rule] = foreign_rule(whole, rule)
             deadline.check(PHASE)  # each is compiled by XGrammar, which cannot be interrupted
         data, starts, bodies, edges, n_states = _add_foreign(foreign, data, starts, bodies)
-        n_edges, n_rules = len(edges), len(bodies)
-    status, detail, edges, n_edges, n_states, counted, reachable = _kernels.build_automata(
-        data, starts, bodies, root, max_states, edges, n_edges, n_states
-    )
-    if status == 1:
-        raise too_large(max_states)
-    if status == 2:
-        raise UnsupportedGrammar(f"the grammar has {_TOKEN_LEVEL.get(detail, f'expression type {detail}')}")
-    _refuse_rule_features(rules, read.features, reachable[: len(rules)])
+        n_rules = len(bodies)
+    made = build_automata(data, starts, bodies, root, max_states, edges, n_states, stop)
+    _refuse_rule_features(rules, read.features, made.reachable[: len(rules)])
 
-    begins = np.where(reachable > 0, 2 * np.arange(n_rules), -1)
+    n_states, counted = made.n_states, made.counted
+    begins = np.where(made.reachable > 0, 2 * np.arange(n_rules), -1)
     ends = begins + 1
     stop.look()
-    edge_starts, edges = _kernels.sorted_edges(edges, n_edges, n_states)
-    callee_starts, callees, rule_of_state = _kernels.called_rules(edge_starts, edges, begins, counted)
-    order = _kernels.call_order(callee_starts, callees, root)
-    nullable = _kernels.nullable_rules(edge_starts, edges, begins, ends, counted, order, stop.cell)
-    stop.look()
-    pairs = _kernels.left_calls(edge_starts, edges, begins, counted, nullable, order)
+    edge_starts, edges = sorted_edges(made.edges, n_states)
+    calls = Calls(edge_starts, edges, begins, ends, counted, root, stop)
+    nullable = calls.nullable()
+    pairs = calls.left_calls(nullable)
     if len(pairs):
         cyclic = left_recursive(pairs, n_rules, stop)
         edges, n_states = remove_left_recursion(
-            cyclic, edges, rule_of_state, begins, ends, nullable, max_states, stop
+            cyclic, edges, calls.rule_of_state, begins, ends, nullable, max_states, stop
         )
-        edge_starts, edges = _kernels.sorted_edges(edges, len(edges), n_states)
-        callee_starts, callees, _ = _kernels.called_rules(edge_starts, edges, begins, counted)
-        order = _kernels.call_order(callee_starts, callees, root)
+        edge_starts, edges = sorted_edges(edges, n_states)
+        calls = Calls(edge_starts, edges, begins, ends, counted, root, stop)
+    order = calls.order
     status, *automata = subset_kernels.determinise(
         edge_starts, edges, begins, ends, nullable, order, max_states, stop.cell
     )

@@ -4,7 +4,7 @@ What: the expressions of a grammar as flat arrays, its rules as lists.
 When: first step of `build_network`.
 Limits: one version of the layout (`SERIALIZATION_VERSION`), `GrammarError` for others.
 
-The expressions are nearly all of the text; a kernel reads them, and `json.loads` the rest.
+The expressions are nearly all of the text; compiled code reads them, and `json.loads` the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.errors import GrammarError
-from equivalence.network import _kernels
+from equivalence.network.integers import read_integers
 
 SERIALIZATION_VERSION = "v16"
 """The layout of `xgrammar.Grammar.serialize_json` that is read here."""
@@ -67,10 +67,9 @@ def read_grammar(grammar: Any) -> ReadGrammar:
         text = grammar.serialize_json().encode()
         at = text.find(_DATA)
         if at >= 0:
-            raw = np.frombuffer(text, np.uint8)
-            data, end = _kernels.read_integers(raw, at + len(_DATA))
+            data, end = read_integers(text, at + len(_DATA))
             if text.startswith(_STARTS, end):
-                starts, end = _kernels.read_integers(raw, end + len(_STARTS))
+                starts, end = read_integers(text, end + len(_STARTS))
                 features = json.loads(text[:at] + b'"read":[' + text[end:])
                 del features["read"]
                 check_version(features)

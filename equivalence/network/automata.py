@@ -1,0 +1,404 @@
+# cython: language_level=3, boundscheck=True, show_performance_hints=False
+# mypy: ignore-errors
+"""Expressions to automata: one automaton of bytes and calls per rule.
+
+What: `build_automata` follows the expressions of all rules that the root leads to. State 2 r starts rule r,
+state 2 r + 1 ends it. A repeat {m,n} that is not tiny calls a *counted rule*, numbered after the plain ones.
+When: second step of `build_network`.
+Limits: automata that XGrammar makes itself (`equivalence.network.foreign`) are handed in as edges.
+
+Every index is checked, always: expressions come from the text of a grammar, and say which others they hold;
+all of this takes a thirtieth of the time of a network.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import bigger, record_type
+from equivalence.deadline import Stop
+from equivalence.errors import UnsupportedGrammar
+from equivalence.network.sizes import too_large
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.network.edges import Edges
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from equivalence.network.edges import Edges
+
+# kinds of edges, see `edges.FIELDS`
+EMPTY = cython.declare(cython.Py_ssize_t, 0)
+BYTES = cython.declare(cython.Py_ssize_t, 1)
+CALL = cython.declare(cython.Py_ssize_t, 2)
+
+# types of expressions in XGrammar's serialised grammars
+X_BYTES = cython.declare(cython.Py_ssize_t, 0)
+X_CLASS = cython.declare(cython.Py_ssize_t, 1)
+X_STAR = cython.declare(cython.Py_ssize_t, 2)
+X_EMPTY = cython.declare(cython.Py_ssize_t, 3)
+X_RULE = cython.declare(cython.Py_ssize_t, 4)
+X_SEQUENCE = cython.declare(cython.Py_ssize_t, 5)
+X_CHOICES = cython.declare(cython.Py_ssize_t, 6)
+X_TAGS = cython.declare(cython.Py_ssize_t, 7)
+X_REPEAT = cython.declare(cython.Py_ssize_t, 8)
+X_TOKEN_TAGS = cython.declare(cython.Py_ssize_t, 11)
+TOKEN_LEVEL = {9: "token edges", 10: "excluded tokens", 11: "token tag dispatch"}
+
+UNROLLED = cython.declare(cython.Py_ssize_t, 3)  # repeats up to this are plain calls: a counter costs more
+
+LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
+
+# an expression that is to lead from one state to another
+Todo = cython.struct(expression=cython.Py_ssize_t, source=cython.Py_ssize_t, target=cython.Py_ssize_t)
+TODO = record_type("expression source target")
+
+
+class Automata(NamedTuple):
+    """The automata of all rules that the root leads to.
+
+    Attributes:
+        edges: int64[n, 5], columns as in `edges.FIELDS`, in any order.
+        n_states: number of states.
+        counted: int64[n, 3], rows (unit, least, most) of the counted rules; most is -1 where there is none.
+        reachable: uint8[rules], rules that the root leads to.
+    """
+
+    edges: NDArray[np.int64]
+    n_states: int
+    counted: NDArray[np.int64]
+    reachable: NDArray[np.uint8]
+
+
+@cython.final
+@cython.cclass
+class Rules:
+    """Rules to be visited, each once, in the order in which they were found.
+
+    Args:
+        n: number of rules.
+
+    Attributes:
+        found: uint8[n], those that were found; `known` is the same.
+    """
+
+    found: object
+    known: cython.uchar[::1]
+    queue: cython.Py_ssize_t[::1]
+    head: cython.Py_ssize_t
+    tail: cython.Py_ssize_t
+
+    def __init__(self, n: cython.Py_ssize_t) -> None:
+        self.found = np.zeros(n, np.uint8)
+        self.known = self.found
+        self.queue = np.empty(n, np.int64)
+        self.head = 0
+        self.tail = 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def find(self, rule: cython.Py_ssize_t) -> cython.int:
+        """Note a rule, unless it is known."""
+        if not self.known[rule]:
+            self.known[rule] = 1
+            self.queue[self.tail] = rule
+            self.tail += 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-2, check=False)
+    def next(self) -> cython.Py_ssize_t:
+        """The next one to visit; -1: there is none."""
+        if self.head == self.tail:
+            return -1
+        self.head += 1
+        return self.queue[self.head - 1]
+
+
+@cython.final
+@cython.cclass
+class Builder:
+    """Follows expressions and writes edges: see `build_automata`."""
+
+    data: cython.const[cython.Py_ssize_t][::1]
+    starts: cython.const[cython.Py_ssize_t][::1]
+    bodies: cython.const[cython.Py_ssize_t][::1]
+    edges: Edges
+    rules: Rules
+    counted: Interned
+    stack: Todo[::1]
+    depth: cython.Py_ssize_t
+    at: cython.Py_ssize_t  # the expression whose turn it is: where its body begins,
+    length: cython.Py_ssize_t  # how long that is,
+    source: cython.Py_ssize_t  # and the states that it leads from and to
+    target: cython.Py_ssize_t
+    max_states: cython.Py_ssize_t
+    account: Account
+
+    def __init__(
+        self,
+        data: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        bodies: NDArray[np.int64],
+        edges: Edges,
+        max_states: cython.Py_ssize_t,
+        stop: Stop,
+    ) -> None:
+        self.data = data
+        self.starts = starts
+        self.bodies = bodies
+        self.edges = edges
+        self.rules = Rules(self.bodies.shape[0])
+        self.counted = Interned(16, 3)
+        self.stack = np.empty(32, TODO)
+        self.depth = 0
+        self.max_states = max_states
+        self.account = Account(stop)
+
+    def build(self, root: cython.Py_ssize_t) -> Automata:
+        """The automata of the rules that a root leads to."""
+        with cython.nogil:
+            self.rules.find(root)
+            for i in range(self.edges.count):  # rules called by automata that came ready made
+                if self.edges.rows[i].kind == CALL:
+                    self.rules.find(self.edges.rows[i].a)
+            rule = self.rules.next()
+            while rule >= 0:
+                if self.bodies[rule] >= 0:
+                    self.follow(self.bodies[rule], 2 * rule, 2 * rule + 1)
+                    while self.depth > 0:
+                        self.account.look()
+                        self.expand()
+                rule = self.rules.next()
+        counted = np.array(self.counted.pool[: self.counted.used]).reshape(-1, 3)
+        return Automata(self.edges.table(), self.edges.n_states, counted, self.rules.found)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def follow(
+        self, expression: cython.Py_ssize_t, source: cython.Py_ssize_t, target: cython.Py_ssize_t
+    ) -> cython.int:
+        """Let an expression lead from a state to another, when its turn comes: the last one is the first."""
+        if self.depth == self.stack.shape[0]:
+            with cython.gil:
+                self.stack = bigger(self.stack, 2 * self.depth, self.depth)
+        self.stack[self.depth].expression = expression
+        self.stack[self.depth].source = source
+        self.stack[self.depth].target = target
+        self.depth += 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def expand(self) -> cython.int:
+        """Write the edges of the expression whose turn it is.
+
+        Raises:
+            BudgetExceeded: there are too many states already.
+            UnsupportedGrammar: it is of a type that is about tokens, or not known.
+        """
+        self.depth -= 1
+        self.source, self.target = self.stack[self.depth].source, self.stack[self.depth].target
+        self.at = self.starts[self.stack[self.depth].expression] + 2
+        kind, self.length = self.data[self.at - 2], self.data[self.at - 1]
+        if self.edges.n_states > self.max_states or self.edges.count > 8 * self.max_states:
+            with cython.gil:
+                raise too_large(self.max_states)
+        if kind == X_BYTES:
+            return self.text()
+        if kind == X_CLASS:
+            return self.character()
+        if kind == X_STAR:
+            loop = self.edges.state()
+            self.edges.add(self.source, EMPTY, 0, 0, loop)
+            self.edges.add(loop, EMPTY, 0, 0, self.target)
+            self.source, self.target = loop, loop
+            return self.character()
+        if kind == X_EMPTY:
+            return self.edges.add(self.source, EMPTY, 0, 0, self.target)
+        if kind in (X_SEQUENCE, X_CHOICES):
+            return self.parts(kind == X_SEQUENCE)
+        if kind in (X_RULE, X_REPEAT):
+            self.rules.find(self.data[self.at])
+            if kind == X_RULE:
+                return self.edges.add(self.source, CALL, self.data[self.at], 0, self.target)
+            return self.repeat(self.data[self.at], self.data[self.at + 1], self.data[self.at + 2])
+        with cython.gil:
+            raise UnsupportedGrammar(f"the grammar has {TOKEN_LEVEL.get(kind, f'expression type {kind}')}")
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def text(self) -> cython.int:
+        """Edges for bytes, one behind the other."""
+        if self.length == 0:
+            return self.edges.add(self.source, EMPTY, 0, 0, self.target)
+        source = self.source
+        for i in range(self.length):
+            following = self.edges.state() if i + 1 < self.length else self.target
+            byte = self.data[self.at + i] & 255
+            self.edges.add(source, BYTES, byte, byte, following)
+            source = following
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def character(self) -> cython.int:
+        """Edges for a character class in XGrammar's layout [negative, low, high, ...].
+
+        A negative class is the complement over all code points, which XGrammar's binary reads it as.
+        """
+        negative = self.data[self.at]
+        n_ranges = (self.length - 1) // 2
+        self.edges.ranges.count = 0
+        for i in range(n_ranges):
+            low = self.data[self.at + 1 + 2 * i]
+            high = min(self.data[self.at + 2 + 2 * i], LAST)
+            if negative:
+                self.edges.ranges.add(low << 21 | high)
+            else:
+                self.edges.characters(low, high, self.source, self.target)
+        return self.edges.others(self.source, self.target) if negative else 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def parts(self, sequence: cython.bint) -> cython.int:
+        """Follow expressions side by side, or one behind the other with a new state between each two."""
+        if self.length == 0:
+            return self.edges.add(self.source, EMPTY, 0, 0, self.target)
+        source = self.source
+        for i in range(self.length):
+            following = self.edges.state() if sequence and i + 1 < self.length else self.target
+            self.follow(self.data[self.at + i], source, following)
+            if sequence:
+                source = following
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def repeat(
+        self, unit: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t
+    ) -> cython.int:
+        """Calls of a unit, from `least` to `most` or without end: one by one, or of a counted rule."""
+        source, target = self.source, self.target
+        if most > UNROLLED or (most < 0 and least > UNROLLED):
+            begin = self.counted.room(3)
+            self.counted.pool[begin] = unit
+            self.counted.pool[begin + 1] = least
+            self.counted.pool[begin + 2] = most
+            number = self.bodies.shape[0] + self.counted.intern(3)
+            return self.edges.add(source, CALL, number, 0, target)
+        for _ in range(least):
+            source = self.call(unit, source)
+        if most < 0:
+            loop = self.edges.state()
+            self.edges.add(source, EMPTY, 0, 0, loop)
+            self.edges.add(loop, CALL, unit, 0, loop)
+            source = loop
+        for _ in range(least, most):
+            self.edges.add(source, EMPTY, 0, 0, target)
+            source = self.call(unit, source)
+        return self.edges.add(source, EMPTY, 0, 0, target)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def call(self, rule: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Call a rule; the new state behind it."""
+        following = self.edges.state()
+        self.edges.add(source, CALL, rule, 0, following)
+        return following
+
+
+def build_automata(
+    data: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    bodies: NDArray[np.int64],
+    root: int,
+    max_states: int,
+    ready: NDArray[np.int64],
+    n_states: int,
+    stop: Stop,
+) -> Automata:
+    """The automata of the rules that a root leads to.
+
+    Args:
+        data, starts: int64, the expressions (type, length, body) and where each begins.
+        bodies: int64[rules], the expression of each rule; -1: its automaton is in `ready`.
+        root: the root rule.
+        max_states: bound on the states.
+        ready: int64[n, 5], edges that there are already, columns as in `edges.FIELDS`.
+        n_states: states that there are already: two for each rule, and those that `ready` has between.
+        stop: tells when to stop.
+
+    Raises:
+        BudgetExceeded: there are more states than that, or it is too late.
+        UnsupportedGrammar: an expression is of a type that is about tokens, or not known.
+        GrammarError: a character class has negative code points.
+        IndexError: an expression refers to what is not there.
+    """
+    edges = Edges(ready, n_states, len(data) // 2 + 16)  # a text has two numbers more than bytes
+    return Builder(data, starts, bodies, edges, max_states, stop).build(root)
+
+
+def reachable_rules(
+    data: cython.const[cython.Py_ssize_t][::1],
+    starts: cython.const[cython.Py_ssize_t][::1],
+    bodies: cython.const[cython.Py_ssize_t][::1],
+    root: cython.Py_ssize_t,
+) -> NDArray[np.uint8]:
+    """uint8[rules]: those that a root leads to, tag dispatches included, whatever they are made of.
+
+    Args:
+        data, starts, bodies, root: as for `build_automata`, every rule having a body.
+
+    Raises:
+        IndexError: an expression refers to what is not there.
+    """
+    rules = Rules(bodies.shape[0])
+    known: cython.uchar[::1] = np.zeros(starts.shape[0], np.uint8)
+    stack: cython.Py_ssize_t[::1] = np.empty(starts.shape[0] + 1, np.int64)
+    with cython.nogil:
+        rules.find(root)
+        rule = rules.next()
+        while rule >= 0:
+            stack[0] = bodies[rule]
+            depth: cython.Py_ssize_t = 1
+            while depth > 0:
+                depth -= 1
+                at = starts[stack[depth]]
+                kind, length = data[at], data[at + 1]
+                at += 2
+                if kind in (X_SEQUENCE, X_CHOICES):
+                    for i in range(at, at + length):
+                        if not known[data[i]]:
+                            known[data[i]] = 1
+                            stack[depth] = data[i]
+                            depth += 1
+                elif kind in (X_RULE, X_REPEAT):
+                    rules.find(data[at])
+                elif kind == X_TAGS:
+                    for i in range(at + 1, at + length - 2, 2):
+                        rules.find(data[i])
+                elif kind == X_TOKEN_TAGS:
+                    for i in range(at + 2, at + 2 + 2 * data[at], 2):
+                        rules.find(data[i])
+            rule = rules.next()
+    return rules.found

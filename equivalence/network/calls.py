@@ -1,0 +1,354 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Which rules call which: their order, which of them may be empty, and which may be left recursive.
+
+What: `Calls` reads the automata of all rules, whose edges are in the order of their sources.
+When: third step of `build_network`, and again where left recursion was removed.
+Limits: counted rules are numbered after the plain ones, and call their unit only.
+
+Indices are not checked here, which would take a quarter more: `edges.sorted_edges` has looked at the states
+of all edges, and `automata` at the rules that they call.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import record_type
+from equivalence.deadline import Stop
+from equivalence.network.edges import edge_rows
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.network.edges import Edge
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+
+# a rule: where its callees begin, and the next one to visit; the rule that last called it
+Rule = cython.struct(first=cython.Py_ssize_t, next=cython.Py_ssize_t, caller=cython.Py_ssize_t)
+RULE = record_type("first next caller")
+
+# kinds of edges, see `edges.FIELDS`
+EMPTY = cython.declare(cython.Py_ssize_t, 0)
+BYTES = cython.declare(cython.Py_ssize_t, 1)
+CALL = cython.declare(cython.Py_ssize_t, 2)
+
+
+@cython.final
+@cython.cclass
+class Calls:
+    """The rules that a root leads to, and what they call.
+
+    Args:
+        edge_starts: int64[states + 1], where the edges of each state start.
+        edges: int64[n, 5], columns as in `edges.FIELDS`, in the order of their sources.
+        begins, ends: int64[rules], the states that start and end each rule, -1 where it is not used.
+        counted: int64[n, 3], rows (unit, least, most) of counted rules.
+        root: the root rule.
+        stop: tells when to stop.
+
+    Attributes:
+        rule_of_state: int64[states], the last rule whose automaton has the state, -1 if there is none.
+        order: int64[used], rules that the root leads to, callees before callers where there is no recursion.
+    """
+
+    edge_starts: cython.Py_ssize_t[::1]
+    edges: Edge[::1]
+    begins: cython.Py_ssize_t[::1]
+    ends: cython.Py_ssize_t[::1]
+    counted: cython.Py_ssize_t[:, ::1]
+    n_rules: cython.Py_ssize_t
+    total: cython.Py_ssize_t  # counted rules, too
+    rules: Rule[::1]
+    callees: cython.Py_ssize_t[::1]
+    owner: cython.Py_ssize_t[::1]
+    found: cython.Py_ssize_t[::1]  # the order
+    n_found: cython.Py_ssize_t
+    seen: cython.Py_ssize_t[::1]  # by state: when it was last seen
+    now: cython.Py_ssize_t
+    stack: cython.Py_ssize_t[::1]  # states to visit, or rules
+    pairs: cython.Py_ssize_t[:, ::1]
+    n_pairs: cython.Py_ssize_t
+    empty: cython.uchar[::1]
+    account: Account
+    rule_of_state = cython.declare(object, visibility="readonly")
+    order = cython.declare(object, visibility="readonly")
+
+    def __init__(
+        self,
+        edge_starts: NDArray[np.int64],
+        edges: NDArray[np.int64],
+        begins: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        counted: NDArray[np.int64],
+        root: cython.Py_ssize_t,
+        stop: Stop,
+    ) -> None:
+        self.edge_starts = edge_starts
+        self.edges = edge_rows(edges)
+        self.begins, self.ends = begins, ends
+        self.counted = counted
+        self.n_rules = self.begins.shape[0]
+        self.total = self.n_rules + self.counted.shape[0]
+        self.account = Account(stop)
+        n_states: cython.Py_ssize_t = self.edge_starts.shape[0] - 1
+        self.rule_of_state = np.empty(n_states, np.int64)
+        self.owner = self.rule_of_state
+        self.seen = np.empty(n_states, np.int64)
+        self.stack = np.empty(n_states + self.total + 1, np.int64)
+        self.rules = np.empty(self.total + 1, RULE)
+        self.callees = np.empty(self.edges.shape[0] + self.counted.shape[0], np.int64)
+        order = np.empty(self.total, np.int64)
+        self.found = order
+        with cython.nogil:
+            self.find_callees()
+            self.sort(root)
+        self.order = order[: self.n_found]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def find_callees(self) -> cython.int:
+        """Note the callees of each rule, counted rules included, and the rule of each state."""
+        n: cython.Py_ssize_t = 0
+        for state in range(self.owner.shape[0]):
+            self.owner[state] = -1
+            self.seen[state] = 0
+        self.now = 0
+        for rule in range(self.total):
+            self.rules[rule].caller = -1
+        for rule in range(self.n_rules):
+            self.rules[rule].first = n
+            if self.begins[rule] < 0:
+                continue
+            self.stack[0] = self.begins[rule]
+            self.owner[self.begins[rule]] = rule
+            depth: cython.Py_ssize_t = 1
+            while depth > 0:
+                depth -= 1
+                state = self.stack[depth]
+                for e in range(self.edge_starts[state], self.edge_starts[state + 1]):
+                    if self.edges[e].kind == CALL and self.rules[self.edges[e].a].caller != rule:
+                        self.rules[self.edges[e].a].caller = rule
+                        self.callees[n] = self.edges[e].a
+                        n += 1
+                    target = self.edges[e].target
+                    if self.owner[target] != rule:
+                        self.owner[target] = rule
+                        self.stack[depth] = target
+                        depth += 1
+        for c in range(self.counted.shape[0]):
+            self.rules[self.n_rules + c].first = n
+            self.callees[n] = self.counted[c, 0]
+            n += 1
+        self.rules[self.total].first = n
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def sort(self, root: cython.Py_ssize_t) -> cython.int:
+        """Find the rules that a root leads to, callees first."""
+        for rule in range(self.total):
+            self.rules[rule].next = -1
+        n: cython.Py_ssize_t = 0
+        depth: cython.Py_ssize_t = 1
+        self.stack[0] = root
+        self.rules[root].next = self.rules[root].first
+        while depth > 0:
+            rule = self.stack[depth - 1]
+            if self.rules[rule].next < self.rules[rule + 1].first:
+                callee = self.callees[self.rules[rule].next]
+                self.rules[rule].next += 1
+                if self.rules[callee].next < 0:
+                    self.rules[callee].next = self.rules[callee].first
+                    self.stack[depth] = callee
+                    depth += 1
+            else:
+                depth -= 1
+                self.found[n] = rule
+                n += 1
+        self.n_found = n
+        return 0
+
+    def nullable(self) -> NDArray[np.uint8]:
+        """uint8[rules + counted]: which of the rules in `order` derive the empty string; a least fixed point.
+
+        Callees come first, so a chain of rules takes one round and not one per rule.
+
+        Raises:
+            BudgetExceeded: it is too late.
+        """
+        made = np.zeros(self.total, np.uint8)
+        self.empty = made
+        changed: cython.int = 1
+        with cython.nogil:
+            while changed:
+                changed = 0
+                for position in range(self.n_found):
+                    self.account.look()
+                    rule = self.found[position]
+                    if not self.empty[rule] and self.may_be_empty(rule):
+                        self.empty[rule] = 1
+                        changed = 1
+        return made
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def may_be_empty(self, rule: cython.Py_ssize_t) -> cython.int:
+        """Whether a rule derives the empty string, by what is known of those that it calls."""
+        if rule >= self.n_rules:
+            c = rule - self.n_rules
+            return self.counted[c, 1] == 0 or self.empty[self.counted[c, 0]]
+        self.now += 1
+        self.stack[0] = self.begins[rule]
+        self.seen[self.begins[rule]] = self.now
+        depth: cython.Py_ssize_t = 1
+        while depth > 0:
+            depth -= 1
+            state = self.stack[depth]
+            if state == self.ends[rule]:
+                return 1
+            for e in range(self.edge_starts[state], self.edge_starts[state + 1]):
+                kind = self.edges[e].kind
+                if kind == EMPTY or (kind == CALL and self.empty[self.edges[e].a]):
+                    target = self.edges[e].target
+                    if self.seen[target] != self.now:
+                        self.seen[target] = self.now
+                        self.stack[depth] = target
+                        depth += 1
+        return 0
+
+    def left_calls(self, nullable: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Pairs (rule, callee) where the rule may call the callee before it has read a byte.
+
+        Only pairs that may be on a cycle: rules that no such pair leads to, or from, are dropped as long as
+        there are any. What is left is empty for most grammars.
+
+        Args:
+            nullable: uint8[rules + counted], rules that derive the empty string.
+
+        Returns:
+            int64[n, 2].
+        """
+        pairs = np.empty((self.edges.shape[0] + self.counted.shape[0], 2), np.int64)
+        self.pairs = pairs
+        self.n_pairs = 0
+        self.empty = nullable
+        with cython.nogil:
+            for position in range(self.n_found):
+                rule = self.found[position]
+                if rule >= self.n_rules:
+                    self.note_pair(rule, self.counted[rule - self.n_rules, 0])
+                else:
+                    self.collect_left_calls(rule)
+        if self.n_pairs:
+            self.keep_cycles()
+        return pairs[: self.n_pairs]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def note_pair(self, caller: cython.Py_ssize_t, callee: cython.Py_ssize_t) -> cython.int:
+        """Note a left call."""
+        self.pairs[self.n_pairs, 0] = caller
+        self.pairs[self.n_pairs, 1] = callee
+        self.n_pairs += 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def collect_left_calls(self, rule: cython.Py_ssize_t) -> cython.int:
+        """Note the left calls of a plain rule."""
+        self.now += 1
+        self.stack[0] = self.begins[rule]
+        self.seen[self.begins[rule]] = self.now
+        depth: cython.Py_ssize_t = 1
+        while depth > 0:
+            depth -= 1
+            state = self.stack[depth]
+            for e in range(self.edge_starts[state], self.edge_starts[state + 1]):
+                kind = self.edges[e].kind
+                if kind == BYTES:
+                    continue
+                if kind == CALL:
+                    self.note_pair(rule, self.edges[e].a)
+                    if not self.empty[self.edges[e].a]:
+                        continue
+                target = self.edges[e].target
+                if self.seen[target] != self.now:
+                    self.seen[target] = self.now
+                    self.stack[depth] = target
+                    depth += 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def keep_cycles(self) -> cython.int:
+        """Drop the pairs that are on no cycle: there is no end of pairs before them, or behind them."""
+        dropped: cython.uchar[:, ::1] = np.zeros((2, self.total), np.uint8)
+        degree: cython.Py_ssize_t[::1] = np.empty(self.total, np.int64)
+        starts: cython.Py_ssize_t[::1] = np.empty(self.total + 2, np.int64)
+        others: cython.Py_ssize_t[::1] = np.empty(self.n_pairs, np.int64)
+        queue: cython.Py_ssize_t[::1] = np.empty(self.total, np.int64)
+        kept: cython.Py_ssize_t = 0
+        with cython.nogil:
+            for side in range(2):
+                self.sort_pairs(side, degree, starts, others)
+                tail: cython.Py_ssize_t = 0
+                for rule in range(self.total):
+                    if not degree[rule]:
+                        queue[tail] = rule
+                        tail += 1
+                head: cython.Py_ssize_t = 0
+                while head < tail:
+                    rule = queue[head]
+                    head += 1
+                    dropped[side, rule] = 1
+                    for k in range(starts[rule], starts[rule + 1]):
+                        degree[others[k]] -= 1
+                        if not degree[others[k]]:
+                            queue[tail] = others[k]
+                            tail += 1
+            for i in range(self.n_pairs):
+                caller, callee = self.pairs[i, 0], self.pairs[i, 1]
+                if not (dropped[0, caller] or dropped[1, caller] or dropped[0, callee] or dropped[1, callee]):
+                    self.pairs[kept, 0] = caller
+                    self.pairs[kept, 1] = callee
+                    kept += 1
+        self.n_pairs = kept
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def sort_pairs(
+        self,
+        side: cython.Py_ssize_t,
+        degree: cython.Py_ssize_t[::1],
+        starts: cython.Py_ssize_t[::1],
+        others: cython.Py_ssize_t[::1],
+    ) -> cython.int:
+        """Count the pairs that lead on from each rule (side 0) or to it (side 1), and list the rules on the
+        other side: those of rule r begin at ``starts[r]``."""
+        degree[:] = 0
+        starts[:] = 0
+        for i in range(self.n_pairs):
+            degree[self.pairs[i, side]] += 1
+            starts[self.pairs[i, 1 - side] + 2] += 1
+        for rule in range(self.total):
+            starts[rule + 2] += starts[rule + 1]
+        for i in range(self.n_pairs):
+            other = self.pairs[i, 1 - side] + 1
+            others[starts[other]] = self.pairs[i, side]
+            starts[other] += 1
+        return 0

@@ -1,0 +1,125 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Sets of integers that are written in any order and read in order.
+
+What: `Codes` collects integers, sorts them, and drops what is equal.
+When: small sets by the thousand, without the interpreter's lock: below sets, contexts, character classes.
+Limits: integers only; several numbers are packed into one by who knows their bounds.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import bigger
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+
+RUN = cython.declare(cython.Py_ssize_t, 16)  # so many are sorted by insertion
+
+
+@cython.final
+@cython.cclass
+class Codes:
+    """Integers being collected: `add` them, `sort` them, read `values`, set `count` to 0.
+
+    Args:
+        size: integers that there is room for at first.
+
+    Attributes:
+        values: the integers, and room for more.
+        count: how many there are.
+    """
+
+    def __init__(self, size: cython.Py_ssize_t = 64) -> None:
+        self.values = np.empty(max(size, 1), np.int64)
+        self.count = 0
+        self.n_spare = 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add(self, code: cython.Py_ssize_t) -> cython.int:
+        """Note one more; equal ones may come."""
+        if self.count == self.values.shape[0]:
+            with cython.gil:
+                self.values = bigger(self.values, 2 * self.count, self.count)
+        self.values[self.count] = code
+        self.count += 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def sort(self) -> cython.Py_ssize_t:
+        """Bring them into order, each once; how many are left."""
+        self.sort_runs()
+        width = RUN
+        if self.count > RUN:
+            if self.n_spare < self.count:
+                with cython.gil:
+                    self.n_spare = self.values.shape[0]
+                    self.spare = np.empty(self.n_spare, np.int64)
+            while width < self.count:
+                self.merge_runs(width)
+                width *= 2
+        kept: cython.Py_ssize_t = 0
+        for i in range(self.count):
+            if kept == 0 or self.values[i] != self.values[kept - 1]:
+                self.values[kept] = self.values[i]
+                kept += 1
+        self.count = kept
+        return kept
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def sort_runs(self) -> cython.int:
+        """Sort each run of `RUN` by insertion."""
+        for i in range(self.count):
+            code = self.values[i]
+            first = i - i % RUN
+            k = i
+            while k > first and self.values[k - 1] > code:
+                self.values[k] = self.values[k - 1]
+                k -= 1
+            self.values[k] = code
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def merge_runs(self, width: cython.Py_ssize_t) -> cython.int:
+        """Merge each two neighbouring runs of `width`; `spare` holds the left one meanwhile."""
+        first: cython.Py_ssize_t = 0
+        while first + width < self.count:
+            middle = first + width
+            end = min(middle + width, self.count)
+            if self.values[middle - 1] > self.values[middle]:
+                for i in range(width):
+                    self.spare[i] = self.values[first + i]
+                left: cython.Py_ssize_t = 0
+                right = middle
+                at = first
+                while left < width:
+                    if right < end and self.values[right] < self.spare[left]:
+                        self.values[at] = self.values[right]
+                        right += 1
+                    else:
+                        self.values[at] = self.spare[left]
+                        left += 1
+                    at += 1
+            first = end
+        return 0
+
+    def sorted(self, codes: cython.const[cython.Py_ssize_t][::1]) -> list[int]:
+        """The integers of an int64 array in order, each once, from Python."""
+        self.count = 0
+        for i in range(codes.shape[0]):
+            self.add(codes[i])
+        return [self.values[i] for i in range(self.sort())]

@@ -1,0 +1,286 @@
+# cython: language_level=3, boundscheck=True, show_performance_hints=False
+# mypy: ignore-errors
+"""Contexts: what may be on top of a stack, and what may lie below it.
+
+What: the part of a `Network` that speaks of stacks (section 3 of docs/theory.md), from its merged states.
+When: last step of `build_network`.
+Limits: those of `equivalence.network.below`, whose sets these are.
+
+Every index is checked, always, see there.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.deadline import Stop
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.network.below import BelowSets, MergedStates
+    from cython.cimports.equivalence.network.codes import Codes
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from equivalence.network.below import BelowSets, MergedStates
+    from equivalence.network.codes import Codes
+
+Integers = NDArray[np.int64]
+Below = tuple[Integers, Integers, Integers, Integers, Integers, Integers, NDArray[np.bool_], int]
+
+UNIT_STATES = cython.declare(cython.Py_ssize_t, 64)
+# a unit of at most this many states is explored together with its counter
+
+
+@cython.final
+@cython.cclass
+class Contexts:
+    """The tops to explore: each with its below sets; a small unit of a counted rule with its counter.
+
+    Sets without the frames of such counters are interned beside the others.
+
+    Args:
+        below: the below sets, shared.
+        stop: tells when to stop.
+
+    Attributes:
+        flat: (rows (symbol, counted class below or -1), starts of their below sets, below sets), int64.
+
+    Raises:
+        BudgetExceeded: it is too late.
+    """
+
+    flat: object
+    states: MergedStates
+    below: BelowSets
+    sets: Interned
+    n_rules: cython.Py_ssize_t
+    n_classes: cython.Py_ssize_t
+    n_symbols: cython.Py_ssize_t
+    is_top: cython.uchar[::1]
+    top_starts: cython.Py_ssize_t[::1]  # by symbol, a counted class being n_classes and more
+    top_rules: cython.Py_ssize_t[::1]
+    frames: cython.Py_ssize_t[::1]  # by set: how many frames of counters it has; they come first in it
+    rest: cython.Py_ssize_t[::1]  # by set: the one without its frames, -2 if that is empty, -1 if not known
+    seen: cython.Py_ssize_t[::1]  # by rule: the symbol for which it was last seen
+    codes: Codes
+    base: cython.Py_ssize_t
+    rows: cython.Py_ssize_t[:, ::1]
+    row_starts: cython.Py_ssize_t[::1]
+    row_sets: cython.Py_ssize_t[::1]
+    n_rows: cython.Py_ssize_t
+    n_row_sets: cython.Py_ssize_t
+    account: Account
+
+    def __init__(self, below: BelowSets, stop: Stop) -> None:
+        states = below.states
+        self.below, self.states, self.sets = below, states, below.sets
+        self.account = Account(stop)
+        self.n_rules, self.n_classes = states.rule_first.shape[0], states.n_classes
+        self.n_symbols = self.n_classes + below.n_counted_classes
+        self.is_top = np.zeros(states.cls.shape[0], np.uint8)
+        self.top_starts = np.zeros(self.n_symbols + 2, np.int64)
+        with cython.nogil:
+            self.find_tops(states, below)
+        self.top_rules = np.empty(self.top_starts[self.n_symbols + 1], np.int64)
+        self.frames = np.empty(below.n_sets, np.int64)
+        self.rest = np.empty(below.n_sets, np.int64)
+        self.seen = np.empty(below.total, np.int64)
+        self.codes = Codes()
+        self.base = 2 * below.n_sets + 1
+        with cython.nogil:
+            self.note_tops(states, below)
+            self.count_frames()
+            room = self.most_rows()
+        rows, row_starts = np.empty((room, 2), np.int64), np.empty(room + 1, np.int64)
+        row_sets = np.empty(room, np.int64)
+        self.rows, self.row_starts, self.row_sets = rows, row_starts, row_sets
+        self.row_starts[0] = 0
+        self.n_rows = 0
+        self.n_row_sets = 0
+        with cython.nogil:
+            for symbol in range(self.n_symbols):
+                self.account.look()
+                self.collect(symbol)
+                self.write(symbol)
+        self.flat = (
+            rows[: self.n_rows].copy(),
+            row_starts[: self.n_rows + 1].copy(),
+            row_sets[: self.n_row_sets].copy(),
+        )
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def find_tops(self, states: MergedStates, below: BelowSets) -> cython.int:
+        """Find the states that may be on top of a stack, and where the tops of each symbol begin."""
+        n = states.cls.shape[0]
+        self.is_top[states.rule_first[below.root]] = 1
+        for s in range(n):
+            if states.cls[s] >= 0:
+                for k in range(states.edge_starts[s], states.edge_starts[s + 1]):
+                    self.is_top[states.edges[k, 2]] = 1
+                for k in range(states.call_starts[s], states.call_starts[s + 1]):
+                    self.is_top[states.calls[k, 1]] = 1
+        for s in range(n):
+            if self.stands_as_top(s):
+                self.top_starts[states.cls[s] + 2] += 1
+        for c in range(below.counted_cls.shape[0]):
+            if below.counted_cls[c] >= 0:
+                self.top_starts[self.n_classes + below.counted_cls[c] + 2] += 1
+        for symbol in range(self.n_symbols):
+            self.top_starts[symbol + 2] += self.top_starts[symbol + 1]
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def stands_as_top(self, s: cython.Py_ssize_t) -> cython.int:
+        """Whether a state is a top of its own.
+
+        Below what a state passes on to lies all that lies below the state: one top will do if both are tops.
+        """
+        if not self.is_top[s] or self.states.is_end[s]:
+            return 0
+        stands = self.states.stands[s]
+        return stands == s or not self.is_top[stands]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def note_tops(self, states: MergedStates, below: BelowSets) -> cython.int:
+        """Note the rules of the tops of each symbol."""
+        for s in range(states.cls.shape[0]):
+            if self.stands_as_top(s):
+                self.top_rules[self.top_starts[states.cls[s] + 1]] = states.rule_of_state[s]
+                self.top_starts[states.cls[s] + 1] += 1
+        for c in range(below.counted_cls.shape[0]):
+            if below.counted_cls[c] >= 0:
+                symbol = self.n_classes + below.counted_cls[c]
+                self.top_rules[self.top_starts[symbol + 1]] = self.n_rules + c
+                self.top_starts[symbol + 1] += 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def count_frames(self) -> cython.int:
+        """Count the frames of each set; nothing is known of the sets without them."""
+        for i in range(self.below.n_sets):
+            k = self.sets.starts[i] + 1
+            while k < self.sets.starts[i + 1] and self.sets.pool[k] < 0:
+                k += 2
+            self.frames[i] = (k - self.sets.starts[i]) // 2
+            self.rest[i] = -1
+        for rule in range(self.below.total):
+            self.seen[rule] = -1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def most_rows(self) -> cython.Py_ssize_t:
+        """How many rows there may be: one for each top, and one for each frame of its set."""
+        room: cython.Py_ssize_t = self.top_rules.shape[0]
+        for k in range(self.top_rules.shape[0]):
+            room += self.frames[self.below.set_of_rule[self.top_rules[k]]]
+        return room
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def collect(self, symbol: cython.Py_ssize_t) -> cython.int:
+        """Collect the below sets of a symbol's tops as codes (1 + counted class below, or 0; set)."""
+        self.codes.count = 0
+        for k in range(self.top_starts[symbol], self.top_starts[symbol + 1]):
+            rule = self.top_rules[k]
+            if self.seen[rule] == symbol:
+                continue
+            self.seen[rule] = symbol
+            own = self.below.set_of_rule[rule]
+            if (
+                rule < self.n_rules
+                and self.frames[own] > 0
+                and self.states.rule_last[rule] - self.states.rule_first[rule] <= UNIT_STATES
+            ):
+                for i in range(self.frames[own]):
+                    at = self.sets.starts[own] + 1 + 2 * i
+                    self.codes.add(-self.sets.pool[at] * self.base + self.sets.pool[at + 1])
+                if self.rest[own] == -1:
+                    self.rest[own] = self.without_frames(own)
+                own = self.rest[own]
+                if own < 0:
+                    continue
+            self.codes.add(own)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def without_frames(self, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of a set without its frames; -2 if that is empty."""
+        length = self.sets.starts[own + 1] - self.sets.starts[own] - 2 * self.frames[own]
+        if length == 1 and not self.sets.pool[self.sets.starts[own]]:
+            return -2
+        begin = self.sets.room(length)
+        self.sets.pool[begin] = self.sets.pool[self.sets.starts[own]]
+        first = self.sets.starts[own] + 2 * self.frames[own]
+        for i in range(1, length):
+            self.sets.pool[begin + i] = self.sets.pool[first + i]
+        return self.sets.intern(length)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def write(self, symbol: cython.Py_ssize_t) -> cython.int:
+        """Write a row for each counted class below a symbol, and their sets."""
+        above: cython.Py_ssize_t = -2
+        for i in range(self.codes.sort()):
+            if self.codes.values[i] // self.base - 1 != above:
+                above = self.codes.values[i] // self.base - 1
+                self.rows[self.n_rows, 0] = symbol if symbol < self.n_classes else self.n_classes - symbol - 1
+                self.rows[self.n_rows, 1] = above
+                self.n_rows += 1
+            self.row_sets[self.n_row_sets] = self.codes.values[i] % self.base
+            self.n_row_sets += 1
+            self.row_starts[self.n_rows] = self.n_row_sets
+        return 0
+
+
+def contexts_and_below(
+    states: MergedStates,
+    counted: Integers,
+    counted_cls: Integers,
+    n_counted_classes: int,
+    order: Integers,
+    root: int,
+    max_states: int,
+    stop: Stop,
+) -> Below:
+    """The fields of `Network` behind its automaton, in their order.
+
+    Args:
+        states: the merged states.
+        counted: int64[n, 3], rows (unit, least, most) of counted rules, numbered after the plain ones.
+        counted_cls: int64[n], class of each counted rule, -1 if unused.
+        n_counted_classes: number of those classes.
+        order: int64[n], all rules that are used, callees first.
+        root: the root rule.
+        max_states: bound on the states of automata, and so on what these sets take.
+        stop: tells when to stop.
+
+    Raises:
+        BudgetExceeded: the sets are larger, or it is too late.
+    """
+    below = BelowSets(states, counted, counted_cls, n_counted_classes, root, max_states, stop)
+    below.share(order)
+    contexts = Contexts(below, stop)
+    return (*contexts.flat, *below.flat(), below.n_used)

@@ -1,1 +1,0 @@
-"""Below sets and contexts: kernels only, see `equivalence.network.below`."""

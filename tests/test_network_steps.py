@@ -1,0 +1,392 @@
+"""The steps of a network: integers, edges, automata, calls, below sets, each by its own door."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from equivalence.deadline import Deadline, Stop
+from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
+from equivalence.network import build_network
+from equivalence.network.automata import Automata, build_automata, reachable_rules
+from equivalence.network.below import BelowSets, MergedStates
+from equivalence.network.calls import Calls
+from equivalence.network.codes import Codes
+from equivalence.network.contexts import contexts_and_below
+from equivalence.network.edges import sorted_edges
+from equivalence.network.integers import read_integers
+
+pytestmark = pytest.mark.kernels
+
+NONE = np.zeros((0, 5), np.int64)
+BYTES, CLASS, STAR, EMPTY, RULE, SEQUENCE, CHOICES, TAGS, REPEAT = range(9)
+
+
+def a_stop(seconds: float | None = None) -> Stop:
+    return Stop(Deadline(seconds), "a test")
+
+
+def stopped() -> Stop:
+    """What says stop at once."""
+    stop = a_stop(0.0)
+    stop.cell[0] = 1
+    return stop
+
+
+def automata(*rules: list[int], parts: tuple[list[int], ...] = (), **options: Any) -> Automata:
+    """The automata of rules, each one expression (type, body ...); `parts` are numbered after them."""
+    data: list[int] = []
+    starts: list[int] = []
+    for kind, *body in (*rules, *parts):
+        starts.append(len(data))
+        data += [kind, len(body), *body]
+    given = {"max_states": 1000, "ready": NONE, "n_states": 2 * len(rules), "stop": a_stop()} | options
+    return build_automata(np.array(data), np.array(starts), np.arange(len(rules)), 0, **given)
+
+
+def calls_of(made: Automata, stop: Stop | None = None) -> Calls:
+    begins = np.where(made.reachable > 0, 2 * np.arange(len(made.reachable)), -1)
+    edge_starts, edges = sorted_edges(made.edges, made.n_states)
+    return Calls(edge_starts, edges, begins, begins + 1, made.counted, 0, stop or a_stop())
+
+
+def reads(made: Automata, text: bytes) -> bool:
+    """Whether the root's automaton, which calls nothing, reads a text."""
+    states = {0}
+    for byte in text:
+        states = {int(row[4]) for row in made.edges if row[0] in states and row[2] <= byte <= row[3]}
+    return 1 in states
+
+
+# --- Integers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", [[], [0], [-1, 12, 345678901234], list(range(-300, 300))])
+def test_integers_are_read_up_to_the_bracket(values: list[int]) -> None:
+    text = f"[{','.join(map(str, values))}],[7]".encode()
+    found, end = read_integers(text, 1)
+    assert found.tolist() == values
+    assert found.dtype == np.int64
+    assert text[end:] == b"],[7]"
+
+
+@pytest.mark.parametrize("text", [b"", b"1,2"])
+def test_a_list_without_an_end(text: bytes) -> None:
+    with pytest.raises(IndexError):
+        read_integers(text, 0)
+
+
+# --- Sorting codes -----------------------------------------------------------------------------------------
+
+
+def test_codes_are_sorted_and_each_once() -> None:
+    codes, rng = Codes(2), random.Random(1)
+    for n in (0, 1, 2, 15, 16, 17, 32, 33, 48, 1000, 100):
+        for most in (3, 1 << 50):
+            values = [rng.randint(-most, most) for _ in range(n)]
+            assert codes.sorted(np.array(values, np.int64)) == sorted(set(values))
+            ordered = np.sort(np.array(values, np.int64))
+            assert codes.sorted(ordered[::-1].copy()) == sorted(set(values))
+
+
+# --- Edges -------------------------------------------------------------------------------------------------
+
+
+def test_edges_are_sorted_by_their_sources_and_stay_in_order() -> None:
+    edges = np.array([[source, 1, i, i, 0] for i, source in enumerate([3, 0, 3, 1, 0])])
+    starts, rows = sorted_edges(edges, 4)
+    assert starts.tolist() == [0, 2, 3, 3, 5]
+    assert rows[:, 2].tolist() == [1, 4, 3, 0, 2]
+
+
+@pytest.mark.parametrize("edge", [[4, 0, 0, 0, 0], [-1, 0, 0, 0, 0], [0, 0, 0, 0, 4], [0, 0, 0, 0, -1]])
+def test_edges_between_states_that_are_not_there(edge: list[int]) -> None:
+    with pytest.raises(IndexError, match="edge 1"):
+        sorted_edges(np.array([[0, 0, 0, 0, 1], edge]), 4)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64, np.uint8])
+def test_edges_of_another_type_are_refused(dtype: Any) -> None:
+    with pytest.raises(ValueError, match="dtype"):
+        sorted_edges(NONE.astype(dtype), 4)
+    one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
+    with pytest.raises(TypeError, match="int64"):
+        Calls(two, NONE.astype(dtype), one, one, NONE[:, :3].copy(), 0, a_stop())
+
+
+LAST = 0x10FFFF
+BORDERS = [0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xD800, 0xDFFF, 0xE000, 0xFFFF, 0x10000, 0x3FFFF, LAST]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_character_classes_read_their_code_points(seed: int) -> None:
+    rng = random.Random(seed)
+    picked = [min(max(rng.choice(BORDERS) + rng.randint(-2, 2), 0), LAST) for _ in range(8)]
+    ranges = [sorted(picked[i : i + 2]) for i in range(0, 8, 2)][: rng.randint(0, 4)]
+    body = [0, *(code for pair in ranges for code in pair)]
+    made = {negative: automata([CLASS, negative, *body[1:]]) for negative in (0, 1)}
+    tried = {min(max(code + i, 0), LAST) for code in (*picked, *BORDERS) for i in (-1, 0, 1)}
+    for code in tried:
+        inside = any(low <= code <= high for low, high in ranges)
+        text = chr(code).encode("utf-8", "surrogatepass")
+        assert reads(made[0], text) == inside
+        assert reads(made[1], text) != inside
+        assert not reads(made[0], text[:-1])
+
+
+def test_many_ranges_in_any_order() -> None:
+    """More than there is room for at first, and not in order."""
+    lows = list(range(0x100, 0x100 + 4 * 3000, 4))
+    random.Random(0).shuffle(lows)
+    body = [code for low in lows for code in (low, low + 1)]
+    taken, others = automata([CLASS, 0, *body]), automata([CLASS, 1, *body])
+    assert len(taken.edges) > 3000
+    for code in (0x100, 0x101, 0x100 + 4 * 1234):
+        assert reads(taken, chr(code).encode())
+        assert not reads(others, chr(code).encode())
+        assert reads(others, chr(code + 2).encode())
+
+
+def test_a_negative_code_point() -> None:
+    with pytest.raises(GrammarError, match="-5"):
+        automata([CLASS, 0, -5, 7])
+
+
+# --- Automata ----------------------------------------------------------------------------------------------
+
+
+def test_repeats_with_equal_bounds_are_one_counted_rule() -> None:
+    unit = [BYTES, 97]
+    made = automata(
+        [SEQUENCE, 2, 3, 2, 4, 5],
+        unit,
+        parts=([REPEAT, 1, 2, 9], [REPEAT, 1, 4, -1], [REPEAT, 1, 0, 3], [REPEAT, 1, 5, 9]),
+    )
+    # the last expression is followed first
+    assert made.counted.tolist() == [[1, 5, 9], [1, 2, 9], [1, 4, -1]]
+    called = made.edges[made.edges[:, 1] == 2][:, 2]
+    assert sorted(called.tolist()) == [1, 1, 1, 2, 3, 3, 4]
+    assert made.reachable.tolist() == [1, 1]
+
+
+def test_more_counted_rules_than_there_is_room_for_at_first() -> None:
+    made = automata(
+        [SEQUENCE, *range(2, 502)], [BYTES, 97], parts=tuple([REPEAT, 1, 0, 9 + i] for i in range(500))
+    )
+    assert made.counted[::-1].tolist() == [[1, 0, 9 + i] for i in range(500)]
+
+
+def test_edges_that_there_are_already_name_rules() -> None:
+    ready = np.array([[0, 2, 2, 0, 4], [4, 1, 97, 97, 1]])
+    data, starts = np.array([BYTES, 1, 98, BYTES, 1, 99]), np.array([0, 3])
+    made = build_automata(data, starts, np.array([-1, 0, 1]), 0, 100, ready, 7, a_stop())
+    assert made.reachable.tolist() == [1, 0, 1]
+    assert made.edges.tolist() == [*ready.tolist(), [4, 1, 99, 99, 5]]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [[SEQUENCE, 1], [SEQUENCE, -1], [CHOICES, 9], [RULE, 1], [RULE, -1], [RULE, 1 << 40], [REPEAT, 3, 0, 9]],
+)
+def test_expressions_that_refer_to_what_is_not_there(rule: list[int]) -> None:
+    with pytest.raises(IndexError):
+        automata(rule)
+
+
+def test_expressions_that_end_early() -> None:
+    for data in ([BYTES, 5, 97], [CLASS], [REPEAT, 3, 0]):
+        with pytest.raises(IndexError):
+            build_automata(
+                np.array(data), np.zeros(1, np.int64), np.zeros(1, np.int64), 0, 9, NONE, 2, a_stop()
+            )
+
+
+def test_types_of_expressions_that_are_not_known() -> None:
+    with pytest.raises(UnsupportedGrammar, match="excluded tokens"):
+        automata([10])
+    with pytest.raises(UnsupportedGrammar, match="expression type 99"):
+        automata([99])
+
+
+def test_too_many_states() -> None:
+    with pytest.raises(BudgetExceeded, match="more than 10 states"):
+        automata([SEQUENCE, 1, 1], parts=([BYTES, *[97] * 20],), max_states=10)
+
+
+def test_an_expression_that_holds_itself_ends_with_the_deadline() -> None:
+    stop = a_stop(0.05)
+    with stop._deadline.watched(stop.cell, 0), pytest.raises(BudgetExceeded, match="a test"):
+        automata([CHOICES, 0], stop=stop)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float64])
+def test_expressions_of_another_type_are_refused(dtype: Any) -> None:
+    data, zero = np.array([BYTES, 1, 97]), np.zeros(1, np.int64)
+    with pytest.raises(ValueError, match="dtype"):
+        build_automata(data.astype(dtype), zero, zero, 0, 9, NONE, 2, a_stop())
+    with pytest.raises(ValueError, match="contiguous"):
+        build_automata(np.repeat(data, 2)[::2], zero, zero, 0, 9, NONE, 2, a_stop())
+
+
+def test_rules_that_the_root_leads_to() -> None:
+    #        0: choices 1 2   1: call of 1   2: repeat of 3       3: tags ("x", rule 4)     4: bytes
+    data = [CHOICES, 2, 1, 2, RULE, 1, 1, REPEAT, 3, 3, 0, 9, TAGS, 4, 4, 4, 0, 0, BYTES, 1, 97]
+    starts = [0, 4, 7, 12, 18]
+    bodies = np.array([0, 4, 4, 3, 4])
+    assert reachable_rules(np.array(data), np.array(starts), bodies, 0).tolist() == [1, 1, 0, 1, 1]
+    with pytest.raises(IndexError):
+        reachable_rules(np.array([SEQUENCE, 1, 7]), np.array([0]), np.array([0]), 0)
+
+
+# --- Calls -------------------------------------------------------------------------------------------------
+
+
+def test_callees_come_before_callers() -> None:
+    made = automata(
+        [SEQUENCE, 4, 5], [RULE, 2], [BYTES, 97], [BYTES, 98], parts=([RULE, 1], [REPEAT, 2, 0, 9])
+    )
+    calls = calls_of(made)
+    assert calls.order.tolist() == [2, 4, 1, 0] or calls.order.tolist() == [2, 1, 4, 0]
+    assert calls.rule_of_state[:8].tolist() == [0, 0, 1, 1, 2, 2, -1, -1]
+    assert calls.nullable().tolist() == [0, 0, 0, 0, 1]
+
+
+def test_left_calls_that_may_be_on_a_cycle() -> None:
+    # root: a | b; a: b "x" | root; b: "y" | c; c: "z"
+    made = automata(
+        [CHOICES, 4, 5],
+        [CHOICES, 6, 7],
+        [CHOICES, 8, 9],
+        [BYTES, 122],
+        parts=([RULE, 1], [RULE, 2], [SEQUENCE, 5, 10], [RULE, 0], [BYTES, 121], [RULE, 3], [BYTES, 120]),
+    )
+    calls = calls_of(made)
+    nullable = calls.nullable()
+    assert nullable.tolist() == [0, 0, 0, 0]
+    assert sorted(calls.left_calls(nullable).tolist()) == [[0, 1], [1, 0]]
+
+
+def test_a_rule_that_may_be_empty_lets_what_follows_be_left() -> None:
+    made = automata([SEQUENCE, 2, 3], [EMPTY], parts=([RULE, 1], [RULE, 0]))
+    calls = calls_of(made)
+    nullable = calls.nullable()
+    assert nullable.tolist() == [0, 1]
+    assert calls.left_calls(nullable).tolist() == [[0, 0]]
+
+
+def test_whether_rules_may_be_empty_is_not_found_out_too_late() -> None:
+    with pytest.raises(BudgetExceeded, match="a test"):
+        calls_of(automata([BYTES, 97]), stopped()).nullable()
+
+
+# --- Below sets and contexts -------------------------------------------------------------------------------
+
+
+def chain(n: int) -> tuple[MergedStates, np.ndarray, np.ndarray]:
+    """Rules that tail call the next one, and call the last one too: (states, counted, order).
+
+    Rule i has states 3 i (with two calls: of the last rule, back to 3 i + 1; of the next, back to the end),
+    3 i + 1 (reads a byte) and 3 i + 2 (the end).
+    """
+    rule_first = 3 * np.arange(n)
+    final = np.tile(np.array([0, 0, 1], np.uint8), n)
+    calls: list[list[int]] = []
+    edges: list[list[int]] = []
+    call_starts, edge_starts = [0], [0]
+    for rule in range(n):
+        if rule + 1 < n:
+            calls += [[n - 1, 3 * rule + 1], [rule + 1, 3 * rule + 2]]
+        call_starts += [len(calls)] * 3
+        edge_starts.append(len(edges))
+        edges.append([97, 97, 3 * rule + 2])
+        edge_starts += [len(edges)] * 2
+    states = MergedStates(
+        rule_first,
+        rule_first + 3,
+        final,
+        np.array(edge_starts),
+        np.array(edges),
+        np.array(call_starts),
+        np.array(calls),
+        np.arange(3 * n),
+        np.arange(3 * n),
+        3 * n,
+    )
+    return states, np.zeros((0, 3), np.int64), np.arange(n)[::-1].copy()
+
+
+def below_of(n: int, max_states: int, stop: Stop | None = None) -> BelowSets:
+    states, counted, _ = chain(n)
+    return BelowSets(states, counted, np.zeros(0, np.int64), 0, 0, max_states, stop or a_stop())
+
+
+def test_below_sets_of_a_chain() -> None:
+    n = 20  # the last rule is called by all others, more pairs than are sorted by insertion
+    states, counted, order = chain(n)
+    *_, starts, symbols, of_symbol, bottom, used = contexts_and_below(
+        states, counted, np.zeros(0, np.int64), 0, order, 0, 1000, a_stop()
+    )
+    assert used == n
+    assert bottom.tolist() == [True, True]
+    # all rules but the last have only the bottom below them, and so their set is one
+    assert starts.tolist() == [0, 0, n - 1]
+    assert symbols.tolist() == [3 * i + 1 for i in range(n - 1)]
+    assert of_symbol.tolist() == [0] * (n - 1)
+
+
+def test_contexts_of_a_chain() -> None:
+    n = 5
+    states, counted, order = chain(n)
+    rows, row_starts, row_sets, *_ = contexts_and_below(
+        states, counted, np.zeros(0, np.int64), 0, order, 0, 1000, a_stop()
+    )
+    assert rows.tolist() == [[0, -1], *([3 * i + 1, -1] for i in range(n - 1))]
+    assert row_starts.tolist() == list(range(n + 1))
+    assert row_sets.tolist() == [0] * n
+
+
+def test_below_sets_that_are_too_large() -> None:
+    with pytest.raises(BudgetExceeded, match="more than 0 states"):
+        below_of(20, 0)
+
+
+def test_below_sets_too_late() -> None:
+    with pytest.raises(BudgetExceeded, match="a test"):
+        below_of(20, 1000, stopped())
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (0, np.zeros(1, np.int32)),
+        (2, np.zeros(1, np.int64)),
+        (4, np.zeros(3, np.int64)),
+        (6, np.zeros((2, 4), np.int64)[:, ::2]),
+    ],
+)
+def test_merged_states_of_another_form_are_refused(place: int, wrong: Any) -> None:
+    one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
+    given = [one, one, np.zeros(1, np.uint8), two, NONE[:, :3].copy(), two, NONE[:, :2].copy(), one, one, 1]
+    MergedStates(*given)
+    given[place] = wrong
+    with pytest.raises(ValueError, match=r"dtype|dimensions|contiguous"):
+        MergedStates(*given)
+
+
+# --- The whole ---------------------------------------------------------------------------------------------
+
+
+def test_a_serialised_grammar_that_refers_to_what_is_not_there() -> None:
+    features: dict[str, Any] = {
+        "rules": [["root", 0, -1, False, -1, -1, "", False, None]],
+        "suffix_stop_infos": [],
+        "grammar_expr_data": [SEQUENCE, 1, 7],
+        "grammar_expr_indptr": [0],
+        "root_rule_id": 0,
+        "__VERSION__": "v16",
+    }
+    with pytest.raises(IndexError):
+        build_network(features, token_bytes=8)
