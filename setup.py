@@ -34,7 +34,7 @@ DIRECTIVES = {
     "boundscheck": CHECKED,
     "wraparound": False,
     "initializedcheck": CHECKED,
-    "nonecheck": CHECKED,
+    "nonecheck": False,  # it refuses `self.x += ...` without the interpreter's lock
     "cdivision": True,
     "infer_types": True,  # what is computed from typed values needs no types of its own
     "embedsignature": False,
