@@ -439,12 +439,12 @@ class Space:
         rejected on what none of its states reads."""
         at = self.configurations.used
         number = self.configurations.count
+        if number >= self.steps.shape[0]:  # before it has a number: where there is no room it must not
+            with cython.gil:
+                self.grow_configurations()
         configuration = self.configurations.intern(length)
         if configuration < number:
             return configuration
-        if configuration >= self.steps.shape[0]:
-            with cython.gil:
-                self.grow_configurations()
         c: cython.Py_ssize_t
         i: cython.Py_ssize_t
         for c in range(self.n_classes):
@@ -637,8 +637,9 @@ class Space:
         old: cython.Py_ssize_t = self.steps.shape[0]
         row: cython.Py_ssize_t = 4 * self.n_classes + 64
         self.account.claim(2 * old * row, old * row)
-        self.steps = bigger(self.steps, 2 * old)
-        self.facts = bigger(self.facts, 2 * old)
+        steps, facts = bigger(self.steps, 2 * old), bigger(self.facts, 2 * old)
+        self.steps = steps
+        self.facts = facts
         return 0
 
     # ---------------------------------------------------------------- from Python

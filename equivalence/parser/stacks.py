@@ -293,13 +293,14 @@ class Stacks:
         if size <= old:
             raise BudgetExceeded(self.excess)
         slots: cython.Py_ssize_t = self.table.shape[0]
-        self.account.claim(40 * size, 40 * old)
-        self.frames = bigger(self.frames, size, self.n_frames)
-        if slots < 2 * size:
-            self.account.claim(8 * slots, 4 * slots)
-            self.table = np.full(2 * slots, -1, np.int32)
+        more = 2 * slots if slots < 2 * size else slots
+        self.account.claim(40 * size + 4 * more, 40 * old + 4 * slots)
+        frames = bigger(self.frames, size, self.n_frames)
+        if more > slots:
+            self.table = np.full(more, -1, np.int32)
             for i in range(1, self.n_frames):
                 self.enter(i)
+        self.frames = frames
         return 0
 
     @cython.cfunc
