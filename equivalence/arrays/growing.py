@@ -7,6 +7,7 @@ Limits: whoever keeps the old array has to let go of it.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ def records(array: Any, fields: str) -> Any:
     return array.reshape(-1).view(record_type(fields, array.dtype)).view(np.recarray)
 
 
+@cache
 def record_type(fields: str, kind: Any = np.int64) -> np.dtype[Any]:
     """The type of a record of numbers of one kind."""
     return np.dtype((np.record, [(name, kind) for name in fields.split()]))
