@@ -2,8 +2,9 @@
 # mypy: ignore-errors
 """Walks over the vocabulary: what every token does on every context.
 
-What: `Walks` follows the trie of a vocabulary and the configurations of a `Space` side by side, and writes
-down the tokens that are read outright, and an *outcome* for each of the others that are not rejected.
+What: `Walks` follows the trie of a vocabulary and the configurations of a `Space` side by side, one block
+(`equivalence.blocks`) after the other, and writes down the tokens that are read outright, and an *outcome*
+for each of the others that are not rejected.
 When: by `equivalence.explore` and `equivalence.kept`; the innermost loop of a compilation.
 Limits: the trie is one that `equivalence.trie` built or checked; what is met is bounded by the space and by
 the outcomes, and the space's account pays for tables that grow. Not for two threads at once.
@@ -11,10 +12,6 @@ the outcomes, and the space's account pays for tables that grow. Not for two thr
 An outcome is the interned list [label, (port, suffix) ...]: what a token does on a context. label -1: not
 read by the known part; 0: read outright (then nothing follows); c > 0: as in configurations; then the
 suffixes still to be read below the known part. With displacement, label is the final configuration.
-
-A *block* is (byte, configuration after it): contexts that agree after a token's first byte treat all tokens
-with that first byte alike, so a block is walked once for all of them. The 50 contexts inside the property
-names of an object with additional properties have one block of string text in common.
 """
 
 from __future__ import annotations
@@ -27,6 +24,7 @@ from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, new_records, records
+from equivalence.blocks import find_blocks, united_firsts
 from equivalence.errors import BudgetExceeded
 
 if cython.compiled:
@@ -77,22 +75,6 @@ FIRST_ROWS = 16384
 
 NOTHING, OUTRIGHT = 0, 1
 """The numbers of the first two outcomes: [-1], and [0]."""
-
-
-class Blocks(NamedTuple):
-    """The blocks of some contexts.
-
-    Attributes:
-        block_starts: int64[257], the blocks of each first byte.
-        blocks: int64[blocks], the configuration of each.
-        user_starts: int64[257], the users of each first byte.
-        users: int64[users, 2], rows (context, block).
-    """
-
-    block_starts: NDArray[np.int64]
-    blocks: NDArray[np.int64]
-    user_starts: NDArray[np.int64]
-    users: NDArray[np.int64]
 
 
 class Rows(NamedTuple):
@@ -232,9 +214,10 @@ class Walks:
         """
         if firsts.shape != (len(contexts), self.space.n_classes):
             raise ValueError(f"firsts of shape {firsts.shape}, not [{len(contexts)}, {self.space.n_classes}]")
-        found = self.find_blocks(contexts)
-        first = _united_firsts(found.users, firsts, len(found.blocks))
-        nodes = np.repeat(self.children(), np.diff(found.block_starts))
+        child = self.children()
+        found = find_blocks(self.space, contexts, child)
+        first = united_firsts(found.users, firsts, len(found.blocks))
+        nodes = np.repeat(child, np.diff(found.block_starts))
         rows = self.walk_blocks(nodes, found.blocks, np.arange(len(found.blocks)), first)
         return Walked(found.block_starts, found.user_starts, found.users, *rows)
 
@@ -244,61 +227,6 @@ class Walks:
         for i in range(self.nodes[0].child, self.nodes[1].child):
             child[self.nodes[i].bits & 255] = i
         return np.asarray(child)
-
-    def find_blocks(self, contexts: cython.const[cython.Py_ssize_t][:, ::1]) -> Blocks:
-        """The blocks of some contexts, by first bytes that tokens have.
-
-        Args:
-            contexts: as of `walk_all`.
-
-        Raises:
-            BudgetExceeded: as `walk_all`.
-        """
-        if contexts.shape[1] != 2:
-            raise ValueError("contexts are pairs")
-        n_contexts: cython.Py_ssize_t = contexts.shape[0]
-        n_classes: cython.Py_ssize_t = self.space.n_classes
-        after = np.zeros((n_classes, n_contexts), np.int32)  # is read class by class
-        following: cython.int[:, ::1] = after
-        with cython.nogil:
-            for i in range(n_contexts):
-                start = self.space.context(contexts[i, 0], contexts[i, 1])
-                for c in range(n_classes):
-                    following[c, i] = cython.cast(cython.int, self.space.after(start, c))
-        return self._numbered(after)
-
-    def _numbered(self, after: cython.int[:, ::1]) -> Blocks:
-        """The blocks, given what follows int32[B, contexts] each class of bytes on each context."""
-        n_contexts: cython.Py_ssize_t = after.shape[1]
-        per_class = np.count_nonzero(after, axis=1)
-        is_first = self.children() != 0
-        starts = np.zeros(257, np.int64)
-        np.cumsum(np.where(is_first, per_class[np.asarray(self.space.class_of_byte)], 0), out=starts[1:])
-        users: cython.Py_ssize_t[:, ::1] = np.zeros((starts[256], 2), np.int64)
-        block_starts: cython.Py_ssize_t[::1] = np.zeros(257, np.int64)
-        blocks: cython.Py_ssize_t[::1] = np.zeros(starts[256], np.int64)
-        number: cython.Py_ssize_t[::1] = np.full(self.space.configurations.count, -1, np.int64)
-        has_tokens: cython.const[cython.uchar][::1] = is_first.view(np.uint8)
-        n_blocks: cython.Py_ssize_t = 0
-        n: cython.Py_ssize_t = 0
-        with cython.nogil:
-            for b in range(256):
-                first_block = n_blocks
-                if has_tokens[b]:
-                    c = self.space.class_of_byte[b]
-                    for i in range(n_contexts):
-                        configuration = after[c, i]
-                        if configuration == REJECT:
-                            continue
-                        if number[configuration] < first_block:
-                            number[configuration] = n_blocks
-                            blocks[n_blocks] = configuration
-                            n_blocks += 1
-                        users[n, 0] = i
-                        users[n, 1] = number[configuration]
-                        n += 1
-                block_starts[b + 1] = n_blocks
-        return Blocks(np.asarray(block_starts), np.array(blocks[:n_blocks]), starts, np.asarray(users))
 
     def walk_blocks(
         self,
@@ -586,21 +514,3 @@ class Walks:
             self.account.claim(16 * size, 16 * old)
             self.events = bigger(self.events, size, self.n_events)
         return 0
-
-
-def _united_firsts(
-    users: cython.const[cython.Py_ssize_t][:, ::1],
-    firsts: cython.const[cython.uchar][:, ::1],
-    n_blocks: cython.Py_ssize_t,
-) -> NDArray[np.uint8]:
-    """uint8[blocks, B]: what can follow below the known part, for some user of the block; B is rounded up, so
-    that eight classes are one word (there are hundreds of users a block)."""
-    padded = np.zeros((firsts.shape[0], (firsts.shape[1] + 7) & ~7), np.uint8)
-    padded[:, : firsts.shape[1]] = firsts
-    of_context: cython.const[cython.Py_ssize_t][:, ::1] = padded.view(np.int64)
-    first: cython.Py_ssize_t[:, ::1] = np.zeros((n_blocks, of_context.shape[1]), np.int64)
-    with cython.nogil:
-        for u in range(users.shape[0]):
-            for w in range(of_context.shape[1]):
-                first[users[u, 1], w] |= of_context[users[u, 0], w]
-    return np.asarray(first).view(np.uint8)
