@@ -19,10 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import _kernels
-from equivalence.deadline import Deadline, Stop
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
+from equivalence.follow import Follow, follow_of
 from equivalence.kept import KeptWalks
 from equivalence.network import Network
+from equivalence.parser.automaton import Automaton
+from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
 from equivalence.trie import Trie
 
 Integers = NDArray[np.int64]
@@ -61,29 +64,6 @@ grammar become some hundreds in 0.1 s, while a JSON schema's 200 cost less to co
 
 MOST_MET = 4096
 """Configurations that are kept for a classifier: 2 MB. One JSON schema in two has 600 or fewer."""
-
-
-class ByteTables(NamedTuple):
-    """The byte classes of a network: the class of each byte, a byte of each class, and for each state which
-    classes it can read next, and treats like the class before (`_kernels.first_classes`)."""
-
-    class_of_byte: Integers
-    example: Integers
-    first: NDArray[np.uint8]
-    alike: NDArray[np.uint8]
-
-
-def byte_tables_of(net: tuple[NDArray[Any], ...], rank: Integers, stop: Stop | None = None) -> ByteTables:
-    """The byte classes of a network, given the ranks of its states (`_kernels.call_ranks`).
-
-    Raises:
-        BudgetExceeded: told to stop.
-    """
-    stop = stop or Stop(Deadline(), PHASE)
-    class_of_byte, example = _kernels.byte_classes(net)
-    first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank, stop.cell)
-    stop.look()
-    return ByteTables(class_of_byte, example, first, alike)
 
 
 class Met(NamedTuple):
@@ -162,8 +142,9 @@ def explore(
     deadline = deadline or Deadline()
     net = network.automaton
     with deadline.stopping(PHASE) as stop:
-        rank = _kernels.call_ranks(net)
-        byte_tables = byte_tables_of(net, rank, stop)
+        automaton = Automaton(net)
+        rank = call_ranks(automaton)
+        byte_tables = byte_tables_of(automaton, rank, stop)
         follow = follow_of(network, byte_tables.first, stop)
     # tables start small (filling them takes time) and grow with what is met
     space = _kernels.new_space(
@@ -354,45 +335,3 @@ def _suffix_twins(
     for kept in rounds:
         space.state[_kernels.TAKEN] -= 2 * array_bytes(kept)
     return space, outcomes, twin
-
-
-class Follow(NamedTuple):
-    """What can come next, as byte classes (0/1 rows).
-
-    Attributes:
-        contexts: below the known part of each context.
-        below: on each below set. occurrences: on each symbol occurrence of a below set.
-        symbols, symbol_index: the distinct symbols, and the one of each occurrence.
-        returns: after each distinct symbol has returned, wherever it occurs, as it is read once for all.
-    """
-
-    contexts: NDArray[np.uint8]
-    below: NDArray[np.uint8]
-    occurrences: NDArray[np.uint8]
-    symbols: Integers
-    symbol_index: Integers
-    returns: NDArray[np.uint8]
-
-
-def follow_of(network: Network, state_first: NDArray[np.uint8], stop: Stop) -> Follow:
-    """Least fixed points over what may lie below.
-
-    Raises:
-        BudgetExceeded: told to stop.
-    """
-    final, counted = network.automaton[0], network.automaton[5]
-    symbols, below_of_symbol = network.below_symbols, network.below_of_symbol
-    n_sets, n_classes = len(network.below_bottom), state_first.shape[1]
-    distinct, index = np.unique(symbols, return_inverse=True)
-    owner = np.repeat(np.arange(n_sets), np.diff(network.below_starts))
-    below = np.zeros((n_sets, n_classes), np.uint8)
-    returns = np.zeros((len(distinct), n_classes), np.uint8)
-    contexts = np.zeros((len(network.contexts), n_classes), np.uint8)
-    occurrences = np.zeros((len(symbols), n_classes), np.uint8)
-    _kernels.follow(
-        symbols, below_of_symbol, owner, index, final, counted, state_first, network.context_starts,
-        network.context_below, below, returns, contexts, occurrences,
-        stop.cell,
-    )  # fmt: skip
-    stop.look()
-    return Follow(contexts, below, occurrences, distinct, index, returns)

@@ -22,8 +22,9 @@ from numba import config
 
 from bench.cases import Case
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
-from equivalence._kernels import absorbing_states
 from equivalence.network import build_network
+from equivalence.parser.absorbing import absorbing_states
+from equivalence.parser.automaton import Automaton
 from equivalence.reference import ReferenceGrammar
 from hybrid import (
     BatchGrammarMatcher,
@@ -377,7 +378,7 @@ def test_endless_forced_text_is_cut_off() -> None:
 )
 def test_which_return_states_absorb(grammar: str, expected: int) -> None:
     network = build_network(xgrammar.Grammar.from_ebnf(grammar), token_bytes=4)
-    assert int(absorbing_states(network.automaton).sum()) == expected
+    assert int(absorbing_states(Automaton(network.automaton)).sum()) == expected
 
 
 # --- Many at once -------------------------------------------------------------------------------------------

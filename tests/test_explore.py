@@ -9,12 +9,13 @@ import pytest
 import xgrammar
 
 from equivalence import BudgetExceeded, Vocabulary, _kernels
+from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline, Stop
-from equivalence.explore import Capacity, _flat, explore, follow_of
+from equivalence.explore import Capacity, _flat, explore
+from equivalence.follow import follow_of
 from equivalence.network import Network, build_network
-
-GOING = np.zeros(1, np.int64)
-"""A cell that says: go on."""
+from equivalence.parser.automaton import Automaton
+from equivalence.parser.byte_tables import byte_classes, byte_tables_of, call_ranks, first_classes
 
 GRAMMARS = {
     "nested": 'root ::= "(" root ")" | "[" root "]" | item\nitem ::= [a-z]+ | item "," item',
@@ -55,16 +56,25 @@ def prepared(name: str) -> tuple[Network, Any, Any]:
     return network, vocabulary.trie, network.automaton
 
 
+def stopped() -> Stop:
+    """A phase that was told to stop."""
+    deadline = Deadline()
+    deadline.cancel()
+    stop = Stop(deadline, "the test")
+    stop.cell[0] = 1
+    return stop
+
+
 def walked(
     network: Network, trie: Any, frames: int, configurations: int, outcomes: int, n_bytes: int | None = None
 ) -> Any:
     """What a walk finds from tables of these first sizes; None where the bytes do not suffice."""
     net = network.automaton
-    class_of_byte, example = _kernels.byte_classes(net)
-    rank = _kernels.call_ranks(net)
-    first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank, GOING)
-    space = _kernels.new_space(net, class_of_byte, example, first, alike, rank, frames, configurations)
-    follow = follow_of(network, first, Stop(Deadline(), "the test"))
+    automaton = Automaton(net)
+    rank = call_ranks(automaton)
+    byte_tables = byte_tables_of(automaton, rank)
+    space = _kernels.new_space(net, *byte_tables, rank, frames, configurations)
+    follow = follow_of(network, byte_tables.first)
     status, space, known, *found = _kernels.walk_all(
         network.contexts, follow.contexts, _flat(trie), space, net, False,
         _kernels.first_outcomes(outcomes), Capacity() if n_bytes is None else Capacity(bytes=n_bytes),
@@ -118,9 +128,10 @@ def test_known_loops_are_loops(name: str) -> None:
 
 def test_byte_classes_and_first() -> None:
     _, _, net = prepared("text")
-    class_of_byte, example = _kernels.byte_classes(net)
-    rank = _kernels.call_ranks(net)
-    first, alike = _kernels.first_classes(net, class_of_byte, len(example), rank, GOING)
+    automaton = Automaton(net)
+    class_of_byte, example = byte_classes(automaton)
+    rank = call_ranks(automaton)
+    first, alike = first_classes(automaton, class_of_byte, len(example), rank, Account())
     assert class_of_byte[example].tolist() == list(range(len(example)))
     final, edge_starts, edges, call_starts, calls, counted = net
 
@@ -145,6 +156,65 @@ def test_byte_classes_and_first() -> None:
             assert bool(reads(state, byte)) == bool(first[state, number])
             if number and alike[state, number]:
                 assert reads(state, byte) == reads(state, int(example[number - 1]))
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_follow(name: str) -> None:
+    """What can come next, spelled out with sets."""
+    network, _, net = prepared(name)
+    automaton = Automaton(net)
+    first = byte_tables_of(automaton, call_ranks(automaton)).first
+    found = follow_of(network, first)
+    final, counted = net[0], net[5]
+    below: list[set[int]] = [set() for _ in network.below_bottom]
+
+    def own(symbol: int) -> set[int]:
+        return set(np.flatnonzero(first[symbol if symbol >= 0 else counted[-1 - symbol, 0]]).tolist())
+
+    def occurs(k: int) -> set[int]:
+        symbol = int(network.below_symbols[k])
+        returns = symbol < 0 or final[symbol]
+        return own(symbol) | (below[network.below_of_symbol[k]] if returns else set())
+
+    before = None
+    while before != (before := sum(map(len, below))):
+        for i, row in enumerate(below):
+            for k in range(network.below_starts[i], network.below_starts[i + 1]):
+                row |= occurs(k)
+    assert [set(np.flatnonzero(row).tolist()) for row in found.below] == below
+    n = len(network.below_symbols)
+    assert [set(np.flatnonzero(row).tolist()) for row in found.occurrences] == [occurs(k) for k in range(n)]
+    assert np.array_equal(found.symbols[found.symbol_index], network.below_symbols)
+    for i, row in enumerate(found.returns):
+        wanted: set[int] = set()
+        for k in np.flatnonzero(found.symbol_index == i):
+            wanted |= below[network.below_of_symbol[k]]
+        assert set(np.flatnonzero(row).tolist()) == wanted
+    for i, row in enumerate(found.contexts):
+        sets = network.context_below[network.context_starts[i] : network.context_starts[i + 1]]
+        assert set(np.flatnonzero(row).tolist()) == set().union(*(below[k] for k in sets))
+
+
+def test_what_comes_before_a_walk_stops() -> None:
+    network, _, net = prepared("nested")
+    automaton = Automaton(net)
+    rank = call_ranks(automaton)
+    first = byte_tables_of(automaton, rank).first
+    with pytest.raises(BudgetExceeded, match="cancelled in the test"):
+        byte_tables_of(automaton, rank, stopped())
+    with pytest.raises(BudgetExceeded, match="cancelled in the test"):
+        follow_of(network, first, stopped())
+
+
+def test_arrays_of_another_kind_are_refused() -> None:
+    network, _, net = prepared("counted")
+    automaton = Automaton(net)
+    with pytest.raises((TypeError, ValueError)):
+        byte_tables_of(net, call_ranks(automaton))
+    with pytest.raises((TypeError, ValueError)):
+        Automaton((net[0], net[1].astype(np.int32), *net[2:]))
+    with pytest.raises((TypeError, ValueError)):
+        follow_of(network, byte_tables_of(automaton, call_ranks(automaton)).first.astype(np.int64))
 
 
 def test_time_is_bounded() -> None:

@@ -19,9 +19,12 @@ from equivalence import _kernels as exploring
 from equivalence.arrays.uniting import unite_rows
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
-from equivalence.explore import ByteTables, Met, array_bytes, byte_tables_of, follow_of
+from equivalence.explore import Met, array_bytes
+from equivalence.follow import follow_of
 from equivalence.interning import _kernels as interning
 from equivalence.network import Network
+from equivalence.parser.automaton import Automaton
+from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
 from hybrid.classifier import _kernels
 
 Integers = NDArray[np.int64]
@@ -95,9 +98,10 @@ def _fixed_tables(
     counted = net[5].copy()
     counted[:, 3] = counted[:, 2]  # counts are kept over many tokens here, not within a single one
     net = (*net[:5], counted, *net[6:])
-    rank = exploring.call_ranks(net)
+    automaton = Automaton(net)
+    rank = call_ranks(automaton)
     # neither depends on how far counts go
-    byte_tables = byte_tables_of(net, rank, stop) if met is None else met.byte_tables
+    byte_tables = byte_tables_of(automaton, rank, stop) if met is None else met.byte_tables
     _, example, first, _ = byte_tables
     follow = follow_of(network, first, stop) if met is None else met.follow
     behind = np.zeros((network.n_states + len(net[5]), len(example)), np.uint8)

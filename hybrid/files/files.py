@@ -22,7 +22,8 @@ import xgrammar
 
 from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses, Vocabulary
 from equivalence.byte_strings import Features
-from equivalence.explore import byte_tables_of
+from equivalence.parser.automaton import Automaton
+from equivalence.parser.byte_tables import byte_tables_of
 from equivalence.store import read_whole, write_whole
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.classifier import Classifier, distinct_classes
@@ -254,7 +255,7 @@ def _fixed(header: dict[str, Any], arrays: Arrays, texts: list[bytes], vocabular
         raise malformed(f"its start is {start!r}, {start_final!r}")
     rows = len(net[0]) + len(net[5])
     packed = checks.taken(arrays, "behind", (rows, None), 0, 255, np.uint8)
-    byte_tables = byte_tables_of(net, rank)
+    byte_tables = byte_tables_of(Automaton(net), rank)
     n_bytes = len(byte_tables.example)
     if packed.shape[1] != (n_bytes + 7) // 8:
         raise malformed(f"member 'behind' has {packed.shape[1]} columns for {n_bytes} classes of bytes")

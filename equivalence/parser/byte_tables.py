@@ -1,0 +1,172 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Byte classes: the bytes that no state of a grammar tells apart, and what each state can read next.
+
+What: `ByteTables`, what a `Space` and classifiers know of bytes; the ranks of states, by which what calls
+comes before what is called.
+When: once per network, before exploring; again where a classifier comes from a file.
+Limits: no rule calls itself before it has read a byte. `equivalence.network` sees to it; what comes from a
+file has its ranks checked, and `call_ranks` is not asked for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.automaton import Automaton
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+    from equivalence.arrays.account import Account
+    from equivalence.parser.automaton import Automaton
+
+Integers = NDArray[np.int64]
+
+
+class ByteTables(NamedTuple):
+    """The byte classes of a network of S states, B of them.
+
+    Attributes:
+        class_of_byte: int64[256], ascending.
+        example: int64[B], a byte of each class.
+        first: uint8[S, B], whether a state can read a class next, calls included.
+        alike: uint8[S, B], whether it treats a class exactly like the class before, calls included.
+    """
+
+    class_of_byte: Integers
+    example: Integers
+    first: NDArray[np.uint8]
+    alike: NDArray[np.uint8]
+
+
+def byte_tables_of(automaton: Automaton, rank: Integers, stop: Any = None) -> ByteTables:
+    """The byte classes of a network.
+
+    Args:
+        automaton: its states.
+        rank: int64[S], their ranks (`call_ranks`).
+        stop: an `equivalence.deadline.Stop`, or nothing that says stop.
+
+    Raises:
+        BudgetExceeded: told to stop.
+    """
+    class_of_byte, example = byte_classes(automaton)
+    first, alike = first_classes(automaton, class_of_byte, len(example), rank, Account(stop))
+    return ByteTables(class_of_byte, example, first, alike)
+
+
+def byte_classes(automaton: Automaton) -> tuple[Integers, Integers]:
+    """Bytes that no edge tells apart: the class of each byte int64[256], and one byte of each class."""
+    begins: cython.uchar[::1] = np.zeros(257, np.uint8)
+    class_of_byte: cython.Py_ssize_t[::1] = np.zeros(256, np.int64)
+    example: cython.Py_ssize_t[::1] = np.zeros(256, np.int64)
+    n: cython.Py_ssize_t = 0
+    begins[0] = 1
+    with cython.nogil:
+        for k in range(automaton.edges.shape[0]):
+            begins[automaton.edges[k].first] = 1
+            begins[automaton.edges[k].last + 1] = 1
+        for byte in range(256):
+            if begins[byte]:
+                example[n] = byte
+                n += 1
+            class_of_byte[byte] = n - 1
+    return np.asarray(class_of_byte), np.array(example[:n])
+
+
+def call_ranks(automaton: Automaton) -> Integers:
+    """int64[S]: 0 without calls, else more than the rank of every state that a call begins with."""
+    n: cython.Py_ssize_t = automaton.n_states
+    rank: cython.Py_ssize_t[::1] = np.zeros(n, np.int64)
+    at: cython.Py_ssize_t[::1] = np.array(automaton.call_starts[:n])  # calls looked at of each state
+    path: cython.Py_ssize_t[::1] = np.empty(n, np.int64)
+    depth: cython.Py_ssize_t
+    with cython.nogil:
+        for origin in range(n):
+            path[0] = origin
+            depth = 1
+            while depth > 0:
+                state = path[depth - 1]
+                if at[state] == automaton.call_starts[state + 1]:
+                    depth -= 1
+                    continue
+                begin = begin_of(automaton, at[state])
+                if at[begin] < automaton.call_starts[begin + 1]:
+                    path[depth] = begin
+                    depth += 1
+                    continue
+                rank[state] = max(rank[state], rank[begin] + 1)
+                at[state] += 1
+    return np.asarray(rank)
+
+
+def first_classes(
+    automaton: Automaton,
+    class_of_byte: cython.const[cython.Py_ssize_t][::1],
+    n_classes: cython.Py_ssize_t,
+    rank: Integers,
+    account: Account,
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """What each state can read next, and what it treats alike; see `ByteTables`.
+
+    Args:
+        automaton: the states.
+        class_of_byte: int64[256], of `byte_classes`.
+        n_classes: how many classes there are.
+        rank: int64[S], of `call_ranks`.
+        account: may say stop.
+
+    Raises:
+        BudgetExceeded: it did.
+    """
+    n: cython.Py_ssize_t = automaton.n_states
+    first: cython.uchar[:, ::1] = np.empty((n, n_classes), np.uint8)
+    alike: cython.uchar[:, ::1] = np.empty((n, n_classes), np.uint8)
+    order: cython.const[cython.Py_ssize_t][::1] = np.argsort(rank, kind="stable")  # callees first
+    # the rows at hand: what is written to them cannot change the views, so that loops are short
+    reads = cython.declare(cython.uchar[256])
+    same = cython.declare(cython.uchar[256])
+    target = cython.declare(cython.Py_ssize_t[256])
+    with cython.nogil:
+        for i in range(n):
+            state = order[i]
+            account.look()
+            for c in range(n_classes):
+                target[c] = -1
+            for k in range(automaton.edge_starts[state], automaton.edge_starts[state + 1]):
+                low = class_of_byte[automaton.edges[k].first]
+                for c in range(low, class_of_byte[automaton.edges[k].last] + 1):
+                    target[c] = automaton.edges[k].target
+            for c in range(n_classes):
+                reads[c] = target[c] >= 0
+                same[c] = c > 0 and target[c] == target[c - 1]
+            for k in range(automaton.call_starts[state], automaton.call_starts[state + 1]):
+                begin = begin_of(automaton, k)
+                for c in range(n_classes):
+                    reads[c] |= first[begin, c]
+                    same[c] &= alike[begin, c]
+            for c in range(n_classes):
+                first[state, c] = reads[c]
+            for c in range(n_classes):
+                alike[state, c] = same[c]
+    return np.asarray(first), np.asarray(alike)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def begin_of(automaton: Automaton, call: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The state that a call begins with."""
+    callee = automaton.calls[call].callee
+    return callee if callee >= 0 else automaton.counted[-1 - callee].start
