@@ -1,0 +1,334 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Twins: suffixes that read alike on every symbol, so that one of them stands for all.
+
+What: `twins_of` compares what walks over suffixes found; `rewrite_outcomes` puts the twin of each suffix in
+its place, so that thousands of outcomes become some hundreds.
+When: in explorations that met many outcomes, between the walk over the vocabulary and what lies below.
+Limits: suffixes are compared by what all contexts of their first byte do with them, exactly; the account pays
+for lists.
+
+What an outcome leaves to be read is shorter, and a shorter suffix has a lower number: suffixes are taken in
+the order of their numbers, and compared by outcomes that are rewritten already.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.arrays.sorting import insert_sorted
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from equivalence.arrays.sorting import insert_sorted
+
+Integers = NDArray[np.int64]
+
+NOTHING, OUTRIGHT = 0, 1
+"""The outcomes that there always are."""
+
+FIRST_LISTS = 4096
+"""Lists of each kind that there is room for at first."""
+
+
+class Rounds(NamedTuple):
+    """Walks over suffixes, one after the other, R of them, each with blocks and users of its own.
+
+    Attributes:
+        suffixes: int32[n], the suffixes that were walked, each in one round.
+        round_of: int64[n], their rounds.
+        range_sets: int32[n], which blocks of its first byte read a suffix outright, as a row of `words`.
+        words: int64[sets, words], bit i of the 32-bit words is the i-th block.
+        block_starts, user_starts: int64[R, 257], the blocks, and the users, of each first byte.
+        users: int64[u, 2], rows (symbol, block).
+        owners, events: int64[e] and int64[e, 2], the block of each event, and its row (place in `suffixes`,
+            outcome).
+    """
+
+    suffixes: NDArray[np.int32]
+    round_of: Integers
+    range_sets: NDArray[np.int32]
+    words: Integers
+    block_starts: Integers
+    user_starts: Integers
+    users: Integers
+    owners: Integers
+    events: Integers
+
+
+def twins_of(
+    rounds: Rounds, first_byte: NDArray[np.uint8], outcomes: Interned, account: Account
+) -> NDArray[np.int32]:
+    """For each suffix, one that reads alike on every symbol.
+
+    Args:
+        rounds: the walks; none is left to be read by `outcomes` that was not walked.
+        first_byte: uint8[S], the first byte of each suffix.
+        outcomes: what `rounds` counts as outcomes.
+        account: pays for the result, which is kept, and for lists on the way.
+
+    Returns:
+        int32[S]; -1 for suffixes that were not walked.
+
+    Raises:
+        BudgetExceeded: no bytes left, or told to stop.
+    """
+    taken = account.taken
+    twin = np.full(len(first_byte), -1, np.int32)
+    search = Twins(rounds, first_byte, Rewriting(outcomes, twin, account), account)
+    search.find(np.argsort(rounds.suffixes))
+    account.claim(0, account.taken - taken - twin.nbytes)
+    return twin
+
+
+def rewrite_outcomes(
+    outcomes: Interned,
+    twin: NDArray[np.int32],
+    event_starts: cython.const[cython.Py_ssize_t][::1],
+    events: cython.Py_ssize_t[:, ::1],
+    account: Account,
+) -> Interned:
+    """Outcomes with every suffix replaced by its twin, interned anew.
+
+    Args:
+        outcomes: what is rewritten; nobody needs them afterwards, and nobody pays for them any more.
+        twin: int32[S], of `twins_of`.
+        event_starts: int64[B + 1], where the events of blocks begin.
+        events: int64[n, 2], rows (group, outcome), are changed; more than the last start are allowed.
+        account: pays for the result.
+
+    Raises:
+        BudgetExceeded: no bytes left, or told to stop.
+    """
+    rewriting = Rewriting(outcomes, twin, account)
+    rewriting.number_of(NOTHING)
+    rewriting.number_of(OUTRIGHT)
+    n: cython.Py_ssize_t = event_starts[event_starts.shape[0] - 1]
+    with cython.nogil:
+        for e in range(n):
+            events[e, 1] = rewriting.number_of(events[e, 1])
+    account.claim(0, rewriting.own_bytes() + outcomes.nbytes)
+    return rewriting.fresh
+
+
+@cython.final
+@cython.cclass
+class Rewriting:
+    """Outcomes, and what they are with twins in place of suffixes.
+
+    Attributes:
+        outcomes: as they were.
+        twin: the twins known so far.
+        fresh: the rewritten ones.
+        numbers: of each outcome the number of its rewritten one, -1: it was not asked for.
+        pairs: what the outcome at hand leaves to be read.
+    """
+
+    outcomes: Interned
+    twin: cython.int[::1]
+    fresh: Interned
+    numbers: cython.Py_ssize_t[::1]
+    pairs: cython.Py_ssize_t[::1]
+    account: Account
+
+    def __init__(self, outcomes: Interned, twin: cython.int[::1], account: Account) -> None:
+        n: cython.Py_ssize_t = outcomes.count
+        widest: cython.Py_ssize_t = 2
+        for i in range(n):
+            widest = max(widest, outcomes.starts[i + 1] - outcomes.starts[i])
+        self.outcomes = outcomes
+        self.twin = twin
+        self.account = account
+        account.claim(8 * (n + widest))
+        self.numbers = np.full(n, -1, np.int64)
+        self.pairs = np.empty(widest, np.int64)
+        self.fresh = Interned(min(n, FIRST_LISTS), 16, outcomes.most, account, outcomes.excess)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def number_of(self, outcome: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of an outcome's rewritten one; the twins of its suffixes are known."""
+        if self.numbers[outcome] < 0:
+            self.account.look()
+            self.numbers[outcome] = self.rewritten(outcome)
+        return self.numbers[outcome]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def rewritten(self, outcome: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Rewrite an outcome: its label, and the twins of its suffixes in order of (port, twin)."""
+        begin = self.outcomes.starts[outcome]
+        end = self.outcomes.starts[outcome + 1]
+        n: cython.Py_ssize_t = 0
+        k: cython.Py_ssize_t
+        for k in range(begin + 1, end, 2):
+            twin: cython.Py_ssize_t = self.twin[self.outcomes.pool[k + 1]]
+            n = insert_sorted(self.pairs, n, (self.outcomes.pool[k] << 30) + twin)
+        at = self.fresh.room(end - begin)
+        self.fresh.pool[at] = self.outcomes.pool[begin]
+        for k in range(n):
+            self.fresh.pool[at + 1 + 2 * k] = self.pairs[k] >> 30
+            self.fresh.pool[at + 2 + 2 * k] = self.pairs[k] & 0x3FFFFFFF
+        return self.fresh.intern(1 + 2 * n)
+
+    @cython.cfunc
+    def own_bytes(self) -> cython.Py_ssize_t:
+        """Bytes of what is of no use once all is rewritten."""
+        return 8 * (self.numbers.shape[0] + self.pairs.shape[0])
+
+
+@cython.final
+@cython.cclass
+class Twins:
+    """The comparison of suffixes.
+
+    A suffix is spelled out twice: by the blocks of its first byte, which is short and mostly known, and only
+    if it is not, by all symbols, which says whether suffixes of other bytes and rounds read alike.
+
+    Attributes:
+        own_starts, own: of each suffix its events, rows (block, outcome).
+        by_block: lists [round and first byte, set of blocks that read outright, (block, outcome) ...].
+        class_of: of each of these, the number of its list in `full`.
+        full: lists [(symbol, what it does) ...].
+        example: of each of these, the suffix that stands for all.
+        value: what the blocks of the first byte at hand do: 0: they reject, 1: they read outright, else 2
+            and an outcome.
+    """
+
+    account: Account
+    rewriting: Rewriting
+    suffixes: cython.const[cython.int][::1]
+    first_byte: cython.const[cython.uchar][::1]
+    round_of: cython.const[cython.Py_ssize_t][::1]
+    range_sets: cython.const[cython.int][::1]
+    words: cython.const[cython.Py_ssize_t][:, ::1]
+    block_starts: cython.const[cython.Py_ssize_t][:, ::1]
+    user_starts: cython.const[cython.Py_ssize_t][:, ::1]
+    users: cython.const[cython.Py_ssize_t][:, ::1]
+    own_starts: cython.Py_ssize_t[::1]
+    own: cython.Py_ssize_t[:, ::1]
+    by_block: Interned
+    class_of: cython.Py_ssize_t[::1]
+    full: Interned
+    example: cython.int[::1]
+    value: cython.Py_ssize_t[::1]
+
+    def __init__(self, rounds: Any, first_byte: Any, rewriting: Rewriting, account: Account) -> None:
+        n = len(rounds.suffixes)
+        widest = int(np.diff(rounds.block_starts, axis=1).max(initial=0))
+        account.claim(20 * n + 16 * len(rounds.events) + 8 * widest)
+        self.account = account
+        self.rewriting = rewriting
+        self.suffixes = rounds.suffixes
+        self.first_byte = first_byte
+        self.round_of = rounds.round_of
+        self.range_sets = rounds.range_sets
+        self.words = rounds.words
+        self.block_starts = rounds.block_starts
+        self.user_starts = rounds.user_starts
+        self.users = rounds.users
+        self.by_block = Interned(min(n, FIRST_LISTS), 16, account=account)
+        self.full = Interned(min(n, FIRST_LISTS), 16, account=account)
+        self.class_of = np.zeros(n, np.int64)
+        self.example = np.zeros(n, np.int32)
+        self.value = np.zeros(widest, np.int64)
+        self.sort_events(rounds.owners, rounds.events)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def sort_events(
+        self,
+        owners: cython.const[cython.Py_ssize_t][::1],
+        events: cython.const[cython.Py_ssize_t][:, ::1],
+    ) -> cython.int:
+        """List the events of each suffix, in the order of their blocks."""
+        n: cython.Py_ssize_t = self.suffixes.shape[0]
+        self.own = np.empty((owners.shape[0], 2), np.int64)
+        self.own_starts = np.zeros(n + 2, np.int64)
+        with cython.nogil:
+            for e in range(owners.shape[0]):
+                self.own_starts[events[e, 0] + 2] += 1
+            for i in range(n):
+                self.own_starts[i + 2] += self.own_starts[i + 1]
+            # each start moves to its end as events are listed, and is the next one's start then
+            for e in range(owners.shape[0]):
+                at = self.own_starts[events[e, 0] + 1]
+                self.own[at, 0] = owners[e]
+                self.own[at, 1] = events[e, 1]
+                self.own_starts[events[e, 0] + 1] = at + 1
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def find(self, order: cython.const[cython.Py_ssize_t][::1]) -> cython.int:
+        """Find the twin of each suffix, in the order of their numbers."""
+        with cython.nogil:
+            for i in range(order.shape[0]):
+                self.account.look()
+                place = order[i]
+                n = self.by_block.count
+                listed = self.list_by_block(place)
+                if listed == n:
+                    self.class_of[listed] = self.list_in_full(place)
+                self.rewriting.twin[self.suffixes[place]] = self.example[self.class_of[listed]]
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def list_by_block(self, place: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of what blocks do with a suffix."""
+        begin = self.own_starts[place]
+        n_own = self.own_starts[place + 1] - begin
+        at = self.by_block.room(2 + 2 * n_own)
+        byte: cython.Py_ssize_t = self.first_byte[self.suffixes[place]]
+        self.by_block.pool[at] = 256 * self.round_of[place] + byte
+        self.by_block.pool[at + 1] = self.range_sets[place]
+        for k in range(n_own):
+            self.by_block.pool[at + 2 + 2 * k] = self.own[begin + k, 0]
+            self.by_block.pool[at + 3 + 2 * k] = self.rewriting.number_of(self.own[begin + k, 1])
+        return self.by_block.intern(2 + 2 * n_own)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def list_in_full(self, place: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of what all symbols do with a suffix, which stands for it from then on if it is new."""
+        byte: cython.Py_ssize_t = self.first_byte[self.suffixes[place]]
+        turn = self.round_of[place]
+        first_block = self.block_starts[turn, byte]
+        words = self.range_sets[place]
+        for i in range(self.block_starts[turn, byte + 1] - first_block):
+            self.value[i] = (self.words[words, i >> 5] >> (i & 31)) & 1
+        for e in range(self.own_starts[place], self.own_starts[place + 1]):
+            self.value[self.own[e, 0] - first_block] = 2 + self.rewriting.number_of(self.own[e, 1])
+        begin = self.user_starts[turn, byte]
+        end = self.user_starts[turn, byte + 1]
+        start = self.full.room(2 * (end - begin))
+        at = start
+        for u in range(begin, end):
+            value = self.value[self.users[u, 1] - first_block]
+            if value:
+                self.full.pool[at] = self.users[u, 0]
+                self.full.pool[at + 1] = value
+                at += 2
+        n = self.full.count
+        number = self.full.intern(at - start)
+        if number == n:
+            self.example[number] = self.suffixes[place]
+        return number
