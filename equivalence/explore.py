@@ -18,18 +18,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import _kernels
+from equivalence.arrays.account import Account
+from equivalence.arrays.interning import Interned
+from equivalence.colors import color_queries
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.follow import Follow, follow_of
+from equivalence.items import Items, read_items
 from equivalence.kept import KeptWalks
 from equivalence.network import Network
+from equivalence.outright import outright_sets
+from equivalence.parser.absorbing import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
+from equivalence.parser.space import Space
+from equivalence.queries import find_queries
+from equivalence.suffix_twins import Rounds, rewrite_outcomes, twins_of
+from equivalence.suffixes import mark_pending, strings_of
 from equivalence.trie import Trie
+from equivalence.trie_nodes import by_level, depth_first
+from equivalence.walks import Walks, first_outcomes
 
 Integers = NDArray[np.int64]
-
 
 DEFAULT_BYTES = 2**30
 """Bound on the memory of one computation. Real grammars touch 5 to 40 MiB and reserve up to 100 for relation
@@ -62,6 +72,9 @@ MANY_OUTCOMES = 512
 grammar become some hundreds in 0.1 s, while a JSON schema's 200 cost less to color than to merge."""
 
 
+FIRST_NODES, FIRST_LISTS = 2048, 1024
+"""Frames, and configurations and outcomes, that there is room for at first."""
+
 MOST_MET = 4096
 """Configurations that are kept for a classifier: 2 MB. One JSON schema in two has 600 or fewer."""
 
@@ -72,13 +85,12 @@ class Met(NamedTuple):
     Attributes:
         byte_tables: the byte classes.
         follow: what can come next.
-        space: the configurations met (`_kernels.Space`), to begin with; ``None`` if they are more than
-            `MOST_MET`.
+        space: the configurations met, to begin with; ``None`` if they are more than `MOST_MET`.
     """
 
     byte_tables: ByteTables
     follow: Follow
-    space: Any
+    space: Space | None
 
 
 class Exploration(NamedTuple):
@@ -130,8 +142,8 @@ def explore(
         trie: the vocabulary's trie.
         displacement: distinguish also what tokens leave behind.
         capacity: bounds on what is met.
-        deadline: when to give up. The kernels run without the interpreter's lock; another thread asks them to
-            stop, and they look at each configuration, block and item.
+        deadline: when to give up. Compiled code runs without the interpreter's lock; another thread asks it
+            to stop, and it looks at each configuration, block and item.
         kept: walks of former grammars over the same trie; acceptance only. The result is the same with and
             without it, but for the configurations that are counted: those of kept walks are not made.
 
@@ -139,20 +151,21 @@ def explore(
         BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or it
             is too late.
     """
-    deadline = deadline or Deadline()
-    net = network.automaton
-    with deadline.stopping(PHASE) as stop:
-        automaton = Automaton(net)
+    with (deadline or Deadline()).stopping(PHASE) as stop:
+        account = Account(stop, capacity.bytes, str(out_of_bytes(capacity)))
+        automaton = Automaton(network.automaton)
         rank = call_ranks(automaton)
         byte_tables = byte_tables_of(automaton, rank, stop)
         follow = follow_of(network, byte_tables.first, stop)
-    # tables start small (filling them takes time) and grow with what is met
-    space = _kernels.new_space(
-        net, *byte_tables, rank, min(16384, capacity.nodes), min(4096, capacity.configurations)
-    )  # fmt: skip
-    claim(space.state, capacity, array_bytes(network), array_bytes(follow), array_bytes(space))
-    with deadline.watched(space.state, _kernels.STOP):
-        return _explore(network, trie, byte_tables, follow, space, displacement, capacity, deadline, kept)
+        account.claim(array_bytes(network) + array_bytes(follow))
+        # tables start small (filling them takes time) and grow with what is met
+        space = Space(
+            automaton, (*byte_tables,), rank, absorbing_states(automaton),
+            min(FIRST_NODES, capacity.nodes),
+            min(FIRST_LISTS, capacity.configurations), capacity.nodes, capacity.configurations, account,
+            _excess(capacity),
+        )  # fmt: skip
+        return _explore(network, trie, byte_tables, follow, space, displacement, capacity, kept)
 
 
 def _explore(
@@ -160,62 +173,40 @@ def _explore(
     trie: Trie,
     byte_tables: ByteTables,
     follow: Follow,
-    space: Any,
+    space: Space,
     displacement: bool,
     capacity: Capacity,
-    deadline: Deadline,
     kept: KeptWalks | None,
 ) -> Exploration:
-    net = network.automaton
-    outcomes = _kernels.first_outcomes(min(4096, capacity.outcomes))
-    claim(space.state, capacity, array_bytes(outcomes))
+    account: Account = space.account
+    outcomes = first_outcomes(
+        min(FIRST_LISTS, capacity.outcomes), capacity.outcomes, account, _excess(capacity)
+    )
+    flat = (trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest)
     if kept is None or displacement:
-        found = _kernels.walk_all(
-            network.contexts, follow.contexts, _flat(trie), space, net, displacement, outcomes, capacity
-        )
+        found = Walks(space, *flat, outcomes, displacement).walk_all(network.contexts, follow.contexts)
     else:
-        found = kept.walk_all(
-            network.contexts, follow.contexts, _flat(trie), trie.suffix_byte, space, net, outcomes, capacity
-        )
-    (
-        status, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts, events,
-    ) = found  # fmt: skip
-    if status:
-        raise _too_large(capacity, space, deadline)
-    if outcomes.counts[0] > MANY_OUTCOMES:
-        space, outcomes, twin = _suffix_twins(
-            network, trie, follow, space, outcomes, displacement, capacity, deadline
-        )
-        old = array_bytes(outcomes)
-        claim(space.state, capacity, old + 8 * int(outcomes.counts[0]))
-        outcomes = _kernels.rewrite_outcomes(outcomes, twin, event_starts, events)
-        space.state[_kernels.TAKEN] -= old
-    claim(space.state, capacity, 2 * users.nbytes + event_starts.nbytes)
-    block_users, sorted_users = _kernels.rows_by_block(users, len(event_starts) - 1)
-    status, queries, table = _kernels.find_queries(
-        event_starts, events, int(outcomes.counts[0]), block_users, sorted_users, network.context_starts,
-        network.context_below, space.state, capacity,
+        found = kept.walk_all(network.contexts, follow.contexts, flat, trie.suffix_byte, space, outcomes)
+    if outcomes.count > MANY_OUTCOMES:
+        twin = _suffix_twins(trie, follow, space, outcomes, displacement)
+        outcomes = rewrite_outcomes(outcomes, twin, found.event_starts, found.events, account)
+        account.claim(0, twin.nbytes)
+    queries, table = find_queries(
+        found.event_starts, found.events, outcomes.count, found.users, network.context_starts,
+        network.context_below, account,
     )  # fmt: skip
-    if status:
-        raise _too_large(capacity, space, deadline)
-    status, rows, query_starts, item_starts, below_of_item = _kernels.read_items(
-        queries, network.below_starts, network.below_symbols, network.below_of_symbol, follow.symbols,
-        follow.symbol_index, follow.below, follow.occurrences, follow.returns, trie.suffix_parent,
-        trie.suffix_byte, space, net, displacement, outcomes, capacity,
+    suffixes = (trie.suffix_parent, trie.suffix_byte)
+    items = Items(space, network, follow, suffixes, outcomes, displacement, capacity.items)
+    read = read_items(queries, items)
+    colors = color_queries(
+        read.rows, queries, read.query_starts, read.item_starts, read.below_of_item, network.below_bottom,
+        displacement, account,
     )  # fmt: skip
-    if status:
-        raise _too_large(capacity, space, deadline)
-    claim(space.state, capacity, 16 * len(rows) + 64 * len(below_of_item) + 48 * len(queries))
-    colors, _ = _kernels.color_queries(
-        rows, queries, query_starts, item_starts, below_of_item, network.below_bottom, displacement,
-        space.state,
-    )  # fmt: skip
-    if space.state[_kernels.STOP]:
-        raise deadline.error(PHASE)
+    n_configurations: int = space.configurations.count
     return Exploration(
-        block_starts, user_starts, users, range_starts, ranges, event_starts, events, queries, table, colors,
-        int(space.configs.counts[0]), len(below_of_item), int(outcomes.counts[0]),
-        Met(byte_tables, follow, space if space.configs.counts[0] <= MOST_MET else None),
+        found.block_starts, found.user_starts, found.users, found.range_starts, found.ranges,
+        found.event_starts, found.events, queries, table, colors, n_configurations, len(read.below_of_item),
+        outcomes.count, Met(byte_tables, follow, space if n_configurations <= MOST_MET else None),
     )  # fmt: skip
 
 
@@ -226,16 +217,6 @@ def array_bytes(arrays: Any) -> int:
     return sum(map(array_bytes, arrays)) if isinstance(arrays, tuple) else 0
 
 
-def claim(account: Integers, capacity: Capacity, *wanted: int) -> None:
-    """Note bytes that are about to be taken in an account as `Space.state` keeps it.
-
-    Raises:
-        BudgetExceeded: there are not as many left.
-    """
-    if _kernels.claim(account, capacity, sum(wanted), 0):
-        raise out_of_bytes(capacity)
-
-
 def out_of_bytes(capacity: Capacity) -> BudgetExceeded:
     """The error for tables that may not grow further."""
     return BudgetExceeded(
@@ -244,94 +225,65 @@ def out_of_bytes(capacity: Capacity) -> BudgetExceeded:
     )
 
 
-def _too_large(capacity: Capacity, space: Any, deadline: Deadline) -> BudgetExceeded:
-    if space.state[_kernels.OUT_OF_BYTES]:
-        return out_of_bytes(capacity)
-    if space.state[_kernels.STOP]:
-        return deadline.error(PHASE)
-    return BudgetExceeded(
+def _excess(capacity: Capacity) -> str:
+    """The message of the error for more rows than there may be."""
+    return (
         f"the exploration needs more than {capacity.configurations} configurations, "
         f"{capacity.nodes} nodes, {capacity.outcomes} outcomes or {capacity.items} items; raise the budget's "
         "states, or use strategy='engine'"
     )
 
 
-def _flat(trie: Trie) -> tuple[Any, ...]:
-    """The arrays of a trie that a walk reads."""
-    return trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest
-
-
 def _suffix_twins(
-    network: Network,
-    trie: Trie,
-    follow: Follow,
-    space: Any,
-    outcomes: Any,
-    displacement: bool,
-    capacity: Capacity,
-    deadline: Deadline,
-) -> tuple[Any, Any, NDArray[np.int32]]:
-    """For each suffix that is left to be read, one suffix that reads alike on every symbol.
+    trie: Trie, follow: Follow, space: Space, outcomes: Interned, displacement: bool
+) -> NDArray[np.int32]:
+    """For each suffix that is left to be read, one suffix that reads alike on every symbol; -1 for others.
 
     The suffixes are a small vocabulary of their own, walked as tokens are: words after a blank are thousands
     of suffixes, and nearly all of them are one class of identifiers, skipped by the subtree.
     (Reading them one by one took 0.3 to 0.4 s on a C-like and an SQL-like grammar.)
     """
-    net = network.automaton
+    account: Account = space.account
     wanted = np.zeros(len(trie.suffix_parent), np.uint8)
-    rows = np.stack([follow.symbols, np.full(len(follow.symbols), -1)], axis=1)
-    seen = n_groups = n_blocks = n_users = n_sets = 0
-    rounds: list[tuple[Any, ...]] = []
-    while _kernels.pending_suffixes(outcomes, seen, wanted, trie.suffix_parent):
+    symbols = np.stack([follow.symbols, np.full(len(follow.symbols), -1)], axis=1)
+    seen = n_suffixes = n_blocks = n_users = n_sets = 0
+    rounds: list[Rounds] = []
+    while mark_pending(outcomes, seen, wanted, trie.suffix_parent):
         # what these leave to be read in turn is found by walking them, and walked in the next round
-        seen = int(outcomes.counts[0])
-        data, offsets, suffixes = _kernels.suffix_strings(
-            trie.suffix_order, wanted, trie.suffix_parent, trie.suffix_byte
+        seen = outcomes.count
+        data, offsets, suffixes = strings_of(trie.suffix_order, wanted, trie.suffix_parent, trie.suffix_byte)
+        nodes = by_level(*depth_first(data, offsets))
+        walks = Walks(space, nodes, trie.suffix_parent, suffixes, trie.longest, outcomes, displacement)
+        walked = walks.walk_all(symbols, follow.returns)
+        before = account.taken
+        range_sets, words = outright_sets(
+            trie.suffix_byte[suffixes], walked.block_starts, walked.range_starts, walked.ranges, account
         )
-        nodes = _kernels.pack_nodes(*_kernels.build_trie(data, offsets, trie.longest))
-        # as the vocabulary's trie is: other types would compile the walk again
-        nodes.flags.writeable = suffixes.flags.writeable = False
-        flat = (nodes, trie.suffix_parent, suffixes, trie.longest)
-        (
-            status, space, outcomes, block_starts, user_starts, users, range_starts, ranges, event_starts,
-            events,
-        ) = _kernels.walk_all(
-            rows, follow.returns, flat, space, net, displacement, outcomes, capacity
-        )  # fmt: skip
-        if status:
-            raise _too_large(capacity, space, deadline)
-        status, range_sets, words = _kernels.partition_blocks(
-            trie.suffix_byte[suffixes], block_starts, range_starts, ranges, space.state, capacity
-        )
-        if status:
-            raise _too_large(capacity, space, deadline)
-        space.state[_kernels.TAKEN] -= array_bytes((ranges, events))  # what is kept of them is copied
-        events = events[: event_starts[-1]] + np.array([n_groups, 0])
-        users = users + np.array([0, n_blocks])
-        owner = np.repeat(np.arange(n_blocks, n_blocks + len(event_starts) - 1), np.diff(event_starts))
-        rounds.append((
-            suffixes, np.full(len(suffixes), len(rounds)), range_sets + n_sets, words,
-            block_starts + n_blocks,
-            user_starts + n_users, users, owner, events,
+        # what is kept of these is copied, and counted as a round
+        account.claim(0, account.taken - before + walked.ranges.nbytes + walked.events.nbytes)
+        n_here = len(walked.event_starts) - 1
+        rounds.append(Rounds(
+            suffixes, np.full(len(suffixes), len(rounds)), range_sets + np.int32(n_sets), words,
+            walked.block_starts[None] + n_blocks, walked.user_starts[None] + n_users,
+            walked.users + np.array([0, n_blocks]),
+            np.repeat(np.arange(n_blocks, n_blocks + n_here), np.diff(walked.event_starts)),
+            walked.events[: walked.event_starts[-1]] + np.array([n_suffixes, 0]),
         ))  # fmt: skip
-        claim(space.state, capacity, 2 * array_bytes(rounds[-1]))  # once more when the rounds are joined
-        n_groups += len(suffixes)
-        n_blocks += len(event_starts) - 1
-        n_users += len(users)
+        account.claim(2 * array_bytes(rounds[-1]))  # once more when the rounds are joined
+        n_suffixes += len(suffixes)
+        n_blocks += n_here
+        n_users += len(walked.users)
         n_sets += len(words)
     if not rounds:  # many outcomes and nothing left to be read: labels of a counter on long tokens
-        return space, outcomes, np.full(len(trie.suffix_parent), -1, np.int32)
-    width = max(words.shape[1] for _, _, _, words, *_ in rounds)
-    padded = [np.pad(words, ((0, 0), (0, width - words.shape[1]))) for _, _, _, words, *_ in rounds]
-    columns = list(zip(*rounds, strict=True))
-    status, twin = _kernels.suffix_twins(
-        np.concatenate(columns[0]), np.concatenate(columns[1]), np.concatenate(columns[2]),
-        np.concatenate(padded), trie.suffix_byte, np.stack(columns[4]), np.stack(columns[5]),
-        np.concatenate(columns[6]), np.concatenate(columns[7]), np.concatenate(columns[8]), outcomes,
-        space.state, capacity,
-    )  # fmt: skip
-    if status:
-        raise _too_large(capacity, space, deadline)
-    for kept in rounds:
-        space.state[_kernels.TAKEN] -= 2 * array_bytes(kept)
-    return space, outcomes, twin
+        twin = np.full(len(trie.suffix_parent), -1, np.int32)
+        account.claim(twin.nbytes)
+        return twin
+    width = max(one.words.shape[1] for one in rounds)
+    padded = [
+        one._replace(words=np.pad(one.words, ((0, 0), (0, width - one.words.shape[1])))) for one in rounds
+    ]
+    joined = Rounds(*(np.concatenate(column) for column in zip(*padded, strict=True)))
+    twin = twins_of(joined, trie.suffix_byte, outcomes, account)
+    for one in rounds:
+        account.claim(0, 2 * array_bytes(one))
+    return twin

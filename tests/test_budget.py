@@ -25,6 +25,7 @@ from equivalence import BudgetExceeded, UnsupportedGrammar, classes, explore
 from equivalence.byte_classes import byte_string_classes
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
+from equivalence.parser.absorbing import absorbing_states
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compile.compilation import Compilation
 from tests.test_artifact import VOCABULARY
@@ -200,19 +201,27 @@ def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
     """References to what compilations make, which are ended in the middle of exploring."""
     made: list[weakref.ref[Any]] = []
     inner, build = explore._explore, build_network
+    deadlines: list[Deadline] = []
 
     def building(*arguments: Any, **options: Any) -> Any:
         network = build(*arguments, **options)
+        deadlines.append(options["deadline"])
         made.extend(map(weakref.ref, (*network.automaton, network.contexts)))
         return network
 
+    def held_by_the_space(automaton: Any) -> Any:
+        states = absorbing_states(automaton)
+        made.append(weakref.ref(states))
+        return states
+
     def exploring(*arguments: Any) -> Any:
-        space, deadline = arguments[4], arguments[7]
-        made.extend(map(weakref.ref, (space.frames, space.steps, space.state)))
-        deadline.cancel()
+        byte_tables, follow = arguments[2:4]
+        made.extend(map(weakref.ref, (*byte_tables, *follow)))
+        deadlines.pop().cancel()
         return inner(*arguments)
 
     monkeypatch.setattr("equivalence.classes.build_network", building)
+    monkeypatch.setattr(explore, "absorbing_states", held_by_the_space)
     monkeypatch.setattr(explore, "_explore", exploring)
     gc.collect()
     gc.disable()

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import xgrammar
 
-from equivalence import BudgetExceeded, Vocabulary, _kernels
+from equivalence import BudgetExceeded, Vocabulary, items, suffix_twins
+from equivalence import explore as exploring
 from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline, Stop
-from equivalence.explore import Capacity, _flat, explore
+from equivalence.explore import Capacity, Exploration, explore
 from equivalence.follow import follow_of
 from equivalence.network import Network, build_network
+from equivalence.parser.absorbing import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import byte_classes, byte_tables_of, call_ranks, first_classes
+from equivalence.parser.space import Space
+from equivalence.partition import partition
+from equivalence.walks import Walks, first_outcomes
 
 GRAMMARS = {
     "nested": 'root ::= "(" root ")" | "[" root "]" | item\nitem ::= [a-z]+ | item "," item',
@@ -46,6 +52,13 @@ PIECES = [
 PIECES += ['"', 'a"', '" "', "\\\\", "\\n", "word", "xxxxx", "12", "*3", " ", '"word"']
 TOKENS = [piece.encode() for piece in PIECES] + [b"\xc3", b"\xa9a", b"\xa9", b"a\xc3"]
 
+SIZES: dict[Any, tuple[str, ...]] = {
+    exploring: ("FIRST_NODES", "FIRST_LISTS"),
+    items: ("FIRST_ITEMS", "FIRST_ROWS"),
+    suffix_twins: ("FIRST_LISTS",),
+}
+"""How much room tables have at first."""
+
 pytestmark = pytest.mark.kernels
 
 
@@ -65,64 +78,68 @@ def stopped() -> Stop:
     return stop
 
 
+class Walk(NamedTuple):
+    """What a walk finds, outcomes spelled out, and where it found it."""
+
+    found: list[Any]
+    space: Space
+    class_of_byte: np.ndarray
+
+
 def walked(
-    network: Network, trie: Any, frames: int, configurations: int, outcomes: int, n_bytes: int | None = None
-) -> Any:
-    """What a walk finds from tables of these first sizes; None where the bytes do not suffice."""
-    net = network.automaton
-    automaton = Automaton(net)
+    network: Network, trie: Any, frames: int, configurations: int, outcomes: int, n_bytes: int = 1 << 40
+) -> Walk:
+    """A walk from tables of these first sizes."""
+    automaton = Automaton(network.automaton)
     rank = call_ranks(automaton)
     byte_tables = byte_tables_of(automaton, rank)
-    space = _kernels.new_space(net, *byte_tables, rank, frames, configurations)
     follow = follow_of(network, byte_tables.first)
-    status, space, known, *found = _kernels.walk_all(
-        network.contexts, follow.contexts, _flat(trie), space, net, False,
-        _kernels.first_outcomes(outcomes), Capacity() if n_bytes is None else Capacity(bytes=n_bytes),
+    account = Account(None, n_bytes, "the test has no bytes left")
+    space = Space(
+        automaton, tuple(byte_tables), rank, absorbing_states(automaton), frames, configurations,
+        account=account,
     )  # fmt: skip
-    if status and n_bytes is not None:
-        assert space.state[_kernels.OUT_OF_BYTES]
-        return None
-    assert status == 0
-    block_starts, user_starts, users, range_starts, ranges, event_starts, events = found
-    lists = [known.pool[known.starts[i] : known.starts[i + 1]].tolist() for i in range(int(known.counts[0]))]
-    spelled = [(int(group), lists[outcome]) for group, outcome in events[: event_starts[-1]]]
-    return (
-        block_starts.tolist(), user_starts.tolist(), users.tolist(), range_starts.tolist(),
-        ranges[: range_starts[-1]].tolist(), event_starts.tolist(), spelled, space,
-    )  # fmt: skip
+    known = first_outcomes(outcomes, 1 << 40, account, "too many outcomes")
+    walks = Walks(space, trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest, known, False)
+    walk = walks.walk_all(network.contexts, follow.contexts)
+    starts, pool = known.lists()
+    lists = [pool[starts[i] : starts[i + 1]].tolist() for i in range(known.count)]
+    events = walk.events[: walk.event_starts[-1]]
+    walk = walk._replace(ranges=walk.ranges[: walk.range_starts[-1]], events=events[:, :1])
+    spelled = [array.tolist() for array in walk]
+    return Walk([*spelled, [lists[outcome] for outcome in events[:, 1]]], space, byte_tables.class_of_byte)
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_tables_grow(name: str) -> None:
     network, trie, _ = prepared(name)
-    *roomy, space = walked(network, trie, 4096, 4096, 4096)
-    *tight, grown = walked(network, trie, 2, 2, 2)
-    assert tight == roomy
-    assert grown.steps.shape[0] > 4
-    assert grown.configs.counts[0] >= space.configs.counts[0]
+    roomy = walked(network, trie, 4096, 4096, 4096)
+    tight = walked(network, trie, 2, 2, 2)
+    assert tight.found == roomy.found
+    assert len(tight.space.known_steps()) > 4
+    assert tight.space.configurations.count >= roomy.space.configurations.count
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_known_loops_are_loops(name: str) -> None:
     """What a configuration is noted to loop on leads it to itself."""
-    network, trie, net = prepared(name)
-    *_, space = walked(network, trie, 4096, 4096, 4096)
+    network, trie, _ = prepared(name)
+    _, space, class_of_byte = walked(network, trie, 4096, 4096, 4096)
+    facts, steps = space.known_facts(), space.known_steps()
     n_loops = 0
-    for config in range(1, int(space.configs.counts[0])):
+    for configuration in range(1, space.configurations.count):
+        fact = facts[configuration]
         for byte in range(128):
-            if (int(space.facts[config, byte >> 5]) >> (byte & 31)) & 1:
+            if (int(fact[f"loop_{byte >> 5}"]) >> (byte & 31)) & 1:
                 n_loops += 1
-                assert space.steps[config, space.class_of_byte[byte]] == config
-        if space.facts[config, _kernels.CHARACTER_LOOP]:
+                assert steps[configuration, class_of_byte[byte]] == configuration
+        if fact.character_loop:
             for text in ("é", "\u0800", "中", "\U00010000", "\U00040000", "\U0010ffff"):
-                at = config
+                at = configuration
                 for byte in text.encode():
-                    step = int(space.steps[at, space.class_of_byte[byte]])
-                    at = (
-                        step if step >= 0 else _kernels.step_config(at, space.class_of_byte[byte], space, net)
-                    )
-                    assert space.facts[at, _kernels.LABEL] == 0
-                assert at == config
+                    at = space.following(at, class_of_byte[byte])
+                    assert space.known_facts()[at].label == 0
+                assert at == configuration
     assert n_loops or name == "left"
 
 
@@ -236,11 +253,97 @@ def test_capacity_is_a_bound() -> None:
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_tables_stop_growing_where_the_bytes_end(name: str) -> None:
     network, trie, _ = prepared(name)
-    *roomy, space = walked(network, trie, 2, 2, 2)
-    needed = int(space.state[_kernels.TAKEN])
+    roomy = walked(network, trie, 2, 2, 2)
+    needed = roomy.space.account.taken
     outcome = []
     for part in (0.9, 0.95, 1.0, 1.5, 3.0):
-        limited = walked(network, trie, 2, 2, 2, int(part * needed))
-        outcome.append(limited is not None)
-        assert limited is None or list(limited[:-1]) == roomy
+        limited = within(int(part * needed), lambda n: walked(network, trie, 2, 2, 2, n))
+        outcome.append(not isinstance(limited, str))
+        if isinstance(limited, str):
+            assert limited == "the test has no bytes left"
+        else:
+            assert limited.found == roomy.found and limited.space.account.taken <= int(part * needed)
     assert outcome == sorted(outcome) and not outcome[0] and outcome[-1]
+
+
+def within(n_bytes: int, compute: Callable[[int], Any]) -> Any:
+    """What is computed within some bytes, or the message of the error that it cannot be."""
+    try:
+        return compute(n_bytes)
+    except BudgetExceeded as error:
+        return str(error)
+
+
+def fields(found: Exploration) -> list[Any]:
+    """What exploring found; what is behind the last range and event is nothing."""
+    used = found._replace(
+        ranges=found.ranges[: found.range_starts[-1]], events=found.events[: found.event_starts[-1]], met=None
+    )
+    return [one.tolist() if isinstance(one, np.ndarray) else one for one in used]
+
+
+@pytest.mark.parametrize("many", [0, 1 << 40], ids=["twins", "no twins"])
+@pytest.mark.parametrize("displacement", [False, True])
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_first_sizes_change_nothing(
+    name: str, displacement: bool, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, trie, _ = prepared(name)
+    monkeypatch.setattr(exploring, "MANY_OUTCOMES", many)
+    roomy = explore(network, trie, displacement=displacement)
+    for module, names in SIZES.items():
+        for one in names:
+            monkeypatch.setattr(module, one, 1)
+    assert fields(explore(network, trie, displacement=displacement)) == fields(roomy)
+
+
+@pytest.mark.parametrize("displacement", [False, True])
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_suffixes_that_read_alike_are_merged(
+    name: str, displacement: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, trie, _ = prepared(name)
+    plain = explore(network, trie, displacement=displacement)
+    monkeypatch.setattr(exploring, "MANY_OUTCOMES", 0)
+    merged = explore(network, trie, displacement=displacement)
+    assert merged.n_outcomes <= plain.n_outcomes or displacement
+    assert partition(merged, network, trie).tolist() == partition(plain, network, trie).tolist()
+
+
+def test_every_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, trie, _ = prepared("nested")
+    for module, names in SIZES.items():
+        for one in names:
+            monkeypatch.setattr(module, one, 1)
+    for name in ("configurations", "nodes", "outcomes", "items"):
+        with pytest.raises(BudgetExceeded, match=r"more than .* configurations, .* nodes, .* items; raise"):
+            explore(network, trie, capacity=Capacity()._replace(**{name: 2}))
+    found = explore(network, trie)
+    enough = Capacity(outcomes=found.n_outcomes + 8, items=found.n_items + 1)
+    assert fields(explore(network, trie, capacity=enough)) == fields(found)
+
+
+@pytest.mark.parametrize("many", [0, 1 << 40], ids=["twins", "no twins"])
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_bytes_are_a_bound_everywhere(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever table asks for more than is left, the error says so; with enough, the result is the same."""
+    network, trie, _ = prepared(name)
+    monkeypatch.setattr(exploring, "MANY_OUTCOMES", many)
+    for module, names in SIZES.items():
+        for one in names:
+            monkeypatch.setattr(module, one, 1)
+    found = fields(explore(network, trie))
+    low, high = 0, 1 << 26
+    assert fields(explore(network, trie, capacity=Capacity(bytes=high))) == found
+    while high - low > 64:
+        middle = (low + high) // 2
+        limited = within(middle, lambda n: explore(network, trie, capacity=Capacity(bytes=n)))
+        if isinstance(limited, str):
+            assert f"need more than {middle} bytes" in limited
+            low = middle
+        else:
+            assert fields(limited) == found
+            high = middle
+    for n_bytes in range(0, low, max(low // 40, 1)):
+        with pytest.raises(BudgetExceeded, match=f"need more than {n_bytes} bytes"):
+            explore(network, trie, capacity=Capacity(bytes=n_bytes))
