@@ -19,7 +19,7 @@ from equivalence import _kernels as exploring
 from equivalence.arrays.uniting import unite_rows
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
-from equivalence.explore import Met, array_bytes
+from equivalence.explore import Met
 from equivalence.follow import follow_of
 from equivalence.interning import _kernels as interning
 from equivalence.network import Network
@@ -201,7 +201,7 @@ class Store:
         fixed: what does not change.
         limit: bytes that all tables may take.
         known: summaries to begin with; they are changed.
-        met: configurations to begin with, of the same network; they are copied. ``None``: there are none.
+        met: configurations of the same network; of no use here, they are of another kind.
 
     Attributes:
         nbytes: bytes of the tables that grow.
@@ -215,12 +215,10 @@ class Store:
         self._frames, self._configs, reads = (8192, 4096, 16384) if large else (4096, 1024, 4096)
         if large:
             known = known._replace(masks=_roomier(known.masks, int(known.masks.counts[0]) + 2048))
-        self.space: Any = None if met is None else self._taken_over(met)
-        if self.space is None:
-            self.space = exploring.new_space(
-                fixed.net, fixed.class_of_byte, fixed.example, fixed.first, fixed.alike, fixed.rank,
-                self._frames, self._configs,
-            )  # fmt: skip
+        self.space: Any = exploring.new_space(
+            fixed.net, fixed.class_of_byte, fixed.example, fixed.first, fixed.alike, fixed.rank,
+            self._frames, self._configs,
+        )  # fmt: skip
         self.known = known
         self.reads: Integers = np.full((reads, 3), -1, np.int64)
         self.config_mask: Integers = np.full(self._configs + 2, -1, np.int64)
@@ -232,22 +230,6 @@ class Store:
         self._levels: Integers = np.zeros((64, 4), np.int64)
         self._unions: NDArray[np.int32] = np.full((UNIONS, 3), -1, np.int32)
         self.table: Integers = self._flat()
-
-    def _taken_over(self, met: Any) -> Any:
-        """A copy of a space with room for more; None where that would take too much of the limit."""
-        n_tails, tail_cells = met.tails.counts.tolist()
-        n_configs, config_cells = met.configs.counts.tolist()
-        # lists have room for 3 and 12 integers each on average
-        frames = self._frames + max(int(met.state[exploring.FRAMES]), n_tails, tail_cells // 3)
-        configs = self._configs + max(n_configs, config_cells // 12)
-        space = exploring.grown_space(met, frames, configs)
-        if array_bytes(space) > self.limit // 4:
-            return None
-        self._frames, self._configs = frames, configs
-        state = np.zeros_like(met.state)
-        for kept in (exploring.FRAMES, exploring.STAMP):
-            state[kept] = met.state[kept]
-        return space._replace(state=state)
 
     def _arrays(self) -> list[Any]:
         """All arrays, in the order of `_kernels.opened`."""
