@@ -35,7 +35,7 @@ class Account:
     Args:
         stop: an `equivalence.deadline.Stop`, or nothing that will ever say stop.
         most: bytes that may be taken.
-        excess: the message of the error for more than that.
+        excess: the message of the error for more than that; "{taken}" in it is replaced.
 
     Attributes:
         taken: bytes of all tables that are alive.
@@ -82,6 +82,6 @@ class Account:
             BudgetExceeded: there are not as many bytes left; nothing is noted.
         """
         if self.taken + wanted > self.most:
-            raise BudgetExceeded(self.excess)
+            raise BudgetExceeded(str(self.excess).replace("{taken}", str(self.taken)))
         self.taken += wanted - replaced
         return 0

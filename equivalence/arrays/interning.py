@@ -211,6 +211,53 @@ class Interned:
             self.pool[begin + i] = values[i]
         return self.intern(length)
 
+    def fill(
+        self,
+        starts: cython.const[cython.Py_ssize_t][::1],
+        pool: cython.const[cython.Py_ssize_t][::1],
+    ) -> Interned:
+        """Put in lists that are distinct, in order, where there are none yet.
+
+        Args:
+            starts: int64[n + 1], where each list begins in `pool`; ascending from 0 to its length.
+            pool: int64, the integers of all lists.
+
+        Returns:
+            Itself.
+
+        Raises:
+            ValueError: there are lists already, or there is no room for as many, or `starts` is not as said.
+        """
+        n: cython.Py_ssize_t = starts.shape[0] - 1
+        used: cython.Py_ssize_t = pool.shape[0]
+        if self.count != 0 or n + 2 > self.starts.shape[0] or used > self.pool.shape[0]:
+            raise ValueError(f"{n} lists of {used} integers do not fit")
+        if starts[0] != 0 or starts[n] != used:
+            raise ValueError("the lists do not begin at 0, or do not end where the integers do")
+        for i in range(n):
+            if starts[i + 1] < starts[i]:
+                raise ValueError("the beginnings of the lists do not ascend")
+            self.starts[i + 1] = starts[i + 1]
+        for i in range(used):
+            self.pool[i] = pool[i]
+        self.count = n
+        self.used = used
+        self.rehash(self.table.shape[0])
+        return self
+
+    def copied(self, capacity: cython.Py_ssize_t, width: cython.Py_ssize_t, account: Account) -> Interned:
+        """The same lists in arrays of their own, with room for at least as many, paid for by another account.
+
+        Args:
+            capacity: lists that there is room for; more where there are more.
+            width: integers of a list on average; more where there are more.
+        """
+        capacity = max(capacity, self.count)
+        if width * capacity < self.used:
+            width = self.used // capacity + 1
+        copy = Interned(capacity, width, self.most, account, self.excess)
+        return copy.fill(*self.lists())
+
     def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where each list starts, int64[count + 1], and the integers of all, int64[used], as copies."""
         return np.array(self.starts[: self.count + 1]), np.array(self.pool[: self.used])

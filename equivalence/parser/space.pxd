@@ -63,6 +63,7 @@ cdef class Space:
     cdef Py_ssize_t step(self, Py_ssize_t configuration, Py_ssize_t byte_class) except -1 nogil
     cdef Py_ssize_t close(self, Py_ssize_t n, Py_ssize_t label, Py_ssize_t n_returning) except -1 nogil
     cdef Py_ssize_t context(self, Py_ssize_t symbol, Py_ssize_t unit) except -1 nogil
+    cdef Py_ssize_t after_unit(self, Py_ssize_t unit, Py_ssize_t count) except -1 nogil
     cdef Py_ssize_t bottom(self, Py_ssize_t state, bint is_final) except -1 nogil
     cdef Py_ssize_t put(self, Py_ssize_t length) except -1 nogil
     cdef int find_character_loop(self, Py_ssize_t configuration) except -1 nogil
@@ -78,6 +79,9 @@ cdef class Space:
     cdef Py_ssize_t listed(self, Py_ssize_t n, Py_ssize_t label, Py_ssize_t n_ports) except -1 nogil
     cdef void note_step(self, Py_ssize_t configuration, Py_ssize_t byte_class, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t following) noexcept nogil
     cdef void note_twins(self, Py_ssize_t state, Py_ssize_t configuration, Py_ssize_t byte_class, Py_ssize_t following) noexcept nogil
+    cdef int needed_tails(self, Space other, Py_ssize_t begin, Py_ssize_t end, int[::1] found) except -1 nogil
+    cdef Py_ssize_t mark(self, Py_ssize_t tail, int[::1] found, Py_ssize_t n) except -1 nogil
+    cdef Py_ssize_t bring_tail(self, Space other, Py_ssize_t tail, int[::1] found) except -1 nogil
     cdef int grow_links(self) except -1
     cdef int grow_returning(self) except -1
     cdef int grow_configurations(self) except -1

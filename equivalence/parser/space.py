@@ -95,7 +95,7 @@ class Space:
     def __init__(
         self,
         automaton: Automaton,
-        byte_tables: tuple[Any, Any, Any, Any],
+        byte_tables: Any,
         rank: Any,
         absorbing: Any,
         frames: cython.Py_ssize_t,
@@ -563,6 +563,17 @@ class Space:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
+    def after_unit(self, unit: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The configuration where a unit of a counted rule has just been read, and `count` units before it,
+        on an unknown stack."""
+        self.stamp += 1
+        self.n_links = 0
+        self.returning[0] = self.stacks.frame(-2 - 2 * unit, count, 0)
+        return self.close(0, 0, 1)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
     def find_character_loop(self, configuration: cython.Py_ssize_t) -> cython.int:
         """Note whether every character of several bytes leads a configuration back to itself."""
         self.facts[configuration].characters_known = 1
@@ -640,6 +651,145 @@ class Space:
         steps, facts = bigger(self.steps, 2 * old), bigger(self.facts, 2 * old)
         self.steps = steps
         self.facts = facts
+        return 0
+
+    # ---------------------------------------------------------------- from other spaces
+
+    def copied(self, frames: cython.Py_ssize_t, configurations: cython.Py_ssize_t, account: Account) -> Space:
+        """The same space in arrays of its own, paid for by another account.
+
+        Args:
+            frames, configurations: rows that there is room for beyond those in use.
+
+        Raises:
+            BudgetExceeded: the account does not pay for it.
+        """
+        copy: Space = Space.__new__(Space)
+        rows: cython.Py_ssize_t = self.configurations.count
+        used: cython.Py_ssize_t = max(rows, self.configurations.used // 12)
+        configurations += used
+        copy.automaton = self.automaton
+        copy.account = account
+        copy.class_of_byte = self.class_of_byte
+        copy.byte_classes = self.byte_classes
+        copy.n_states = self.n_states
+        copy.n_classes = self.n_classes
+        account.claim((configurations + 2) * (4 * self.n_classes + 64) + 24 * frames + 8 * MOST_PORTS)
+        account.claim((2 * self.n_states + 41) * self.n_classes + 64 * (self.n_states + 1))
+        excess = self.configurations.excess
+        copy.stacks = self.stacks.copied(frames, account, excess)
+        most = self.configurations.most
+        lists = Interned(configurations, 12, most, account, excess)
+        copy.configurations = lists.fill(*self.configurations.lists())
+        copy.steps = bigger(self.steps, configurations + 2, rows)
+        copy.facts = bigger(self.facts, configurations + 2, rows)
+        copy.behaviour = np.array(self.behaviour)
+        copy.by_state = new_records(self.n_states + 1, BY_STATE)
+        np.asarray(copy.by_state)["rank"] = np.asarray(self.by_state)["rank"]
+        copy.links = new_records(frames, "tail next")
+        copy.returning = np.empty(frames + 2, np.int64)
+        copy.ports = np.empty(MOST_PORTS, np.int64)
+        copy.inside = np.empty(7, np.int64)
+        copy.n_links = 0
+        copy.stamp = 0
+        return copy
+
+    def bring(self, other: Space, configuration: cython.Py_ssize_t) -> int:
+        """The configuration that is here what one is in another space of the same automata.
+
+        Args:
+            other: the other space.
+            configuration: one of that space.
+
+        Raises:
+            ValueError: there is no such configuration, or the automata have other states.
+            BudgetExceeded: there is no room for it.
+        """
+        if not 0 <= configuration < other.configurations.count or other.n_states != self.n_states:
+            raise ValueError(f"there is no configuration {configuration} to be brought")
+        n_tails: cython.Py_ssize_t = other.stacks.tails.count
+        found: cython.int[::1] = np.full(n_tails, -1, np.int32)
+        begin: cython.Py_ssize_t = other.configurations.starts[configuration]
+        end: cython.Py_ssize_t = other.configurations.starts[configuration + 1]
+        tops: cython.Py_ssize_t = begin + 2 + other.configurations.pool[begin + 1]
+        i: cython.Py_ssize_t
+        with cython.nogil:
+            found[0] = 0
+            self.needed_tails(other, tops, end, found)
+            for i in range(1, n_tails):  # a tail has a greater number than all that lie below it
+                if found[i] == -2:
+                    self.bring_tail(other, i, found)
+            at = self.configurations.room(end - begin)
+            for i in range(begin, end):
+                self.configurations.pool[at + i - begin] = other.configurations.pool[i]
+            for i in range(tops + 1, end, 2):
+                self.configurations.pool[at + i - begin] = found[other.configurations.pool[i]]
+            number = self.put(end - begin)
+        return number  # noqa: RET504 - an object, with the lock held
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def needed_tails(
+        self, other: Space, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, found: cython.int[::1]
+    ) -> cython.int:
+        """Mark by -2 the tails of some tops of a configuration, and all that lie below."""
+        n: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t
+        for i in range(begin + 1, end, 2):
+            n = self.mark(other.configurations.pool[i], found, n)
+        while n > 0:
+            n -= 1
+            tail = self.returning[n]
+            for i in range(other.stacks.tails.starts[tail], other.stacks.tails.starts[tail + 1]):
+                n = self.mark(other.stacks.frames[other.stacks.tails.pool[i]].tail, found, n)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def mark(
+        self, tail: cython.Py_ssize_t, found: cython.int[::1], n: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """List a tail, unless it was, behind n others; how many are listed."""
+        if found[tail] != -1:
+            return n
+        found[tail] = -2
+        if n >= self.returning.shape[0]:
+            with cython.gil:
+                self.grow_returning()
+        self.returning[n] = tail
+        return n + 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def bring_tail(self, other: Space, tail: cython.Py_ssize_t, found: cython.int[::1]) -> cython.Py_ssize_t:
+        """Note what a tail of another space is here, given those below."""
+        begin = other.stacks.tails.starts[tail]
+        length = other.stacks.tails.starts[tail + 1] - begin
+        i: cython.Py_ssize_t
+        while length > self.returning.shape[0]:
+            with cython.gil:
+                self.grow_returning()
+        label: cython.Py_ssize_t = FAR
+        for i in range(length):
+            frame = other.stacks.tails.pool[begin + i]
+            alone: cython.Py_ssize_t = 0
+            if frame != 0:
+                alone = self.stacks.frame(
+                    other.stacks.frames[frame].state,
+                    other.stacks.frames[frame].count,
+                    found[other.stacks.frames[frame].tail],
+                )
+            self.returning[i] = self.stacks.tails.pool[self.stacks.tails.starts[alone]]
+            label = min(label, self.stacks.label[alone])
+        at = self.stacks.tails.room(length)
+        n: cython.Py_ssize_t = 0
+        for i in range(length):
+            n = self.stacks.insert(at, n, self.returning[i])
+        found[tail] = cython.cast(cython.int, self.stacks.tail_of(n, label))
         return 0
 
     # ---------------------------------------------------------------- from Python

@@ -256,10 +256,10 @@ class Stacks:
     @cython.exceptval(-1, check=False)
     def tail_of(self, length: cython.Py_ssize_t, label: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The tail of the frames that were written, in order, to the end of the pool of tails."""
-        number = self.tails.intern(length)
-        if number >= self.label.shape[0]:
+        if self.tails.count >= self.label.shape[0]:  # before there is a number without room
             with cython.gil:
                 self.grow_tails()
+        number = self.tails.intern(length)
         self.label[number] = label
         return number
 
@@ -287,7 +287,7 @@ class Stacks:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_frames(self) -> cython.int:
-        """Make room for more frames."""
+        """Make room for more frames; where something is raised, all stays as it was."""
         old: cython.Py_ssize_t = self.frames.shape[0]
         size: cython.Py_ssize_t = min(2 * old, self.most_frames)
         if size <= old:
@@ -314,6 +314,26 @@ class Stacks:
         self.label = bigger(self.label, 2 * old)
         self.seen = seen
         return 0
+
+    # ---------------------------------------------------------------- a copy
+
+    def copied(self, frames: cython.Py_ssize_t, account: Account, excess: str) -> Stacks:
+        """The same frames and tails in arrays of their own, paid for by another account.
+
+        Args:
+            frames: rows that there is room for beyond those in use.
+        """
+        capacity: cython.Py_ssize_t = max(self.n_frames, self.tails.count)
+        capacity = frames + max(capacity, self.tails.used // 3)
+        copy = Stacks(self.automaton, self.absorbing, capacity, self.most_frames, account, excess)
+        for i in range(1, self.n_frames):
+            copy.frames[i] = self.frames[i]
+            copy.enter(i)
+        copy.n_frames = self.n_frames
+        for i in range(self.tails.count):
+            copy.label[i] = self.label[i]
+        copy.tails = Interned(capacity, 3, account=account).fill(*self.tails.lists())
+        return copy
 
     # ---------------------------------------------------------------- for reports and tests
 
