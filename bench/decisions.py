@@ -1,12 +1,12 @@
-"""What a decision costs before any row is written: kernels of the classifier, called one at a time.
+"""What a decision costs before any row is written: a classifier's store, called once for each.
 
 What: `decide` times `class_mask` for configurations and `advance` for steps that a classifier meets for
 the first time; `SharedTokens` cuts texts into tokens that two vocabularies have in common, so that both
 classifiers meet the same configurations.
 When: in `bench.grammar`, with ``--other-vocabulary``, to see that decisions do not depend on the number of
 ids.
-Limits: a call of a kernel from Python takes about 0.3 us (`known`: the same call for what is known), which
-is not subtracted. Calls during which a table grew are left out and counted.
+Limits: what a call from Python takes (`known`: the same call for what is known) is not subtracted. Calls
+during which a table grew are left out and counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _times() -> array[float]:
 
 @dataclass
 class Decisions:
-    """Seconds of each kernel call, by what was asked for; how many calls had to make room; how many documents
+    """Seconds of each call, by what was asked for; how many calls had to make room; how many documents
     were left out because the core was taken away meanwhile."""
 
     mask: array[float] = field(default_factory=_times)
@@ -73,8 +73,6 @@ def decide(compiled: Any, warm: Sequence[Sequence[int]], measured: Sequence[Sequ
         warm: documents that come first.
         measured: documents whose decisions are timed.
     """
-    from hybrid.classifier import _kernels
-
     classifier = compiled.classifier
     session = classifier.session
     store = session.store
@@ -87,17 +85,16 @@ def decide(compiled: Any, warm: Sequence[Sequence[int]], measured: Sequence[Sequ
         before = switches()
         config = session.start
         for token in ids:
-            for kernel, arguments, known, times in (
-                (_kernels.class_mask, (config,), config in masks, document.mask),
-                (_kernels.advance, (config, token), (config, token) in steps, document.step),
+            for ask, arguments, known, times in (
+                (store.class_mask, (config,), config in masks, document.mask),
+                (store.advance, (config, token), (config, token) in steps, document.step),
             ):
-                table = store.table
+                size = store.nbytes
                 began = perf_counter()
-                answer = kernel(table, *arguments)
+                answer = ask(*arguments)
                 ended = perf_counter()
-                if answer < 0:
+                if store.nbytes != size:
                     found.grown += timed
-                    answer = store.call(kernel, *arguments)
                 elif timed:
                     (document.known if known else times).append(ended - began)
             masks.add(config)

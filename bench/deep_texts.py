@@ -139,9 +139,8 @@ def follow(compiled: Any, name: str, ids: list[int], compared: int) -> DeepRow:
 
 def tops_of(matcher: Any) -> int:
     """How many pairs of a state and what lies below it a matcher's configuration has."""
-    configs, config = matcher._session.store.space.configs, matcher._config
-    begin = int(configs.starts[config])
-    return (int(configs.starts[config + 1]) - begin - 2 - int(configs.pool[begin + 1])) // 2
+    values = matcher._session.store.space.list_of(matcher._config)
+    return (len(values) - 2 - int(values[1])) // 2
 
 
 def _quarters(times: Any) -> list[float]:

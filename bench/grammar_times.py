@@ -226,7 +226,7 @@ def _decisions(console: Console, case: Case, clock: float) -> dict[str, Any]:
             ):  # fmt: skip
                 times.setdefault(f"{name}, {vocabulary.size:,} ids", []).append(list(values))
     table = {name: Rounds.of(values, clock) for name, values in times.items()}
-    console.print(rounds_table("decisions alone, kernels called from Python", table, list(table)))
+    console.print(rounds_table("decisions alone, the store called from Python", table, list(table)))
     result: dict[str, Any] = {
         "sizes": [vocabulary.size for vocabulary in vocabularies],
         "classes": classes,
@@ -287,10 +287,10 @@ def _memory(console: Console, case: Case, compiled: Any) -> dict[str, Any]:
         store = session.store
         found |= {
             "tables": store.nbytes,
-            "configurations": int(store.space.configs.counts[0]),
-            "summaries": int(store.known.n_known),
+            "configurations": store.n_configurations,
+            "summaries": store.known.n_known,
             "steps": len(session.steps),
-            "distinct_rows": sum(len(rows) for rows, _, _ in session.rows.values()),
+            "distinct_rows": sum(rows.n_rows for rows in session.rows.values()),
             "rows": serving.masks_known(compiled),
             "session": session.serial,
         }

@@ -115,7 +115,6 @@ def batch_times(
 def stack_depths(compiled: Any, documents: Sequence[Sequence[int]]) -> tuple[Spread, Spread]:
     """States read of the stack for each mask, and states that the stack has."""
     from hybrid import GrammarMatcher
-    from hybrid.lark import _kernels
 
     read, whole = [], []
     bitmask = xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size)
@@ -133,7 +132,7 @@ def stack_depths(compiled: Any, documents: Sequence[Sequence[int]]) -> tuple[Spr
                 size, node = 0, int(store.configs[config, 1])
                 while node:
                     size, node = size + 1, int(store.nodes[node, 1])
-                known[config] = store.call(_kernels.depth_read, config), size
+                known[config] = store.depth_read(config), size
             depth, size = known[config]
             read.append(depth)
             whole.append(size)
@@ -156,7 +155,7 @@ def held(compiled: Any, documents: Sequence[Sequence[int]]) -> dict[str, int]:
         "configurations": configurations,
         "reads": reads,
         "pairs": pairs,
-        "masks": sum(len(rows) for rows, _, _ in session.rows.values()),
+        "masks": sum(rows.n_rows for rows in session.rows.values()),
         "steps": len(session.steps),
         "session": session.serial,
     }

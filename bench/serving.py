@@ -248,7 +248,7 @@ def masks_known(compiled: Any) -> int:
     """Configurations whose row is remembered; 0 without a classifier."""
     if compiled.classifier is None:
         return 0
-    return sum(len(rows) for _, rows, _ in compiled.classifier.session.rows.values())
+    return sum(len(rows) for rows in compiled.classifier.session.rows.values())
 
 
 def flat(times: Sequence[Sequence[float]]) -> list[float]:

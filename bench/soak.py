@@ -106,8 +106,8 @@ def _mark(compiled: Any, tokens: int) -> Memory:
     if classifier is None:
         return Memory(tokens, resident, 0, 0, 0)
     session = classifier.session
-    counts = session.store.space.configs.counts
-    return Memory(tokens, resident, classifier.memory_size_bytes, int(counts[0]), session.serial)
+    met = session.store.n_configurations
+    return Memory(tokens, resident, classifier.memory_size_bytes, met, session.serial)
 
 
 def _one(compiled: Any, ids: Iterator[int]) -> Iterator[Call]:

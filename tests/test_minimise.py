@@ -1,7 +1,7 @@
 """Minimised summaries: the same masks, as few pending sets as refinement by hand finds, nothing left to find.
 
 What: laws over random grammars, against the summaries as they were built and a slow reference.
-When: after any change of `hybrid.classifier.ahead`, `minimise` or `rows`.
+When: after any change of `hybrid.classifier.ahead`, `minimise` or `summaries`.
 Limits: small vocabularies; masks over real ones are compared with XGrammar's in other files.
 """
 
@@ -23,10 +23,11 @@ from bench.cases import CHECKOUT
 from equivalence import Capacity, UnsupportedGrammar, Vocabulary
 from equivalence.classes import classes_and_network
 from equivalence.deadline import Deadline
-from hybrid.classifier import _kernels, build_summaries, distinct_classes, fixed_tables
+from hybrid.classifier import build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
-from hybrid.classifier.rows import used_lists, used_rows
-from hybrid.classifier.tables import Fixed, Store, Summaries, copied, no_summaries
+from hybrid.classifier.store import Store
+from hybrid.classifier.summaries import Summaries
+from hybrid.classifier.tables import Fixed
 from tests.random_grammars import GrammarCase, grammar_cases
 
 LIMIT = 1 << 28
@@ -51,25 +52,19 @@ def build(grammar: xgrammar.Grammar, vocabulary: Vocabulary) -> Built:
 
 
 def words_of(store: Store, number: int) -> list[int]:
-    masks = store.known.masks
-    return [int(word) for word in masks.pool[masks.starts[number] : masks.starts[number + 1]]]
+    return list(store.mask_words(number).tolist())
 
 
 def walk(stores: list[Store], fixed: Fixed, tokens: list[int], rng: random.Random, steps: int) -> None:
     """Ask all stores for the masks along one random walk; they have to agree."""
-    starts = [store.call(_kernels.start_of, fixed.start, fixed.start_final) for store in stores]
+    starts = [store.start(fixed.start, fixed.start_final) for store in stores]
     configs = starts
     for _ in range(steps):
-        masks = [
-            store.call(_kernels.class_mask, config) for store, config in zip(stores, configs, strict=True)
-        ]
+        masks = [store.class_mask(config) for store, config in zip(stores, configs, strict=True)]
         found = [(words_of(store, mask >> 1), mask & 1) for store, mask in zip(stores, masks, strict=True)]
         assert all(mask == found[0] for mask in found)
         for token in rng.sample(tokens, len(tokens)):
-            after = [
-                store.call(_kernels.advance, config, token)
-                for store, config in zip(stores, configs, strict=True)
-            ]
+            after = [store.advance(config, token) for store, config in zip(stores, configs, strict=True)]
             assert len({config > 0 for config in after}) == 1
             if after[0] > 0:
                 break
@@ -79,10 +74,7 @@ def walk(stores: list[Store], fixed: Fixed, tokens: list[int], rng: random.Rando
 def check(built: Built, vocabulary: Vocabulary, seed: int, steps: int) -> Summaries:
     smaller = minimised(built.known)
     n_known = [known.n_known for known in (built.known, smaller)]
-    stores = [
-        Store(built.fixed, LIMIT, copied(known))
-        for known in (built.known, smaller, no_summaries(built.fixed))
-    ]
+    stores = [Store(built.fixed, LIMIT, known) for known in (built.known, smaller, None)]
     tokens = [i for i, token in enumerate(vocabulary.tokens) if token]
     walk(stores, built.fixed, tokens, random.Random(seed), steps)
     # merging is sound only where stacks ask for nothing that was not built
@@ -92,7 +84,7 @@ def check(built: Built, vocabulary: Vocabulary, seed: int, steps: int) -> Summar
 
 def refined(known: Summaries) -> int:
     """Number of blocks, by comparing all pairs of pending sets over and over (greatest fixed point)."""
-    rows, starts = used_rows(known)
+    rows, starts = known.used_rows()
     behaviour: list[Any] = [
         {int(s): (int(m), int(b)) for _, s, m, b in rows[starts[p] : starts[p + 1]]}
         for p in range(len(starts) - 1)
@@ -124,7 +116,7 @@ def test_masks_stay_equal_and_blocks_are_as_few_as_by_hand(case: GrammarCase, se
     except UnsupportedGrammar:
         reject()
     smaller = check(built, vocabulary, seed, 12)
-    n = int(smaller.pendings.counts[0])
+    n = smaller.pendings.count
     assert n == refined(built.known)
     assert n == refined(smaller), "what is minimal stays as it is"
 
@@ -163,10 +155,10 @@ def test_merged_pending_sets_leave_the_tables(tekken: Vocabulary) -> None:
     text = (CHECKOUT / "hybrid" / "grammars" / "sql_like.gbnf").read_text("utf-8")
     built = build(xgrammar.Grammar.from_ebnf(text), tekken)
     smaller = minimised(built.known)
-    assert smaller.pendings.counts[0] < built.known.pendings.counts[0]
+    assert smaller.pendings.count < built.known.pendings.count
     assert smaller.n_known < built.known.n_known
-    starts, pool = used_lists(smaller.pendings)
+    starts, pool = smaller.pendings.lists()
     assert starts[1] == 0 and len(pool) == starts[-1]
     lists = {tuple(pool[a:b].tolist()) for a, b in itertools.pairwise(starts)}
     assert len(lists) == len(starts) - 1
-    assert np.array_equal(minimised(smaller).first, smaller.first)
+    assert np.array_equal(minimised(smaller).first_rows(), smaller.first_rows())

@@ -332,7 +332,8 @@ class Stacks:
         copy.n_frames = self.n_frames
         for i in range(self.tails.count):
             copy.label[i] = self.label[i]
-        copy.tails = Interned(capacity, 3, account=account).fill(*self.tails.lists())
+        copy.tails.count = copy.tails.used = 0  # tail 0 comes again with the others
+        copy.tails.fill(*self.tails.lists())
         return copy
 
     # ---------------------------------------------------------------- for reports and tests

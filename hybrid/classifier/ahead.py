@@ -9,13 +9,17 @@ the budget is used up is computed on demand, to the same masks.
 
 from __future__ import annotations
 
-import numpy as np
-
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.network import Network
-from hybrid.classifier import _kernels
-from hybrid.classifier.tables import Fixed, Store, Summaries, no_summaries
+from hybrid.classifier.building import Builder
+from hybrid.classifier.reachable import reachable_of
+from hybrid.classifier.store import Store
+from hybrid.classifier.summaries import Summaries
+from hybrid.classifier.tables import Fixed
+
+STATES = 256
+"""States that are read between two looks at the clock: some milliseconds."""
 
 
 def build_summaries(
@@ -27,33 +31,18 @@ def build_summaries(
         fixed: the tables of the same network.
         network: the network.
         limit: bytes of the tables.
-        states: summaries at most.
+        states: summaries at most; some more may be there.
         deadline: when to give up.
     """
-    store = Store(fixed, limit, no_summaries(fixed))
+    store = Store(fixed, limit)
     deadline = deadline or Deadline()
-    below = np.stack([network.below_symbols, network.below_of_symbol], axis=1)
-    seen = np.full((1024, 3), -1, np.int64)
-    queue = np.zeros((512, 2), np.int64)
-    progress = np.zeros(3, np.int64)
-    while True:
-        status = int(
-            _kernels.build_ahead(
-                store.table, network.contexts, network.context_starts, network.context_below, below,
-                network.below_starts, seen, queue, progress,
-            )
-        )  # fmt: skip
-        if status == 0:
-            return store.known, ""
-        if int(store.counts[_kernels.N_SUMMARIES]) > states:
-            return store.known, f"more than {states} summaries"
-        if deadline.is_over:
-            return store.known, "more seconds than the budget has for it"
-        if status == _kernels.QUEUE_FULL:
-            seen = _kernels.rehashed(seen)
-            queue = np.concatenate([queue, np.zeros_like(queue)])
-            continue
-        try:
-            store.grow(status)
-        except BudgetExceeded:
-            return store.known, f"more than {limit} bytes"
+    builder = Builder(store, reachable_of(network))
+    try:
+        while builder.run(STATES, len(network.contexts)):
+            if store.known.n_known > states:
+                return store.known, f"more than {states} summaries"
+            if deadline.is_over:
+                return store.known, "more seconds than the budget has for it"
+    except BudgetExceeded:
+        return store.known, f"more than {limit} bytes"
+    return store.known, ""

@@ -1,4 +1,4 @@
-"""Many matchers of classifiers at once: one kernel call for what is new, one for all copies.
+"""Many matchers of classifiers at once: one call for what is new, one for all copies.
 
 What: `fill_rows` and `find_steps`, for matchers of any number of grammars over one vocabulary.
 When: called by `hybrid.api.batch.BatchGrammarMatcher`; several threads may fill different rows of one
@@ -8,14 +8,16 @@ Limits: where a grammar's tables are full, its matchers go one by one.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from hybrid.classifier import _kernels
-from hybrid.classifier.classifier import STEP_BYTES, Session
+from equivalence import BudgetExceeded
+from hybrid.classifier.classifier import Session
 from hybrid.classifier.matcher import ClassifierMatcher
+from hybrid.classifier.rows import copy_rows
 
 
 def fill_rows(matchers: Sequence[ClassifierMatcher], bitmask: Any, numbers: Sequence[int]) -> None:
@@ -44,7 +46,7 @@ def fill_rows(matchers: Sequence[ClassifierMatcher], bitmask: Any, numbers: Sequ
             found[place] = matchers[place].found_row()
     first, between = rows.place
     sources = np.array([row.address for row in found], np.int64)
-    _kernels.copy_rows(sources, first + between * np.array(numbers, np.int64), rows.words.shape[1])
+    copy_rows(sources, first + between * np.array(numbers, np.int64), rows.words.shape[1])
 
 
 def find_steps(matchers: Sequence[ClassifierMatcher], tokens: Sequence[int]) -> None:
@@ -53,7 +55,7 @@ def find_steps(matchers: Sequence[ClassifierMatcher], tokens: Sequence[int]) -> 
     for matcher, token in zip(matchers, tokens, strict=True):
         if (
             0 <= token < matcher._size
-            and matcher._config << matcher._bits | token not in matcher._steps
+            and matcher._steps.get(matcher._config, token) < 0
             and matcher._tokens[token]
         ):
             new.setdefault(matcher._session, []).append((matcher, token))
@@ -64,11 +66,12 @@ def find_steps(matchers: Sequence[ClassifierMatcher], tokens: Sequence[int]) -> 
         ids = np.array([token for _, token in pairs], np.int64)
         found = np.empty(len(pairs), np.int64)
         with pairs[0][0]._classifier.lock:
-            status = pairs[0][0]._classifier.kernels.advances(session.store.table, configs, ids, found)
-        if status == 0:
-            keys = (configs << pairs[0][0]._bits | ids).tolist()
-            session.steps.update(zip(keys, found.tolist(), strict=True))
-            session.left -= STEP_BYTES * len(keys)
+            try:
+                session.store.advances(configs, ids, found)
+            except BudgetExceeded:
+                continue
+            for config, token, after in zip(configs.tolist(), ids.tolist(), found.tolist(), strict=True):
+                session.remember(config, token, after)
 
 
 def _look_ahead_masks(matchers: Sequence[ClassifierMatcher]) -> None:
@@ -79,9 +82,9 @@ def _look_ahead_masks(matchers: Sequence[ClassifierMatcher]) -> None:
     for session, group in by_session.items():
         if len(group) > 1 and _is_current(session, group[0]):
             configs = np.array([matcher._config for matcher in group], np.int64)
-            with group[0]._classifier.lock:
-                kernels = group[0]._classifier.kernels
-                kernels.class_masks(session.store.table, configs, np.empty(len(group), np.int64))
+            # where the tables are full, each matcher sees to itself
+            with group[0]._classifier.lock, contextlib.suppress(BudgetExceeded):
+                session.store.class_masks(configs, np.empty(len(group), np.int64))
 
 
 def _is_current(session: Session, matcher: Any) -> bool:

@@ -17,40 +17,23 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forking
-from equivalence._kernels import POPS
+from equivalence.parser.space import Space
 from equivalence.runs import Members, members_of
-from hybrid.classifier import _kernels
 from hybrid.classifier.reachable import Reachable
-from hybrid.classifier.tables import Fixed, Store, Summaries, addresses, copied, no_summaries
+from hybrid.classifier.rows import Row, Rows
+from hybrid.classifier.steps import Steps
+from hybrid.classifier.store import NO_BYTE, Store
+from hybrid.classifier.summaries import Summaries
+from hybrid.classifier.tables import Fixed
 from hybrid.representatives.gather import Gather, members_by_class
-
-STEP_BYTES = 180
-"""Memory of one remembered step: an entry of a dictionary and its two integers."""
-
-ROW_BYTES = 640
-"""Memory of one mask besides its words: an entry of a dictionary, the tuple, its array and views."""
 
 NEVER = sys.maxsize
 """A number of sequences that is never met."""
-
-
-class Row(NamedTuple):
-    """A mask over the vocabulary: its words (uint32, never changed), their address, whether it forbids any,
-    and the words as memory that is copied in half the time.
-
-    Whoever copies from the address holds the row meanwhile, so that it outlives its session's dictionaries.
-    """
-
-    words: NDArray[np.uint32]
-    address: int
-    needed: bool
-    memory: memoryview
 
 
 class Session:
@@ -59,26 +42,37 @@ class Session:
     Attributes:
         serial: number of the session; configurations of different sessions have nothing in common.
         store: the tables (of the classifier's kind).
-        steps: configuration << bits | token -> configuration after it (0: not accepted).
-        rows: by stop ids, (what `class_mask` names -> mask, configuration -> mask, these ids).
+        steps: the steps that were made before.
+        rows: the masks met so far, by stop ids.
         start: the configuration before any text.
-        left: bytes that may still be remembered in dictionaries.
+        left: bytes that may still be taken by steps and rows.
     """
 
-    def __init__(self, serial: int, store: Any, start: int, left: int) -> None:
+    def __init__(self, serial: int, store: Any, start: int, left: int, gather: Gather) -> None:
         self.serial = serial
         self.store = store
-        self.steps: dict[int, int] = {}
-        self.rows: dict[tuple[int, ...], tuple[dict[int, Row], dict[int, Row], NDArray[np.int64]]] = {}
+        self.steps = Steps()
+        self.rows: dict[tuple[int, ...], Rows] = {}
         self.start = start
         self.left = left
+        self._gather = gather
 
-    def rows_for(self, stops: tuple[int, ...]) -> tuple[dict[int, Row], dict[int, Row], NDArray[np.int64]]:
-        """The masks met so far under some stop ids: by class mask, and by configuration; and these ids."""
+    def rows_for(self, stops: tuple[int, ...]) -> Rows:
+        """The masks met so far under some stop ids."""
         found = self.rows.get(stops)
         if found is None:
-            found = self.rows[stops] = ({}, {}, np.array(stops, np.int64))
+            found = self.rows[stops] = Rows(self._gather, stops)
         return found
+
+    def remember(self, config: int, token: int, after: int) -> None:
+        """Remember a step; or nothing more in this session, where the bytes are used up."""
+        steps = self.steps
+        if steps.is_full:
+            if steps.nbytes > self.left:
+                self.left = -1
+                return
+            self.left -= steps.nbytes
+        steps.add(config, token, after)
 
 
 class Classifier:
@@ -95,7 +89,7 @@ class Classifier:
             wants to know builds the network again.
         met: the configurations that exploring the same network met (`explore.Met.space`), where its counts
             are bounded as here: the first session begins with them. Finding them again took a quarter of what
-            a new mask of a JSON schema takes.
+            a new mask of a JSON schema takes. What is no `Space` is left alone.
 
     Attributes:
         served: sequences that were begun.
@@ -103,11 +97,8 @@ class Classifier:
         is_refused: whether completing it was more than the budget allows.
     """
 
-    kernels: Any = _kernels
-    """What decides: `class_mask`, `class_masks`, `advance`, `advances`, `advance_text`, `forced_byte`."""
-
-    whole_asks_kernels = False
-    """Whether `is_whole` is called with the lock held, like all that asks them; else at any time."""
+    whole_takes_lock = False
+    """Whether `is_whole` is called with the lock held, like all that asks the store; else at any time."""
 
     _kept_bytes = 0  # of Lark grammars, which keep nothing beside their sessions
 
@@ -118,15 +109,13 @@ class Classifier:
         self._fixed = fixed
         self._known = known
         self.reachable = reachable
-        self._met = met
+        self._met = met if isinstance(met, Space) else None
         self._count_kept()
         self._begin(classes, vocabulary, limit)
 
     def _begin(self, classes: TokenClasses | Members, vocabulary: Vocabulary, limit: int) -> None:
         self.gather = Gather(classes, vocabulary.size)
-        self._gather_table = addresses(self.gather.tables)
         self.vocabulary = vocabulary
-        self.token_bits = max(vocabulary.size - 1, 1).bit_length()
         self.limit = limit
         self.lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._torn)
         self.served = 0
@@ -138,7 +127,9 @@ class Classifier:
     @property
     def known(self) -> Summaries:
         """The summaries that sessions begin with."""
-        return no_summaries(self._fixed) if self._known is None else self._known
+        if self._known is None:
+            return Summaries(self.n_network_states, self._fixed.n_words)
+        return self._known
 
     @property
     def is_complete(self) -> bool:
@@ -148,8 +139,7 @@ class Classifier:
     @property
     def n_found(self) -> int:
         """States of the automaton that the session under way has read: first ones, and those below them."""
-        store = self.session.store
-        return int(store.counts[_kernels.N_SUMMARIES]) + int((store.known.first[:, 0] >= 0).sum())
+        return int(self.session.store.n_found)
 
     @property
     def n_network_states(self) -> int:
@@ -170,10 +160,9 @@ class Classifier:
 
     def _new_session(self, serial: int) -> Session:
         """A session with empty tables."""
-        known = self.known if self._known is None else copied(self._known)
-        store, self._met = Store(self._fixed, self.limit // 2, known, self._met), None
-        start = store.call(_kernels.start_of, self._fixed.start, self._fixed.start_final)
-        return Session(serial, store, start, self.limit // 2)
+        store, self._met = Store(self._fixed, self.limit // 2, self._known, self._met), None
+        start = store.start(self._fixed.start, self._fixed.start_final)
+        return Session(serial, store, start, self.limit // 2, self.gather)
 
     @property
     def memory_size_bytes(self) -> int:
@@ -195,82 +184,40 @@ class Classifier:
         return self.session
 
     def _torn(self) -> None:
-        """A process was forked while a kernel wrote into the tables: what matchers hold was whole before, and
+        """A process was forked while a thread wrote into the tables: what matchers hold was whole before, and
         is all that they bring over."""
         self.renew()
 
     def step(self, session: Session, config: int, token: int) -> int:
         """The configuration after a token, 0 if it is not accepted; remembered."""
-        after = session.store.call(self.kernels.advance, config, token)
-        session.steps[config << self.token_bits | token] = after
-        session.left -= STEP_BYTES
+        after: int = session.store.advance(config, token)
+        session.remember(config, token, after)
         return after
 
     def read(self, session: Session, config: int, text: bytes) -> int:
         """The configuration after some bytes, 0 if they are not accepted."""
-        return session.store.call(self.kernels.advance_text, config, np.frombuffer(text, np.uint8))
+        return session.store.advance_text(config, text)
 
     def is_whole(self, session: Session, config: int) -> bool:
         """Whether the text read so far is a sentence of the grammar."""
-        return bool(session.store.space.facts[config, POPS] > 0)
+        return session.store.is_whole(config)
 
     def row(self, session: Session, config: int, stops: tuple[int, ...]) -> Row:
         """The mask of a configuration; remembered."""
-        return self.row_of_mask(session, config, session.store.call(self.kernels.class_mask, config), stops)
+        return self.row_of_mask(session, config, session.store.class_mask(config), session.rows_for(stops))
 
-    def row_of_mask(self, session: Session, config: int, mask: int, stops: tuple[int, ...]) -> Row:
+    def row_of_mask(self, session: Session, config: int, mask: int, rows: Rows) -> Row:
         """The mask of a configuration for which `class_mask` gave a number; remembered."""
-        known, rows, ids = session.rows_for(stops)
-        row = known.get(mask)
+        row = rows.of(config, mask)
         if row is None:
-            row = known[mask] = self._expand(session, mask, ids)
-            session.left -= row.words.nbytes + ROW_BYTES
-        rows[config] = row
-        session.left -= STEP_BYTES
+            before = rows.nbytes
+            row = rows.make(config, mask, session.store.mask_words(mask >> 1))
+            session.left -= rows.nbytes - before
         return row
-
-    def _expand(self, session: Session, mask: int, stops: NDArray[np.int64]) -> Row:
-        """The row of what `class_mask` names."""
-        out: NDArray[np.uint32] = np.empty(self.gather.n_words, np.uint32)
-        words = session.store.mask_words(mask >> 1)
-        found = int(_kernels.expand(words, mask & 1, self._gather_table, stops, self.vocabulary.size, out))
-        return Row(out, found >> 1, bool(found & 1), out.data)
 
     def moved(self, config: int, old: Any, session: Session) -> int:
         """A configuration of an earlier session's tables, brought to a session."""
-        tails, frames = old.space.tails, old.space.frames
-        pool, starts = old.space.configs.pool, old.space.configs.starts
-        values = np.array(pool[starts[config] : starts[config + 1]], np.int64)
-        pairs = 2 + int(values[1])
-
-        def frames_of(tail: int) -> list[int]:
-            return [int(frame) for frame in tails.pool[tails.starts[tail] : tails.starts[tail + 1]]]
-
-        found = {0: 0}
-        waiting = [int(tail) for tail in values[pairs + 1 :: 2]]
-        needed = set(waiting)
-        while waiting:
-            for frame in frames_of(waiting.pop()):
-                below = int(frames[frame, 2])
-                if frame and below not in needed:
-                    needed.add(below)
-                    waiting.append(below)
-        for tail in sorted(needed - {0}):  # a tail has a greater number than all that lie below it
-            singles = [
-                session.store.call(
-                    _kernels.put_frame,
-                    int(frames[frame, 0]),
-                    int(frames[frame, 1]),
-                    found[int(frames[frame, 2])],
-                )
-                if frame
-                else 0
-                for frame in frames_of(tail)
-            ]
-            found[tail] = session.store.call(_kernels.put_tail, np.array(singles, np.int64))
-        for place in range(pairs + 1, len(values), 2):
-            values[place] = found[int(values[place])]
-        return session.store.call(_kernels.put_config, values)
+        return session.store.bring(old, config)
 
 
 def _nothing() -> None:
@@ -306,8 +253,8 @@ def forced_text(classifier: Classifier, session: Session, config: int, most: int
     text = bytearray()
     try:
         while len(text) < most:
-            byte = session.store.call(classifier.kernels.forced_byte, config)
-            if byte == _kernels.NO_BYTE:
+            byte = session.store.forced_byte(config)
+            if byte == NO_BYTE:
                 break
             config = classifier.read(session, config, bytes([byte]))
             text.append(byte)

@@ -7,9 +7,8 @@ When: a grammar that began on demand is promoted (`hybrid.compile.promotion`), i
 Limits: it is given up where a bound is met, or a new session takes over meanwhile; what was found stays, as
 if stacks had asked for it.
 
-A piece is bounded by the number of states that it reads: the guard of complete tables, which lets a kernel
-stop before it adds one too many, serves as the bound. Matchers wait for the classifier's lock at most as long
-as one piece takes (docs/strategies.md).
+A piece is bounded by the number of states that it reads. Matchers wait for the classifier's lock at most as
+long as one piece takes (docs/strategies.md).
 
 Rejected: building in tables of its own and starting a new session from them. Matchers would bring their
 stacks over one by one (100 us each), and every step and row that was remembered would be found again, which
@@ -18,22 +17,17 @@ costs the next documents more than the missing states do.
 
 from __future__ import annotations
 
-import numpy as np
-
 from equivalence import BudgetExceeded
-from hybrid.classifier import _kernels
+from hybrid.classifier.building import Builder
 from hybrid.classifier.classifier import Classifier
 from hybrid.classifier.minimise import minimised
 from hybrid.classifier.reachable import Reachable
-from hybrid.classifier.tables import copied
 
 PIECE = 4
 """States that a piece reads, 3 to 30 us each for most grammars; what surrounds a piece takes 7 us."""
 
 CONTEXTS = 2
 """Contexts of the network that a piece begins: the first reading of one walks all classes."""
-
-NO_BOUND = 1 << 62
 
 
 class Completing:
@@ -49,11 +43,8 @@ class Completing:
     def __init__(self, classifier: Classifier, reachable: Reachable, *, states: int, limit: int) -> None:
         self._classifier = classifier
         self._session = classifier.session
-        self._reachable = reachable
+        self._builder = Builder(self._session.store, reachable)
         self._states, self._limit = states, limit
-        self._seen = np.full((1024, 3), -1, np.int64)
-        self._queue = np.zeros((512, 2), np.int64)
-        self._progress = np.zeros(3, np.int64)
 
     def piece(self) -> bool:
         """Read some more; whether anything is left to be read.
@@ -66,32 +57,15 @@ class Completing:
             if session is not self._classifier.session:
                 raise BudgetExceeded("its tables were used up meanwhile")
             store = session.store
-            known = int(store.counts[_kernels.N_SUMMARIES])
-            if known > self._states:
+            if store.known.n_known > self._states:
                 raise BudgetExceeded(f"more than {self._states} states")
-            store.counts[_kernels.MOST_SUMMARIES] = known + PIECE
+            before = store.bound(min(self._limit, store.limit))
             try:
-                status = self._run()
+                return self._builder.run(PIECE, CONTEXTS)
+            except BudgetExceeded as error:
+                raise BudgetExceeded(f"more than {self._limit} bytes") from error
             finally:
-                store.counts[_kernels.MOST_SUMMARIES] = NO_BOUND
-            if status not in (0, _kernels.COMPLETE, _kernels.QUEUE_FULL):
-                if 2 * store.nbytes > self._limit:
-                    raise BudgetExceeded(f"more than {self._limit} bytes")
-                store.grow(status)
-        if status == _kernels.QUEUE_FULL:
-            self._seen = _kernels.rehashed(self._seen)
-            self._queue = np.concatenate([self._queue, np.zeros_like(self._queue)])
-        return status != 0 or int(self._progress[0]) < len(self._reachable.contexts)
-
-    def _run(self) -> int:
-        reachable, progress = self._reachable, self._progress
-        return int(
-            _kernels.build_ahead(
-                self._session.store.table, reachable.contexts[: int(progress[0]) + CONTEXTS],
-                reachable.context_starts, reachable.context_below, reachable.below, reachable.below_starts,
-                self._seen, self._queue, progress,
-            )
-        )  # fmt: skip
+                store.bound(before)
 
     def finish(self) -> None:
         """Let later sessions, and what is written to files, begin with all that is known now.
@@ -102,5 +76,5 @@ class Completing:
         with self._classifier.lock:
             if self._session is not self._classifier.session:
                 raise BudgetExceeded("its tables were used up meanwhile")
-            known = copied(self._session.store.known)
+            known = self._session.store.known.copied()
         self._classifier.complete_with(minimised(known))

@@ -1,4 +1,4 @@
-"""How deep into a stack a mask looks: a slow count for people, beside the kernels.
+"""How deep into a stack a mask looks: a slow count for people, beside the compiled code.
 
 What: `depths_read` counts, for configurations whose masks are known, the stack symbols that the deepest stack
 had to be read for, the state on top included.
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hybrid.classifier._kernels import told_apart
-from hybrid.classifier.tables import Store
+from hybrid.classifier.store import Store
+from hybrid.classifier.summarising import told_apart
 
 Rows = dict[tuple[int, int], int]
 Reads = dict[tuple[int, int], int]
@@ -21,32 +21,32 @@ def depths_read(store: Store, configs: Iterable[int]) -> dict[int, int]:
     """For each configuration the number of symbols read on its deepest stack; 0 for one without stacks.
 
     Args:
-        store: the tables in which `_kernels.class_mask` was asked for all of these.
+        store: the tables in which `Store.class_mask` was asked for all of these.
         configs: configurations.
     """
-    table = store.known.table
-    rows = {(int(p), int(s)): int(below) for p, s, _, below in table[table[:, 0] >= 0]}
+    rows = {(p, s): below for p, s, _, below in store.known.used_rows()[0].tolist()}
     known: Reads = {}
-    lists, first = store.space.configs, store.known.first
+    stacks = _Stacks(store)
+    first = store.known.first_rows()
     found = {}
     for config in set(configs):
-        values = lists.pool[lists.starts[config] : lists.starts[config + 1]].tolist()
+        values = store.space.list_of(config).tolist()
         pairs = values[2 + values[1] :] if config else []
         depths = [0]
         for state, tail in zip(pairs[::2], pairs[1::2], strict=True):
             pending = int(first[state, 1])
-            depths.append(1 + (_depth_below(store, rows, known, pending, tail) if pending and tail else 0))
+            depths.append(1 + (_depth_below(stacks, rows, known, pending, tail) if pending and tail else 0))
         found[config] = max(depths)
     return found
 
 
-def _depth_below(store: Store, rows: Rows, known: Reads, pending: int, tail: int) -> int:
+def _depth_below(stacks: _Stacks, rows: Rows, known: Reads, pending: int, tail: int) -> int:
     """Symbols that a pending set reads on the deepest of the stacks of a tail."""
     waiting = [(pending, tail)]
     while waiting:
         place = waiting[-1]
         depths, missing = [0], []
-        for symbol, deeper in _symbols_on(store, place[1]):
+        for symbol, deeper in stacks.symbols_on(place[1]):
             below = rows[place[0], symbol]
             if below == 0:
                 depths.append(1)
@@ -62,23 +62,28 @@ def _depth_below(store: Store, rows: Rows, known: Reads, pending: int, tail: int
     return known[pending, tail]
 
 
-def _symbols_on(store: Store, tail: int) -> list[tuple[int, int]]:
-    """The symbols on top of a tail's stacks as `summaries` number them, and the tails below; see
-    `_kernels.symbol_of`."""
-    tails, frames, units = store.space.tails, store.space.frames, store.known.units
-    n_states, counted = len(store.fixed.net[0]), store.fixed.net[5]
-    numbers = {
-        (int(units.pool[2 * k]), int(units.pool[2 * k + 1])): n_states + k
-        for k in range(int(units.counts[0]))
-    }
-    found = []
-    for frame in tails.pool[tails.starts[tail] : tails.starts[tail + 1]].tolist():
-        if frame == 0:
-            continue
-        a, count, deeper = (int(value) for value in frames[frame, :3])
-        if a < 0:
-            unit = (-2 - a) >> 1
-            least, most = int(counted[unit, 1]), int(counted[unit, 3])
-            a = numbers[unit, told_apart(count, least, most, store.fixed.longest + 1)]
-        found.append((a, deeper))
-    return found
+class _Stacks:
+    """The stacks of a store, copied."""
+
+    def __init__(self, store: Store) -> None:
+        self._frames = store.space.stacks.known_frames()
+        self._starts, self._pool = store.space.stacks.tails.lists()
+        self._n_states, self._counted = len(store.fixed.net[0]), store.fixed.net[5]
+        units = store.known.units.lists()[1].reshape(-1, 2).tolist()
+        self._numbers = {(unit, count): self._n_states + k for k, (unit, count) in enumerate(units)}
+        self._reach = store.fixed.longest + 1
+
+    def symbols_on(self, tail: int) -> list[tuple[int, int]]:
+        """The symbols on top of a tail's stacks as `Summariser.symbol_of` numbers them, and the tails
+        below."""
+        found = []
+        for frame in self._pool[self._starts[tail] : self._starts[tail + 1]].tolist():
+            if frame == 0:
+                continue
+            state, count, deeper = (int(value) for value in self._frames[frame, :3])
+            if state < 0:
+                unit = (-2 - state) >> 1
+                least, most = int(self._counted[unit, 1]), int(self._counted[unit, 3])
+                state = self._numbers[unit, told_apart(count, least, most, self._reach)]
+            found.append((state, deeper))
+        return found

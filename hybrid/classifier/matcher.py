@@ -2,8 +2,8 @@
 
 What: the methods and meanings of `hybrid.GrammarMatcher` (which makes one of these where the compiled grammar
 has a classifier). A state is the number of a configuration; history is a chain of nodes, so that a fork
-shares it and a rollback goes up. What was met before is answered from dictionaries without a lock: 0.2 us
-a token and 0.8 us a mask; what is new asks the classifier's kernels.
+shares it and a rollback goes up. What was met before is answered from tables without a lock; what is new asks
+the classifier's store.
 When: one per sequence; not for concurrent use, while different matchers may run in different threads.
 Limits: where even empty tables do not do within the budget, the matcher goes on as one of the fallback
 strategy, with the same masks.
@@ -24,7 +24,8 @@ from equivalence.arguments import flag, integer, integer_from
 from hybrid.api.arguments import text_of, whole_characters
 from hybrid.api.bitmask import NO_ROWS, WORDS, TensorRows, row_number
 from hybrid.api.matcher import ENDED, GrammarMatcher
-from hybrid.classifier.classifier import STEP_BYTES, Row, Session, forced_text
+from hybrid.classifier.classifier import Session, forced_text
+from hybrid.classifier.rows import Row
 
 MOST_FORCED_BYTES = 1 << 16
 """Bound of a jump-forward string: `root ::= "a" root` forces text without end."""
@@ -46,7 +47,6 @@ class ClassifierMatcher(GrammarMatcher):
         classifier = compiled.classifier
         assert classifier is not None
         self._classifier = classifier
-        self._mask_of, self._step_by = classifier.kernels.class_mask, classifier.kernels.advance
         self._stops = stops
         self._stop_set = frozenset(stops)
         self._free_end = terminate_without_stop_token
@@ -54,7 +54,6 @@ class ClassifierMatcher(GrammarMatcher):
         self._tokens = compiled.vocabulary.tokens
         self._size = compiled.vocabulary.size
         self._width = (self._size + 31) // 32
-        self._bits = classifier.token_bits
         self._restart(classifier.session)
         classifier.serve()
 
@@ -64,7 +63,7 @@ class ClassifierMatcher(GrammarMatcher):
 
     def _enter(self, session: Session, config: int, node: Node, ended: bool) -> None:
         """Go over to a session, with a configuration of it."""
-        known = session.rows_for(self._stops)[1]
+        known = session.rows_for(self._stops)
         # nothing is called from here on, so that Ctrl-C finds all of it done, or nothing
         self._session, self._steps, self._known = session, session.steps, known
         self._config, self._node, self._ended = config, node, ended
@@ -92,15 +91,17 @@ class ClassifierMatcher(GrammarMatcher):
             rows = looked_at
         if not 0 <= index < rows.count:
             rows.checked(index)
-        row = self._known.get(self._config)
-        if row is None or self._ended:
-            self.refuse_ended()
-            began = perf_counter()
-            try:
-                row = self._find_row()
-            except BudgetExceeded:
-                return self._fall_back().fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
-            self._check_time(began)
+        if not self._ended:
+            needed = self._known.copy(self._config, rows.pointer + 4 * index * rows.stride)
+            if needed >= 0:
+                return needed > 0
+        self.refuse_ended()
+        began = perf_counter()
+        try:
+            row = self._find_row()
+        except BudgetExceeded:
+            return self._fall_back().fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
+        self._check_time(began)
         at = index * rows.stride
         rows.memory[at : at + self._width] = row.memory
         return row.needed
@@ -135,8 +136,8 @@ class ClassifierMatcher(GrammarMatcher):
             return False
         if token_id in self._stop_set:
             return self._accept_stop()
-        after = self._steps.get(self._config << self._bits | token_id)
-        if after is None:
+        after = self._steps.get(self._config, token_id)
+        if after < 0:
             if not self._tokens[token_id]:
                 return False
             try:
@@ -183,20 +184,22 @@ class ClassifierMatcher(GrammarMatcher):
         session, classifier = self._session, self._classifier
         if session is classifier.session and session.left > 0:  # the way of nearly all, 1 us shorter
             with classifier.lock:
-                mask = self._mask_of(session.store.table, self._config)
-                if mask >= 0:
-                    return classifier.row_of_mask(session, self._config, mask, self._stops)
+                try:
+                    mask = session.store.class_mask(self._config)
+                except BudgetExceeded:
+                    pass
+                else:
+                    return classifier.row_of_mask(session, self._config, mask, self._known)
         return self._ask(lambda session: self._classifier.row(session, self._config, self._stops))
 
     def _find_step(self, token: int) -> int:
         session, classifier = self._session, self._classifier
         if session is classifier.session and session.left > 0:
             with classifier.lock:
-                after: int = self._step_by(session.store.table, self._config, token)
-            if after >= 0:
-                session.steps[self._config << self._bits | token] = after
-                session.left -= STEP_BYTES
-                return after
+                try:
+                    return classifier.step(session, self._config, token)
+                except BudgetExceeded:
+                    pass
         return self._ask(lambda session: self._classifier.step(session, self._config, token))
 
     def _fall_back(self, node: Node | None = None) -> GrammarMatcher:
@@ -314,7 +317,7 @@ class ClassifierMatcher(GrammarMatcher):
     def is_completed(self) -> bool:
         """See `GrammarMatcher.is_completed`."""
         classifier = self._classifier
-        if not classifier.whole_asks_kernels:
+        if not classifier.whole_takes_lock:
             return classifier.is_whole(self._session, self._config)
         try:
             return self._ask(lambda session: classifier.is_whole(session, self._config))

@@ -18,7 +18,7 @@ Integers = NDArray[np.int64]
 
 
 class Reachable(NamedTuple):
-    """The arrays that `_kernels.build_ahead` reads.
+    """The arrays that `hybrid.classifier.building.Builder` reads.
 
     Attributes:
         contexts: int64[C, 2]: (state, counter frame or -1) that may be on top.

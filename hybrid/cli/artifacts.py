@@ -232,8 +232,7 @@ def _print_description(console: Console, path: Path, found: Description) -> None
 def _depths_of(compiled: CompiledGrammar, session: Any, met: Counter[int]) -> dict[int, int]:
     """Stack symbols read for each configuration."""
     if isinstance(compiled.classifier, FactoredClassifier):
-        kernel = compiled.classifier.kernels.depth_read
-        return {config: session.store.call(kernel, config) for config in met}
+        return {config: session.store.depth_read(config) for config in met}
     return depths_read(session.store, met)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybrid.classifier import _kernels
+from hybrid.classifier.summaries import pairs_fit
 from hybrid.files.container import Arrays, malformed
 
 Integers = NDArray[np.int64]
@@ -90,7 +90,7 @@ def check_network(arrays: Arrays) -> tuple[tuple[NDArray[Any], ...], Integers]:
 
 
 def check_pendings(
-    arrays: Arrays, n_groups: int, suffix_parent: Integers, whole: Integers
+    arrays: Arrays, n_groups: int, suffix_parent: NDArray[np.int32], whole: NDArray[np.int32]
 ) -> tuple[Integers, Integers]:
     """Where each pending set begins, and the sets, as numbers suffix * classes + class."""
     suffixes = taken(arrays, "pending_suffixes", (None,), 1, len(suffix_parent) - 1)
@@ -99,7 +99,7 @@ def check_pendings(
     starts = starts_of(lengths, len(suffixes), "pending_suffixes")
     if len(lengths) == 0 or lengths[0] != 0:
         raise malformed("its first pending set is not the empty one")
-    if len(suffixes) and not _kernels.pairs_fit(starts, suffixes, groups, suffix_parent, whole):
+    if len(suffixes) and not pairs_fit(starts, suffixes, groups, suffix_parent, whole):
         raise malformed("a pending set is not sorted, or holds what no representative ends in")
     return starts, suffixes * n_groups + groups
 

@@ -27,8 +27,8 @@ from equivalence.parser.byte_tables import byte_tables_of
 from equivalence.store import read_whole, write_whole
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.classifier import Classifier, distinct_classes
-from hybrid.classifier.rows import interned, table_of, used_lists, used_rows
-from hybrid.classifier.tables import Fixed, Summaries, assembled
+from hybrid.classifier.summaries import Summaries, summaries_of
+from hybrid.classifier.tables import Fixed, assembled
 from hybrid.compile.strategy import Budget
 from hybrid.files import checks, class_runs, grammar_text, lark_files
 from hybrid.files.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
@@ -108,9 +108,9 @@ def _explored(
 ) -> tuple[dict[str, Any], Arrays]:
     """What is kept of a grammar network and its summaries: a part of the header, and arrays."""
     fixed, known, schema = classifier._fixed, classifier.known, compiled.schema
-    rows, _ = used_rows(known)
-    starts, pairs = used_lists(known.pendings)
-    masks, units = used_lists(known.masks)[1], used_lists(known.units)[1]
+    rows, _ = known.used_rows()
+    starts, pairs = known.pendings.lists()
+    masks, units = known.masks.lists()[1], known.units.lists()[1]
     final, edge_starts, edges, call_starts, calls, counted = fixed.net
     arrays: Arrays = {
         "final": final,
@@ -121,7 +121,7 @@ def _explored(
         "counted": counted,
         "rank": fixed.rank,
         "behind": np.packbits(fixed.behind > 0, axis=1),
-        "first": known.first,
+        "first": known.first_rows(),
         "pending_lengths": np.diff(starts),
         "pending_suffixes": pairs // fixed.n_groups,
         "pending_classes": pairs % fixed.n_groups,
@@ -266,14 +266,12 @@ def _fixed(header: dict[str, Any], arrays: Arrays, texts: list[bytes], vocabular
 def _summaries(header: dict[str, Any], arrays: Arrays, fixed: Fixed) -> Summaries:
     if not isinstance(header.get("complete"), bool):
         raise malformed(f"it is complete: {header.get('complete')!r}")
-    suffix_parent, whole = fixed.trie[4], fixed.trie[6]
-    starts, pairs = checks.check_pendings(arrays, fixed.n_groups, suffix_parent, whole)
+    suffix_parent = np.ascontiguousarray(fixed.suffixes[:, 0])
+    starts, pairs = checks.check_pendings(arrays, fixed.n_groups, suffix_parent, fixed.whole)
     first, rows, masks, units = checks.check_summaries(
         arrays, len(fixed.net[0]), len(fixed.net[5]), fixed.n_words, len(starts) - 1
     )
-    return Summaries(
-        first, table_of(rows), interned(starts, pairs),
-        # masks are also met on the way, by every classifier that runs
-        interned(np.arange(len(masks) + 1) * fixed.n_words, masks.ravel(), max(512, 2 * len(masks))),
-        interned(2 * np.arange(len(units) + 1), units.ravel(), 64), header["complete"],
+    return summaries_of(
+        first, rows, (starts, pairs), (np.arange(len(masks) + 1) * fixed.n_words, masks.ravel()),
+        (2 * np.arange(len(units) + 1), units.ravel()), fixed.n_words, header["complete"],
     )  # fmt: skip

@@ -10,13 +10,8 @@ over what they hold: the lexer's state and the stack.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from equivalence import TokenClasses, Vocabulary
 from hybrid.classifier.classifier import Classifier, Session
-from hybrid.lark import _kernels
 from hybrid.lark.tables import Fixed, Store
 
 
@@ -30,8 +25,7 @@ class FactoredClassifier(Classifier):
         limit: bytes that tables, remembered steps and masks may take together.
     """
 
-    kernels = _kernels
-    whole_asks_kernels = True
+    whole_takes_lock = True
 
     def __init__(self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
         self.fixed = fixed
@@ -40,23 +34,9 @@ class FactoredClassifier(Classifier):
 
     def _new_session(self, serial: int) -> Session:
         store = Store(self.fixed, self.limit // 2)
-        return Session(serial, store, store.start, self.limit // 2)
+        return Session(serial, store, store.start, self.limit // 2, self.gather)
 
     @property
     def memory_size_bytes(self) -> int:
         """Bytes held now."""
         return super().memory_size_bytes + self.fixed.nbytes
-
-    def is_whole(self, session: Session, config: int) -> bool:
-        """Whether Lark takes the text read so far as it is."""
-        return bool(session.store.call(_kernels.class_mask, config) & 1)
-
-    def moved(self, config: int, old: Any, session: Session) -> int:
-        """A configuration of an earlier session's tables, brought to a session."""
-        state, node = old.configs[config].tolist()
-        states = []
-        while node:
-            below = int(old.nodes[node, 1])
-            states.append(int(old.nodes[node, 0]))
-            node = below
-        return session.store.call(_kernels.put_config, state, np.array(states[::-1], np.int64))

@@ -184,10 +184,54 @@ class Store:
         """Bytes of the tables that grow."""
         return sum(int(array.nbytes) for array in self._growing())
 
-    def mask_words(self, mask: int) -> Integers:
+    # what classifiers and matchers ask, as `hybrid.classifier.store.Store` answers it
+
+    def advance(self, configuration: int, token: int) -> int:
+        """The configuration after a token, 0 if it is not accepted."""
+        return self.call(_kernels.advance, configuration, token)
+
+    def advance_text(self, configuration: int, text: bytes) -> int:
+        """The configuration after some bytes, 0 if they are not accepted."""
+        return self.call(_kernels.advance_text, configuration, np.frombuffer(text, np.uint8))
+
+    def advances(self, configurations: Integers, tokens: Integers, found: Integers) -> None:
+        """Write `advance` of each configuration by its token."""
+        self.call(_kernels.advances, configurations, tokens, found)
+
+    def forced_byte(self, configuration: int) -> int:
+        """The only byte that can come next, or `NO_BYTE`."""
+        return self.call(_kernels.forced_byte, configuration)
+
+    def is_whole(self, configuration: int) -> bool:
+        """Whether Lark takes the text read so far as it is."""
+        return bool(self.class_mask(configuration) & 1)
+
+    def class_mask(self, configuration: int) -> int:
+        """Twice the number of the mask of classes that may come next, plus one if the text may end here."""
+        return self.call(_kernels.class_mask, configuration)
+
+    def class_masks(self, configurations: Integers, found: Integers) -> None:
+        """Write `class_mask` of each configuration."""
+        self.call(_kernels.class_masks, configurations, found)
+
+    def mask_words(self, mask: int) -> NDArray[np.uint32]:
         """The words of a mask of classes, by its number."""
         words: Integers = self.masks.pool[self.masks.starts[mask] : self.masks.starts[mask + 1]]
-        return words
+        return words.astype(np.uint32)
+
+    def bring(self, other: Store, configuration: int) -> int:
+        """The configuration that is in these tables what one is in an earlier session's."""
+        state, node = other.configs[configuration].tolist()
+        states = []
+        while node:
+            below = int(other.nodes[node, 1])
+            states.append(int(other.nodes[node, 0]))
+            node = below
+        return self.call(_kernels.put_config, state, np.array(states[::-1], np.int64))
+
+    def depth_read(self, configuration: int) -> int:
+        """Stack symbols read for the mask of a configuration."""
+        return self.call(_kernels.depth_read, configuration)
 
     def call(self, kernel: Callable[..., Any], *arguments: Any) -> int:
         """What a kernel finds; where a table is full it is given room first.

@@ -1,0 +1,248 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Building ahead: every pending set is read on every symbol that the network allows below it.
+
+What: `Builder` goes through the contexts of a network and what may lie below them, in a store's own tables;
+`run` does some of it, and goes on where it stopped.
+When: by `hybrid.classifier.ahead` for all of it at once, by `hybrid.classifier.completing` piece by piece,
+while matchers use the same tables between the pieces.
+Limits: below sets allow more stacks than occur.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import bigger
+from hybrid.classifier.reachable import Reachable
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.hashing import mix
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.space import Space
+    from cython.cimports.hybrid.classifier.store import Store
+    from cython.cimports.hybrid.classifier.summaries import Summaries
+    from cython.cimports.hybrid.classifier.summarising import Summariser, told_apart_here
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.hashing import mix
+    from equivalence.parser.space import Space
+    from hybrid.classifier.store import Store
+    from hybrid.classifier.summaries import Summaries
+    from hybrid.classifier.summarising import Summariser
+    from hybrid.classifier.summarising import told_apart as told_apart_here
+
+SEED = cython.declare(cython.Py_ssize_t, 11)
+CONTEXTS = cython.declare(cython.Py_ssize_t, 0)
+QUEUE = cython.declare(cython.Py_ssize_t, 1)
+
+
+@cython.final
+@cython.cclass
+class Builder:
+    """What is left to be built in a store.
+
+    Args:
+        store: whose tables are extended; nobody else may use them while `run` does.
+        reachable: what stacks its network allows.
+
+    Attributes:
+        queue: int64[n, 2]: (pending set, below set) that are to be read, and were; `n_queued` of them.
+        table: their numbers, by a hash.
+        n_contexts: contexts that have begun.
+        head: the pair that is being read.
+        place: of the context that is under way (`CONTEXTS`), the below set that is next; of the pair
+            (`QUEUE`), the symbol.
+        count: of a counter frame that is being read there, the count that is next.
+        most: summaries at which `run` returns.
+    """
+
+    summariser: Summariser
+    known: Summaries
+    space: Space
+    contexts: cython.const[cython.Py_ssize_t][:, ::1]
+    context_starts: cython.const[cython.Py_ssize_t][::1]
+    context_below: cython.const[cython.Py_ssize_t][::1]
+    below: cython.const[cython.Py_ssize_t][:, ::1]
+    below_starts: cython.const[cython.Py_ssize_t][::1]
+    queue: cython.Py_ssize_t[:, ::1]
+    table: cython.int[::1]
+    n_queued: cython.Py_ssize_t
+    n_contexts: cython.Py_ssize_t
+    head: cython.Py_ssize_t
+    place: cython.Py_ssize_t[::1]
+    count: cython.Py_ssize_t[::1]
+    most: cython.Py_ssize_t
+
+    def __init__(self, store: Store, reachable: Reachable) -> None:
+        self.summariser = store.summariser
+        self.known = store.known
+        self.space = store.space
+        self.contexts, self.context_starts, self.context_below, self.below, self.below_starts = reachable
+        self.queue = np.zeros((512, 2), np.int64)
+        self.table = np.full(2048, -1, np.int32)
+        self.place = np.zeros(2, np.int64)
+        self.count = np.zeros(2, np.int64)
+        self.n_queued = self.n_contexts = self.head = self.most = 0
+
+    def run(self, states: cython.Py_ssize_t, contexts: cython.Py_ssize_t) -> bool:
+        """Build some more.
+
+        Args:
+            states: summaries that may be added.
+            contexts: contexts of the network that may be begun.
+
+        Returns:
+            Whether anything is left.
+
+        Raises:
+            BudgetExceeded: the store's bytes are used up; what was found stays.
+        """
+        done: cython.bint = False
+        self.most = self.known.n_known + states
+        end: cython.Py_ssize_t = min(self.n_contexts + contexts, self.contexts.shape[0])
+        with cython.nogil:
+            if self.begin_contexts(end) and self.read_queue():
+                done = end == self.contexts.shape[0]
+        return not done
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def begin_contexts(self, end: cython.Py_ssize_t) -> cython.int:
+        """Queue what contexts leave pending; whether all of them to the last one are done."""
+        while self.n_contexts < end:
+            state = self.contexts[self.n_contexts, 0]
+            unit = self.contexts[self.n_contexts, 1]
+            if state < 0:  # a frame on which the next unit begins
+                unit = -1 - state
+                state = self.space.automaton.counted[unit].start
+            if self.known.first[state].mask < 0:
+                self.summariser.read_on(state)
+            pending: cython.Py_ssize_t = self.known.first[state].pending
+            begin = self.context_starts[self.n_contexts]
+            while pending != 0 and begin + self.place[CONTEXTS] < self.context_starts[self.n_contexts + 1]:
+                own = self.context_below[begin + self.place[CONTEXTS]]
+                if unit < 0:
+                    self.push(pending, own)
+                elif not self.push_through(pending, -1 - unit, own, CONTEXTS):
+                    return 0
+                self.place[CONTEXTS] += 1
+            self.place[CONTEXTS] = 0
+            self.n_contexts += 1
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_queue(self) -> cython.int:
+        """Read what is queued; whether all of it is."""
+        while self.head < self.n_queued:
+            begin = self.below_starts[self.queue[self.head, 1]]
+            end = self.below_starts[self.queue[self.head, 1] + 1]
+            while begin + self.place[QUEUE] < end:
+                k = begin + self.place[QUEUE]
+                pending = self.queue[self.head, 0]
+                if not self.push_through(pending, self.below[k, 0], self.below[k, 1], QUEUE):
+                    return 0
+                self.place[QUEUE] += 1
+            self.place[QUEUE] = 0
+            self.head += 1
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def push_through(
+        self,
+        pending: cython.Py_ssize_t,
+        symbol: cython.Py_ssize_t,
+        below: cython.Py_ssize_t,
+        where: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Read a pending set on a symbol that may lie on a below set, and queue what is left; 0 where that
+        has to wait.
+
+        A counter frame is read at every count that tokens tell apart.
+        """
+        if symbol >= 0:
+            return self.push_left(pending, symbol, below)
+        unit = -1 - symbol
+        least = self.space.automaton.counted[unit].least
+        most = self.space.automaton.counted[unit].most
+        reach = self.summariser.longest + 1
+        count = self.count[where]
+        while count <= least or count < most:
+            if told_apart_here(count, least, most, reach) == count:
+                number = self.summariser.symbol_of(-2 - 2 * unit, count)
+                if not self.push_left(pending, number, below):
+                    self.count[where] = count
+                    return 0
+                count += 1
+            elif count < least:
+                count = least - reach
+            else:
+                count = max(most - reach, count + 1)
+        self.count[where] = 0
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def push_left(
+        self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t, below: cython.Py_ssize_t
+    ) -> cython.int:
+        """Read a pending set on a symbol and queue what is left; 0 where that would be one state too many."""
+        slot = self.known.slot(pending, symbol)
+        if self.known.rows[slot].pending < 0:
+            if self.known.n_known >= self.most:
+                return 0
+            slot = self.summariser.read_below(pending, symbol)
+        if self.known.rows[slot].below != 0:
+            self.push(self.known.rows[slot].below, below)
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def push(self, pending: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
+        """Queue a pending set on a below set, unless it was before."""
+        if self.n_queued == self.queue.shape[0]:
+            with cython.gil:
+                self.grow()
+        slot = self.slot(pending, below)
+        if self.table[slot] < 0:
+            self.table[slot] = cython.cast(cython.int, self.n_queued)
+            self.queue[self.n_queued, 0] = pending
+            self.queue[self.n_queued, 1] = below
+            self.n_queued += 1
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def slot(self, pending: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The place in the table of a pair, or the empty one that it would have."""
+        last: cython.Py_ssize_t = self.table.shape[0] - 1
+        slot = mix(mix(SEED, pending), below) & last
+        while self.table[slot] >= 0:
+            if self.queue[self.table[slot], 0] == pending and self.queue[self.table[slot], 1] == below:
+                break
+            slot = (slot + 1) & last
+        return slot
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow(self) -> cython.int:
+        """Twice the room."""
+        size: cython.Py_ssize_t = 2 * self.queue.shape[0]
+        queue = bigger(self.queue, size)
+        self.table = np.full(4 * size, -1, np.int32)
+        for i in range(self.n_queued):
+            self.table[self.slot(self.queue[i, 0], self.queue[i, 1])] = i
+        self.queue = queue
+        return 0

@@ -1,0 +1,112 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Steps that were made before: (configuration, token) and the configuration after it.
+
+What: a hash table in which a step that is known takes one look, into one line of a processor's cache; in a
+dictionary of Python's it takes four.
+When: one for each session of a classifier; matchers look without any lock.
+Limits: nothing is forgotten. All methods hold the interpreter's lock, so that threads see the table before
+or after it grew.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import new_records
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+
+STEP = "configuration token following unused"
+
+Step = cython.struct(configuration=cython.int, token=cython.int, following=cython.int, unused=cython.int)
+
+
+@cython.final
+@cython.cclass
+class Steps:
+    """The steps that are remembered.
+
+    Attributes:
+        table: records of 16 bytes; a configuration of -1 is none.
+        count: steps.
+    """
+
+    table: Step[::1]
+    count: cython.Py_ssize_t
+
+    def __init__(self) -> None:
+        self.table = _no_steps(256)
+        self.count = 0
+
+    def __len__(self) -> int:
+        """How many steps are known."""
+        return self.count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table."""
+        return 16 * self.table.shape[0]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the table grows before the next step is added."""
+        return 2 * self.count >= self.table.shape[0]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def slot(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The place of a step, or the empty one that it would have."""
+        last: cython.Py_ssize_t = self.table.shape[0] - 1
+        h: cython.Py_ssize_t = (configuration * 0x2545F491) ^ (token * 0x61C88647)
+        slot = (h ^ (h >> 17)) & last
+        while self.table[slot].configuration >= 0:
+            if self.table[slot].configuration == configuration and self.table[slot].token == token:
+                break
+            slot = (slot + 1) & last
+        return slot
+
+    def get(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
+        """The configuration after a token, 0 if it is not accepted; -1: not known."""
+        slot = self.slot(configuration, token)
+        return self.table[slot].following if self.table[slot].configuration >= 0 else -1
+
+    def add(
+        self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t, following: cython.Py_ssize_t
+    ) -> None:
+        """Remember a step.
+
+        Args:
+            configuration, following: of the session.
+            token: an id of the vocabulary.
+        """
+        if 2 * self.count >= self.table.shape[0]:
+            self._grow()
+        slot = self.slot(configuration, token)
+        if self.table[slot].configuration < 0:
+            self.count += 1
+        self.table[slot].token = cython.cast(cython.int, token)
+        self.table[slot].following = cython.cast(cython.int, following)
+        self.table[slot].configuration = cython.cast(cython.int, configuration)
+
+    def _grow(self) -> None:
+        """Twice the room."""
+        old: Step[::1] = self.table
+        self.table = _no_steps(2 * old.shape[0])
+        for i in range(old.shape[0]):
+            if old[i].configuration >= 0:
+                self.table[self.slot(old[i].configuration, old[i].token)] = old[i]
+
+
+def _no_steps(size: int) -> np.ndarray:
+    """Records of which every number is -1."""
+    found = new_records(size, STEP, np.int32)
+    found.view(np.ndarray).view(np.int32).fill(-1)
+    return found

@@ -1,0 +1,349 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""What a classifier has met: stacks, what is known of pending sets, and the masks of configurations.
+
+What: a `Store` reads text over the stacks of sequences (`advance`), and names the classes that may come next
+(`class_mask`). All is interned, so that equal things have equal numbers and nothing is computed twice; its
+tables grow as they fill.
+When: one per compiled grammar at a time; a new one takes over where the budget of bytes is used up, and
+matchers bring over what they hold (`bring`).
+Limits: not for two threads at once: `hybrid.classifier.classifier` holds a lock around every call but
+`is_whole`. What takes long runs without the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.errors import BudgetExceeded
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.automaton import Automaton
+    from cython.cimports.equivalence.parser.space import Space
+    from cython.cimports.hybrid.classifier.reading import Reader
+    from cython.cimports.hybrid.classifier.summaries import Summaries
+    from cython.cimports.hybrid.classifier.summarising import Summariser
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.parser.automaton import Automaton
+    from equivalence.parser.space import Space
+    from hybrid.classifier.reading import Reader
+    from hybrid.classifier.summaries import Summaries
+    from hybrid.classifier.summarising import Summariser
+
+LARGE_LIMIT = 1 << 25
+"""Bytes from which on the tables of a complete automaton begin large: it was built to be used often, and to
+double them in the middle of a document took a tenth of its steps and masks."""
+
+NO_BYTE = 256
+"""What `forced_byte` finds where no single byte is forced."""
+
+REJECT = cython.declare(cython.Py_ssize_t, 0)
+
+
+@cython.final
+@cython.cclass
+class Store:
+    """The growing tables of one classifier.
+
+    Args:
+        fixed: what does not change (`hybrid.classifier.tables.Fixed`).
+        limit: bytes that all tables may take; the first ones may be above it.
+        known: summaries to begin with; they are copied. ``None``: nothing is known.
+        met: configurations to begin with, a `Space` of the same automata; they are copied, unless that would
+            take a quarter of the limit. ``None``: there are none.
+
+    Attributes:
+        space: the stacks met.
+        known: the summaries.
+        nbytes: bytes of the tables.
+    """
+
+    def __init__(self, fixed: Any, limit: cython.Py_ssize_t, known: Any = None, met: Any = None) -> None:
+        self.fixed = fixed
+        large: cython.bint = known is not None and known.complete and limit >= LARGE_LIMIT
+        frames: cython.Py_ssize_t = 8192 if large else 4096
+        configurations: cython.Py_ssize_t = 4096 if large else 1024
+        excess = (
+            f"the classifier's tables have {{taken}} bytes and need more, allowed are {limit}; "
+            "raise the budget's bytes, or use strategy='representatives'"
+        )
+        self.account = Account(None, limit // 4, excess)
+        if met is not None:
+            try:
+                self.space = met.copied(frames, configurations, self.account)
+            except BudgetExceeded:
+                met = None
+        if met is None:
+            self.account = Account(None, excess=excess)
+            self.space = Space(
+                Automaton(fixed.net), fixed.byte_tables, fixed.rank, fixed.absorbing, frames, configurations,
+                account=self.account, excess=excess,
+            )  # fmt: skip
+        self.account.most = 1 << 62  # the first tables may be what they are
+        if known is None:
+            self.known = Summaries(len(fixed.net[0]), fixed.n_words, self.account)
+        else:
+            self.known = known.copied(self.account, 2048 if large else 0)
+        self.summariser = Summariser(self.space, self.known, fixed)
+        self.reader = Reader(self.summariser, 16384 if large else 4096)
+        self.data = fixed.data
+        self.offsets = fixed.offsets
+        self.account.most = limit
+
+    @property
+    def limit(self) -> int:
+        """Bytes that the tables may take."""
+        return self.account.most
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables that grow."""
+        return self.account.taken
+
+    @property
+    def n_found(self) -> int:
+        """States of the automaton that were read: first ones, and those below them."""
+        return self.known.n_known + self.known.n_first
+
+    @property
+    def n_configurations(self) -> int:
+        """Configurations met."""
+        return self.space.configurations.count
+
+    def bound(self, limit: cython.Py_ssize_t) -> int:
+        """Let the tables take another number of bytes from now on; the former one."""
+        before = self.account.most
+        self.account.most = limit
+        return before
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def checked(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The configuration itself.
+
+        Raises:
+            IndexError: there is none of this number.
+        """
+        if not 0 <= configuration < self.space.configurations.count:
+            raise IndexError(f"there is no configuration {configuration}")
+        return configuration
+
+    # ---------------------------------------------------------------- reading text
+
+    def start(self, state: cython.Py_ssize_t, is_final: bool) -> int:
+        """The configuration before any text.
+
+        Args:
+            state: where the grammar begins; -1: it reads nothing.
+            is_final: whether the empty text is whole.
+        """
+        if not -1 <= state < self.space.n_states:
+            raise IndexError(f"there is no state {state}")
+        return self.space.bottom(state, is_final)
+
+    def advance(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
+        """The configuration after a token, 0 if it is not accepted.
+
+        Raises:
+            BudgetExceeded: the tables are full.
+            IndexError: there is no such configuration, or no such token.
+        """
+        if not 0 <= token < self.offsets.shape[0] - 1:
+            raise IndexError(f"there is no token {token}")
+        begin = self.offsets[token]
+        return self.step_over(
+            self.checked(configuration),
+            cython.address(self.data[0]) + begin if self.data.shape[0] else cython.NULL,
+            self.offsets[token + 1] - begin,
+        )
+
+    def advance_text(self, configuration: cython.Py_ssize_t, text: bytes) -> int:
+        """The configuration after some bytes, 0 if they are not accepted.
+
+        Raises:
+            BudgetExceeded, IndexError: as `advance`.
+        """
+        given: cython.p_const_uchar = text
+        return self.step_over(self.checked(configuration), given, len(text))
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step_over(
+        self, configuration: cython.Py_ssize_t, text: cython.p_const_uchar, length: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The configuration after some bytes. What is known of them is read with the interpreter's lock held:
+        to let it go takes as long."""
+        i: cython.Py_ssize_t = 0
+        following: cython.Py_ssize_t = configuration
+        while i < length:
+            following = self.space.steps[configuration, self.space.class_of_byte[text[i]]]
+            if following <= REJECT:
+                break
+            configuration = following
+            i += 1
+        if i == length or following == REJECT:
+            return following
+        with cython.nogil:
+            configuration = self.read_text(configuration, text + i, length - i)
+        return configuration  # noqa: RET504 - with the lock held
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_text(
+        self, configuration: cython.Py_ssize_t, text: cython.p_const_uchar, length: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The configuration after some bytes."""
+        i: cython.Py_ssize_t = 0
+        while i < length and configuration != REJECT:
+            byte_class = self.space.class_of_byte[text[i]]
+            following: cython.Py_ssize_t = self.space.steps[configuration, byte_class]
+            if following < 0:
+                following = self.space.step(configuration, byte_class)
+            configuration = following
+            i += 1
+        return configuration
+
+    def advances(
+        self,
+        configurations: cython.const[cython.Py_ssize_t][::1],
+        tokens: cython.const[cython.Py_ssize_t][::1],
+        found: cython.Py_ssize_t[::1],
+    ) -> None:
+        """Write `advance` of each configuration by its token.
+
+        Args:
+            configurations, tokens: int64[n].
+            found: int64[n], written.
+
+        Raises:
+            BudgetExceeded, IndexError: as `advance`.
+            ValueError: arrays of different lengths.
+        """
+        n = configurations.shape[0]
+        if tokens.shape[0] != n or found.shape[0] != n:
+            raise ValueError("there are not as many tokens, or places, as configurations")
+        for i in range(n):
+            self.checked(configurations[i])
+            if not 0 <= tokens[i] < self.offsets.shape[0] - 1:
+                raise IndexError(f"there is no token {tokens[i]}")
+        if self.data.shape[0] == 0:
+            found[:] = configurations
+            return
+        with cython.nogil:
+            for i in range(n):
+                begin = self.offsets[tokens[i]]
+                found[i] = self.read_text(
+                    configurations[i],
+                    cython.address(self.data[0]) + begin,
+                    self.offsets[tokens[i] + 1] - begin,
+                )
+
+    def is_whole(self, configuration: cython.Py_ssize_t) -> bool:
+        """Whether the text that leads to a configuration is a sentence of the grammar.
+
+        It may be asked while another thread is in another method: the interpreter's lock is held from
+        beginning to end, as it is where arrays are replaced by larger ones.
+        """
+        return self.space.facts[self.checked(configuration)].n_ports > 0
+
+    def forced_byte(self, configuration: cython.Py_ssize_t) -> int:
+        """The only byte that can come next; `NO_BYTE` if there are several or none, or the text may end
+        here."""
+        none: cython.Py_ssize_t = NO_BYTE
+        found: cython.Py_ssize_t = none
+        if self.space.facts[self.checked(configuration)].n_ports > 0:
+            return none
+        end = self.space.configurations.starts[configuration + 1]
+        begin = self.space.configurations.starts[configuration]
+        begin += 2 + self.space.configurations.pool[begin + 1]
+        for byte in range(256):
+            byte_class = self.space.class_of_byte[byte]
+            for i in range(begin, end, 2):
+                if self.space.behaviour[self.space.configurations.pool[i], byte_class]:
+                    if found != none:
+                        return none
+                    found = byte
+                    break
+        return found
+
+    def bring(self, other: Store, configuration: cython.Py_ssize_t) -> int:
+        """The configuration that is in these tables what one is in an earlier session's.
+
+        Args:
+            other: the tables of that session.
+            configuration: one of that session.
+
+        Raises:
+            BudgetExceeded: the tables are full.
+        """
+        return self.space.bring(other.space, configuration)
+
+    # ---------------------------------------------------------------- masks
+
+    def class_mask(self, configuration: cython.Py_ssize_t) -> int:
+        """Twice the number of the mask of classes that some stack of a configuration can read, plus one if
+        the text so far is whole.
+
+        Raises:
+            BudgetExceeded: the tables are full; or they are complete, and are asked for more (an error of
+                ours, which must not become a wrong mask).
+            IndexError: there is no such configuration.
+        """
+        self.checked(configuration)
+        if configuration < self.reader.masks.shape[0]:
+            known: cython.Py_ssize_t = self.reader.masks[configuration]
+            if known >= 0:
+                return known
+        with cython.nogil:
+            found = self.reader.find(configuration)
+        return found  # noqa: RET504 - an object, with the lock held
+
+    def class_masks(
+        self,
+        configurations: cython.const[cython.Py_ssize_t][::1],
+        found: cython.Py_ssize_t[::1],
+    ) -> None:
+        """Write `class_mask` of each configuration.
+
+        Args:
+            configurations: int64[n].
+            found: int64[n], written.
+
+        Raises:
+            BudgetExceeded, IndexError: as `class_mask`.
+            ValueError: arrays of different lengths.
+        """
+        n = configurations.shape[0]
+        if found.shape[0] != n:
+            raise ValueError("there are not as many places as configurations")
+        for i in range(n):
+            self.checked(configurations[i])
+        with cython.nogil:
+            for i in range(n):
+                found[i] = self.reader.mask_of(configurations[i])
+
+    def mask_words(self, mask: cython.Py_ssize_t) -> NDArray[np.uint32]:
+        """uint32[n_words]: the words of a mask of classes, by its number.
+
+        Raises:
+            IndexError: there is no such mask.
+        """
+        if not 0 <= mask < self.known.masks.count:
+            raise IndexError(f"there is no mask {mask}")
+        begin = self.known.masks.starts[mask]
+        made = np.empty(self.known.n_words, np.uint32)
+        words: cython.uint[::1] = made
+        for w in range(self.known.n_words):
+            words[w] = cython.cast(cython.uint, self.known.masks.pool[begin + w])
+        return made

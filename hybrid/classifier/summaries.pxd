@@ -1,0 +1,32 @@
+from equivalence.arrays.account cimport Account
+from equivalence.arrays.interning cimport Interned
+
+
+cdef struct First:
+    int mask
+    int pending
+
+
+cdef struct Summary:
+    int pending
+    int symbol
+    int mask
+    int below
+
+
+cdef class Summaries:
+    cdef First[::1] first
+    cdef Summary[::1] rows
+    cdef readonly Py_ssize_t n_known
+    cdef readonly Py_ssize_t n_states
+    cdef readonly Py_ssize_t n_words
+    cdef readonly bint complete
+    cdef readonly Interned pendings
+    cdef readonly Interned masks
+    cdef readonly Interned units
+    cdef Account account
+
+    cdef Py_ssize_t slot(self, Py_ssize_t pending, Py_ssize_t symbol) noexcept nogil
+    cdef Py_ssize_t add(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t mask, Py_ssize_t below) except -1 nogil
+    cdef int make_room(self) except -1 nogil
+    cdef int grow(self) except -1

@@ -1,0 +1,313 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Summaries: what is known of pending sets, whatever the stacks met; the automaton that reads stacks.
+
+What: of each state on top, the classes that it reads and the pending set that it leaves; of each pending set
+on each symbol, the same again. Pending sets, masks of classes and counter frames are interned lists.
+When: owned by what extends them (`hybrid.classifier.store`); built ahead of time they are kept with a
+classifier, written to files, and copied by each session that begins with them.
+Limits: never forgotten; the account pays for growth. A complete automaton must not be extended.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import new_records
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.hashing import mix
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.hashing import mix
+    from equivalence.arrays.interning import Interned
+
+Integers = NDArray[np.int64]
+
+FIRST = "mask pending"
+SUMMARY = "pending symbol mask below"  # 16 bytes: four to a cache line
+
+SEED = cython.declare(cython.Py_ssize_t, 11)
+
+
+@cython.final
+@cython.cclass
+class Summaries:
+    """The automaton, as far as it is known.
+
+    Args:
+        n_states: states of the network.
+        n_words: words of 32 bits of a mask of classes.
+        account: what pays for growth; ``None``: nobody counts.
+        rows, pendings, masks: that there is room for at first.
+
+    Attributes:
+        first: of each state on top, its mask and its pending set; -1: not known yet.
+        rows: a hash table of (pending set, symbol) with the mask, and the pending set below the symbol;
+            a pending set of -1 is no row.
+        n_known: rows in use.
+        pendings: sets of suffix * classes + class. Number 0 is the empty one, here and of masks.
+        masks: sets of classes, in words of 32 bits.
+        units: counter frames: (counted rule, count as far as a token can tell).
+        complete: whether all is known that stacks can ask for, and pending sets that behave alike are one
+            (`minimise`). Their members are those of one of them, so that nothing may be added any more.
+    """
+
+    def __init__(
+        self,
+        n_states: cython.Py_ssize_t,
+        n_words: cython.Py_ssize_t,
+        account: Account = None,
+        rows: cython.Py_ssize_t = 2048,
+        pendings: cython.Py_ssize_t = 512,
+        masks: cython.Py_ssize_t = 512,
+        width: cython.Py_ssize_t = 64,
+    ) -> None:
+        self._begin(n_states, n_words, account, rows)
+        self.pendings = Interned(pendings, width, account=self.account)
+        self.masks = Interned(masks, n_words, account=self.account)
+        self.units = Interned(64, 2, account=self.account)
+        self.pendings.add(np.zeros(0, np.int64))
+        self.masks.add(np.zeros(n_words, np.int64))
+
+    def _begin(self, n_states: int, n_words: int, account: Any, rows: int) -> None:
+        """The arrays that are no interned lists, empty."""
+        self.account = Account() if account is None else account
+        self.n_states = n_states
+        self.n_words = n_words
+        self.n_known = 0
+        self.complete = False
+        size = 16
+        while size < 2 * rows:
+            size *= 2
+        self.account.claim(8 * n_states + 16 * size)
+        self.first = _no_records(n_states, FIRST)
+        self.rows = _no_records(size, SUMMARY)
+
+    # ---------------------------------------------------------------- rows
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def slot(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The place of the row of a pending set on a symbol, or the empty one that it would have."""
+        last: cython.Py_ssize_t = self.rows.shape[0] - 1
+        slot = mix(mix(SEED, pending), symbol) & last
+        while self.rows[slot].pending >= 0:
+            if self.rows[slot].pending == pending and self.rows[slot].symbol == symbol:
+                break
+            slot = (slot + 1) & last
+        return slot
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def make_room(self) -> cython.int:
+        """Make room for one more row."""
+        if 2 * self.n_known >= self.rows.shape[0]:
+            with cython.gil:
+                self.grow()
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add(
+        self,
+        pending: cython.Py_ssize_t,
+        symbol: cython.Py_ssize_t,
+        mask: cython.Py_ssize_t,
+        below: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Add a row that is not there yet; its place."""
+        self.make_room()
+        slot = self.slot(pending, symbol)
+        self.rows[slot].symbol = cython.cast(cython.int, symbol)
+        self.rows[slot].mask = cython.cast(cython.int, mask)
+        self.rows[slot].below = cython.cast(cython.int, below)
+        self.rows[slot].pending = cython.cast(cython.int, pending)
+        self.n_known += 1
+        return slot
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow(self) -> cython.int:
+        """Twice the room for rows."""
+        old: Summary[::1] = self.rows  # noqa: F821 - in `summaries.pxd`
+        self.account.claim(32 * old.shape[0], 16 * old.shape[0])
+        self.rows = _no_records(2 * old.shape[0], SUMMARY)
+        with cython.nogil:
+            for i in range(old.shape[0]):
+                if old[i].pending >= 0:
+                    self.rows[self.slot(old[i].pending, old[i].symbol)] = old[i]
+        return 0
+
+    # ---------------------------------------------------------------- as arrays, and back
+
+    @property
+    def n_first(self) -> int:
+        """States on top whose pending set is known."""
+        return int((self.first_rows()[:, 0] >= 0).sum())
+
+    def first_rows(self) -> Integers:
+        """int64[states, 2]: a copy of the mask and the pending set of each state on top; -1: not known."""
+        flat = np.array(self.first).view(np.int32) if self.n_states else np.empty(0, np.int32)
+        return flat.reshape(-1, 2).astype(np.int64)
+
+    def used_rows(self) -> tuple[Integers, Integers]:
+        """The rows in use, sorted by pending set and symbol, and where those of each pending set begin.
+
+        Returns:
+            (int64[n_known, 4], int64[pending sets + 1]).
+        """
+        rows = np.array(self.rows).view(np.int32).reshape(-1, 4)
+        rows = rows[rows[:, 0] >= 0].astype(np.int64)
+        rows = np.ascontiguousarray(rows[np.lexsort((rows[:, 1], rows[:, 0]))])
+        starts = np.searchsorted(rows[:, 0], np.arange(self.pendings.count + 1))
+        return rows, starts.astype(np.int64)
+
+    def mask_words(self, mask: cython.Py_ssize_t) -> Integers:
+        """int64[n_words]: the words of a mask of classes, as a copy."""
+        if not 0 <= mask < self.masks.count:
+            raise IndexError(f"there is no mask {mask}")
+        begin: cython.Py_ssize_t = self.masks.starts[mask]
+        return np.array(self.masks.pool[begin : begin + self.n_words])
+
+    def copied(self, account: Account = None, masks: cython.Py_ssize_t = 0) -> Summaries:
+        """The same summaries in arrays of their own.
+
+        Args:
+            account: what pays for them.
+            masks: that there is room for beyond those in use.
+        """
+        copy: Summaries = Summaries.__new__(Summaries)
+        copy._begin(self.n_states, self.n_words, account, self.rows.shape[0] // 2)
+        copy.complete = self.complete
+        copy.n_known = self.n_known
+        copy.first[:] = self.first
+        copy.rows[:] = self.rows
+        copy.pendings = _copied(self.pendings, 0, copy.account)
+        copy.masks = _copied(self.masks, masks, copy.account)
+        copy.units = _copied(self.units, 0, copy.account)
+        return copy
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        lists = self.pendings.nbytes + self.masks.nbytes + self.units.nbytes
+        return 8 * self.first.shape[0] + 16 * self.rows.shape[0] + lists
+
+
+def summaries_of(
+    first: Integers,
+    rows: Integers,
+    pendings: tuple[Integers, Integers],
+    masks: tuple[Integers, Integers],
+    units: tuple[Integers, Integers],
+    n_words: int,
+    complete: bool,
+) -> Summaries:
+    """Summaries of what their methods say they are, with hardly more room than that takes.
+
+    Args:
+        first: int64[states, 2], as `Summaries.first_rows` gives it.
+        rows: int64[n, 4], as `Summaries.used_rows` does, in any order.
+        pendings, masks, units: as `Interned.lists` does.
+        n_words: words of a mask.
+        complete: see `Summaries`.
+
+    Raises:
+        ValueError: two rows of one pending set and symbol, or lists that are not as said.
+    """
+    found: Summaries = Summaries.__new__(Summaries)
+    found._begin(len(first), n_words, None, len(rows) if complete else max(1024, len(rows)))
+    _numbers_into(np.asarray(found.first), first)
+    values: cython.const[cython.Py_ssize_t][:, ::1] = np.ascontiguousarray(rows)
+    for i in range(values.shape[0]):
+        slot = found.slot(values[i, 0], values[i, 1])
+        if found.rows[slot].pending >= 0:
+            raise ValueError("two rows are of one pending set and one symbol")
+        found.add(values[i, 0], values[i, 1], values[i, 2], values[i, 3])
+    found.pendings = _interned(*pendings, 16)
+    # masks are also met on the way, by every classifier that runs
+    found.masks = _interned(*masks, max(512, 2 * (len(masks[0]) - 1)))
+    found.units = _interned(*units, 64)
+    found.complete = complete
+    return found
+
+
+def _no_records(size: int, fields: str) -> Any:
+    """Records of which every number is -1."""
+    found = new_records(size, fields, np.int32)
+    if size:
+        found.view(np.ndarray).view(np.int32).fill(-1)
+    return found
+
+
+def _numbers_into(records: Any, numbers: Integers) -> None:
+    """Write rows of numbers into records of int32."""
+    if len(numbers):
+        records.view(np.ndarray).view(np.int32).reshape(numbers.shape)[:] = numbers
+
+
+def _copied(lists: Interned, more: int, account: Account) -> Interned:
+    """The lists with the same room, or room for some more."""
+    room: cython.Py_ssize_t = lists.starts.shape[0] - 2
+    width: cython.Py_ssize_t = (lists.pool.shape[0] - 2) // max(room, 1) + 1
+    return lists.copied(max(lists.count + more, room), width, account)
+
+
+def _interned(starts: Integers, pool: Integers, room: int) -> Interned:
+    """Interned lists with room for so many at least."""
+    capacity = max(len(starts) - 1, room)
+    width = max(-(-len(pool) // capacity), 1)
+    return Interned(capacity, width).fill(starts, pool)
+
+
+def pairs_fit(
+    starts: cython.const[cython.Py_ssize_t][::1],
+    suffixes: cython.const[cython.Py_ssize_t][::1],
+    classes: cython.const[cython.Py_ssize_t][::1],
+    suffix_parent: cython.const[cython.int][::1],
+    whole: cython.const[cython.int][::1],
+) -> bool:
+    """Whether each pending set is sorted, without doubles, and pairs classes with suffixes of their own.
+
+    Args:
+        starts: int64[sets + 1], where each set begins.
+        suffixes, classes: int64, the pairs; there are suffixes and classes of these numbers.
+        suffix_parent: int32, the suffix that is left of each once its first byte is read; 0 is the empty one.
+        whole: int32, the suffix that each class's representative is.
+    """
+    n = starts.shape[0] - 1
+    fits: cython.bint = True
+    k: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(n):
+            for k in range(starts[i], starts[i + 1]):
+                if k > starts[i]:
+                    if suffixes[k] < suffixes[k - 1]:
+                        fits = False
+                    if suffixes[k] == suffixes[k - 1] and classes[k] <= classes[k - 1]:
+                        fits = False
+                at = whole[classes[k]]
+                while at != 0 and at != suffixes[k]:
+                    at = suffix_parent[at]
+                if at == 0:
+                    fits = False
+            if not fits:
+                break
+    return fits

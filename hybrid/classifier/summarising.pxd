@@ -1,0 +1,44 @@
+from equivalence.parser.space cimport Space
+from hybrid.classifier.summaries cimport Summaries
+
+
+cdef struct Node:
+    int byte_class
+    int depth
+    int skip
+    int group
+
+
+cdef struct Suffix:
+    int parent
+    int byte_class
+
+
+cdef class Summariser:
+    cdef readonly Space space
+    cdef readonly Summaries known
+    cdef const Node[::1] nodes
+    cdef const Suffix[::1] suffixes
+    cdef const int[::1] whole
+    cdef const unsigned char[:, ::1] behind
+    cdef Py_ssize_t n_groups
+    cdef Py_ssize_t n_states
+    cdef Py_ssize_t longest
+    cdef Py_ssize_t[::1] configurations
+    cdef Py_ssize_t[::1] valid
+    cdef Py_ssize_t[::1] popped
+    cdef Py_ssize_t[::1] pairs
+
+    cdef int read_on(self, Py_ssize_t state) except -1 nogil
+    cdef Py_ssize_t symbol_of(self, Py_ssize_t state, Py_ssize_t count) except -1 nogil
+    cdef Py_ssize_t summary(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
+    cdef Py_ssize_t read_below(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
+    cdef Py_ssize_t begin_on(self, Py_ssize_t symbol) except -1 nogil
+    cdef Py_ssize_t empty_mask(self) except -1 nogil
+    cdef Py_ssize_t note_pending(self, Py_ssize_t n, Py_ssize_t group, Py_ssize_t pops) noexcept nogil
+    cdef Py_ssize_t distinct_pairs(self, Py_ssize_t n, Py_ssize_t mask_at) noexcept nogil
+    cdef Py_ssize_t pending_set(self, Py_ssize_t n) except -1 nogil
+    cdef void sort_pairs(self, Py_ssize_t low, Py_ssize_t high) noexcept nogil
+
+
+cdef Py_ssize_t told_apart_here(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, Py_ssize_t reach) noexcept nogil
