@@ -120,8 +120,9 @@ class Space:
         self.facts = new_records(configurations + 2, FACTS)
         self.byte_classes = records(_byte_classes(class_of_byte, example), BYTE_CLASS)
         self.behaviour = np.concatenate([first, alike, np.zeros((1, self.n_classes), np.uint8)])
-        self.by_state = new_records(self.n_states + 1, BY_STATE)
-        np.asarray(self.by_state)["rank"][: self.n_states] = rank
+        by_state = new_records(self.n_states + 1, BY_STATE)
+        by_state["rank"][: self.n_states] = rank
+        self.by_state = by_state
         self.links = new_records(frames, "tail next")
         self.returning = np.empty(frames + 2, np.int64)
         self.ports = np.empty(MOST_PORTS, np.int64)
@@ -685,7 +686,8 @@ class Space:
         copy.facts = bigger(self.facts, configurations + 2, rows)
         copy.behaviour = np.array(self.behaviour)
         copy.by_state = new_records(self.n_states + 1, BY_STATE)
-        np.asarray(copy.by_state)["rank"] = np.asarray(self.by_state)["rank"]
+        for i in range(self.n_states):
+            copy.by_state[i].rank = self.by_state[i].rank
         copy.links = new_records(frames, "tail next")
         copy.returning = np.empty(frames + 2, np.int64)
         copy.ports = np.empty(MOST_PORTS, np.int64)
@@ -837,7 +839,7 @@ def _byte_classes(class_of_byte: Any, example: Any) -> Any:
     trie."""
     rows = np.zeros((len(example), 5), np.int64)
     rows[:, 0] = example
-    for byte in range(128):
-        rows[class_of_byte[byte], 1 + (byte >> 5)] |= 1 << (byte & 31)
+    byte = np.arange(128)
+    np.add.at(rows, (np.asarray(class_of_byte)[:128], 1 + (byte >> 5)), 1 << (byte & 31))
     rows[:, 1:] -= (rows[:, 1:] >> 31) << 32
     return rows

@@ -233,7 +233,10 @@ def summaries_of(
     """
     found: Summaries = Summaries.__new__(Summaries)
     found._begin(len(first), n_words, None, len(rows) if complete else max(1024, len(rows)))
-    _numbers_into(np.asarray(found.first), first)
+    if len(first):
+        on_top = new_records(len(first), FIRST, np.int32)
+        on_top.view(np.ndarray).view(np.int32).reshape(-1, 2)[:] = first
+        found.first = on_top
     values: cython.const[cython.Py_ssize_t][:, ::1] = np.ascontiguousarray(rows)
     for i in range(values.shape[0]):
         slot = found.slot(values[i, 0], values[i, 1])
@@ -254,12 +257,6 @@ def _no_records(size: int, fields: str) -> Any:
     if size:
         found.view(np.ndarray).view(np.int32).fill(-1)
     return found
-
-
-def _numbers_into(records: Any, numbers: Integers) -> None:
-    """Write rows of numbers into records of int32."""
-    if len(numbers):
-        records.view(np.ndarray).view(np.int32).reshape(numbers.shape)[:] = numbers
 
 
 def _copied(lists: Interned, more: int, account: Account) -> Interned:
