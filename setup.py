@@ -62,17 +62,14 @@ def _extensions() -> list[Extension]:
             path = source.relative_to(HERE)
             name = ".".join(path.with_suffix("").parts)
             made_from = _hash_of(source)
-            if _note(name).exists() and _note(name).read_text(encoding="utf-8") != made_from:
-                # Cython would look at the times of files
-                (C_FILES / path).with_suffix(".c").unlink(missing_ok=True)
+            translated, note = (C_FILES / path).with_suffix(".c"), C_FILES / "made" / name
+            if not note.exists() or note.read_text(encoding="utf-8") != made_from:
+                translated.unlink(missing_ok=True)  # Cython would look at the times of files
+                note.parent.mkdir(parents=True, exist_ok=True)
+                note.write_text(made_from, encoding="utf-8")
             macros = [("EQUIMASK_SOURCE", f'"{made_from}"')]
             found.append(Extension(name, [str(path)], define_macros=macros, extra_compile_args=FLAGS))
     return found
-
-
-def _note(name: str) -> Path:
-    """Where it is noted what an extension was made from."""
-    return C_FILES / "made" / name
 
 
 class Build(build_ext):
@@ -88,13 +85,9 @@ class Build(build_ext):
 
     def build_extension(self, extension: Extension) -> None:
         made_from = extension.define_macros[0][1].strip('"')
-        note = _note(extension.name)
         target = Path(self.get_ext_fullpath(extension.name))
-        if target.exists() and note.exists() and note.read_text(encoding="utf-8") == made_from:
-            return
-        super().build_extension(extension)
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(made_from, encoding="utf-8")
+        if not target.exists() or made_from.encode() not in target.read_bytes():
+            super().build_extension(extension)
 
 
 setup(
