@@ -105,7 +105,7 @@ class Walked(NamedTuple):
     events: NDArray[np.int64]
 
 
-def first_outcomes(capacity: int, most: int, account: Account, excess: str) -> Interned:
+def first_outcomes(capacity: int, most: int, account: Account | None, excess: str) -> Interned:
     """The outcomes `NOTHING` and `OUTRIGHT`, and room for more.
 
     Args:
@@ -115,17 +115,6 @@ def first_outcomes(capacity: int, most: int, account: Account, excess: str) -> I
     outcomes.add(np.array([-1]))
     outcomes.add(np.array([0]))
     return outcomes
-
-
-def outcomes_apart(outcomes: Interned, capacity: cython.Py_ssize_t) -> Interned:
-    """First outcomes that are bounded, and paid for, as others are.
-
-    Args:
-        outcomes: the others.
-        capacity: lists that there is room for at first, or `outcomes.most` if that is less.
-    """
-    most = outcomes.most
-    return first_outcomes(min(capacity, most), most, outcomes.account, outcomes.excess)
 
 
 @cython.final
@@ -142,6 +131,7 @@ class Walks:
         displacement: distinguish also what tokens leave behind.
 
     Attributes:
+        outcomes: as given.
         levels: of each depth on the path, the configuration, how many returns are noted up to there, the
             child that is next, and where the children end.
         returns: where the text so far has left the known part of the stack: at which depth, by which port.
@@ -149,12 +139,13 @@ class Walks:
         first, row: the byte classes that can follow below the known part, uint8[n, B], and the row of the
             block at hand.
         start: the block's configuration.
+        ranges, events: the rows; `range_rows` and `event_rows` are the same as arrays.
         open_range: ranges from here on are the block's, and may be extended.
     """
 
     space: Space
     account: Account
-    outcomes: Interned
+    outcomes = cython.declare(Interned, visibility="readonly")
     nodes: cython.const[Node][::1]
     suffix_parent: cython.const[cython.int][::1]
     group_suffix: cython.const[cython.int][::1]
@@ -167,6 +158,8 @@ class Walks:
     start: cython.Py_ssize_t
     ranges: Range[::1]
     events: Event[::1]
+    range_rows: object
+    event_rows: object
     n_ranges: cython.Py_ssize_t
     n_events: cython.Py_ssize_t
     open_range: cython.Py_ssize_t
@@ -221,6 +214,16 @@ class Walks:
         rows = self.walk_blocks(nodes, found.blocks, np.arange(len(found.blocks)), first)
         return Walked(found.block_starts, found.user_starts, found.users, *rows)
 
+    def apart(self) -> Walks:
+        """The same walks into outcomes of their own, which are bounded, and paid for, alike."""
+        known = self.outcomes
+        outcomes = first_outcomes(min(64, known.most), known.most, known.account, known.excess)
+        nodes = np.asarray(self.nodes).view(np.int32).reshape(-1, 8)
+        longest = self.levels.shape[0] - 2
+        return Walks(
+            self.space, nodes, self.suffix_parent, self.group_suffix, longest, outcomes, self.displacement
+        )  # fmt: skip
+
     def children(self) -> NDArray[np.int64]:
         """int64[256]: the child of the root by first byte, 0 where there is none."""
         child: cython.Py_ssize_t[::1] = np.zeros(256, np.int64)
@@ -252,9 +255,8 @@ class Walks:
         self.account.claim(32 * FIRST_ROWS)
         range_starts: cython.Py_ssize_t[::1] = np.zeros(n + 1, np.int64)
         event_starts: cython.Py_ssize_t[::1] = np.zeros(n + 1, np.int64)
-        self.ranges = bigger(new_records(0, "first end"), FIRST_ROWS)
-        self.events = bigger(new_records(0, "group outcome"), FIRST_ROWS)
         self.n_ranges = self.n_events = 0
+        self.keep_rows(np.empty((FIRST_ROWS, 2), np.int64), np.empty((FIRST_ROWS, 2), np.int64))
         self.first = first
         with cython.nogil:
             for i in range(n):
@@ -270,10 +272,7 @@ class Walks:
                 self.walk(nodes[i])
                 range_starts[i + 1] = self.n_ranges
                 event_starts[i + 1] = self.n_events
-        return Rows(
-            np.asarray(range_starts), np.asarray(self.ranges).view(np.int64).reshape(-1, 2),
-            np.asarray(event_starts), np.asarray(self.events).view(np.int64).reshape(-1, 2),
-        )  # fmt: skip
+        return Rows(np.asarray(range_starts), self.range_rows, np.asarray(event_starts), self.event_rows)
 
     # ---------------------------------------------------------------- the walk
 
@@ -500,6 +499,14 @@ class Walks:
         return 0
 
     @cython.cfunc
+    def keep_rows(self, ranges: object, events: object) -> object:
+        """Let ranges and events be written into arrays int64[n, 2]."""
+        self.range_rows = ranges
+        self.event_rows = events
+        self.ranges = records(ranges, "first end")
+        self.events = records(events, "group outcome")
+
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self, room: cython.Py_ssize_t) -> cython.int:
         """Make room for as many more ranges and events, and for a block of all groups."""
@@ -507,10 +514,10 @@ class Walks:
         size: cython.Py_ssize_t = 2 * (self.n_ranges + self.group_suffix.shape[0])
         if self.n_ranges + room > old:
             self.account.claim(16 * size, 16 * old)
-            self.ranges = bigger(self.ranges, size, self.n_ranges)
+            self.keep_rows(bigger(self.range_rows, size, self.n_ranges), self.event_rows)
         old = self.events.shape[0]
         size = 2 * (self.n_events + self.group_suffix.shape[0])
         if self.n_events + room > old:
             self.account.claim(16 * size, 16 * old)
-            self.events = bigger(self.events, size, self.n_events)
+            self.keep_rows(self.range_rows, bigger(self.event_rows, size, self.n_events))
         return 0

@@ -13,14 +13,14 @@ import pytest
 import xgrammar
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from numba import config
 
 from equivalence import explore as explore_module
+from equivalence.arrays import interning
 from equivalence.classes import compute_classes
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.explore import Capacity, explore
-from equivalence.interning import _kernels as interning
-from equivalence.kept import KeptWalks
+from equivalence.kept import KeptWalks, naming
+from equivalence.kept.stored import as_arrays, read_back
 from equivalence.network import build_network
 from equivalence.partition import partition
 from equivalence.vocabulary import Vocabulary
@@ -28,7 +28,7 @@ from tests.random_grammars import compiles, grammar_texts, vocabularies
 
 pytestmark = pytest.mark.kernels
 
-COMPILED = not config.DISABLE_JIT  # type: ignore[attr-defined]
+COMPILED = not naming.__file__.endswith(".py")
 SMALL = Capacity(configurations=4_000, nodes=16_000, outcomes=16_000, items=16_000)
 
 SCHEMAS: list[dict[str, Any]] = [
@@ -170,17 +170,15 @@ def test_several_threads_share_a_store(limit: int) -> None:
     assert found == [wanted[number] for number in numbers]
 
 
-@pytest.mark.skipif(COMPILED, reason="compiled kernels do not ask for the hash by name")
+@pytest.mark.skipif(COMPILED, reason="compiled code does not ask for the hash by name")
 def test_collisions_cost_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names and walks are found by a comparison of the whole list, whatever the hash."""
-    from equivalence.kept import _kernels
-
     tokens = [b"a", b"b", b"ab", b",", b"a,", b"12", b"1", b"]", b"2]", b'"', b'"a']
     vocabulary = Vocabulary.from_bytes(tokens)
     texts = ['root ::= "a"* ("," "b" | "]" root)', 'root ::= x ","\nx ::= "a" x "b" | [1-2]{1,9}']
     grammars = [xgrammar.Grammar.from_ebnf(text) for text in texts]
     wanted = [classes(grammar, vocabulary, None) for grammar in grammars]
-    for module in (interning, _kernels):
+    for module in (interning, naming):
         monkeypatch.setattr(module, "mix", lambda h, x: 0)
     store = KeptWalks()
     for number in (0, 1, 0, 1):
@@ -198,6 +196,32 @@ def test_budgets_hold_with_a_warm_store() -> None:
         with pytest.raises(BudgetExceeded):
             explore(network, vocabulary.trie, capacity=Capacity(outcomes=3), kept=store)
         explore(network, vocabulary.trie, kept=store)
+
+
+def test_outcomes_are_bounded_as_without_a_store() -> None:
+    """What other grammars want of a block is not asked for where that is too much; what is kept stays."""
+    vocabulary, warm = small_vocabulary(), KeptWalks()
+    string = r'"\"" ([^"\\] | "\\" ["n])* "\""'
+    texts = [f'root ::= "[" x ("{follows}" x)*\nx ::= {string}' for follows in (",", "]", ":", "1", "a")]
+    for text in texts[1:]:
+        classes(xgrammar.Grammar.from_ebnf(text), vocabulary, warm)
+    network = build_network(xgrammar.Grammar.from_ebnf(texts[0]), token_bytes=vocabulary.trie.longest)
+
+    def fits(most: int, kept: KeptWalks | None) -> bool:
+        try:
+            explore(network, vocabulary.trie, capacity=Capacity(outcomes=most), kept=kept)
+        except BudgetExceeded:
+            return False
+        return True
+
+    wanted = explore(network, vocabulary.trie).n_outcomes
+    arrays = as_arrays(warm._young.snapshot(), warm._old.snapshot())
+    for most in (2, wanted - 2, wanted, wanted + 1):
+        store = KeptWalks()
+        store._young, store._old = read_back(arrays, vocabulary.trie)
+        before = store._young.n_walks
+        assert fits(most, None) == fits(most, store) == (most >= wanted)
+        assert store._young.n_walks >= before and store.turns == 0
 
 
 def test_a_vocabulary_keeps_walks_until_it_is_pickled() -> None:

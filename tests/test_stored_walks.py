@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from equivalence.classes import compute_classes
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.kept import KeptWalks, Shelf, _kernels, stored, walks
+from equivalence.kept import KeptWalks, Shelf, stored, walks
+from equivalence.kept.generation import Generation, interned_of
 from equivalence.store import Arrays, Unusable, read_arrays, write_arrays
 from equivalence.vocabulary import Vocabulary
 from hybrid import GrammarCompiler
@@ -50,7 +51,7 @@ def shelf_of(vocabulary: Vocabulary, folder: Path) -> Shelf:
 
 
 def arrays_of(store: KeptWalks) -> Arrays:
-    return stored.as_arrays(stored.snapshot(store._young), stored.snapshot(store._old))
+    return stored.as_arrays(store._young.snapshot(), store._old.snapshot())
 
 
 class Listener(logging.Handler):
@@ -121,10 +122,11 @@ def test_what_is_read_back_is_what_was_written() -> None:
     for schema in SCHEMAS:
         classes(of_schema(schema), vocabulary, store)
         if schema is SCHEMAS[3]:
-            store._old, store._young = store._young, _kernels.new_kept()
+            store._old, store._young = store._young, Generation()
     arrays = arrays_of(store)
     assert len(arrays["young.names"]) and len(arrays["old.names"])
-    again = stored.as_arrays(*map(stored.snapshot, stored.read_back(arrays, vocabulary.trie)))
+    young, old = stored.read_back(arrays, vocabulary.trie)
+    again = stored.as_arrays(young.snapshot(), old.snapshot())
     assert list(again) == list(arrays)
     for name, array in arrays.items():
         assert array.dtype == again[name].dtype, name
@@ -135,7 +137,7 @@ def test_a_snapshot_stays_as_it_was() -> None:
     vocabulary = Vocabulary.from_bytes(TOKENS)
     store = KeptWalks()
     classes(of_schema(SCHEMAS[0]), vocabulary, store)
-    noted = stored.snapshot(store._young), stored.snapshot(store._old)
+    noted = store._young.snapshot(), store._old.snapshot()
     before = stored.as_arrays(*noted)
     for schema in SCHEMAS[1:]:
         classes(of_schema(schema), vocabulary, store)
@@ -146,8 +148,8 @@ def test_a_snapshot_stays_as_it_was() -> None:
 
 @pytest.mark.parametrize("value", [1 << 31, -(1 << 31) - 1, (1 << 31) - 1, -(1 << 31)])
 def test_large_integers_of_lists_are_written_in_full(value: int) -> None:
-    lists = _kernels.interned_of(np.array([0, 2, 3]), np.array([7, value, value]))
-    starts, cells = stored._lists(lists)
+    starts, pool = interned_of(np.array([0, 2, 3]), np.array([7, value, value])).lists()
+    cells = stored._narrowed(pool)
     assert starts.tolist() == [0, 2, 3] and cells.tolist() == [7, value, value]
     assert cells.dtype == (np.int32 if -(1 << 31) <= value < 1 << 31 else np.int64)
 
@@ -170,7 +172,7 @@ def test_every_damage_is_found(tmp_path: Path, warnings_logged: list[str]) -> No
         shelf.path.write_bytes(damaged)
         store = KeptWalks(shelf=shelf)
         store.load()
-        assert not stored.used_bytes(store._young) or not store._young.blocks.counts[0], place
+        assert not store._young.used_bytes or not store._young.n_walks, place
     assert len(warnings_logged) == len(places)
     for length in (0, 20, 56, len(whole) // 2, len(whole) - 1):
         shelf.path.write_bytes(whole[:length])
@@ -386,7 +388,7 @@ def test_a_file_beyond_the_bound_is_not_read(tmp_path: Path, warnings_logged: li
     for limit in (0, 1000):
         store = KeptWalks(limit, shelf)
         store.load()
-        assert not store._young.blocks.counts[0]
+        assert not store._young.n_walks
     assert len(warnings_logged) == 1 and "1000 bytes" in warnings_logged[0]
 
 
@@ -421,14 +423,14 @@ def test_a_shelf_may_come_while_walks_are_made(tmp_path: Path, monkeypatch: pyte
     classes(xgrammar.Grammar.from_ebnf('root ::= "x" [0-9]{2,4} "]"'), vocabulary, other)
     other.save()
     store = KeptWalks()
-    walk = _kernels.walk_missing
+    walk = walks.walk_missing
 
     def interrupted(*arguments: Any) -> Any:
         if not store.hits and not store.misses:
             store.load(shelf)
         return walk(*arguments)
 
-    monkeypatch.setattr(_kernels, "walk_missing", interrupted)
+    monkeypatch.setattr(walks, "walk_missing", interrupted)
     for text in (TEXT, 'root ::= "x" [0-9]{2,4} "]"', TEXT):
         found = classes(xgrammar.Grammar.from_ebnf(text), vocabulary, store)
         assert found == classes(xgrammar.Grammar.from_ebnf(text), vocabulary, None)

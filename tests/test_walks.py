@@ -14,7 +14,7 @@ from equivalence.errors import BudgetExceeded
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.space import Space
 from equivalence.vocabulary import Vocabulary
-from equivalence.walks import FIRST_ROWS, OUTRIGHT, Walks, first_outcomes, outcomes_apart
+from equivalence.walks import FIRST_ROWS, OUTRIGHT, Walks, first_outcomes
 
 pytestmark = pytest.mark.kernels
 
@@ -174,16 +174,16 @@ def test_told_to_stop() -> None:
 
 def test_outcomes_apart_are_bounded_alike() -> None:
     account = Account(None, 1 << 20)
-    outcomes = first_outcomes(4, 5, account, "too many outcomes")
+    walks = walks_of(space_of([NAMES, []], [False, True], account), words_and_more(), most=5)
     before = account.taken
-    apart = outcomes_apart(outcomes, 64)
-    assert (apart.count, apart.most) == (2, 5)
+    apart = walks.apart()
+    assert (apart.outcomes.count, apart.outcomes.most) == (2, 5)
     assert account.taken > before
-    for value in (7, 8, 9, 10):
-        apart.add(np.array([value]))
-    with pytest.raises(BudgetExceeded, match="too many outcomes"):
-        apart.add(np.array([11]))
-    assert outcomes.count == 2
+    with pytest.raises(BudgetExceeded, match="too many"):
+        apart.walk_all(CONTEXTS, all_can_follow())
+    assert apart.outcomes.count > walks.outcomes.count == 2
+    with pytest.raises(BudgetExceeded, match="too many"):
+        walks.walk_all(CONTEXTS, all_can_follow())
 
 
 def test_arrays_of_another_kind_are_refused() -> None:

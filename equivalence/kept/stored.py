@@ -1,12 +1,12 @@
 """Kept walks as arrays of a file: what is written, and what is checked before it is believed.
 
-What: `snapshot` notes two generations of walks while they go on growing, `as_arrays` writes them down without
-what they do not need, `read_back` makes generations of arrays again. `Shelf` is the place of one
-vocabulary's file.
+What: `as_arrays` writes snapshots of two generations of walks down without what they do not need, `read_back`
+makes generations of arrays again. `Shelf` is the place of one vocabulary's file.
 When: by `equivalence.kept.walks` only.
 Limits: the digest of `equivalence.store` finds damage, and the checks here find arrays that do not fit one
-another or the trie: none of them may make a kernel read what is not its own. What a file says about tokens is
-not walked again, so that a forged file gives wrong masks: the folder has to be as trustworthy as the code.
+another or the trie: none of them may make compiled code read what is not its own. What a file says about
+tokens is not walked again, so that a forged file gives wrong masks: the folder has to be as trustworthy as
+the code.
 
 A walk means something to the very code that made it. So the kind of a file holds a digest of the code of this
 package, and a file that other code wrote is not read, whether or not anybody thought of a number.
@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence._kernels import OUTRIGHT
-from equivalence.kept import _kernels
+from equivalence.kept.generation import Generation, Snapshot, restored
 from equivalence.store import Arrays, Unusable, digest_of, read_arrays, write_arrays
 from equivalence.trie import Trie
+from equivalence.walks import OUTRIGHT
 
 STORED_VERSION = 1
 """Of the names and the layout of the arrays."""
@@ -62,7 +62,7 @@ class Shelf(NamedTuple):
         """The file."""
         return self.folder / f"walks-{STORED_VERSION}-{self.fingerprint}.arrays"
 
-    def read(self, limit_bytes: int) -> tuple[Any, Any, bytes | None]:
+    def read(self, limit_bytes: int) -> tuple[Generation, Generation, bytes | None]:
         """The young and the old generation of the file, and its digest.
 
         Raises:
@@ -119,50 +119,22 @@ def n_walks(arrays: Arrays) -> int:
     return sum(len(arrays[f"{generation}.names"]) for generation in GENERATIONS)
 
 
-def used_bytes(kept: Any) -> int:
-    """About what a generation takes in a file."""
-    lists, outcomes = kept.lists.counts, kept.outcomes.counts
-    cells = 2 * int(lists[0] + outcomes[0]) + int(lists[1] + outcomes[1])
-    return 4 * cells + 57 * int(kept.blocks.counts[0]) + 8 * int(kept.used.sum())
-
-
-def snapshot(kept: Any) -> Any:
-    """The same generation as it is now, while it goes on growing.
-
-    Lists and rows are only ever added, behind those in use; masks and places of a walk are replaced in place,
-    so those are copied.
-    """
-    n = int(kept.blocks.counts[0])
-    return kept._replace(
-        lists=kept.lists._replace(counts=kept.lists.counts.copy()),
-        blocks=kept.blocks._replace(counts=kept.blocks.counts.copy()),
-        masks=kept.masks[:n].copy(),
-        places=kept.places[:n].copy(),
-        outcomes=kept.outcomes._replace(counts=kept.outcomes.counts.copy()),
-        used=kept.used.copy(),
-    )
-
-
-def as_arrays(young: Any, old: Any) -> Arrays:
-    """Arrays of a file, from a `snapshot` of each generation."""
+def as_arrays(young: Snapshot, old: Snapshot) -> Arrays:
+    """Arrays of a file, from what each generation was at some time."""
     arrays: Arrays = {}
     for generation, kept in zip(GENERATIONS, (young, old), strict=True):
-        n = int(kept.blocks.counts[0])
-        blocks = kept.blocks.pool[: 2 * n].reshape(n, 2)
         range_starts, ranges = _packed(kept.places[:, 0], kept.places[:, 1], kept.ranges)
         event_starts, events = _packed(kept.places[:, 2], kept.places[:, 3], kept.events)
-        list_starts, list_cells = _lists(kept.lists)
-        outcome_starts, outcome_cells = _lists(kept.outcomes)
         members = (
-            list_starts, list_cells, blocks[:, 0].copy(), blocks[:, 1].astype(np.uint8),
-            kept.masks.astype(np.uint32), range_starts, ranges, event_starts, events, outcome_starts,
-            outcome_cells,
+            kept.list_starts.copy(), _narrowed(kept.list_cells), kept.blocks[:, 0].copy(),
+            kept.blocks[:, 1].astype(np.uint8), kept.masks.astype(np.uint32), range_starts, ranges,
+            event_starts, events, kept.outcome_starts.copy(), _narrowed(kept.outcome_cells),
         )  # fmt: skip
         arrays |= {f"{generation}.{name}": array for name, array in zip(MEMBERS, members, strict=True)}
     return arrays
 
 
-def read_back(arrays: Arrays, trie: Trie) -> tuple[Any, Any]:
+def read_back(arrays: Arrays, trie: Trie) -> tuple[Generation, Generation]:
     """The young and the old generation, in arrays of their own that may grow.
 
     Raises:
@@ -178,7 +150,7 @@ def read_back(arrays: Arrays, trie: Trie) -> tuple[Any, Any]:
     return young, old
 
 
-def _read_generation(members: list[NDArray[Any]], trie: Trie) -> Any:
+def _read_generation(members: list[NDArray[Any]], trie: Trie) -> Generation:
     """One generation, of arrays in the order of `MEMBERS`."""
     for array, (name, dtype) in zip(members, MEMBERS.items(), strict=True):
         allowed = (np.int32, np.int64) if dtype is None else (dtype,)
@@ -222,15 +194,12 @@ def _read_generation(members: list[NDArray[Any]], trie: Trie) -> Any:
     )
     _check_outcomes(outcome_starts, outcome_cells, trie)
     places = np.stack([range_starts[:-1], range_starts[1:], event_starts[:-1], event_starts[1:]], axis=1)
-    return _kernels.Kept(
-        _kernels.interned_of(list_starts.copy(), list_cells.astype(np.int64)),
-        _kernels.interned_of(
-            np.arange(0, 2 * n + 1, 2), np.stack([names, first_bytes.astype(np.int64)], axis=1).ravel()
-        ),
-        _with_room(masks.astype(np.int64)), _with_room(places),
-        _kernels.interned_of(outcome_starts.copy(), outcome_cells.astype(np.int64)), _with_room(ranges),
-        _with_room(events), np.array([len(ranges), len(events)]),
+    blocks = np.stack([names, first_bytes.astype(np.int64)], axis=1)
+    snapshot = Snapshot(
+        list_starts, list_cells.astype(np.int64), blocks, masks.astype(np.int64), places, outcome_starts,
+        outcome_cells.astype(np.int64), ranges, events,
     )  # fmt: skip
+    return restored(snapshot)
 
 
 def _check_outcomes(starts: Integers, cells: NDArray[Any], trie: Trie) -> None:
@@ -283,12 +252,10 @@ def _ascending(begins: NDArray[Any], ends: NDArray[Any], starts: Integers) -> bo
     return bool(np.isin(wrong, starts).all())
 
 
-def _lists(known: Any) -> tuple[Integers, NDArray[Any]]:
-    """Where lists start, and their cells in the smallest type that holds them."""
-    n, used = known.counts.tolist()
-    cells = known.pool[:used]
-    narrow = not used or (cells.min() >= -(1 << 31) and cells.max() < 1 << 31)
-    return known.starts[: n + 1].copy(), cells.astype(np.int32) if narrow else cells.copy()
+def _narrowed(cells: Integers) -> NDArray[Any]:
+    """Integers in the smallest type that holds them, as a copy."""
+    narrow = not len(cells) or (cells.min() >= -(1 << 31) and cells.max() < 1 << 31)
+    return cells.astype(np.int32 if narrow else np.int64)
 
 
 def _packed(begins: Integers, ends: Integers, rows: NDArray[Any]) -> tuple[Integers, NDArray[Any]]:
@@ -298,10 +265,3 @@ def _packed(begins: Integers, ends: Integers, rows: NDArray[Any]) -> tuple[Integ
     np.cumsum(lengths, out=starts[1:])
     chosen = np.repeat(begins - starts[:-1], lengths) + np.arange(starts[-1])
     return starts, rows[chosen]
-
-
-def _with_room(array: NDArray[Any]) -> NDArray[Any]:
-    """A copy in memory of its own, with room for a quarter more rows."""
-    larger = np.zeros((len(array) + len(array) // 4 + 256, *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
-    return larger

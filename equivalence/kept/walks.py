@@ -1,7 +1,7 @@
 """Walks that are kept for the next grammar over the same vocabulary.
 
-What: `KeptWalks.walk_all` does what `equivalence._kernels.walk_all` does, but walks only the blocks that no
-grammar before had. XGrammar's converters write strings, numbers, dates or any value the same way in each
+What: `KeptWalks.walk_all` does what `equivalence.walks.Walks.walk_all` does, but walks only the blocks that
+no grammar before had. XGrammar's converters write strings, numbers, dates or any value the same way in each
 schema; what a block can do is written as one list of integers, whatever the rules were called, and the walk
 of a block with an equal list is taken from here (docs/theory.md, section 4; docs/caches.md).
 When: by `equivalence.explore`, for the relation "acceptance"; one store belongs to one `Vocabulary`.
@@ -22,15 +22,25 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import forking
-from equivalence.kept import _kernels
-from equivalence.kept.stored import Shelf, as_arrays, snapshot, used_bytes
+from equivalence.arrays.interning import Interned
+from equivalence.blocks import find_blocks
+from equivalence.errors import BudgetExceeded
+from equivalence.kept.filtering import Filter
+from equivalence.kept.generation import Generation
+from equivalence.kept.joining import Part, joined, part_of
+from equivalence.kept.masks import class_masks, class_rows, masks_of_blocks, widened
+from equivalence.kept.stored import Shelf, as_arrays
+from equivalence.parser.space import Space
 from equivalence.store import Unusable
+from equivalence.walks import Walked, Walks
+
+Integers = NDArray[np.int64]
 
 LIMIT_BYTES = 64 << 20
 """Bound on a store by default. The walks of 600 schemas take 37 MiB over 128,256 ids."""
@@ -74,7 +84,7 @@ class KeptWalks:
     def n_bytes(self) -> int:
         """Bytes of all arrays that are kept."""
         with self._lock:
-            return _bytes(self._young) + _bytes(self._old)
+            return _bytes(self._young, self._old)
 
     @property
     def shelf(self) -> Shelf | None:
@@ -111,10 +121,11 @@ class KeptWalks:
                 own = self._shelf is not None and target is not None and target.path == self._shelf.path
                 if target is None or self._young is None or not _has_walks(self._young, self._old):
                     return False
-                state, known = (used_bytes(self._young), used_bytes(self._old)), self._digest if own else None
+                state = self._young.used_bytes, self._old.used_bytes
+                known = self._digest if own else None
                 if own and state == self._state:
                     return False
-                young, old = snapshot(self._young), snapshot(self._old)
+                young, old = self._young.snapshot(), self._old.snapshot()
             try:
                 target.folder.mkdir(parents=True, exist_ok=True)
                 written = target.write(as_arrays(young, old), known)
@@ -132,28 +143,27 @@ class KeptWalks:
         self._is_writing = False
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """The lock, around kernels that change some arrays in place and return others that take their places.
+    def _changing(self) -> Iterator[None]:
+        """Around what changes the generations; the lock is held.
 
-        What comes in between (Ctrl-C, no memory) would leave some of either.
+        What comes in between (Ctrl-C, no memory) would leave walks that are half written.
         """
-        with self._lock:
-            try:
-                yield
-            except BaseException:
-                self._forget()
-                raise
+        try:
+            yield
+        except BaseException:
+            self._forget()
+            raise
 
     def _forget(self) -> None:
         """Begin with nothing: what is kept may be half written. The lock is held, or nobody else is there."""
-        self._young, self._old = _kernels.new_kept(), _kernels.new_kept()
+        self._young, self._old = Generation(), Generation()
         self.turns += 1  # a thread may hold names of these lists
 
     def _begin(self) -> None:
         """Make both generations, of the file if there is one; the lock is held."""
         if self._young is not None:
             return
-        self._young, self._old = _kernels.new_kept(), _kernels.new_kept()
+        self._young, self._old = Generation(), Generation()
         if self._shelf is None or not self.limit_bytes:
             return
         try:
@@ -163,11 +173,11 @@ class KeptWalks:
         except (OSError, Unusable) as error:
             self._warn("%s is not used, and walks are made anew: %s", self._shelf.path.name, error)
             return
-        if _bytes(young) + _bytes(old) > self.limit_bytes:
-            old = _kernels.new_kept()
-        if _bytes(young) + _bytes(old) <= self.limit_bytes:
+        if _bytes(young, old) > self.limit_bytes:
+            old = Generation()
+        if _bytes(young, old) <= self.limit_bytes:
             self._young, self._old = young, old
-        self._state = used_bytes(self._young), used_bytes(self._old)
+        self._state = self._young.used_bytes, self._old.used_bytes
         self._saved_bytes = sum(self._state)
 
     def _warn(self, message: str, *values: object) -> None:
@@ -180,7 +190,7 @@ class KeptWalks:
         """Is it time to write the file? The lock is held; who gets True has to begin a thread."""
         if self._shelf is None or self._is_writing or not self.limit_bytes:
             return False
-        now = used_bytes(self._young) + used_bytes(self._old)
+        now = self._young.used_bytes + self._old.used_bytes
         if now < max(FIRST_BYTES, 2 * self._saved_bytes):
             return False
         self._saved_bytes, self._is_writing = now, True  # where it fails, not before there is twice as much
@@ -202,87 +212,148 @@ class KeptWalks:
 
     def walk_all(
         self,
-        contexts: NDArray[np.int64],
+        contexts: Integers,
         firsts: NDArray[np.uint8],
         trie: tuple[Any, ...],
         suffix_byte: NDArray[np.uint8],
-        space: Any,
-        net: Any,
-        outcomes: Any,
-        limits: Any,
-    ) -> tuple[Any, ...]:
-        """The same as `equivalence._kernels.walk_all`, the order of outcomes excepted.
+        space: Space,
+        outcomes: Interned,
+    ) -> Walked:
+        """The same as `equivalence.walks.Walks.walk_all`, the order of outcomes excepted.
 
         Args:
-            contexts, firsts, trie, space, net, outcomes, limits: as there.
+            contexts, firsts, space, outcomes: as there.
+            trie: the trie's nodes, suffix parents, suffixes of groups, and bytes of the longest token.
             suffix_byte: the first byte of each suffix of the trie.
+
+        Raises:
+            BudgetExceeded: as there.
         """
-        (
-            status, space, block_starts, user_starts, users, blocks, first_bytes, masks
-        ) = _kernels.begin_walks(contexts, firsts, trie[0], space, net, limits)  # fmt: skip
-        if status:
-            return (status, space, outcomes, *[None] * 7)
-        with self._writing():
-            self._begin()
-            (
-                status, self._young, self._old, outcomes, names, wide, places, old_ranges, old_events
-            ) = _kernels.recall(
-                self._young, self._old, blocks, first_bytes, masks, space, net, trie[3], suffix_byte,
-                outcomes, limits,
-            )  # fmt: skip
-            turn = self.turns
-        if status:
-            return (status, space, outcomes, *[None] * 7)
-        status, space, outcomes, own, apart, wider = _kernels.walk_missing(
-            blocks, first_bytes, masks, wide, places, trie, space, net, outcomes, limits
+        nodes, suffix_parent, group_suffix, longest = trie
+        walks = Walks(space, nodes, suffix_parent, group_suffix, longest, outcomes, False)
+        child = walks.children()
+        found = find_blocks(space, contexts, child)
+        of_class = class_masks(space)
+        masks = masks_of_blocks(found.users, len(found.blocks), firsts, of_class)
+        first_bytes = np.repeat(np.arange(256), np.diff(found.block_starts))
+        asked = _Asked(
+            found.blocks, first_bytes, child[first_bytes], masks, masks.copy(), np.full(len(masks), -1)
         )
-        if status and len(wider.blocks):
-            # what other grammars want of these blocks was too much: only what this one wants
-            wide = masks.copy()
-            status, space, outcomes, own, apart, wider = _kernels.walk_missing(
-                blocks, first_bytes, masks, wide, places, trie, space, net, outcomes, limits
-            )
-        if status:
-            return (status, space, outcomes, *[None] * 7)
-        n_missing = len(own.blocks) + len(wider.blocks)
-        with self._writing():
-            self.hits += len(blocks) - n_missing
-            self.misses += n_missing
+        with self._lock:
+            with self._changing():
+                names = self._find(asked, space, longest)
+            turn = self.turns
+            known = np.flatnonzero(asked.entries >= 0)
+            recalled = self._young.recalled(
+                known, asked.entries[known], masks[known], suffix_byte, outcomes
+            )  # fmt: skip
+        made = walk_missing(asked, of_class, walks)
+        with self._lock:
+            self.hits += len(known)
+            self.misses += len(masks) - len(known)
             if turn == self.turns:  # else the names are those of the old generation
-                self._young = _kernels.keep(self._young, names, first_bytes, wide, own, outcomes)
-                if len(wider.blocks):
-                    self._young = _kernels.keep(self._young, names, first_bytes, wide, wider, apart)
-                if 2 * _bytes(self._young) > self.limit_bytes:
-                    self._old, self._young = self._young, _kernels.new_kept()
-                    self.turns += 1
-                if _bytes(self._young) + _bytes(self._old) > self.limit_bytes:
-                    self._old = _kernels.new_kept()
+                with self._changing():
+                    self._keep(asked, names, made)
             is_due = self._is_due()
         if is_due:
             self._begin_to_write()
-        status, outcomes, *joined = _kernels.join(
-            masks,
-            places,
-            old_ranges,
-            old_events,
-            outcomes,
-            own,
-            apart,
-            wider,
-            suffix_byte,
-            limits,
-            space.state,
-        )
-        return (status, space, outcomes, block_starts, user_starts, users, *joined)
+        parts = [recalled]
+        for part, own in made:
+            if own is not outcomes:
+                filtered = Filter(own, outcomes, suffix_byte).events(
+                    masks[part.blocks], part.event_begins, part.event_ends, part.events.astype(np.int32)
+                )
+                part = Part(*part[:4], *filtered)
+            parts.append(part)
+        return Walked(found.block_starts, found.user_starts, found.users, *joined(len(masks), parts))
+
+    def _find(self, asked: _Asked, space: Space, longest: int) -> Integers:
+        """Note the walks of blocks that the young generation has, with those that the old one had; the names
+        of their configurations. The lock is held."""
+        self._begin()
+        young, old = self._young, self._old
+        names = young.names_of(asked.blocks, space, longest)
+        wanted = asked.first_bytes, asked.masks, asked.wide, asked.entries
+        if young.find(names, *wanted) and old.n_walks:
+            absent = asked.entries < 0
+            old.find(old.names_of(asked.blocks, space, longest), *wanted)
+            moved = np.flatnonzero(absent & (asked.entries >= 0))
+            young.move(old, asked.entries[moved], names[moved], asked.first_bytes[moved])
+            asked.entries[moved] = -1
+            young.find(names, *wanted)
+        return names
+
+    def _keep(self, asked: _Asked, names: Integers, made: list[tuple[Part, Interned]]) -> None:
+        """Keep new walks within the bound. The lock is held."""
+        for part, outcomes in made:
+            self._young.keep(names, asked.first_bytes, asked.wide, part, outcomes)
+        if 2 * _bytes(self._young) > self.limit_bytes:
+            self._old, self._young = self._young, Generation()
+            self.turns += 1
+        if _bytes(self._young, self._old) > self.limit_bytes:
+            self._old = Generation()
+
+
+class _Asked(NamedTuple):
+    """The blocks of a grammar, n of them.
+
+    Attributes:
+        blocks: int64[n], the configurations.
+        first_bytes, nodes: int64[n], the bytes, and the root's children after them.
+        masks: int64[n, 8], the bytes that can follow below the known part.
+        wide: int64[n, 8], those for which a walk that is missing is made.
+        entries: int64[n], the walks that are kept; -1: there is none.
+    """
+
+    blocks: Integers
+    first_bytes: Integers
+    nodes: Integers
+    masks: Integers
+    wide: Integers
+    entries: Integers
+
+
+def walk_missing(asked: _Asked, of_class: Integers, walks: Walks) -> list[tuple[Part, Interned]]:
+    """Walk the blocks that have no walk; those with other masks than their own into outcomes apart.
+
+    Args:
+        asked: the blocks; `wide` gets the masks that the walks were made with.
+        of_class: of `class_masks`.
+        walks: over the space and the trie.
+
+    Returns:
+        parts of the blocks, and the outcomes of each part's events.
+
+    Raises:
+        BudgetExceeded: more than may be, or told to stop.
+    """
+    made: list[tuple[Part, Interned]] = []
+
+    def walk(chosen: Integers, walks: Walks) -> None:
+        if len(chosen):
+            rows, first = class_rows(asked.wide[chosen], of_class)
+            found = walks.walk_blocks(asked.nodes[chosen], asked.blocks[chosen], rows, first)
+            made.append((part_of(chosen, found), walks.outcomes))
+
+    is_missing, is_own = asked.entries < 0, (asked.wide == asked.masks).all(axis=1)
+    walk(np.flatnonzero(is_missing & is_own), walks)
+    others = np.flatnonzero(is_missing & ~is_own)
+    if len(others):
+        asked.wide[others] = widened(asked.wide[others], of_class)
+        try:
+            walk(others, walks.apart())
+        except BudgetExceeded:
+            # what other grammars want of these blocks was too much: only what this one wants
+            asked.wide[others] = asked.masks[others]
+            walk(others, walks)
+    return made
 
 
 def _has_walks(*generations: Any) -> bool:
     """Is anything kept?"""
-    return any(int(kept.blocks.counts[0]) for kept in generations)
+    return any(kept.n_walks for kept in generations)
 
 
-def _bytes(kept: Any) -> int:
-    """Bytes of the arrays of a generation."""
-    if kept is None:
-        return 0
-    return sum(part.nbytes if isinstance(part, np.ndarray) else _bytes(part) for part in kept)
+def _bytes(*generations: Any) -> int:
+    """Bytes of the arrays of generations."""
+    return sum(kept.nbytes for kept in generations if kept is not None)
