@@ -116,11 +116,9 @@ def _document(compiled: Any, file: workloads.SchemaFile) -> Ids:
 def in_a_new_process(spec: str, folder: str, schemas: list[Any], documents: list[Ids]) -> dict[str, Any]:
     """Ask for every schema once; to be called in a process that has compiled none of them."""
     from hybrid import GrammarCompiler
-    from hybrid.warmup import warm_up
 
     began = perf_counter()
     vocabulary = workloads.load_vocabulary(spec).prepare()
-    warm_up()
     setup = perf_counter() - began
     compiler = GrammarCompiler(
         vocabulary, cache_dir=folder, cache_limit_bytes=LARGE_BYTES, cache_dir_limit_bytes=LARGE_BYTES

@@ -217,7 +217,6 @@ def command(
         grown = {bench.name: bench.vocabulary for bench in benches}
         for spec in growth_vocabulary or ():
             grown[workloads.short_name(spec)] = workloads.load_vocabulary(spec).prepare()
-    warm_seconds = _warm(console)
     rows: list[Row] = []
     of_schemas: dict[str, list[Row]] = {}
     for bench in benches:
@@ -234,7 +233,6 @@ def command(
     record: dict[str, Any] = {
         "benchmark": "classes",
         **report.environment(arguments),
-        "warm_seconds": warm_seconds,
         "grammars": [asdict(row) | {"ratio": row.ratio} for row in rows],
     }
     tables = [grammar_table(rows)]
@@ -277,12 +275,6 @@ def _say_where_peer_differs(console: Console, row: Row) -> None:
             f"({'; '.join(lies['examples'][:3]) or 'none'}), {lies['missing']:,} ids are missing; "
             f"{lies['split_by_masks']:,} of {row.distinct_masks:,} distinct masks are no unions of them",
         )
-
-
-def _warm(console: Console) -> float:
-    from hybrid.cli.commands import warm_up_with_progress
-
-    return warm_up_with_progress(console).seconds
 
 
 def _measure_grammars(

@@ -116,7 +116,6 @@ class Worker:
 def _serve(connection: Connection, specs: tuple[str, ...], stack: str) -> None:
     """Answer questions until nobody asks any more."""
     from bench.workloads import load_vocabulary
-    from hybrid.warmup import warm_up
 
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stderr.fileno())  # XGrammar warns of every refused token
@@ -127,7 +126,6 @@ def _serve(connection: Connection, specs: tuple[str, ...], stack: str) -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no child hangs on without its parent
         resource.setrlimit(resource.RLIMIT_DATA, (BOUND_BYTES, BOUND_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    warm_up()
     real = {spec: load_vocabulary(spec).prepare() for spec in specs}
     told = open(stack, "w")  # noqa: SIM115 - as long as the process
     faulthandler.enable(told, all_threads=False)

@@ -41,10 +41,8 @@ def measure_memory(vocabulary: str, grammar: str, relation: str) -> dict[str, in
 def _measure_here(spec: str, grammar: str, relation: str) -> dict[str, int] | None:
     from equivalence import compute_classes
     from hybrid.cli.vocabulary_spec import load_vocabulary
-    from hybrid.warmup import warm_up
 
     vocabulary = load_vocabulary(spec).prepare()
-    warm_up()
     serialized = json.loads(grammar)
     if not reset_peak():
         return None

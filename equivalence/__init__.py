@@ -2,11 +2,6 @@
 
 The lower layer of the project: it knows vocabularies and grammars, no tensors, matchers or frameworks.
 """
-# ruff: noqa: E402 - the first import says where kernels are kept, before any is imported
-
-from equivalence.kernel_cache import settle
-
-settle()
 
 from equivalence.classes import TokenClasses, compute_classes
 from equivalence.errors import (

@@ -22,9 +22,6 @@ from typing import Protocol
 
 from equivalence import clock, forking
 
-HELD_SECONDS = 0.01
-"""How often the time is asked for while the clock is held."""
-
 AWAKE_SECONDS = 3600.0
 """The longest sleep: no system can be asked for any time."""
 
@@ -97,9 +94,7 @@ def _next() -> None:
             if not _waiting:
                 _changed.wait()
                 continue
-            # a clock that is held does not come nearer
-            least = HELD_SECONDS if clock.is_held() else 0.0
-            _changed.wait(min(max(left, least), AWAKE_SECONDS))
+            _changed.wait(min(left, AWAKE_SECONDS))
         one = heapq.heappop(_waiting)[2]()
     if one is not None:
         one.ring()

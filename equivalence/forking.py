@@ -35,16 +35,13 @@ logger = logging.getLogger(__name__)
 class Order(IntEnum):
     """The kinds of locks, in the order in which a fork takes them."""
 
-    TABLES = 0  # held while kernels write what the lock guards
-    COMPILER = 1  # of the compiler of kernels, which who holds one of those may wait for
-    BRIEF = 2  # held for microseconds
-    CLOCK = 3  # the same, below all others
-    SLOW = 4  # held while files are written or things are made, which are put in place whole: not waited for
+    TABLES = 0  # held while compiled code writes what the lock guards
+    BRIEF = 1  # held for microseconds
+    SLOW = 2  # held while files are written or things are made, which are put in place whole: not waited for
 
 
-WAIT_SECONDS = {Order.TABLES: 2.0, Order.COMPILER: 60.0, Order.BRIEF: 1.0, Order.CLOCK: 1.0, Order.SLOW: 0.0}
-"""How long a fork waits for all locks of a kind together. What is left of a kernel that is half compiled
-cannot be mended, so that this one is waited for longest."""
+WAIT_SECONDS = {Order.TABLES: 2.0, Order.BRIEF: 1.0, Order.SLOW: 0.0}
+"""How long a fork waits for all locks of a kind together."""
 
 Lock = TypeVar("Lock")
 Owner = TypeVar("Owner")

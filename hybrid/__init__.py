@@ -33,7 +33,6 @@ from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.compile.strategy import Budget
-from hybrid.warmup import announce_compilation
 
 __version__ = "0.1.0"
 
@@ -63,6 +62,3 @@ __all__ = [
     "get_bitmask_shape",
     "reset_token_bitmask",
 ]
-
-# the first use is silent for some minutes otherwise
-announce_compilation()

@@ -99,10 +99,8 @@ def test_the_partition_is_bounded() -> None:
 def peaks(specification: str, grammar: str, bounds: list[int]) -> list[tuple[int, bool, int]] | None:
     """For each bound: whether classes could be had, and how much the resident size rose."""
     from hybrid.cli.vocabulary_spec import load_vocabulary
-    from hybrid.warmup import warm_up
 
     vocabulary = load_vocabulary(specification).prepare()
-    warm_up()
     serialized = json.loads(grammar)
     if not memory.reset_peak():
         return None

@@ -9,6 +9,7 @@ Limits: what it shares with other strategies is compared with XGrammar in ``test
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from typing import Any
@@ -18,10 +19,9 @@ import pytest
 import xgrammar
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from numba import config
 
 from bench.cases import Case
-from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
+from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, built
 from equivalence.network import build_network
 from equivalence.parser.absorbing import absorbing_states
 from equivalence.parser.automaton import Automaton
@@ -44,7 +44,7 @@ from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
 
-COMPILED = not config.DISABLE_JIT  # type: ignore[attr-defined]
+COMPILED = os.environ.get(built.PLAIN, "0") == "0"
 EXAMPLES = 150 if COMPILED else 20
 
 SMALL = Budget(states=4_000)

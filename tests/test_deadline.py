@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from equivalence import BudgetExceeded, Capacity, HybridError, alarm, clock, compute_classes
-from equivalence.clock import hold, release
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler
 from hybrid.xgrammar.guard import worker
@@ -118,25 +117,6 @@ def test_a_forked_process_has_a_clock_of_its_own() -> None:
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
-
-
-def test_a_held_clock_stands_still() -> None:
-    deadline = Deadline(0.05)
-    cell = np.zeros(1, np.int64)
-    with deadline.watched(cell, 0):
-        hold()
-        hold()
-        try:
-            left = deadline.left
-            time.sleep(0.1)
-            assert deadline.left == left and not deadline.is_over and not cell[0]
-        finally:
-            release()
-            time.sleep(0.1)
-            assert deadline.left == left, "another holds it still"
-            release()
-        until(cell)
-        assert deadline.is_over
 
 
 # --- Bounds of any size, and an alarm that stays -----------------------------------------------------------

@@ -30,7 +30,7 @@ import xgrammar
 
 from equivalence import BudgetExceeded, compute_classes, forking, interrupts
 from equivalence.deadline import Deadline
-from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, warmup
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.lark import FactoredClassifier
 from tests.test_artifact import TOKENS, VOCABULARY, masks_along
 from tests.test_budget import COUNTING, LARK
@@ -65,15 +65,6 @@ class Injected(KeyboardInterrupt):
     """Stands for Ctrl-C."""
 
 
-def of_kernel(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel as Python calls it, in a function, so that the moment after it is one of Python's."""
-
-    def called_kernel(*arguments: Any) -> Any:
-        return kernel(*arguments)
-
-    return called_kernel
-
-
 class Injector:
     """Raises an interrupt at one of the moments at which Python may hear of a signal, in our own code.
 
@@ -85,9 +76,7 @@ class Injector:
         self.at, self.count = at, 0
 
     def _look(self, frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
-        is_ours = event in ("call", "c_return") and code.co_filename.startswith(OURS)
-        if is_ours or (event == "return" and code.co_name == "called_kernel"):
+        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(OURS):
             self.count += 1
             if self.count == self.at + 1:
                 sys.setprofile(None)
@@ -100,14 +89,6 @@ class Injector:
             yield
         finally:
             sys.setprofile(None)
-
-
-@pytest.fixture
-def heard_after_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_everything()  # so that no kernel has to be compiled with these in place of others
-    for name, dispatcher in warmup.kernels().items():
-        module, _, function = name.rpartition(".")
-        monkeypatch.setattr(sys.modules[module], function, of_kernel(dispatcher))
 
 
 def interrupted(begin: Callable[[], Callable[[], Any]], most: int, seed: int = 0) -> Iterator[bool]:
@@ -299,7 +280,7 @@ def use_everything() -> None:
 
 
 @pytest.mark.parametrize("name", COMPILING)
-def test_a_compilation_leaves_nothing_half_made(name: str, heard_after_kernels: None) -> None:
+def test_a_compilation_leaves_nothing_half_made(name: str) -> None:
     wanted = masks_along(compiling(name)()[1], 1, 12)
     times = 0
     for was_interrupted in interrupted(lambda: compiling(name), 60):
@@ -311,7 +292,7 @@ def test_a_compilation_leaves_nothing_half_made(name: str, heard_after_kernels: 
     assert times > 20
 
 
-def test_equal_calls_go_on_after_an_interrupt(heard_after_kernels: None) -> None:
+def test_equal_calls_go_on_after_an_interrupt() -> None:
     """Another call for the same grammar comes meanwhile: it waits, or it computes it itself."""
     make = COMPILING["a grammar"]
     wanted = masks_along(make(GrammarCompiler(VOCABULARY)), 1, 12)
@@ -336,7 +317,7 @@ def test_equal_calls_go_on_after_an_interrupt(heard_after_kernels: None) -> None
 
 
 @pytest.mark.parametrize("name", ["a schema", "a grammar", "Lark"])
-def test_a_matcher_is_before_or_after_what_was_interrupted(name: str, heard_after_kernels: None) -> None:
+def test_a_matcher_is_before_or_after_what_was_interrupted(name: str) -> None:
     """Any method, at any moment, with tables that grow and are given up: what it says it has read is what its
     masks follow."""
     rng = random.Random(name)
@@ -382,7 +363,7 @@ TEXTS = {"a schema": (b'{"a": "xy', b'{"a": "z"'), "a grammar": (b"((ab", b"(aba
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_tables_are_changed_for_new_ones_as_a_whole(name: str, heard_after_kernels: None) -> None:
+def test_tables_are_changed_for_new_ones_as_a_whole(name: str) -> None:
     """At every moment: a number of the old tables is never looked up in the new ones."""
     compiled, calm = compiling(name)()[1], compiling(name)()[1]
     classifier = compiled.classifier
@@ -409,7 +390,7 @@ def test_tables_are_changed_for_new_ones_as_a_whole(name: str, heard_after_kerne
             assert fresh.accept_string(text) and mask_of(fresh) == mask_of(ours), (how, text)
 
 
-def test_tokens_that_are_tried_are_taken_back(heard_after_kernels: None) -> None:
+def test_tokens_that_are_tried_are_taken_back() -> None:
     """Where XGrammar's masks may be wrong each class is tried, in a copy."""
     compiled = compiling("ids")()[1]
     assert compiled.classes is not None and compiled.classes.trial

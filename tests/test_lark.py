@@ -20,9 +20,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import config
 
-from equivalence import ArtifactError, BudgetExceeded, GrammarError, HybridError, StrategyError, Vocabulary
+from equivalence import (
+    ArtifactError,
+    BudgetExceeded,
+    GrammarError,
+    HybridError,
+    StrategyError,
+    Vocabulary,
+    built,
+)
 from hybrid import (
     BatchGrammarMatcher,
     Budget,
@@ -38,7 +45,7 @@ from hybrid.files.container import pack, unpack
 from hybrid.lark import FactoredClassifier
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 
-COMPILED = not config.DISABLE_JIT  # type: ignore[attr-defined]
+COMPILED = os.environ.get(built.PLAIN, "0") == "0"
 
 CALCULATOR = r"""
 start: sum

@@ -9,6 +9,7 @@ fixed set of grammars.
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -19,9 +20,9 @@ import pytest
 import xgrammar
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from numba import config
 
 from bench.cases import Case
+from equivalence import built
 from equivalence.classes import Relation, TokenClasses, compute_classes
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.explore import Capacity
@@ -34,7 +35,7 @@ from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
 
-COMPILED = not config.DISABLE_JIT  # type: ignore[attr-defined]
+COMPILED = os.environ.get(built.PLAIN, "0") == "0"
 EXAMPLES = 150 if COMPILED else 30
 """Random grammars per law; kernels that run as Python take a hundred times as long."""
 

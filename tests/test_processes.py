@@ -8,11 +8,9 @@ Limits: POSIX. What needs another user is skipped where this one may not become 
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -22,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from numba import config as numba_config
 
-from equivalence import HybridError, Vocabulary, kernel_cache
+from equivalence import Vocabulary, built
 from hybrid import GrammarCompiler
 from tests.test_artifact import TOKENS, masks_along
 from tests.test_forks import Child, in_a_child
 
-CHECKOUT = Path(kernel_cache.__file__).parents[1]
+CHECKOUT = Path(built.__file__).parents[1]
 NOBODY = 65534
 NESTED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root)*'
 
@@ -243,114 +240,37 @@ def test_a_file_of_another_user(open_folder: Path) -> None:
     in_a_child(work)
 
 
-# --- Kernels where nothing can be written ------------------------------------------------------------------
+# --- Where nothing can be written --------------------------------------------------------------------------
 
-KERNEL = """
-import json, os
-from equivalence.interning import _kernels
-made = _kernels.new_interned(512, 64)
-stats = _kernels.new_interned.stats
-counts = [sum(found.values()) for found in (stats.cache_hits, stats.cache_misses)]
-print(json.dumps([os.environ.get("NUMBA_CACHE_DIR"), counts, len(made.starts)]))
+MASK = """
+from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=[2])
+matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_grammar('root ::= "a"+'))
+bitmask = allocate_token_bitmask(1, 3)
+matcher.fill_next_token_bitmask(bitmask)
+print(int(bitmask[0, 0]) & 7)
 """
 
 
-class Installation:
-    """A copy of the package that its user may not write to, with no home; temporary files are allowed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.code, self.temporary = folder / "code", folder / "temporary"
-        unwanted = shutil.ignore_patterns("*.nbi", "*.nbc")
-        for package in ("equivalence", "hybrid"):
-            shutil.copytree(CHECKOUT / package, self.code / package, ignore=unwanted)
-        self.temporary.mkdir()
-        self.temporary.chmod(0o1777)
-        self.closed = folder / "closed"
-        self.closed.mkdir()
-        self.close(0o555)
-
-    def close(self, mode: int) -> None:
-        for path in [self.closed, *(path for path in self.code.rglob("*") if path.is_dir())]:
-            path.chmod(mode)
-
-    def add_kernels(self) -> None:
-        """Let somebody who may have compiled the kernel beside the code."""
-        self.close(0o755)
-        for path in (CHECKOUT / "equivalence" / "interning" / "__pycache__").glob("*new_interned*.nb?"):
-            shutil.copy2(path, self.code / "equivalence" / "interning" / "__pycache__")
-        self.close(0o555)
-
-    def run(self, **variables: str) -> tuple[str | None, list[int]]:
-        """The folder of kernels, and how many were found there and not found there."""
-        names = {"HOME": str(self.closed), "TMPDIR": str(self.temporary), "PATH": os.environ["PATH"]}
-        before = AS_NOBODY if os.geteuid() == 0 else ()
-        printed = run(KERNEL, before=before, cwd=self.code, env=names | variables)[1].splitlines()
-        folder, counts, rooms = json.loads(printed[-1])
-        assert rooms == 514
-        return folder, counts
-
-
-@pytest.fixture
-def installation(open_folder: Path) -> Iterator[Installation]:
+def test_an_installation_that_cannot_be_written_to(open_folder: Path) -> None:
+    """By a user without a home, too: nothing is compiled where it runs, and nothing is written."""
     if os.geteuid() == 0:
-        probe = [*AS_NOBODY, sys.executable, "-c", "import numba"]
+        probe = [*AS_NOBODY, sys.executable, "-c", "import torch, xgrammar"]
         if shutil.which("setpriv") is None or subprocess.run(probe, cwd="/", check=False).returncode:
             pytest.skip("nobody else may run this Python")
-    made = Installation(open_folder)
-    yield made
-    made.close(0o755)
-
-
-compiled_only = pytest.mark.skipif(bool(numba_config.DISABLE_JIT), reason="nothing is compiled")  # type: ignore[attr-defined]
-
-
-@compiled_only
-def test_an_installation_that_cannot_be_written_to(installation: Installation) -> None:
-    """Kernels are compiled into a private folder, once, and anew where it might not be private."""
-    user = NOBODY if os.geteuid() == 0 else os.geteuid()
-    folder = installation.temporary / f"equimask-kernels-{user}"
-    assert installation.run() == (str(folder), [0, 1])
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and folder.stat().st_uid == user
-    assert installation.run() == (str(folder), [1, 0])
-    folder.chmod(0o777)  # somebody may have put something there
-    found, counts = installation.run()
-    assert counts == [0, 1] and found is not None and found != str(folder)
-    assert os.listdir(installation.temporary) == [folder.name], "the other ends with its process"
-
-
-@compiled_only
-def test_kernels_that_came_with_the_code_are_used(installation: Installation, open_folder: Path) -> None:
-    installation.add_kernels()
-    assert installation.run()[1] == [1, 0]
-    # the same in a folder that is named, and cannot be written to either
-    mine = kernel_cache.name_of(installation.code / "equivalence" / "interning")
-    shipped = open_folder / "shipped" / mine
-    shutil.copytree(installation.code / "equivalence" / "interning" / "__pycache__", shipped)
-    for path in installation.code.rglob("*.nb?"):
-        path.unlink()
-    shutil.rmtree(installation.temporary / os.listdir(installation.temporary)[0])
-    folder, counts = installation.run(NUMBA_CACHE_DIR=str(open_folder / "shipped"))
-    assert counts == [1, 0] and folder is not None and Path(folder).parent == installation.temporary
-
-
-@compiled_only
-def test_nothing_at_all_to_write_to_is_said(
-    installation: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def none() -> str:
-        raise FileNotFoundError("no usable temporary directory found")
-
-    monkeypatch.setattr(kernel_cache, "_is_writable", lambda _: False)
-    monkeypatch.setattr(tempfile, "gettempdir", none)
-    with pytest.raises(HybridError, match=r"no usable temporary .* set NUMBA_CACHE_DIR"):
-        kernel_cache.settle()
-    installation.temporary.chmod(0o777)
-    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(installation.temporary))
-    with pytest.raises(HybridError, match="others may replace what is in"):
-        kernel_cache.settle()
-
-
-def test_where_kernels_can_be_kept_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    kernel_cache.settle()
-    assert "NUMBA_CACHE_DIR" not in os.environ
+    code, closed = open_folder / "code", open_folder / "closed"
+    for package in ("equivalence", "hybrid"):
+        shutil.copytree(CHECKOUT / package, code / package, ignore=shutil.ignore_patterns("__pycache__"))
+    closed.mkdir()
+    folders = [closed, code, *(path for path in code.rglob("*") if path.is_dir())]
+    for path in folders:
+        path.chmod(0o555)
+    try:
+        names = {"HOME": str(closed), "TMPDIR": str(closed), "PATH": os.environ["PATH"]}
+        before = AS_NOBODY if os.geteuid() == 0 else ()
+        assert run(MASK, before=before, cwd=code, env=names)[1].split() == ["1"]
+        if os.geteuid() != 0:
+            assert not any(path.name == "__pycache__" for path in code.rglob("*"))
+    finally:
+        for path in folders:
+            path.chmod(0o755)

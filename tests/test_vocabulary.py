@@ -13,7 +13,6 @@ import pytest
 import xgrammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import config
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -24,7 +23,7 @@ from equivalence.trie import build_trie
 from equivalence.trie_nodes import BELOW_OTHERS, ENDS, NODE
 from equivalence.vocabulary import MAX_TOKEN_BYTES, Vocabulary
 
-EXAMPLES = 20 if config.DISABLE_JIT else 200  # type: ignore[attr-defined]
+EXAMPLES = 200
 
 # --- From bytes ------------------------------------------------------------------------------------------
 

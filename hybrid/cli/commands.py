@@ -2,8 +2,7 @@
 
 What: `demo` constrains a small model on a real vocabulary and compares every mask with plain XGrammar's;
 `classes` shows the token classes of a grammar or schema; `compile` writes compiled grammars to files and
-`inspect` looks into one; `grammars` lists those that come with the package; `warmup` compiles all kernels
-ahead.
+`inspect` looks into one; `grammars` lists those that come with the package.
 When: to look at the project, or at a grammar; programs use `hybrid.GrammarCompiler`.
 Limits: the model of the demonstration has random weights, so its text is noise that obeys a grammar.
 """
@@ -11,7 +10,6 @@ Limits: the model of the demonstration has random weights, so its text is noise 
 from __future__ import annotations
 
 import importlib
-import itertools
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +25,6 @@ from hybrid.cli.grammar_source import ALLOWED as GRAMMARS
 from hybrid.cli.grammar_source import COMPILED, read_grammar
 from hybrid.cli.shipped import shipped_grammar, shipped_grammars
 from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
-from hybrid.warmup import WarmUp, warm_up
 
 app = typer.Typer(
     help="Exact grammar-constrained decoding over token classes.",
@@ -53,29 +50,6 @@ def demo(
 
 
 @app.command()
-def warmup() -> None:
-    """Compile all kernels ahead, once per machine and version."""
-    console = Console()
-    _print_warm_up(console, warm_up_with_progress(console))
-
-
-def warm_up_with_progress(console: Console) -> WarmUp:
-    """Compile all kernels that are not compiled yet, with a line that says which one it is."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("reading compiled kernels", total=None)
-        counted = itertools.count(1)
-        return warm_up(
-            lambda name: progress.update(task, description=f"compiling kernel {next(counted)}, {name}")
-        )
-
-
-def _print_warm_up(console: Console, done: WarmUp) -> None:
-    found = f"{done.compiled} kernels compiled" if done.compiled else "all kernels were compiled already"
-    console.print(f"{found}; {done.seconds:.1f} s", highlight=False)
-
-
-@app.command()
 def classes(
     grammar: Annotated[
         str,
@@ -97,9 +71,9 @@ def classes(
             words = load_vocabulary(vocabulary)
             progress.update(task, description="building the trie")
             _ = words.trie
-            progress.update(task, description="computing classes (the first run compiles kernels)")
+            progress.update(task, description="computing classes")
             cold = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
-            progress.update(task, description="again, with compiled kernels")
+            progress.update(task, description="again, with what is kept of the first time")
             found = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
     except HybridError as error:
         raise _refused(console, error) from error
