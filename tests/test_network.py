@@ -14,10 +14,13 @@ from equivalence.classes import compute_classes
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.explore import Capacity, explore
 from equivalence.network import Network, build_network, foreign
-from equivalence.network.merging import _kernels as merging_kernels
+from equivalence.network.merging import minimise
+from equivalence.network.states import States
 from equivalence.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.kernels
+
+NO_COUNTED = np.zeros((0, 3), np.int64)
 
 SMALL = Capacity(configurations=2_000, nodes=8_000, outcomes=8_000, items=8_000)
 """A grammar of a few lines that needs more has a loop that reads nothing."""
@@ -164,6 +167,22 @@ def test_copies_that_outgrow_the_first_room() -> None:
     assert network(spelt).n_states == network(short).n_states
 
 
+def test_edges_that_outgrow_the_first_room() -> None:
+    one = "[" + "".join(map(chr, range(48, 58, 2))) + "".join(map(chr, range(65, 91, 2))) + "]"
+    found = network("root ::= " + " ".join([one] * 400))
+    assert found.n_states == 401
+    assert len(found.automaton[2]) == 400 * 18
+
+
+def test_ways_out_of_a_subset_that_outgrow_the_first_room() -> None:
+    # the first subset holds the copies of all calls, 20 edges in each
+    x = "x ::= " + " | ".join(f'"{chr(byte)}" "."' for byte in range(65, 104, 2) if byte != 92) + "\n"
+    letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZijklmnopqrstuvwxyz"
+    found = network(x + "root ::= " + " | ".join(f'x "{one}{one}"' for one in letters))
+    assert found.n_states == 1 + 1 + 1 + len(letters) + 1
+    assert len(found.automaton[2]) == 20 + 1 + 2 * len(letters)
+
+
 def test_states_that_pass_on_are_the_states_they_pass_on_to() -> None:
     # as XGrammar writes the name of a property that no pattern has: a first character, then any text
     text = "text ::= [^b] text | [b]\n"
@@ -222,18 +241,16 @@ def test_minimise_is_the_coarsest_bisimulation(seed: int) -> None:
     edge_starts = np.cumsum([0] + [len(edges[state]) for state in range(n)])
     call_starts = np.cumsum([0] + [len(calls[state]) for state in range(n)])
     root = rng.randrange(n)
-    cls, n_classes, counted_cls, n_counted = merging_kernels.minimise(
-        root,
+    states = States(
         np.arange(n),
+        np.arange(n) + 1,
         np.array(final, np.uint8),
         edge_starts,
         np.array([row for state in range(n) for row in edges[state]], np.int64).reshape(-1, 3),
         call_starts,
         np.array([row for state in range(n) for row in calls[state]], np.int64).reshape(-1, 2),
-        np.zeros((0, 3), np.int64),
-        np.zeros(n, np.uint8),
-        np.zeros(1, np.int64),
     )
+    cls, n_classes, counted_cls, n_counted = minimise(states, NO_COUNTED, np.zeros(n, np.uint8), root)
     assert (len(counted_cls), n_counted) == (0, 0)
     reached, queue = {root}, [root]
     for state in queue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -18,6 +19,9 @@ from equivalence.network.codes import Codes
 from equivalence.network.contexts import contexts_and_below
 from equivalence.network.edges import sorted_edges
 from equivalence.network.integers import read_integers
+from equivalence.network.merging import merge, minimise
+from equivalence.network.states import States
+from equivalence.network.subsets import determinise
 
 pytestmark = pytest.mark.kernels
 
@@ -390,3 +394,120 @@ def test_a_serialised_grammar_that_refers_to_what_is_not_there() -> None:
     }
     with pytest.raises(IndexError):
         build_network(features, token_bytes=8)
+
+
+# --- Deterministic states, and merging them ----------------------------------------------------------------
+
+
+def two_rules() -> dict[str, Any]:
+    """Rule 0 reads "a" and calls rule 1, which reads "b" or "c"; for `determinise`."""
+    edges = [(0, 1, 97, 97, 4), (2, 1, 98, 99, 3), (4, 2, 1, 0, 1)]
+    return {
+        "starts": np.array([0, 1, 1, 2, 2, 3]),
+        "edges": np.array(edges),
+        "begins": np.array([0, 2]),
+        "ends": np.array([1, 3]),
+        "nullable": np.zeros(2, np.uint8),
+        "order": np.array([1, 0]),
+        "max_states": 100,
+    }
+
+
+def test_determinise() -> None:
+    rule_first, rule_last, final, edge_starts, edges, call_starts, calls = determinise(**two_rules())
+    assert (rule_first.tolist(), rule_last.tolist()) == ([2, 0], [5, 2])
+    assert final.tolist() == [0, 1, 0, 0, 1]
+    assert edge_starts.tolist() == [0, 1, 1, 2, 3, 3]
+    assert edges.tolist() == [[98, 99, 1], [97, 97, 3], [98, 99, 4]]  # rule 1 is copied into rule 0
+    assert (call_starts.tolist(), calls.shape) == ([0] * 6, (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("starts", np.zeros(6, np.int32)),
+        ("edges", np.zeros((3, 5))),
+        ("edges", np.zeros((3, 4), np.int64)),
+        ("edges", np.zeros(15, np.int64)),
+        ("begins", np.zeros(2)),
+        ("nullable", np.zeros(2, np.int64)),
+        ("order", np.zeros((1, 2), np.int64)),
+    ],
+)
+def test_determinise_refuses_other_arrays(name: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"Buffer|cannot have the shape"):
+        determinise(**(two_rules() | {name: wrong}))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("final", np.zeros(5, np.int64)),
+        ("edges", np.zeros((3, 3))),
+        ("edges", np.zeros((3, 4), np.int64)),
+        ("calls", np.zeros((0, 3), np.int64)),
+        ("call_starts", np.zeros(6)),
+    ],
+)
+def test_merge_refuses_other_arrays(name: str, wrong: Any) -> None:
+    states = determinise(**two_rules())._replace(**{name: wrong})
+    with pytest.raises(ValueError, match=r"Buffer|cannot have the shape"):
+        merge(states, NONE[:, :3].copy(), np.zeros(2, np.uint8), 0, 8)
+
+
+def test_calls_and_subsets_that_outgrow_the_first_room() -> None:
+    # whether the tenth step from the end is "a"; a step is a letter or a call of rule 1, which is not copied
+    steps = [0, *range(4, 13), 1]
+    edges = [(0, 1, 97, 98, 0), (0, 2, 1, 0, 0), (0, 1, 97, 97, 4)]
+    for source, target in itertools.pairwise(steps[1:]):
+        edges += [(source, 1, 97, 98, target), (source, 2, 1, 0, target)]
+    edges += [(2, 1, 48, 90, 2), (2, 1, 97, 97, 3)]
+    edges.sort(key=lambda link: link[0])
+    starts = np.searchsorted([link[0] for link in edges], np.arange(14))
+    made = determinise(
+        starts,
+        np.array(edges),
+        np.array([0, 2]),
+        np.array([1, 3]),
+        np.zeros(2, np.uint8),
+        np.array([1, 0]),
+        2000,
+    )
+    # the first subset of a rule is made once more, for the edges that lead back
+    assert (made.rule_last - made.rule_first).tolist() == [2**10 + 1, 3]
+    assert made.calls[:, 0].tolist() == [1] * (2**10 + 1)
+    assert len(made.final) == len(made.edge_starts) - 1 == len(made.call_starts) - 1 == 2**10 + 4
+    assert made.final.sum() == 2**9 + 1
+
+
+def test_deterministic_states_and_merging_stop() -> None:
+    given = two_rules()
+    states = determinise(**given)
+    with pytest.raises(BudgetExceeded, match="a test"):
+        determinise(**given, stop=stopped())
+    with pytest.raises(BudgetExceeded, match="a test"):
+        merge(states, NONE[:, :3].copy(), given["nullable"], 0, 8, stopped())
+
+
+@pytest.mark.parametrize("n_calls", [2, 16, 17, 40, 300])
+def test_the_order_of_calls_does_not_matter(n_calls: int) -> None:
+    rng = random.Random(n_calls)
+    # rule r begins at state r: 0 reads "a" or "b", 1 and 2 call, the last one is final
+    n = n_calls + 4
+    first = np.arange(n)
+    callees = list(range(3, n - 1))
+    again = callees + rng.choices(callees, k=5)
+    rng.shuffle(again)
+    edges = [(97, 97, 1), (98, 98, 2), *((byte % 150, byte % 150, n - 1) for byte in range(n_calls))]
+    states = States(
+        first,
+        first + 1,
+        (first == n - 1).astype(np.uint8),
+        np.array([0, 2, 2, *range(2, n_calls + 3), n_calls + 2]),
+        np.array(edges),
+        np.array([0, 0, n_calls, *[2 * n_calls + 5] * (n - 2)]),
+        np.array([(callee, n - 1) for callee in callees + again]),
+    )
+    cls, n_classes, _, _ = minimise(states, NONE[:, :3].copy(), np.zeros(n, np.uint8), 0)
+    assert cls[1] == cls[2]
+    assert n_classes == 3 + min(n_calls, 150)

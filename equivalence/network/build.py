@@ -34,10 +34,10 @@ from equivalence.network.contexts import contexts_and_below
 from equivalence.network.edges import sorted_edges
 from equivalence.network.foreign import ForeignRule, foreign_rule
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
-from equivalence.network.merging import _kernels as merging_kernels
+from equivalence.network.merging import merge
 from equivalence.network.reading import ReadGrammar, read_grammar
-from equivalence.network.sizes import too_large
-from equivalence.network.subsets import _kernels as subset_kernels
+from equivalence.network.states import States
+from equivalence.network.subsets import determinise
 
 _FOREIGN = 1 << 7 | 1 << 12 | 1 << 13  # tag dispatch, regex, substring: their automata are XGrammar's to make
 
@@ -54,7 +54,7 @@ class Network(NamedTuple):
     A *below set* holds the symbols that may lie directly below a rule's states.
 
     Attributes:
-        automaton: the arrays of `merging._kernels.quotient`, ready for the exploring kernels.
+        automaton: the arrays of `states.Merged`, ready for the exploring kernels.
         contexts: int64[C, 2], rows (symbol, counted class below or -1) that may be on top of the stack.
         context_starts, context_below: the below sets of each context (CSR).
         below_starts, below_symbols, below_of_symbol: symbols of each below set, and the set below each (CSR).
@@ -140,41 +140,21 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
         edge_starts, edges = sorted_edges(edges, n_states)
         calls = Calls(edge_starts, edges, begins, ends, counted, root, stop)
     order = calls.order
-    status, *automata = subset_kernels.determinise(
-        edge_starts, edges, begins, ends, nullable, order, max_states, stop.cell
-    )
-    stop.look()
-    if status:
-        raise too_large(max_states)
-    return _merge(automata, counted, nullable, order, root, token_bytes, max_states, stop)
+    states = determinise(edge_starts, edges, begins, ends, nullable, order, max_states, stop)
+    return _merge(states, counted, nullable, order, root, token_bytes, max_states, stop)
 
 
 def _merge(
-    automata: list[Any], counted: Integers, nullable: NDArray[np.uint8], order: Integers, root: int,
+    states: States, counted: Integers, nullable: NDArray[np.uint8], order: Integers, root: int,
     token_bytes: int, max_states: int, stop: Stop,
 ) -> Network:  # fmt: skip
     """Merge equal states, then collect what may lie below each state, and the contexts."""
-    rule_first, rule_last, final, edge_starts, edges, call_starts, calls = automata
-    stands, to_edges, to_calls, to_first = merging_kernels.passed_on(
-        rule_first, final, edge_starts, edges, call_starts, calls
+    (cls, n_classes, counted_cls, n_counted), stands, automaton = merge(
+        states, counted, nullable, root, token_bytes, stop
     )
-    cls, n_classes, counted_cls, n_counted = merging_kernels.minimise(
-        root, to_first, final, edge_starts, to_edges, call_starts, to_calls, counted, nullable, stop.cell
-    )
-    stop.look()
-    automaton = merging_kernels.quotient(
-        cls, n_classes, counted_cls, n_counted, to_first, final, edge_starts, to_edges, call_starts, to_calls,
-        counted, nullable, token_bytes, stop.cell,
-    )  # fmt: skip
-    stop.look()
-    cls = merging_kernels.with_passed(
-        stands, cls, root, rule_first, edge_starts, edges, call_starts, calls, counted
-    )
-    states = MergedStates(
-        rule_first, rule_last, final, edge_starts, edges, call_starts, calls, stands, cls, n_classes
-    )
-    below = contexts_and_below(states, counted, counted_cls, n_counted, order, root, max_states, stop)
-    start = int(cls[rule_first[root]])
+    merged = MergedStates(*states, stands, cls, n_classes)
+    below = contexts_and_below(merged, counted, counted_cls, n_counted, order, root, max_states, stop)
+    start = int(cls[states.rule_first[root]])
     return Network(automaton, *below, start, bool(nullable[root]))
 
 

@@ -1,0 +1,247 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""What states lead to before a byte is read: the closures that subsets are made of.
+
+What: `Closures` follows empty edges, calls of nullable rules, calls of rules that are copied into their
+caller, and tail calls of a rule to itself, which become loops.
+When: asked by `equivalence.network.subsets` for each subset.
+Limits: indices are not checked: they are what `equivalence.network.build` has made, or read and checked.
+
+An *element* is a state of the automata as they are read, or a state of a *copy*: a deterministic state of a
+rule that is copied into its caller, together with the state to return to. Copies are numbered behind the
+states.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import bigger, record_type
+from equivalence.network.edges import FIELDS
+from equivalence.network.states import rows
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.network.codes import Codes
+    from cython.cimports.equivalence.network.deterministic import Deterministic
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.network.codes import Codes
+    from equivalence.network.deterministic import Deterministic
+
+    built.plain(__name__)
+
+# kinds of edges
+EMPTY = cython.declare(cython.int, 0)
+BYTES = cython.declare(cython.int, 1)
+
+COPIED = record_type("state back")
+ELEMENT = record_type("stamp subset")
+
+PATH = cython.declare(cython.int, 64)  # states that the search for a rule's end may have waiting
+FURTHEST = cython.declare(cython.int, 32)  # states that it may visit
+
+
+@cython.final
+@cython.cclass
+class Closures:
+    """Closures of elements, one after another, for the rule at hand.
+
+    Args:
+        starts, edges, begins, ends, nullable: as `subsets.determinise` takes them.
+        made: the automata of the rules before.
+
+    Attributes:
+        n_states: elements that are states; the others are copies.
+        copies: of each copy, the deterministic state, and the state to return to.
+        copy_of_edge: the first element of the copy of the rule that an edge calls; 0: there is none yet.
+        rule, end: the rule at hand, and its last state.
+        elements: of each element, the closure that has seen it last, and one more than the subset that
+            follows from it alone; 0: that is not known.
+        stamp: number of the closure at hand.
+        stack: elements of it that are still to be followed, `depth` of them.
+        members: elements of it that bytes or calls lead on from, and the rule's end.
+        ends_here: whether the rule's end is one of them.
+    """
+
+    def __init__(
+        self,
+        starts: cython.const[cython.Py_ssize_t][::1],
+        edges: object,
+        begins: cython.const[cython.Py_ssize_t][::1],
+        ends: cython.const[cython.Py_ssize_t][::1],
+        nullable: cython.const[cython.uchar][::1],
+        made: Deterministic,
+    ) -> None:
+        self.starts = starts
+        self.edges = rows(edges, FIELDS)
+        self.begins = begins
+        self.ends = ends
+        self.nullable = nullable
+        self.made = made
+        self.n_states = starts.shape[0] - 1
+        n_copies: cython.Py_ssize_t = self.n_states + 256
+        self.copies = np.empty(n_copies, COPIED)
+        self.n_copies = 0
+        self.copy_of_edge = np.zeros(self.edges.shape[0], np.int64)
+        self.elements = np.zeros(self.n_states + n_copies, ELEMENT)
+        self.stamp = 0
+        self.stack = np.empty(self.n_states + n_copies, np.int64)
+        self.depth = 0
+        self.members = Codes()
+        self.path = np.empty(PATH, np.int64)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_copies(self, wanted: cython.Py_ssize_t) -> cython.int:
+        """Room for `wanted` more copies, and as many elements."""
+        size: cython.Py_ssize_t = 2 * self.copies.shape[0]
+        while size < self.n_copies + wanted:
+            size *= 2
+        self.copies = bigger(self.copies, size, self.n_copies)
+        old: cython.Py_ssize_t = self.elements.shape[0]
+        size += self.n_states
+        elements: object = bigger(self.elements, size)
+        elements[old:] = np.zeros(size - old, elements.dtype)
+        self.elements = elements
+        self.stack = bigger(self.stack, size, self.depth)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def begin_rule(self, rule: cython.Py_ssize_t) -> cython.void:
+        """From now on closures are of this rule, whose first state is the first to be followed."""
+        self.rule = rule
+        self.end = self.ends[rule]
+        self.begin()
+        self.push(self.begins[rule])
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def begin(self) -> cython.void:
+        """Another closure, of nothing so far."""
+        self.stamp += 1
+        self.depth = 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def push(self, element: cython.Py_ssize_t) -> cython.void:
+        """Take an element into the closure at hand, once."""
+        if self.elements[element].stamp != self.stamp:
+            self.elements[element].stamp = self.stamp
+            self.stack[self.depth] = element
+            self.depth += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def close(self) -> cython.int:
+        """Follow the elements on the stack, and those that they lead to: `members`, in no order."""
+        self.members.count = 0
+        self.ends_here = False
+        while self.depth > 0:
+            self.depth -= 1
+            element = self.stack[self.depth]
+            if self.follow(element):
+                self.members.add(element)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def follow(self, element: cython.Py_ssize_t) -> cython.int:
+        """Take in what an element leads to without a byte; whether it is a member itself."""
+        is_member: cython.int = 0
+        if element >= self.n_states:
+            state = self.copies[element - self.n_states].state
+            if self.made.final[state]:
+                self.push(self.copies[element - self.n_states].back)
+            return self.made.edge_starts[state + 1] > self.made.edge_starts[state]
+        if element == self.end:
+            is_member = 1
+            self.ends_here = True
+        for k in range(self.starts[element], self.starts[element + 1]):
+            if self.edges[k].kind == BYTES:
+                is_member = 1
+            elif self.edges[k].kind == EMPTY:
+                self.push(self.edges[k].target)
+            elif self.follow_call(k):
+                is_member = 1
+        return is_member
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def follow_call(self, k: cython.Py_ssize_t) -> cython.int:
+        """Take in what a call leads to without a byte; whether it stays a call."""
+        rule = self.edges[k].a
+        inner: cython.Py_ssize_t = -1
+        if self.made.inlined[rule]:
+            inner = self.copied(k)
+        elif self.is_tail(k):
+            inner = self.begins[rule]
+        if self.nullable[rule] == 1 and self.edges[k].b == 0:
+            self.push(self.edges[k].target)
+        if inner < 0:
+            return 1
+        self.push(inner)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def copied(self, k: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The first element of the copy of the rule that an edge calls."""
+        if self.copy_of_edge[k] == 0:
+            rule = self.edges[k].a
+            width = self.made.rule_last[rule] - self.made.rule_first[rule]
+            if self.n_copies + width > self.copies.shape[0]:
+                with cython.gil:
+                    self.grow_copies(width)
+            for i in range(width):
+                self.copies[self.n_copies + i].state = self.made.rule_first[rule] + i
+                self.copies[self.n_copies + i].back = self.edges[k].target
+            self.copy_of_edge[k] = self.n_states + self.n_copies
+            self.n_copies += width
+        return self.copy_of_edge[k]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_tail(self, k: cython.Py_ssize_t) -> cython.bint:
+        """Whether an edge is a tail call of the rule at hand to itself."""
+        return self.edges[k].a == self.rule and self.is_pure_end(self.edges[k].target)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_pure_end(self, state: cython.Py_ssize_t) -> cython.bint:
+        """Whether nothing but the rule's end can follow a state (so a call before it is a tail call)."""
+        self.path[0] = state
+        depth: cython.Py_ssize_t = 1
+        visited: cython.Py_ssize_t = 0
+        reached: cython.bint = False
+        while depth > 0:
+            depth -= 1
+            s = self.path[depth]
+            visited += 1
+            if visited > FURTHEST:
+                return False
+            if s == self.end:
+                reached = True
+            for k in range(self.starts[s], self.starts[s + 1]):
+                if self.edges[k].kind != EMPTY or depth + 1 >= PATH:
+                    return False
+                self.path[depth] = self.edges[k].target
+                depth += 1
+        return reached

@@ -1,0 +1,199 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Deterministic automata in the making: states, their edges and calls, rule by rule.
+
+What: `Deterministic` owns the tables that become `States`, and says which rules are small enough to be
+copied into their callers.
+When: filled by `equivalence.network.subsets`.
+Limits: states are added in the order of their numbers, and ended in that order.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import bigger, record_type
+from equivalence.network.states import States
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+
+INLINE_STATES = cython.declare(cython.int, 24)  # a larger rule is called, not copied into its callers
+# nor is one that loops on more bytes: each copy would be walked over the whole trie
+INLINE_LOOP = cython.declare(cython.int, 8)
+
+SPAN = record_type("first last target")
+CALL = record_type("rule back")
+
+
+@cython.final
+@cython.cclass
+class Deterministic:
+    """The automata of rules that are done, and of the one at hand.
+
+    Args:
+        n_rules: rules that have automata.
+        n_callees: those, and counted rules.
+        room: states that there is room for at first.
+
+    Attributes:
+        rule_first, rule_last: a rule's states, -1 where there are none yet.
+        inlined: whether a rule is copied into its callers.
+        final, edge_starts, edges, call_starts, calls: as in `States`; `edges` and `calls` are views of
+            `edge_table` and `call_table`.
+        n_edges, n_calls: how many there are.
+    """
+
+    def __init__(
+        self, n_rules: cython.Py_ssize_t, n_callees: cython.Py_ssize_t, room: cython.Py_ssize_t
+    ) -> None:
+        self.rule_first = np.empty(n_rules, np.int64)
+        self.rule_last = np.empty(n_rules, np.int64)
+        for rule in range(n_rules):
+            self.rule_first[rule] = -1
+            self.rule_last[rule] = -1
+        self.inlined = np.zeros(n_callees, np.uint8)
+        self.final = np.empty(room, np.uint8)
+        self.edge_starts = np.empty(room + 1, np.int64)
+        self.edge_starts[0] = 0
+        self.edge_table = np.empty(3 * room, SPAN)
+        self.edges = self.edge_table
+        self.n_edges = 0
+        self.call_starts = np.empty(room + 1, np.int64)
+        self.call_starts[0] = 0
+        self.call_table = np.empty(room, CALL)
+        self.calls = self.call_table
+        self.n_calls = 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_states(self) -> cython.int:
+        """Room for twice as many states."""
+        size: cython.Py_ssize_t = self.final.shape[0]
+        self.final = bigger(self.final, 2 * size)
+        self.edge_starts = bigger(self.edge_starts, 2 * size + 1)
+        self.call_starts = bigger(self.call_starts, 2 * size + 1)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_edges(self) -> cython.int:
+        """Room for twice as many edges."""
+        self.edge_table = bigger(self.edge_table, 2 * self.n_edges)
+        self.edges = self.edge_table
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_calls(self) -> cython.int:
+        """Room for twice as many calls."""
+        self.call_table = bigger(self.call_table, 2 * self.n_calls)
+        self.calls = self.call_table
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_state(self, state: cython.Py_ssize_t, is_final: cython.bint) -> cython.int:
+        """The next state, whose number is that of the states before."""
+        if state == self.final.shape[0]:
+            with cython.gil:
+                self.grow_states()
+        self.final[state] = is_final
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_edge(
+        self,
+        source: cython.Py_ssize_t,
+        first: cython.Py_ssize_t,
+        last: cython.Py_ssize_t,
+        target: cython.Py_ssize_t,
+    ) -> cython.int:
+        """An edge behind those of the same state by smaller bytes, or its last one by more bytes."""
+        n = self.n_edges
+        if (
+            n > self.edge_starts[source]
+            and self.edges[n - 1].last == first - 1
+            and self.edges[n - 1].target == target
+        ):
+            self.edges[n - 1].last = last
+            return 0
+        if n == self.edges.shape[0]:
+            with cython.gil:
+                self.grow_edges()
+        self.edges[n].first = first
+        self.edges[n].last = last
+        self.edges[n].target = target
+        self.n_edges = n + 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_call(self, rule: cython.Py_ssize_t, back: cython.Py_ssize_t) -> cython.int:
+        """A call of the state at hand."""
+        n = self.n_calls
+        if n == self.calls.shape[0]:
+            with cython.gil:
+                self.grow_calls()
+        self.calls[n].rule = rule
+        self.calls[n].back = back
+        self.n_calls = n + 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def end_state(self, state: cython.Py_ssize_t) -> cython.void:
+        """All edges and calls of a state are there."""
+        self.edge_starts[state + 1] = self.n_edges
+        self.call_starts[state + 1] = self.n_calls
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def end_rule(self, rule: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
+        """All states of a rule are there, the last one before `end`."""
+        self.rule_last[rule] = end
+        self.inlined[rule] = self.is_small(self.rule_first[rule], end)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_small(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        """Whether the automaton begin..end is copied into callers: few states, no call, no wide loop."""
+        if end - begin > INLINE_STATES or self.call_starts[end] > self.call_starts[begin]:
+            return False
+        for s in range(begin, end):
+            loop: cython.Py_ssize_t = 0
+            for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
+                if self.edges[k].target == s:
+                    loop += self.edges[k].last - self.edges[k].first + 1
+            if loop > INLINE_LOOP:
+                return False
+        return True
+
+    def states(self, n_states: int) -> States:
+        """The automata of all rules, nothing being copied.
+
+        Args:
+            n_states: how many there are.
+        """
+        return States(
+            np.asarray(self.rule_first),
+            np.asarray(self.rule_last),
+            np.asarray(self.final)[:n_states],
+            np.asarray(self.edge_starts)[: n_states + 1],
+            self.edge_table[: self.n_edges].view(np.int64).reshape(-1, 3),
+            np.asarray(self.call_starts)[: n_states + 1],
+            self.call_table[: self.n_calls].view(np.int64).reshape(-1, 2),
+        )

@@ -1,0 +1,184 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""States as merging sees them: what each reads and calls, and a key that equal ones share.
+
+What: a `Graph` of states, whose calls lead to first states and not to rules; a name for each of its states,
+which merging gives them; and lists of integers that say what a state does next, its successors by their
+names.
+When: made by `equivalence.network.merging`, of states first, of their classes then.
+Limits: indices are not checked.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import record_type
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.network.codes import Codes
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.interning import Interned
+    from equivalence.network.codes import Codes
+
+    built.plain(__name__)
+
+EDGE = record_type("first last target")
+CALL = record_type("callee bounds back")
+
+
+@cython.final
+@cython.cclass
+class Graph:
+    """States, what they read and what they call.
+
+    Args:
+        final: uint8[states].
+        edge_starts, call_starts: int64[states + 1], where the edges and calls of each state start.
+        n_edges, n_calls: how many there are; whoever makes the graph fills them in.
+        n_bounds: numbers of bounds that calls may have.
+
+    Attributes:
+        edges: rows (first byte, last byte, target).
+        calls: rows (first state of the callee, number of its bounds, state to return to); the number is 0 for
+            rules that are called once.
+        name: of each state; unlike those of others, unless they are known to do the same.
+        keys: what is known of keys, with room for one more at the end of its pool.
+    """
+
+    def __init__(
+        self,
+        final: cython.const[cython.uchar][::1],
+        edge_starts: cython.const[cython.Py_ssize_t][::1],
+        n_edges: cython.Py_ssize_t,
+        call_starts: cython.const[cython.Py_ssize_t][::1],
+        n_calls: cython.Py_ssize_t,
+        n_bounds: cython.Py_ssize_t,
+    ) -> None:
+        n: cython.Py_ssize_t = final.shape[0]
+        self.size = n
+        self.final = final
+        self.edge_starts = edge_starts
+        self.edges = np.empty(n_edges, EDGE)
+        self.call_starts = call_starts
+        self.calls = np.empty(n_calls, CALL)
+        self.n_bounds = n_bounds
+        self.shift = 1
+        while (1 << self.shift) < n + 2:  # names, and two numbers that are none
+            self.shift += 1
+        self.codes = Codes()
+        self.keys = Interned(n + 2, 4 + (3 * n_edges + 2 * n_calls) // (n + 1))
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def named(
+        self, target: cython.Py_ssize_t, s: cython.Py_ssize_t, own: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The name of a successor of a state; `own`, unless it is -1, is that of the state itself."""
+        return self.name[target] if target != s or own == -1 else own
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def write_key(self, s: cython.Py_ssize_t, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Write what a state does next to the end of the pool of keys, where one more integer may follow.
+
+        `own`, unless it is -1, stands for the state itself. Returns the length.
+        """
+        begin = self.edge_starts[s]
+        end = self.edge_starts[s + 1]
+        at = self.keys.room(3 * (end - begin) + 2 * (self.call_starts[s + 1] - self.call_starts[s]) + 3)
+        first_edge = at + 1
+        self.keys.pool[at] = self.final[s]
+        at += 1
+        for k in range(begin, end):
+            target = self.named(self.edges[k].target, s, own)
+            if (
+                at > first_edge
+                and self.keys.pool[at - 1] == target
+                and self.keys.pool[at - 2] == self.edges[k].first - 1
+            ):
+                self.keys.pool[at - 2] = self.edges[k].last
+                continue
+            self.keys.pool[at] = self.edges[k].first
+            self.keys.pool[at + 1] = self.edges[k].last
+            self.keys.pool[at + 2] = target
+            at += 3
+        self.keys.pool[at] = -1
+        at += 1
+        if self.call_starts[s + 1] > self.call_starts[s]:
+            at = self.write_calls(s, own, at)
+        return at - self.keys.used
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def write_calls(
+        self, s: cython.Py_ssize_t, own: cython.Py_ssize_t, at: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write what a state calls to the pool of keys, sorted, each once; where it ends."""
+        self.codes.count = 0
+        for k in range(self.call_starts[s], self.call_starts[s + 1]):
+            callee = self.named(self.calls[k].callee, s, own) + 2
+            back = self.named(self.calls[k].back, s, own) + 2
+            self.codes.add(((callee * self.n_bounds + self.calls[k].bounds) << self.shift) | back)
+        for i in range(self.codes.sort()):
+            # in two parts: the hash looks at 30 bits of each
+            self.keys.pool[at] = self.codes.values[i] >> self.shift
+            self.keys.pool[at + 1] = self.codes.values[i] & ((1 << self.shift) - 1)
+            at += 2
+        return at
+
+    @cython.cfunc
+    def examples(self, n_names: cython.Py_ssize_t) -> cython.Py_ssize_t[::1]:
+        """The first state of each name; -1 is no name."""
+        found: cython.Py_ssize_t[::1] = np.full(n_names, -1, np.int64)
+        with cython.nogil:
+            for s in range(self.size):
+                if self.name[s] >= 0 and found[self.name[s]] < 0:
+                    found[self.name[s]] = s
+        return found
+
+    @cython.cfunc
+    def by_name(self, n_names: cython.Py_ssize_t) -> Graph:
+        """The graph of names: each does what the first state of that name does."""
+        example: cython.Py_ssize_t[::1] = self.examples(n_names)
+        final: cython.uchar[::1] = np.empty(n_names, np.uint8)
+        edge_starts: cython.Py_ssize_t[::1] = np.empty(n_names + 1, np.int64)
+        call_starts: cython.Py_ssize_t[::1] = np.empty(n_names + 1, np.int64)
+        edge_starts[0] = 0
+        call_starts[0] = 0
+        n_edges: cython.Py_ssize_t = 0
+        n_calls: cython.Py_ssize_t = 0
+        for c in range(n_names):
+            s = example[c]
+            final[c] = self.final[s]
+            n_edges += self.edge_starts[s + 1] - self.edge_starts[s]
+            n_calls += self.call_starts[s + 1] - self.call_starts[s]
+            edge_starts[c + 1] = n_edges
+            call_starts[c + 1] = n_calls
+        graph: Graph = Graph(final, edge_starts, n_edges, call_starts, n_calls, self.n_bounds)
+        with cython.nogil:
+            n_edges = 0
+            n_calls = 0
+            for c in range(n_names):
+                s = example[c]
+                for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
+                    graph.edges[n_edges].first = self.edges[k].first
+                    graph.edges[n_edges].last = self.edges[k].last
+                    graph.edges[n_edges].target = self.name[self.edges[k].target]
+                    n_edges += 1
+                for k in range(self.call_starts[s], self.call_starts[s + 1]):
+                    graph.calls[n_calls].callee = self.name[self.calls[k].callee]
+                    graph.calls[n_calls].bounds = self.calls[k].bounds
+                    graph.calls[n_calls].back = self.name[self.calls[k].back]
+                    n_calls += 1
+        return graph

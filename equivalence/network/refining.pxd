@@ -1,0 +1,54 @@
+from equivalence.arrays.account cimport Account
+from equivalence.network.graph cimport Graph
+
+cdef struct State:
+    Py_ssize_t place
+    Py_ssize_t turn
+
+cdef struct Block:
+    Py_ssize_t first
+    Py_ssize_t count
+    Py_ssize_t looked
+    Py_ssize_t placed
+    Py_ssize_t largest
+
+cdef struct Group:
+    Py_ssize_t block
+    Py_ssize_t count
+    Py_ssize_t end
+
+cdef struct Looked:
+    Py_ssize_t state
+    Py_ssize_t group
+
+
+cdef class Refinement:
+    cdef Graph graph
+    cdef Account account
+    cdef Py_ssize_t[::1] leader_starts
+    cdef Py_ssize_t[::1] leaders
+    cdef State[::1] states
+    cdef Py_ssize_t[::1] members
+    cdef Block[::1] blocks
+    cdef readonly Py_ssize_t n_blocks
+    cdef Looked[::1] queue
+    cdef Py_ssize_t n_queue
+    cdef Group[::1] groups
+    cdef Py_ssize_t n_groups
+    cdef Py_ssize_t[::1] moved
+    cdef Py_ssize_t n_moved
+    cdef Py_ssize_t round
+    cdef int[::1] table
+
+    cdef void find_leaders(self) noexcept nogil
+    cdef void begin(self) noexcept nogil
+    cdef void forget_keys(self) noexcept nogil
+    cdef void drop_alone(self) noexcept nogil
+    cdef int group_queue(self) except -1 nogil
+    cdef void choose_largest(self) noexcept nogil
+    cdef void order_members(self) noexcept nogil
+    cdef void add_block(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil
+    cdef void split_rests(self) noexcept nogil
+    cdef void split_groups(self) noexcept nogil
+    cdef void name_moved(self) noexcept nogil
+    cpdef int refine(self) except -1

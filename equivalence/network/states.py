@@ -1,0 +1,89 @@
+"""Deterministic states of a grammar's rules, and their classes: what the steps of a network hand on.
+
+What: `States`, the deterministic automata of all rules, numbered through; `Classes` of them, and the network
+of those, `Merged`. `rows` are the rows of an array that compiled steps read by name.
+When: made by `equivalence.network.subsets` and `equivalence.network.merging`, read by all steps behind them.
+Limits: indices are not checked; whoever makes one keeps to what is said here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.arrays.growing import record_type
+
+Integers = NDArray[np.int64]
+
+
+class States(NamedTuple):
+    """The deterministic automata of all rules that are used; they read non-empty strings only.
+
+    Attributes:
+        rule_first, rule_last: int64[rules], the states of a rule, from its first one to before the last; -1:
+            the rule is not used.
+        final: uint8[states].
+        edge_starts: int64[states + 1], where the edges of each state start.
+        edges: int64[edges, 3], rows (first byte, last byte, target), by byte.
+        call_starts: int64[states + 1], where the calls of each state start.
+        calls: int64[calls, 2], rows (rule, state to return to); counted rules are numbered after the others.
+    """
+
+    rule_first: Integers
+    rule_last: Integers
+    final: NDArray[np.uint8]
+    edge_starts: Integers
+    edges: Integers
+    call_starts: Integers
+    calls: Integers
+
+
+class Classes(NamedTuple):
+    """Which states and counted rules do the same.
+
+    Attributes:
+        cls: int64[states], the class of each state, -1 where the root does not lead.
+        n_classes: number of classes.
+        counted_cls: int64[counted rules], the class of each counted rule, -1 where none calls it.
+        n_counted: number of those classes.
+    """
+
+    cls: Integers
+    n_classes: int
+    counted_cls: Integers
+    n_counted: int
+
+
+class Merged(NamedTuple):
+    """Classes, and the network of them.
+
+    Attributes:
+        classes: as above; the states that others stand for have their classes too, where the root leads.
+        stands: int64[states], the state that stands for each state: mostly itself.
+        automaton: (final uint8[n], edge starts int64[n + 1], edges int64[k, 3], call starts int64[n + 1],
+            calls int64[k, 2], counted int64[c, 4]) of the n classes. An edge row is (first byte, last byte,
+            target). A call row is (callee, return): callee >= 0 is a first state, -1 - k counted class k;
+            return -1 marks a tail call. A counted row is (first state of the unit, least, most, most as far
+            as a single token can tell, -1: more than that).
+    """
+
+    classes: Classes
+    stands: Integers
+    automaton: tuple[NDArray[np.uint8], Integers, Integers, Integers, Integers, Integers]
+
+
+def rows(array: Integers, fields: str) -> Any:
+    """The rows of an array as records; nothing is copied if it has no gaps.
+
+    Args:
+        array: int64[n, number of fields]; compiled code refuses other numbers than int64.
+        fields: their names, with blanks between them.
+
+    Raises:
+        ValueError: another number of columns.
+    """
+    if array.ndim != 2 or array.shape[1] != fields.count(" ") + 1:
+        raise ValueError(f"rows of ({fields}) cannot have the shape {array.shape}")
+    return array.reshape(-1).view(record_type(fields, array.dtype))

@@ -1,1 +1,0 @@
-"""The subset construction over the rules of a network: kernels only, see `_kernels.determinise`."""
