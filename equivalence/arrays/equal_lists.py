@@ -27,6 +27,8 @@ if cython.compiled:
 else:
     from equivalence.arrays.hashing import mix
 
+    built.plain(__name__)
+
 
 @cython.cfunc
 @cython.inline

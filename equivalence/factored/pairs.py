@@ -31,6 +31,8 @@ else:
     from equivalence.arrays.interning import Interned
     from equivalence.factored.rests import Rests
 
+    built.plain(__name__)
+
 
 @cython.final
 @cython.cclass

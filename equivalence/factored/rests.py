@@ -34,6 +34,8 @@ else:
     from equivalence.arrays.hashing import mix
     from equivalence.arrays.interning import Interned
 
+    built.plain(__name__)
+
 
 @cython.final
 @cython.cclass

@@ -31,6 +31,8 @@ else:
     from equivalence.arrays.interning import Interned
     from equivalence.lalr.outcomes import ALWAYS, PASS
 
+    built.plain(__name__)
+
 ANSWERS = cython.declare(cython.Py_ssize_t, 1 << 18)
 """Answers about two kinds that are kept; a table of all would take the square of the kinds."""
 

@@ -54,6 +54,8 @@ else:
     )
     from equivalence.lalr.simulation import Simulation
 
+    built.plain(__name__)
+
 LIST_WIDTH = 32
 """States of a list, a guess."""
 

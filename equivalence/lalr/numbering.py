@@ -50,6 +50,8 @@ else:
     )
     from equivalence.lalr.simulation import Simulation
 
+    built.plain(__name__)
+
 ROW_WIDTH = 32
 """Integers of the key of a row, a guess."""
 

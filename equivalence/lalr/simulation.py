@@ -44,6 +44,8 @@ else:
         rest_of,
     )
 
+    built.plain(__name__)
+
 LONGEST_LOCAL = 1 << 14
 """States that a sequence may put on top of the known part of a stack."""
 
