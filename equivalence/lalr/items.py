@@ -278,8 +278,9 @@ class Items:
         old = self.status.shape[0]
         size = self.known.starts.shape[0]
         self.account.claim(9 * size, 9 * old)
-        self.status = bigger(self.status, size)
-        self.edge_start = bigger(self.edge_start, size + 1)
+        edge_start = bigger(self.edge_start, size + 1)
+        self.status = bigger(self.status, size)  # not before there is memory for both
+        self.edge_start = edge_start
         return 0
 
     @cython.cfunc

@@ -241,8 +241,9 @@ class Simulation:
         old = self.first.shape[0]
         size = min(2 * old, self.most + PASS + 1)
         self.account.claim(16 * size, 16 * old)
-        self.first, self.rest = bigger(self.first, size), bigger(self.rest, size)
-        self.row = bigger(self.row, size)
+        rest, row = bigger(self.rest, size), bigger(self.row, size)
+        self.first = bigger(self.first, size)  # not before there is memory for all
+        self.rest, self.row = rest, row
         return 0
 
     @cython.cfunc
