@@ -129,10 +129,7 @@ def stack_depths(compiled: Any, documents: Sequence[Sequence[int]]) -> tuple[Spr
                 known.clear()
             config, store = matcher._config, matcher._session.store
             if config not in known:
-                size, node = 0, int(store.configs[config, 1])
-                while node:
-                    size, node = size + 1, int(store.nodes[node, 1])
-                known[config] = store.depth_read(config), size
+                known[config] = store.depth_read(config), len(store.stack(config))
             depth, size = known[config]
             read.append(depth)
             whole.append(size)
@@ -146,15 +143,11 @@ def held(compiled: Any, documents: Sequence[Sequence[int]]) -> dict[str, int]:
     serving.serve(compiled, documents, bitmask)
     session = compiled.classifier.session
     store = session.store
-    nodes, configurations, reads, pairs = store.counts.tolist()
     return {
         "compiled": int(compiled.memory_size_bytes),
         "fixed tables": int(store.fixed.nbytes),
         "tables": int(store.nbytes),
-        "nodes": nodes,
-        "configurations": configurations,
-        "reads": reads,
-        "pairs": pairs,
+        **store.counts(),
         "masks": sum(rows.n_rows for rows in session.rows.values()),
         "steps": len(session.steps),
         "session": session.serial,

@@ -180,7 +180,7 @@ def _starts(arrays: Arrays, name: str, rows: int | None, total: int) -> NDArray[
 
 
 def _falls_within(values: NDArray[Any], starts: NDArray[np.int64]) -> bool:
-    """Whether a list does not ascend: scratch arrays have room for distinct values."""
+    """Whether a list does not ascend."""
     owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     return bool(((values[1:] <= values[:-1]) & (owner[1:] == owner[:-1])).any())
 

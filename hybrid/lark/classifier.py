@@ -4,15 +4,15 @@ What: masks and steps of one grammar, decided by its lexer automaton and by what
 the top says of terminal sequences; everything met is remembered, as in `hybrid.classifier.classifier`.
 When: made by `GrammarCompiler.compile_lark`; any number of matchers, in any number of threads.
 Limits: `limit` bytes of tables. Where they are used up a new session begins with empty ones, and matchers
-bring
-over what they hold: the lexer's state and the stack.
+bring over what they hold: the lexer's state and the stack.
 """
 
 from __future__ import annotations
 
 from equivalence import TokenClasses, Vocabulary
 from hybrid.classifier.classifier import Classifier, Session
-from hybrid.lark.tables import Fixed, Store
+from hybrid.lark.store import Store
+from hybrid.lark.tables import Fixed
 
 
 class FactoredClassifier(Classifier):
@@ -34,7 +34,7 @@ class FactoredClassifier(Classifier):
 
     def _new_session(self, serial: int) -> Session:
         store = Store(self.fixed, self.limit // 2)
-        return Session(serial, store, store.start, self.limit // 2, self.gather)
+        return Session(serial, store, store.start(), self.limit // 2, self.gather)
 
     @property
     def memory_size_bytes(self) -> int:

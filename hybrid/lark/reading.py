@@ -1,0 +1,287 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Reading stacks from the top: which kinds of terminal sequences a stack takes.
+
+What: the automaton of `equivalence.lalr.StackAutomaton` is run for all kinds at once. The state on top
+decides some kinds and leaves a *frontier*: those that are undecided, each with its color and the states to
+skip before one is read. A frontier on the state that it is read on leaves another one. Both are remembered,
+as stacks look alike near their tops.
+When: for each stack that `hybrid.lark.store` asks for; what it takes is noted at its node.
+Limits: nothing is forgotten; the account pays for growth.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.hybrid.lark.pairs import Pairs
+    from cython.cimports.hybrid.lark.stacks import Stacks
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from hybrid.lark.pairs import Pairs
+    from hybrid.lark.stacks import Stacks
+
+    built.plain(__name__)
+
+NOWHERE = cython.declare(cython.Py_ssize_t, 0)
+
+SKIP_BITS = cython.declare(cython.Py_ssize_t, 12)
+"""Of an outcome of `equivalence.lalr.StackAutomaton`, less 2: states to skip. Its color is above."""
+
+SKIP_MASK = cython.declare(cython.Py_ssize_t, (1 << 12) - 1)
+
+KIND_BITS = cython.declare(cython.Py_ssize_t, 24)
+"""Of an entry of a frontier: the kind. Its outcome is above."""
+
+KIND_MASK = cython.declare(cython.Py_ssize_t, (1 << 24) - 1)
+
+
+@cython.final
+@cython.cclass
+class Reader:
+    """What is known of the kinds that stacks take.
+
+    Args:
+        stacks: the stacks that are read.
+        fixed: the stack automaton (`hybrid.lark.tables.Fixed`).
+        account: what pays for growth.
+
+    Attributes:
+        kinds: sets of kinds, words of 32 bits; number 0 is the empty set.
+        frontiers: lists of entries (outcome << `KIND_BITS` | kind), the states to skip that all of them have
+            taken away and put behind them: equal lists may lie at different depths. Number 0 is the empty
+            list.
+        tops: int32[S, 2], of each state on top the set of kinds that it decides, and the frontier that it
+            leaves; -1: not read yet.
+        reads: pairs (frontier, state), for each the set of kinds that are decided there, and the frontier
+            that is left.
+        words: int64, the union of some sets.
+    """
+
+    def __init__(self, stacks: Stacks, fixed: Any, account: Account) -> None:
+        n_words: cython.Py_ssize_t = max((fixed.n_kinds + 31) // 32, 1)
+        n_states: cython.Py_ssize_t = len(fixed.action)
+        self.nodes = stacks.nodes
+        self.top_start = fixed.top_start
+        self.top_kind = fixed.top_kind
+        self.top_outcome = fixed.top_outcome
+        self.place = fixed.place
+        self.color_list = fixed.color_list
+        self.color_start = fixed.color_start
+        self.color_outcome = fixed.color_outcome
+        account.claim(8 * n_states + 8 * n_words)
+        self.tops = np.full((n_states, 2), -1, np.int32)
+        self.words = np.zeros(n_words, np.int64)
+        self.reads = Pairs(2048, account)
+        self.kinds = Interned(512, n_words, account=account)
+        self.kinds.add(np.zeros(n_words, np.int64))
+        self.frontiers = Interned(512, 64, account=account)
+        self.frontiers.add(np.zeros(0, np.int64))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def kinds_of(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the set of kinds that a stack takes.
+
+        Raises:
+            BudgetExceeded: the account does not pay for more.
+        """
+        if self.nodes.rows[node].found < 0:
+            self.nodes.rows[node].found = cython.cast(cython.int, self.read(node))
+        return self.nodes.rows[node].found
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Read a stack from its top on, as far as anything is undecided."""
+        single: cython.bint = True
+        state: cython.Py_ssize_t = self.nodes.rows[node].first
+        if self.tops[state, 0] < 0:
+            self.read_top(state)
+        found: cython.Py_ssize_t = self.tops[state, 0]
+        frontier: cython.Py_ssize_t = self.tops[state, 1]
+        below: cython.Py_ssize_t = self.nodes.rows[node].second
+        while frontier != 0:
+            below = self.skipped(frontier, below)
+            if below == NOWHERE:
+                break
+            row = self.read_on(frontier, self.nodes.rows[below].first)
+            more: cython.Py_ssize_t = self.reads.rows[row].found
+            if more != 0 and more != found:
+                if single and found == 0:
+                    found = more
+                else:
+                    if single:
+                        for w in range(self.words.shape[0]):
+                            self.words[w] = 0
+                        self.add_words(found)
+                        single = False
+                    self.add_words(more)
+            frontier = self.reads.rows[row].left
+            below = self.nodes.rows[below].second
+        return found if single else self.interned_words()
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def skipped(self, frontier: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The node that a frontier is read on, at or below another one."""
+        for _ in range(self.frontiers.pool[self.frontiers.starts[frontier + 1] - 1]):
+            below = self.nodes.rows[below].second
+        return below
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_on(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The row of `reads` of a frontier on a state, which is known then."""
+        row = self.reads.number(frontier, state)
+        if self.reads.rows[row].found < 0:
+            self.read_below(row)
+        return row
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add_words(self, kinds: cython.Py_ssize_t) -> cython.void:
+        """Unite `words` with a set of kinds."""
+        begin = self.kinds.starts[kinds]
+        for w in range(self.words.shape[0]):
+            self.words[w] |= self.kinds.pool[begin + w]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def interned_words(self) -> cython.Py_ssize_t:
+        """The number of the set in `words`."""
+        at = self.kinds.room(self.words.shape[0])
+        for w in range(self.words.shape[0]):
+            self.kinds.pool[at + w] = self.words[w]
+        return self.kinds.intern(self.words.shape[0])
+
+    # ---------------------------------------------------------------- single states
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_top(self, state: cython.Py_ssize_t) -> cython.int:
+        """Read a state on top of a stack."""
+        n: cython.Py_ssize_t = 0
+        self.begin(self.top_start[state + 1] - self.top_start[state])
+        for k in range(self.top_start[state], self.top_start[state + 1]):
+            n = self.note(self.top_outcome[k], self.top_kind[k], n)
+        frontier = self.frontier_of(n)
+        kinds = self.kinds.intern(self.words.shape[0])
+        self.tops[state, 1] = cython.cast(cython.int, frontier)
+        self.tops[state, 0] = cython.cast(cython.int, kinds)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_below(self, row: cython.Py_ssize_t) -> cython.int:
+        """Read a frontier on a state below the top."""
+        n: cython.Py_ssize_t = 0
+        frontier: cython.Py_ssize_t = self.reads.rows[row].first
+        state: cython.Py_ssize_t = self.reads.rows[row].second
+        begin = self.frontiers.starts[frontier]
+        end = self.frontiers.starts[frontier + 1] - 1  # without the states that all skip
+        self.begin(end - begin)
+        for k in range(begin, end):
+            kind = self.frontiers.pool[k] & KIND_MASK
+            outcome = self.frontiers.pool[k] >> KIND_BITS
+            if (outcome - 2) & SKIP_MASK:
+                n = self.note(outcome - 1, kind, n)  # one less to skip
+                continue
+            color = (outcome - 2) >> SKIP_BITS
+            place = self.place[self.color_list[color], state]
+            if place >= 0:
+                n = self.note(self.color_outcome[self.color_start[color] + place], kind, n)
+        left = self.frontier_of(n)
+        kinds = self.kinds.intern(self.words.shape[0])
+        self.reads.rows[row].left = cython.cast(cython.int, left)
+        self.reads.rows[row].found = cython.cast(cython.int, kinds)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def begin(self, length: cython.Py_ssize_t) -> cython.int:
+        """Make room for a frontier of at most so many entries, and for a set of kinds, which is empty yet."""
+        self.frontiers.room(length + 1)
+        at = self.kinds.room(self.words.shape[0])
+        for w in range(self.words.shape[0]):
+            self.kinds.pool[at + w] = 0
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def note(
+        self, outcome: cython.Py_ssize_t, kind: cython.Py_ssize_t, n: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Note a kind's outcome on a state, in the set or the frontier that were begun; the number of the
+        frontier's entries."""
+        one: cython.Py_ssize_t = 1
+        if outcome == 1:
+            self.kinds.pool[self.kinds.used + (kind >> 5)] |= one << (kind & 31)
+        elif outcome > 1:
+            self.frontiers.pool[self.frontiers.used + n] = (outcome << KIND_BITS) | kind
+            n += 1
+        return n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def frontier_of(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the frontier that was begun, with so many entries."""
+        if n == 0:
+            return 0
+        at = self.frontiers.used
+        least: cython.Py_ssize_t = SKIP_MASK
+        for k in range(at, at + n):
+            least = min(least, ((self.frontiers.pool[k] >> KIND_BITS) - 2) & SKIP_MASK)
+        for k in range(at, at + n):
+            self.frontiers.pool[k] -= least << KIND_BITS
+        self.frontiers.pool[at + n] = least
+        return self.frontiers.intern(n + 1)
+
+    def depth(self, node: cython.Py_ssize_t) -> int:
+        """How many states of a stack are read, or skipped, to know the kinds that it takes.
+
+        Raises:
+            BudgetExceeded: the account does not pay for more.
+        """
+        self.kinds_of(node)
+        depth: cython.Py_ssize_t = 1
+        frontier: cython.Py_ssize_t = self.tops[self.nodes.rows[node].first, 1]
+        below: cython.Py_ssize_t = self.nodes.rows[node].second
+        while frontier != 0:
+            depth += self.frontiers.pool[self.frontiers.starts[frontier + 1] - 1]
+            below = self.skipped(frontier, below)
+            if below == NOWHERE:
+                break
+            row = self.read_on(frontier, self.nodes.rows[below].first)
+            frontier = self.reads.rows[row].left
+            below = self.nodes.rows[below].second
+            depth += 1
+        return depth

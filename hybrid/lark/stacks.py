@@ -1,0 +1,124 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Stacks of an LALR parser, which share what lies below, and terminals read over them.
+
+What: a stack is the number of a node: the state on top, and the stack below it. Equal stacks have equal
+numbers, so that what is found for one is found once. `shifted` reads a terminal: reductions, then the shift.
+When: by `hybrid.lark.store`, for each terminal that the lexer gives back.
+Limits: nodes are never forgotten; the account pays for growth. The parser's tables were checked where they
+were made or read: states, rules and nonterminals within their ranges.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.hybrid.lark.pairs import Pairs
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from hybrid.lark.pairs import Pairs
+
+    built.plain(__name__)
+
+NOWHERE = cython.declare(cython.Py_ssize_t, 0)
+"""What lies below the bottom of a stack, and is left of a stack that refuses a terminal."""
+
+MOST_REDUCTIONS = cython.declare(cython.Py_ssize_t, 1 << 16)
+"""Reductions before one shift. Lark's tables have no cycles; a forged artefact may have."""
+
+
+@cython.final
+@cython.cclass
+class Stacks:
+    """The stacks that were met.
+
+    Args:
+        fixed: the parser's tables (`hybrid.lark.tables.Fixed`).
+        account: what pays for growth.
+
+    Attributes:
+        nodes: pairs (state, node below), and for each the number of the set of kinds that the stack takes
+            (`hybrid.lark.reading`).
+    """
+
+    def __init__(self, fixed: Any, account: Account) -> None:
+        self.nodes = Pairs(1024, account)
+        self.action = fixed.action
+        self.goto = fixed.goto
+        self.rule_length = fixed.rule_length
+        self.rule_origin = fixed.rule_origin
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def shifted(self, node: cython.Py_ssize_t, terminal: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The stack after a terminal, `NOWHERE` if the parser refuses it.
+
+        Raises:
+            BudgetExceeded: the account does not pay for more nodes.
+        """
+        for _ in range(MOST_REDUCTIONS):
+            action = cython.cast(cython.Py_ssize_t, self.action[self.nodes.rows[node].first, terminal])
+            if action == 0:
+                break
+            if action > 0:
+                return self.nodes.number(action - 1, node)
+            rule = -action - 1
+            for _ in range(self.rule_length[rule]):
+                node = self.nodes.rows[node].second
+            state = self.goto[self.nodes.rows[node].first, self.rule_origin[rule]]
+            if node == NOWHERE or state < 0:
+                break
+            node = self.nodes.number(state, node)
+        return NOWHERE
+
+    def of(self, states: cython.const[cython.Py_ssize_t][::1]) -> int:
+        """The number of a stack.
+
+        Args:
+            states: int64, from the bottom on.
+
+        Raises:
+            BudgetExceeded: the account does not pay for more nodes.
+            IndexError: there is no such state.
+        """
+        node: cython.Py_ssize_t = NOWHERE
+        for k in range(states.shape[0]):
+            if not 0 <= states[k] < self.action.shape[0]:
+                raise IndexError(f"the parser has no state {states[k]}")
+        with cython.nogil:
+            for k in range(states.shape[0]):
+                node = self.nodes.number(states[k], node)
+        return node
+
+    def states(self, node: cython.Py_ssize_t) -> NDArray[np.int64]:
+        """int64: the states of a stack, from the bottom on.
+
+        Raises:
+            IndexError: there is no such stack.
+        """
+        if not 0 <= node < self.nodes.count:
+            raise IndexError(f"there is no stack {node}")
+        height: cython.Py_ssize_t = 0
+        below: cython.Py_ssize_t = node
+        while below != NOWHERE:
+            height += 1
+            below = self.nodes.rows[below].second
+        found = np.empty(height, np.int64)
+        states: cython.Py_ssize_t[::1] = found
+        while node != NOWHERE:
+            height -= 1
+            states[height] = self.nodes.rows[node].first
+            node = self.nodes.rows[node].second
+        return found

@@ -1,0 +1,39 @@
+from equivalence.arrays.account cimport Account
+from equivalence.arrays.interning cimport Interned
+from hybrid.lark.pairs cimport Pairs
+from hybrid.lark.reading cimport Reader
+from hybrid.lark.stacks cimport Stacks
+
+
+cdef class Store:
+    cdef readonly Account account
+    cdef readonly object fixed
+    cdef readonly Stacks stacks
+    cdef readonly Reader reader
+    cdef readonly Pairs configurations
+    cdef readonly Pairs decided
+    cdef readonly Interned masks
+    cdef const unsigned char[::1] class_of_byte
+    cdef const int[:, ::1] step
+    cdef const int[:, ::1] emitted
+    cdef const int[::1] sequence
+    cdef const Py_ssize_t[::1] sequence_start
+    cdef const Py_ssize_t[::1] set_start
+    cdef const int[::1] set_kind
+    cdef const int[:, ::1] set_of
+    cdef const int[::1] stop_set
+    cdef const int[::1] alive_set
+    cdef const Py_ssize_t[::1] used_start
+    cdef const int[::1] used
+    cdef unsigned char[::1] allowed
+    cdef const unsigned char[::1] data
+    cdef const Py_ssize_t[::1] offsets
+
+    cdef Py_ssize_t checked(self, Py_ssize_t configuration) except -1
+    cdef const unsigned char *bytes_from(self, Py_ssize_t begin) noexcept
+    cdef Py_ssize_t read_text(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t length) except -1 nogil
+    cdef Py_ssize_t read_sequence(self, Py_ssize_t node, Py_ssize_t sequence) except -1 nogil
+    cdef bint takes(self, Py_ssize_t kinds, Py_ssize_t number) noexcept nogil
+    cdef Py_ssize_t only_byte(self, Py_ssize_t configuration) except -1 nogil
+    cdef Py_ssize_t mask_of(self, Py_ssize_t configuration) except -1 nogil
+    cdef Py_ssize_t decide(self, Py_ssize_t state, Py_ssize_t kinds) except -1 nogil

@@ -1,0 +1,425 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""What the classifier of a Lark grammar has met: configurations, what their stacks take, and masks.
+
+What: a `Store` reads text through lexer and parser (`advance`), and names the classes that may come next
+(`class_mask`). A configuration is a state of the lexer and a stack of the parser. All is interned, so that
+equal things have equal numbers and nothing is computed twice; its tables grow as they fill.
+When: one per compiled grammar at a time; a new one takes over where the budget of bytes is used up, and
+matchers bring over what they hold (`bring`). It has the methods of `hybrid.classifier.store.Store`.
+Limits: not for two threads at once: `hybrid.classifier.classifier` holds a lock around every call. What takes
+long runs without the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from hybrid.classifier.store import NO_BYTE
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.hybrid.lark.pairs import Pairs
+    from cython.cimports.hybrid.lark.reading import Reader
+    from cython.cimports.hybrid.lark.stacks import Stacks
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from hybrid.lark.pairs import Pairs
+    from hybrid.lark.reading import Reader
+    from hybrid.lark.stacks import Stacks
+
+    built.plain(__name__)
+
+NOWHERE = cython.declare(cython.Py_ssize_t, 0)
+"""The configuration of a text that is refused."""
+
+NO_ONE_BYTE = cython.declare(cython.Py_ssize_t, NO_BYTE)
+
+
+@cython.final
+@cython.cclass
+class Store:
+    """The growing tables of one classifier.
+
+    Args:
+        fixed: what does not change (`hybrid.lark.tables.Fixed`), its numbers within their ranges.
+        limit: bytes that all tables may take; the first ones may be above it.
+
+    Attributes:
+        stacks: the parser's stacks.
+        reader: which kinds of terminal sequences they take.
+        configurations: pairs (lexer state, stack), and for each the number that `class_mask` gives.
+        decided: pairs (lexer state, set of kinds), and for each the same.
+        masks: sets of classes, words of 32 bits; number 0 is the empty set.
+        allowed: uint8, which sets of kinds a set has one of: those that a lexer state asks for.
+    """
+
+    def __init__(self, fixed: Any, limit: cython.Py_ssize_t) -> None:
+        excess = (
+            f"the classifier's tables have {{taken}} bytes and need more, allowed are {limit}; "
+            "raise the budget's table_bytes"
+        )
+        n_words: cython.Py_ssize_t = max((fixed.n_classes + 31) // 32, 1)
+        self.fixed = fixed
+        self.account = Account(None, excess=excess)
+        self.stacks = Stacks(fixed, self.account)
+        self.reader = Reader(self.stacks, fixed, self.account)
+        self.configurations = Pairs(1024, self.account)
+        self.decided = Pairs(1024, self.account)
+        self.masks = Interned(512, n_words, account=self.account)
+        self.masks.add(np.zeros(n_words, np.int64))
+        self.class_of_byte = fixed.class_of_byte
+        self.step = fixed.step
+        self.emitted = fixed.emitted
+        self.sequence = fixed.sequence
+        self.sequence_start = fixed.sequence_start
+        self.set_start = fixed.set_start
+        self.set_kind = fixed.set_kind
+        self.set_of = fixed.set_of
+        self.stop_set = fixed.stop_set
+        self.alive_set = fixed.alive_set
+        self.used_start = fixed.used_start
+        self.used = fixed.used
+        self.allowed = np.zeros(len(fixed.set_start) - 1, np.uint8)
+        self.data = fixed.data
+        self.offsets = fixed.offsets
+        self.account.most = limit  # the first tables may be what they are
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables that grow."""
+        return self.account.taken
+
+    @property
+    def n_configurations(self) -> int:
+        """Configurations met, with the one that is refused."""
+        return self.configurations.count
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def checked(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The configuration itself.
+
+        Raises:
+            IndexError: there is none of this number.
+        """
+        if not 0 <= configuration < self.configurations.count:
+            raise IndexError(f"there is no configuration {configuration}")
+        return configuration
+
+    # ---------------------------------------------------------------- reading text
+
+    def start(self) -> int:
+        """The configuration before any text."""
+        return self.configurations.number(0, self.stacks.of(np.zeros(1, np.int64)))
+
+    def advance(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
+        """The configuration after a token, 0 if it is not accepted.
+
+        Raises:
+            BudgetExceeded: the tables are full.
+            IndexError: there is no such configuration, or no such token.
+        """
+        if not 0 <= token < self.offsets.shape[0] - 1:
+            raise IndexError(f"there is no token {token}")
+        self.checked(configuration)
+        begin = self.offsets[token]
+        length = self.offsets[token + 1] - begin
+        text = self.bytes_from(begin)
+        with cython.nogil:
+            found = self.read_text(configuration, text, length)
+        return found  # noqa: RET504 - an object, with the lock held
+
+    def advance_text(self, configuration: cython.Py_ssize_t, text: bytes) -> int:
+        """The configuration after some bytes, 0 if they are not accepted.
+
+        Raises:
+            BudgetExceeded, IndexError: as `advance`.
+        """
+        given: cython.p_const_uchar = text
+        length: cython.Py_ssize_t = len(text)
+        self.checked(configuration)
+        with cython.nogil:
+            found = self.read_text(configuration, given, length)
+        return found  # noqa: RET504 - an object, with the lock held
+
+    def advances(
+        self,
+        configurations: cython.const[cython.Py_ssize_t][::1],
+        tokens: cython.const[cython.Py_ssize_t][::1],
+        found: cython.Py_ssize_t[::1],
+    ) -> None:
+        """Write `advance` of each configuration by its token.
+
+        Args:
+            configurations, tokens: int64[n].
+            found: int64[n], written.
+
+        Raises:
+            BudgetExceeded, IndexError: as `advance`.
+            ValueError: arrays of different lengths.
+        """
+        n = configurations.shape[0]
+        if tokens.shape[0] != n or found.shape[0] != n:
+            raise ValueError("there are not as many tokens, or places, as configurations")
+        for i in range(n):
+            self.checked(configurations[i])
+            if not 0 <= tokens[i] < self.offsets.shape[0] - 1:
+                raise IndexError(f"there is no token {tokens[i]}")
+        text = self.bytes_from(0)
+        with cython.nogil:
+            for i in range(n):
+                begin = self.offsets[tokens[i]]
+                found[i] = self.read_text(configurations[i], text + begin, self.offsets[tokens[i] + 1] - begin)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def bytes_from(self, begin: cython.Py_ssize_t) -> cython.p_const_uchar:
+        """The vocabulary's bytes from a place on."""
+        if not cython.compiled:
+            return self.data[begin:]
+        if self.data.shape[0] == 0:
+            return cython.NULL
+        return cython.address(self.data[0]) + begin
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_text(
+        self, configuration: cython.Py_ssize_t, text: cython.p_const_uchar, length: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The configuration after some bytes, `NOWHERE` if they are refused."""
+        state: cython.Py_ssize_t = self.configurations.rows[configuration].first
+        node: cython.Py_ssize_t = self.configurations.rows[configuration].second
+        if configuration == NOWHERE:
+            return NOWHERE
+        i: cython.Py_ssize_t
+        for i in range(length):
+            byte_class = self.class_of_byte[text[i]]
+            emitted = self.emitted[state, byte_class]
+            state = self.step[state, byte_class]
+            if state < 0:
+                return NOWHERE
+            if emitted:
+                node = self.read_sequence(node, emitted)
+                if node == NOWHERE:
+                    return NOWHERE
+        # whether any text can follow: the lexer's state and the stack may not go together
+        if not self.takes(self.reader.kinds_of(node), self.alive_set[state]):
+            return NOWHERE
+        return self.configurations.number(state, node)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_sequence(self, node: cython.Py_ssize_t, sequence: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The stack after the terminals that the lexer gives back, `NOWHERE` if the parser refuses them."""
+        for k in range(self.sequence_start[sequence], self.sequence_start[sequence + 1]):
+            node = self.stacks.shifted(node, self.sequence[k])
+            if node == NOWHERE:
+                break
+        return node
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def takes(self, kinds: cython.Py_ssize_t, number: cython.Py_ssize_t) -> cython.bint:
+        """Whether a set of kinds that a stack takes has one of the set that is asked for; every stack takes
+        the kinds below 0."""
+        begin = self.reader.kinds.starts[kinds]
+        for k in range(self.set_start[number], self.set_start[number + 1]):
+            kind = self.set_kind[k]
+            if kind < 0 or (self.reader.kinds.pool[begin + (kind >> 5)] >> (kind & 31)) & 1:
+                return True
+        return False
+
+    def is_whole(self, configuration: cython.Py_ssize_t) -> bool:
+        """Whether Lark takes the text that leads to a configuration as it is.
+
+        Raises:
+            BudgetExceeded, IndexError: as `class_mask`, which it is read from.
+        """
+        return self.class_mask(configuration) & 1 == 1
+
+    def forced_byte(self, configuration: cython.Py_ssize_t) -> int:
+        """The only byte that can come next; `NO_BYTE` if there are several or none, or the text may end
+        here.
+
+        Raises:
+            BudgetExceeded, IndexError: as `advance`.
+        """
+        self.checked(configuration)
+        with cython.nogil:
+            found = self.only_byte(configuration)
+        return found  # noqa: RET504 - an object, with the lock held
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def only_byte(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """See `forced_byte`: all bytes are tried."""
+        found: cython.Py_ssize_t = NO_ONE_BYTE
+        if self.mask_of(configuration) & 1 or configuration == NOWHERE:
+            return NO_ONE_BYTE
+        text: cython.uchar[1]
+        for byte in range(256):
+            if self.step[self.configurations.rows[configuration].first, self.class_of_byte[byte]] < 0:
+                continue
+            text[0] = cython.cast(cython.uchar, byte)
+            if self.read_text(configuration, text, 1) != NOWHERE:
+                if found != NO_ONE_BYTE:
+                    return NO_ONE_BYTE
+                found = byte
+        return found
+
+    def stack(self, configuration: cython.Py_ssize_t) -> NDArray[np.int64]:
+        """int64: the parser's states of a configuration, from the bottom on.
+
+        Raises:
+            IndexError: there is no such configuration.
+        """
+        return self.stacks.states(self.configurations.rows[self.checked(configuration)].second)
+
+    def bring(self, other: Store, configuration: cython.Py_ssize_t) -> int:
+        """The configuration that is in these tables what one is in an earlier session's.
+
+        Args:
+            other: the tables of that session, of the same grammar.
+            configuration: one of that session.
+
+        Raises:
+            BudgetExceeded: the tables are full.
+            IndexError: there is no such configuration.
+            ValueError: they are of another grammar.
+        """
+        if other.fixed is not self.fixed:
+            raise ValueError("the configuration is one of another grammar")
+        if other.checked(configuration) == NOWHERE:
+            return NOWHERE
+        node: cython.Py_ssize_t = self.stacks.of(other.stack(configuration))
+        return self.configurations.number(other.configurations.rows[configuration].first, node)
+
+    # ---------------------------------------------------------------- masks
+
+    def class_mask(self, configuration: cython.Py_ssize_t) -> int:
+        """Twice the number of the mask of classes that may come next, plus one if the text may end here.
+
+        Raises:
+            BudgetExceeded: the tables are full.
+            IndexError: there is no such configuration.
+        """
+        known: cython.Py_ssize_t = self.configurations.rows[self.checked(configuration)].found
+        if known >= 0:
+            return known
+        with cython.nogil:
+            known = self.mask_of(configuration)
+        return known
+
+    def class_masks(
+        self,
+        configurations: cython.const[cython.Py_ssize_t][::1],
+        found: cython.Py_ssize_t[::1],
+    ) -> None:
+        """Write `class_mask` of each configuration.
+
+        Args:
+            configurations: int64[n].
+            found: int64[n], written.
+
+        Raises:
+            BudgetExceeded, IndexError: as `class_mask`.
+            ValueError: arrays of different lengths.
+        """
+        n = configurations.shape[0]
+        if found.shape[0] != n:
+            raise ValueError("there are not as many places as configurations")
+        for i in range(n):
+            self.checked(configurations[i])
+        with cython.nogil:
+            for i in range(n):
+                found[i] = self.mask_of(configurations[i])
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """See `class_mask`."""
+        if self.configurations.rows[configuration].found < 0:
+            kinds = self.reader.kinds_of(self.configurations.rows[configuration].second)
+            found = self.decide(self.configurations.rows[configuration].first, kinds)
+            self.configurations.rows[configuration].found = cython.cast(cython.int, found)
+        return self.configurations.rows[configuration].found
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def decide(self, state: cython.Py_ssize_t, kinds: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """What `class_mask` gives for a lexer state and the kinds that a stack takes.
+
+        Most classes of a lexer state ask for the same few sets: each is looked at once.
+        """
+        row = self.decided.number(state, kinds)
+        if self.decided.rows[row].found >= 0:
+            return self.decided.rows[row].found
+        for k in range(self.used_start[state], self.used_start[state + 1]):
+            self.allowed[self.used[k]] = self.takes(kinds, self.used[k])
+        n_classes: cython.Py_ssize_t = self.set_of.shape[1]
+        n_words: cython.Py_ssize_t = max((n_classes + 31) >> 5, 1)
+        at = self.masks.room(n_words)
+        for w in range(n_words):
+            word: cython.uint = 0
+            bit: cython.uint
+            for c in range(32 * w, min(32 * w + 32, n_classes)):
+                bit = self.allowed[self.set_of[state, c]]
+                word |= bit << (c & 31)
+            self.masks.pool[at + w] = word
+        mask = self.masks.intern(n_words)
+        found = 2 * mask + (1 if self.takes(kinds, self.stop_set[state]) else 0)
+        self.decided.rows[row].found = cython.cast(cython.int, found)
+        return found
+
+    def mask_words(self, mask: cython.Py_ssize_t) -> NDArray[np.uint32]:
+        """uint32[n_words]: the words of a mask of classes, by its number.
+
+        Raises:
+            IndexError: there is no such mask.
+        """
+        if not 0 <= mask < self.masks.count:
+            raise IndexError(f"there is no mask {mask}")
+        begin = self.masks.starts[mask]
+        made = np.empty(self.masks.starts[mask + 1] - begin, np.uint32)
+        words: cython.uint[::1] = made
+        for w in range(words.shape[0]):
+            words[w] = cython.cast(cython.uint, self.masks.pool[begin + w])
+        return made
+
+    # ---------------------------------------------------------------- for people
+
+    def depth_read(self, configuration: cython.Py_ssize_t) -> int:
+        """States of the stack that are read for the mask of a configuration.
+
+        Raises:
+            BudgetExceeded, IndexError: as `class_mask`.
+        """
+        return self.reader.depth(self.configurations.rows[self.checked(configuration)].second)
+
+    def counts(self) -> dict[str, int]:
+        """How many there are of what, by names."""
+        return {
+            "nodes": self.stacks.nodes.count,
+            "configurations": self.configurations.count,
+            "reads": self.reader.reads.count - 1,
+            "pairs": self.decided.count - 1,
+        }
