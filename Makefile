@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build wheel lint types warm unit kernels format clean
+.PHONY: help demo test build wheel lint types unit checked format clean
 
 help:
 	@sed -n 's/^#     \(make .*\)/\1/p' Makefile
@@ -53,9 +53,7 @@ build: $(VENV)/.project
 wheel: $(VENV)/.project
 	$(WITH_COMPILER) $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
-# One process compiles the kernels, the longest single step, while the other core runs those that need none.
-test: build lint types
-	$(MAKE) --jobs=2 --output-sync=target unit kernels
+test: build lint types unit checked
 
 lint: $(VENV)/.test
 	$(BIN)/python -m ruff check .
@@ -64,18 +62,15 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/python -m mypy
 
-# Before two processes of tests would each compile the same kernels.
-warm: $(VENV)/.test
-	$(BIN)/python -m hybrid warmup
-
-unit: warm
+unit: build $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 
-# The kernels' own tests again, as plain Python and with bounds checks (`unit` ran them compiled). Numba's
-# cache does not know the difference between checked and unchecked code: checked code gets its own folder.
-kernels: $(VENV)/.test
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m kernels
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/numba-boundscheck $(BIN)/python -m pytest -m kernels
+# The tests of compiled modules again, in a copy of the code whose modules check every index. Where a function cannot
+# raise, what is out of range is only reported: that is an error here.
+checked: $(VENV)/.test
+	$(WITH_COMPILER) $(BIN)/python tools/checked.py
+	cd build/checked && $(abspath $(BIN))/python -m pytest -m kernels --numprocesses $(WORKERS) \
+		-W error::pytest.PytestUnraisableExceptionWarning
 
 format: $(VENV)/.test
 	$(BIN)/python -m ruff check --fix .

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from hybrid.testing.comparison import Comparison
 
-PACKAGES = ("equimask", "xgrammar", "numpy", "numba", "torch", "lark", "llguidance", "transformers")
+PACKAGES = ("equimask", "xgrammar", "numpy", "torch", "lark", "llguidance", "transformers")
 """Packages whose versions matter to the numbers; those not installed are left out."""
 
 

@@ -4,7 +4,7 @@ What: every distinct byte string of the vocabulary is one *group*; groups are nu
 so that the tokens below a trie node are one range of groups. Equal byte strings share a group.
 When: built once per vocabulary by `Vocabulary.trie`, read by every exploration.
 Limits: token text only; ids without text have group -1. The arrays are read-only, whether they were built
-or come from a file: numba compiles a kernel anew for arrays of another kind.
+or come from a file.
 
 A file keeps only what is slow to find: the order of the tokens, and that of their suffixes. Both are
 compared with the tokens, and the rest is made again: no file, whoever made it, gives a wrong trie.

@@ -462,8 +462,8 @@ def test_calls_and_subsets_that_outgrow_the_first_room() -> None:
     for source, target in itertools.pairwise(steps[1:]):
         edges += [(source, 1, 97, 98, target), (source, 2, 1, 0, target)]
     edges += [(2, 1, 48, 90, 2), (2, 1, 97, 97, 3)]
-    edges.sort(key=lambda link: link[0])
-    starts = np.searchsorted([link[0] for link in edges], np.arange(14))
+    edges.sort(key=lambda edge: edge[0])
+    starts = np.searchsorted([edge[0] for edge in edges], np.arange(14))
     made = determinise(
         starts,
         np.array(edges),

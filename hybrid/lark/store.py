@@ -180,7 +180,9 @@ class Store:
         with cython.nogil:
             for i in range(n):
                 begin = self.offsets[tokens[i]]
-                found[i] = self.read_text(configurations[i], text + begin, self.offsets[tokens[i] + 1] - begin)
+                found[i] = self.read_text(
+                    configurations[i], text + begin, self.offsets[tokens[i] + 1] - begin
+                )
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -277,8 +279,8 @@ class Store:
         for byte in range(256):
             if self.step[self.configurations.rows[configuration].first, self.class_of_byte[byte]] < 0:
                 continue
-            text[0] = cython.cast(cython.uchar, byte)
-            if self.read_text(configuration, text, 1) != NOWHERE:
+            text[0] = cython.cast(cython.uchar, byte)  # noqa: F821 - declared above
+            if self.read_text(configuration, text, 1) != NOWHERE:  # noqa: F821 - declared above
                 if found != NO_ONE_BYTE:
                     return NO_ONE_BYTE
                 found = byte
@@ -325,7 +327,7 @@ class Store:
             return known
         with cython.nogil:
             known = self.mask_of(configuration)
-        return known
+        return known  # noqa: RET504 - an object, with the lock held
 
     def class_masks(
         self,

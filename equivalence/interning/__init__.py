@@ -1,1 +1,0 @@
-"""Interning: equal lists of integers get equal numbers (kernels only)."""
