@@ -76,18 +76,13 @@ def interned_of(starts: NDArray[np.int64], cells: NDArray[np.int64]) -> Interned
 
     Args:
         starts: int64[n + 1], where each list begins, and at last the number of cells; ascending.
-        cells: int64, the integers of all.
+        cells: int64, the integers of all. Of lists that are equal, as a forged file may have them, the first
+            is found.
     """
     n: cython.Py_ssize_t = len(starts) - 1
     used: cython.Py_ssize_t = len(cells)
     capacity: cython.Py_ssize_t = n + n // 4 + 256
-    known: Interned = Interned(capacity, (used + used // 4) // capacity + 2)
-    np.asarray(known.starts)[: n + 1] = starts
-    np.asarray(known.pool)[:used] = cells
-    known.count = n
-    known.used = used
-    known.rehash(known.table.shape[0])
-    return known
+    return Interned(capacity, (used + used // 4) // capacity + 2).fill(starts, cells)
 
 
 @cython.final
