@@ -256,7 +256,7 @@ class _Naming:
             now = number & 1
             for i in range(first, self.n_members):
                 state = self.members[i]
-                h = mix(17, self.automaton.final[state])
+                h = mix(17, 1 if self.automaton.final[state] else 0)
                 for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
                     target = self.automaton.edges[k].target
                     h = mix(mix(h, self.automaton.edges[k].first), self.automaton.edges[k].last)
