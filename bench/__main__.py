@@ -10,21 +10,8 @@ from __future__ import annotations
 
 import typer
 
-from bench import (
-    again,
-    budgets,
-    classes,
-    deep_texts,
-    equality,
-    fuzz,
-    grammar,
-    killed,
-    lark,
-    schemas,
-    separation,
-    strategies,
-    traffic,
-)
+from bench import classes, equality, grammar, lark, schemas
+from bench.fuzz import command as fuzz
 
 app = typer.Typer(
     help="Benchmarks next to plain XGrammar; every mask is compared before a number is reported.",
@@ -32,18 +19,11 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("schemas")(schemas.command)
-app.command("strategies")(strategies.command)
-app.command("again")(again.command)
-app.command("traffic")(traffic.command)
-app.command("killed")(killed.command)
-app.command("budgets")(budgets.command)
 app.command("grammar")(grammar.command)
 app.command("lark")(lark.command)
 app.command("equality")(equality.command)
 app.command("fuzz")(fuzz.command)
 app.command("classes")(classes.command)
-app.command("separation")(separation.command)
-app.command("deep")(deep_texts.command)
 
 
 @app.callback()

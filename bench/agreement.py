@@ -37,6 +37,12 @@ class Agreement:
         if len(self.differences) < KEPT:
             self.differences.append(text)
 
+    def add(self, other: Agreement) -> None:
+        """Count another's masks and differences, too."""
+        self.masks += other.masks
+        self.difference_count += other.difference_count
+        self.differences += other.differences[: KEPT - len(self.differences)]
+
 
 class Sides:
     """Matchers of several compilations in the same state, by name; the first is what others are held to."""

@@ -1,77 +1,133 @@
-"""Building one grammar in a process of its own: seconds by phase, and memory at its peak.
+"""Building one grammar in a process of its own: seconds by phase, memory at its peak, its artefact.
 
-What: `measure_building` starts a process, loads vocabulary and kernels, compiles another grammar, and then
-compiles the one that is asked for a few times.
-When: in `bench.grammar`.
+What: `measure_building` starts a process, loads the vocabulary, compiles another grammar, and then compiles
+the one that is asked for a few times; where it can be saved, it is saved and loaded, too.
+When: in `bench.grammar` and `bench.lark`.
 Limits: memory on Linux only (None elsewhere). The vocabulary's own tables are there before and are part of
 the peak of the process, not of what building takes above it.
 """
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
+import tempfile
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
+from rich.console import Console
+
+from bench import report, workloads
 from bench.memory import give_back, reset_peak, status_bytes
+
+Compile = Callable[[Any], Any]
+"""What a compiler of ours is given; it has to survive pickling."""
+
+
+TINY = 'start: (WORD | "(" start ")")+\nWORD: /[a-z]+/\n%ignore " "\n'
+"""Compiled before, so that what is done once is done."""
+
+
+def ebnf(text: str | None, root: str, compiler: Any) -> Any:
+    """Compile on either side; a text of None stands for XGrammar's built-in JSON grammar."""
+    if text is None:
+        return compiler.compile_builtin_json_grammar()
+    return compiler.compile_grammar(text, root_rule_name=root)
+
+
+def lark(text: str, start: str, compiler: Any) -> Any:
+    """Compile a grammar in Lark's notation."""
+    return compiler.compile_lark(text, start=start)
 
 
 def measure_building(
-    vocabulary: str, text: str | None, root: str, *, on_demand: bool, repeats: int, strategy: str
+    vocabulary: str,
+    compile_with: Compile,
+    repeats: int,
+    strategy: str = "classifier",
+    on_demand: bool = False,
 ) -> dict[str, Any]:
     """What building a grammar takes.
 
     Args:
         vocabulary: as on the command line.
-        text: of the grammar; None is XGrammar's grammar of all JSON.
-        root: its root rule.
-        on_demand: as for `GrammarCompiler`.
+        compile_with: `ebnf` or `lark`, with the grammar's text bound.
         repeats: compilations.
-        strategy: as for `GrammarCompiler`.
+        strategy, on_demand: as for `GrammarCompiler`.
 
     Returns:
-        ``phases``: for each compilation, seconds by phase with ``total``; ``cpu``: its CPU seconds.
-        ``before``: resident bytes before.
-        ``above``: bytes above them at the peak, for each compilation. ``process``: peak of the process.
-        ``kept``: bytes that the compiled grammar itself counts.
+        ``seconds`` and ``cpu`` of each compilation; ``phases``, their medians; ``peak``: resident bytes above
+        those before, of the first one, or None; ``classes``, ``sizes``, ``held`` (bytes by its own
+        account); and with a classifier ``artefact`` (bytes), ``save`` and ``load`` seconds.
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(_build_here, vocabulary, text, root, on_demand, repeats, strategy).result()
+        return pool.submit(_build_here, vocabulary, compile_with, repeats, strategy, on_demand).result()
 
 
 def _build_here(
-    spec: str, text: str | None, root: str, on_demand: bool, repeats: int, strategy: str
+    spec: str, compile_with: Compile, repeats: int, strategy: str, on_demand: bool
 ) -> dict[str, Any]:
-    from bench.workloads import THROW_AWAY_SCHEMA
-    from hybrid import GrammarCompiler
-    from hybrid.cli.vocabulary_spec import load_vocabulary
-
-    vocabulary = load_vocabulary(spec).prepare()
-    compiler = GrammarCompiler(vocabulary, strategy=strategy, on_demand=on_demand, cache_enabled=False)
-    for _ in range(2):
-        compiler.compile_json_schema(THROW_AWAY_SCHEMA, strict_mode=False)
-    found: dict[str, Any] = {"phases": [], "cpu": [], "above": [], "before": None, "process": None}
-    compiled = None
-    for _ in range(repeats):
-        compiled = None
-        gc.collect()
-        known = reset_peak()
-        before = status_bytes("VmRSS") if known else 0
+    vocabulary = workloads.load_vocabulary(spec).prepare()
+    compiler = workloads.hybrid_compiler(vocabulary, strategy, 1, on_demand)
+    compiler.compile_json_schema(workloads.THROW_AWAY_SCHEMA, strict_mode=False)
+    if strategy in ("auto", "classifier"):
+        compiler.compile_lark(TINY)
+    found: dict[str, Any] = {"seconds": [], "cpu": [], "peak": None}
+    phases: dict[str, list[float]] = {}
+    known, before, compiled = reset_peak(), 0, None
+    if known:
+        before = status_bytes("VmRSS")
+    for number in range(repeats):
+        del compiled
+        give_back()
         began, cpu_began = perf_counter(), process_time()
-        if text is None:
-            compiled = compiler.compile_builtin_json_grammar()
-        else:
-            compiled = compiler.compile_grammar(text, root_rule_name=root)
+        compiled = compile_with(compiler)
+        found["seconds"].append(perf_counter() - began)
         found["cpu"].append(process_time() - cpu_began)
-        found["phases"].append({**compiled.timings, "total": perf_counter() - began})
-        if known:
-            peak = status_bytes("VmHWM")
-            found["above"].append(peak - before)
-            found["before"] = before if found["before"] is None else found["before"]
-            found["process"] = max(peak, found["process"] or 0)
-    found["kept"] = None if compiled is None else compiled.memory_size_bytes
-    give_back()
+        for name, seconds in compiled.timings.items():
+            phases.setdefault(name, []).append(seconds)
+        if number == 0 and known:
+            found["peak"] = status_bytes("VmHWM") - before
+    found["phases"] = {name: median(values) for name, values in phases.items()}
+    found["classes"] = workloads.class_count(compiled)
+    found["sizes"] = {} if compiled.classes is None else dict(compiled.classes.sizes)
+    found["held"] = compiled.memory_size_bytes
+    if compiled.classifier is not None:
+        found |= _artefact(compiled, vocabulary)
     return found
+
+
+def _artefact(compiled: Any, vocabulary: Any) -> dict[str, Any]:
+    from hybrid import CompiledGrammar
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "grammar"
+        began = perf_counter()
+        compiled.save(path)
+        saved, loads = perf_counter() - began, []
+        for _ in range(3):
+            began = perf_counter()
+            CompiledGrammar.load(path, vocabulary)
+            loads.append(perf_counter() - began)
+        return {"artefact": path.stat().st_size, "save": saved, "load": median(loads)}
+
+
+def print_building(console: Console, name: str, found: dict[str, Any]) -> None:
+    """What building took, in lines."""
+    readable = report.readable
+    seconds, cpu = (", ".join(map(readable, sorted(found[what]))) for what in ("seconds", "cpu"))
+    peak = "unknown" if found["peak"] is None else f"{found['peak'] / 2**20:,.0f} MiB"
+    phases = ", ".join(f"{phase} {readable(value)}" for phase, value in found["phases"].items())
+    sizes = ", ".join(f"{value:,} {size}" for size, value in found["sizes"].items())
+    report.say(console, f"building {name}: {seconds}; in CPU time {cpu}; memory at most {peak} above")
+    report.say(console, f"  phases: {phases}; {found['classes']} classes; {sizes}")
+    if "artefact" in found:
+        report.say(
+            console,
+            f"  artefact {found['artefact'] / 2**20:.2f} MiB, saved in {readable(found['save'])}, loaded in "
+            f"{readable(found['load'])}",
+        )

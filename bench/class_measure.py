@@ -1,4 +1,4 @@
-"""The measurement of token classes on one grammar: time, memory, lower bound, comparison, peer.
+"""The measurement of token classes on one grammar: comparison, time, memory, peer.
 
 What: `ClassBench.measure` gives a `Row`; `grammar_sources` and `schema_sources` name what is measured.
 When: in `bench.classes`, which describes the figures.
@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import xgrammar
 
-from bench import cfgzip, workloads
+from bench import workloads
 from bench.memory import measure_memory
-from bench.observed import Observed, directed_masks, follow_masks, walk_masks
+from bench.peers import cfgzip
 from equivalence import HybridError, Vocabulary, compute_classes
-from equivalence.network import build_network
 
 BUILTIN_JSON = "builtin:json"
 
@@ -32,8 +31,6 @@ class Row:
     """One grammar over one vocabulary; seconds and bytes throughout.
 
     ``refusal`` is the error where there are no classes. ``errors`` are masks that contradict the classes.
-    ``walk_bound`` is what masks of walks and samples tell apart, ``bound`` what masks after directed texts
-    tell apart as well.
     """
 
     vocabulary: str
@@ -48,29 +45,19 @@ class Row:
     sizes: dict[str, int] = field(default_factory=dict)
     displacement: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, int] | None = None
-    walk_bound: int | None = None
-    bound: int | None = None
     masks: int = 0
-    distinct_masks: int = 0
-    compared_masks: int = 0
     contradictions: int = 0
     errors: list[str] = field(default_factory=list)
     peer: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def ratio(self) -> float | None:
-        """Classes for each class that is proved to be needed."""
-        return self.classes / self.bound if self.classes and self.bound else None
-
 
 @dataclass
 class Source:
-    """A grammar to measure: its name, how to parse it, its text if it is a file, and texts to follow."""
+    """A grammar to measure: its name, how to parse it, and its text if it is a file."""
 
     name: str
     parse: Callable[[], xgrammar.Grammar]
     text: str | None = None
-    samples: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,11 +66,8 @@ class Settings:
 
     displacement: bool = False
     repeats: int = 5
-    walks: int = 10
-    walk_steps: int = 200
-    depth: int = 4
-    check_walks: int = 2
-    check_steps: int = 25
+    walks: int = 2
+    walk_steps: int = 25
     root: str = "root"
     seed: int = 0
 
@@ -97,15 +81,7 @@ class ClassBench:
     vocabulary: Vocabulary
     settings: Settings
 
-    def measure(
-        self,
-        source: Source,
-        *,
-        memory: bool,
-        check: bool,
-        directed: bool = True,
-        peer: cfgzip.Peer | None = None,
-    ) -> Row:
+    def measure(self, source: Source, *, memory: bool, check: bool, peer: cfgzip.Peer | None = None) -> Row:
         """Everything that is asked for, of one grammar."""
         row = Row(self.name, source.name)
         try:
@@ -113,8 +89,9 @@ class ClassBench:
             grammar = source.parse()
             row.parse_seconds = perf_counter() - began
             found = compute_classes(grammar, self.vocabulary)
-            repeats = self.settings.repeats
-            timed = time_classes(grammar, self.vocabulary, "acceptance", repeats)
+            if check:
+                self._compare(row, grammar)
+            timed = time_classes(grammar, self.vocabulary, "acceptance", self.settings.repeats)
             if self.settings.displacement:
                 row.displacement = self._displacement(grammar)
         except (HybridError, RuntimeError) as error:
@@ -123,17 +100,10 @@ class ClassBench:
         row.classes, row.never_allowed = found.n_classes, int((found.class_of_token < 0).sum())
         for name, value in timed.items():
             setattr(row, name, value)
-        observed = Observed(found, self.vocabulary.stop_token_ids)
-        self._observe(row, grammar, source, observed, check)
-        if directed and self.settings.depth and found.method == "explored":
-            self._observe_directed(row, grammar, observed)
-        row.errors = observed.split[:20] + row.errors
         if memory:
             row.memory = measure_memory(self.spec, grammar.serialize_json(), "acceptance")
         if peer is not None:
-            made = peer.run(
-                grammar, source.text, self.settings.root, found.class_of_token, observed.distinct_masks()
-            )
+            made = peer.run(grammar, source.text, self.settings.root, found.class_of_token)
             row.peer = made.record()
         return row
 
@@ -144,42 +114,18 @@ class ClassBench:
         except HybridError as error:
             return {"refusal": f"{type(error).__name__}: {error}"}
 
-    def _observe(
-        self, row: Row, grammar: xgrammar.Grammar, source: Source, observed: Observed, check: bool
-    ) -> None:
-        """The lower bound, and the comparison with plain XGrammar."""
+    def _compare(self, row: Row, grammar: xgrammar.Grammar) -> None:
+        """Masks of representatives, one for each class, beside plain XGrammar's over the whole vocabulary."""
         from hybrid.testing.verify import compare_walk
 
-        compiled = workloads.hybrid_compiler(self.vocabulary, "auto", 1).compile_grammar(grammar)
-        seeds = range(1000 * self.settings.seed, 1000 * self.settings.seed + self.settings.walks)
-        for words in walk_masks(compiled, self.vocabulary, seeds, self.settings.walk_steps):
-            observed.add(words)
-        for number, text in enumerate(source.samples if self.settings.walks else ()):
-            seed = f"{self.settings.seed} {source.name} {number}"
-            for ids in workloads.token_sequences(self.vocabulary, text, seed):
-                for words in follow_masks(compiled, self.vocabulary, ids):
-                    observed.add(words)
-        if observed.masks:
-            row.bound, row.masks, row.distinct_masks = observed.bound, observed.masks, observed.distinct
-        row.walk_bound = row.bound
-        if check and self.settings.check_walks:
-            plain = workloads.plain_compiler(self.vocabulary, 1).compile_grammar(grammar)
-            for walk in range(self.settings.check_walks):
-                seed = 1000 * self.settings.seed + walk
-                compared = compare_walk(compiled, plain, seed, self.settings.check_steps)
-                row.compared_masks += compared.masks
-                row.contradictions += compared.contradiction_count
-                row.errors += [str(item) for item in compared.differences[:20]]
-
-    def _observe_directed(self, row: Row, grammar: xgrammar.Grammar, observed: Observed) -> None:
-        """The lower bound once more, with masks that walks hardly ever meet."""
-        network = build_network(grammar, token_bytes=self.vocabulary.trie.longest)
-        compiled = workloads.hybrid_compiler(self.vocabulary, "representatives", 1).compile_grammar(grammar)
-        for words in directed_masks(
-            compiled, self.vocabulary, network, self.settings.depth, self.settings.seed
-        ):
-            observed.add(words)
-        row.bound, row.masks, row.distinct_masks = observed.bound, observed.masks, observed.distinct
+        ours = workloads.hybrid_compiler(self.vocabulary, "representatives", 1).compile_grammar(grammar)
+        plain = workloads.plain_compiler(self.vocabulary, 1).compile_grammar(grammar)
+        for walk in range(self.settings.walks):
+            seed = 1000 * self.settings.seed + walk
+            compared = compare_walk(ours, plain, seed, self.settings.walk_steps)
+            row.masks += compared.masks
+            row.contradictions += compared.contradiction_count
+            row.errors += [str(item) for item in compared.differences[:20]]
 
 
 def time_classes(
@@ -204,32 +150,29 @@ def time_classes(
     }
 
 
-def grammar_sources(files: Sequence[Path], root: str, samples: Sequence[Path]) -> list[Source]:
+def grammar_sources(files: Sequence[Path], root: str) -> list[Source]:
     """The builtin JSON grammar, then the files; a folder stands for the ``*.gbnf`` in it.
 
     Raises:
         ValueError: a file cannot be read.
     """
-    texts = tuple(path.read_bytes() for path in samples)
     paths = [
         path for given in files for path in (sorted(given.glob("*.gbnf")) if given.is_dir() else [given])
     ]
-    sources = [Source(BUILTIN_JSON, xgrammar.Grammar.builtin_json_grammar, None, texts)]
+    sources = [Source(BUILTIN_JSON, xgrammar.Grammar.builtin_json_grammar)]
     for path in paths:
         text = workloads.read_text(path)
         parse = _parser(xgrammar.Grammar.from_ebnf, text, root_rule_name=root)
-        sources.append(Source(path.stem, parse, text, texts))
+        sources.append(Source(path.stem, parse, text))
     return sources
 
 
 def schema_sources(files: Sequence[workloads.SchemaFile], strict: bool) -> list[Source]:
-    """The schemas of a folder, with their valid instances."""
+    """The schemas of a folder."""
     return [
         Source(
             file.name,
             _parser(xgrammar.Grammar.from_json_schema, json.dumps(file.schema), strict_mode=strict),
-            None,
-            tuple(map(workloads.render_instance, file.valid)),
         )
         for file in files
     ]

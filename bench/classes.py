@@ -1,19 +1,13 @@
-"""Token classes alone: how many, how fast, how much memory, and how many are needed at least.
+"""Token classes alone: how many, how fast, how much memory, and how they grow.
 
 What: runs `equivalence.compute_classes` on grammars and on the schemas of a folder, over one or more
-vocabularies, and reports time by phase, sizes, memory, a lower bound that masks prove, and CFGzip's
-classes beside ours.
+vocabularies, and reports time by phase, sizes, memory, growth, and CFGzip's classes beside ours.
 When: ``python -m bench classes --vocabulary SPEC --json FILE``, with ``--grammars``, ``--schemas``,
 ``--scaling``, ``--peer cfgzip`` and ``--pictures FOLDER`` as needed.
 Limits: one thread, kernels compiled and the trie of the vocabulary built before; the time includes the
 grammar network and leaves out XGrammar's parsing, which is reported apart. Times are medians of repeats.
-
-The lower bound is what masks tell apart: along walks and samples ("walks"), and for grammars also after
-texts that lead to every kind of stack down to ``--depth`` ("bound"; `bench.separation` explains the rest).
-
-Before anything is reported, masks along random walks are compared with plain XGrammar's over the whole
-vocabulary (all grammars, some schemas), and every distinct mask that a walk meets is held against the
-classes.
+Before anything is reported, masks of representatives along random walks are compared with plain XGrammar's
+over the whole vocabulary (all grammars, some schemas). That classes are as few as could be is not said.
 """
 
 from __future__ import annotations
@@ -29,7 +23,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench import cfgzip, options, pictures, report, scaling, workloads
+from bench import options, report, scaling, workloads
 from bench.class_measure import (
     ClassBench,
     Row,
@@ -39,6 +33,7 @@ from bench.class_measure import (
     schema_sources,
     time_classes,
 )
+from bench.peers import cfgzip
 from bench.report import Spread
 from equivalence import HybridError, Vocabulary
 
@@ -55,8 +50,6 @@ def summarise(rows: Sequence[Row], prefix: str) -> dict[str, Any]:
     }
     counts = {
         "classes": Spread.of(row.classes or 0 for row in good),
-        "lower bound": Spread.of(row.bound for row in good if row.bound is not None),
-        "classes / bound": Spread.of(row.ratio for row in good if row.ratio is not None),
     }
     moved = [row.displacement for row in good if row.displacement.get("classes")]
     if moved:
@@ -79,7 +72,7 @@ def grammar_table(rows: Sequence[Row]) -> Table:
     table = Table(title="grammars, one thread", title_justify="left")
     for column in ("vocabulary", "grammar"):
         table.add_column(column)
-    for column in ("classes", "walks", "bound", "ratio", "time", "CPU", "network", "explore", "memory"):
+    for column in ("classes", "time", "CPU", "network", "explore", "memory"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         if row.refusal:
@@ -89,8 +82,6 @@ def grammar_table(rows: Sequence[Row]) -> Table:
             row.vocabulary,
             row.name,
             f"{row.classes:,}",
-            *("-" if bound is None else f"{bound:,}" for bound in (row.walk_bound, row.bound)),
-            "-" if row.ratio is None else f"{row.ratio:.2f}",
             report.readable(row.seconds or 0.0),
             report.readable(row.cpu_seconds or 0.0),
             *(report.readable(row.phases[phase]) for phase in ("network", "explore")),
@@ -126,23 +117,6 @@ def _counted(found: dict[str, Any]) -> tuple[str, str]:
 
 
 def growth_table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
-    """Times and classes, a line for each size."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    for column in ("size", "time", "CPU", "parsing", "classes", "states"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in rows:
-        if row["refusal"]:
-            table.add_row(row["series"], f"{row['size']:,}", row["refusal"][:60])
-            continue
-        times = [report.readable(row[name]) for name in ("seconds", "cpu_seconds")]
-        times.append(report.readable(row["parse_seconds"]) if "parse_seconds" in row else "-")
-        counts = (f"{row['classes']:,}", f"{row['sizes']['states']:,}")
-        table.add_row(row["series"], f"{row['size']:,}", *times, *counts)
-    return table
-
-
-def growth_overview(title: str, rows: Sequence[dict[str, Any]]) -> Table:
     """CPU times, a line for each series and a column for each size."""
     sizes = sorted({row["size"] for row in rows})
     table = Table(title=title, title_justify="left")
@@ -168,18 +142,14 @@ def command(
         list[Path] | None,
         typer.Option(help="GBNF file, or a folder of them; repeatable. JSON is always there.", exists=True),
     ] = None,
-    sample: options.SamplesOption = None,
     root: options.RootOption = "root",
     schemas: options.OptionalSchemasOption = None,
     limit: options.LimitOption = None,
     pattern: Annotated[str, typer.Option(help="Means of the schemas whose names begin so.")] = "",
     strict: options.StrictOption = False,
     displacement: Annotated[bool, typer.Option(help="The finer relation as well.")] = False,
-    walks: options.WalksOption = 10,
-    walk_steps: options.WalkStepsOption = 200,
-    depth: options.DepthOption = 4,
-    check_walks: Annotated[int, typer.Option(min=0, help="Walks beside plain XGrammar.")] = 2,
-    check_steps: Annotated[int, typer.Option(min=1, help="Masks of such a walk.")] = 25,
+    walks: options.WalksOption = 2,
+    walk_steps: options.WalkStepsOption = 25,
     check_schemas: Annotated[int, typer.Option(min=0, help="Schemas that are walked so.")] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="Computations that a median is taken of.")] = 5,
     memory: Annotated[bool, typer.Option(help="Measure memory of the grammars.")] = True,
@@ -191,25 +161,22 @@ def command(
         list[str] | None,
         typer.Option(help="One more vocabulary for --scaling; the largest one is cut; repeatable."),
     ] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Where the tables are written as Markdown.")] = None,
     picture_folder: Annotated[
         Path | None, typer.Option("--pictures", help="Folder for pictures of --scaling.")
     ] = None,
     seed: options.SeedOption = 0,
 ) -> None:
-    """Token classes alone: number, lower bound, time, memory, growth; CFGzip beside them."""
+    """Token classes alone: number, time, memory, growth; CFGzip beside them."""
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():
-        sources = grammar_sources(grammars or (), root, sample or ())
+        sources = grammar_sources(grammars or (), root)
         files = workloads.load_schema_files(schemas, limit, seed) if schemas else []
         if picture_folder is not None:
-            pictures.require_matplotlib()
+            scaling.require_matplotlib()
         if peer is not None:
             cfgzip.find()
-        settings = Settings(
-            displacement, repeats, walks, walk_steps, depth, check_walks, check_steps, root, seed
-        )
+        settings = Settings(displacement, repeats, walks, walk_steps, root, seed)
         benches = [
             ClassBench(workloads.short_name(spec), spec, workloads.load_vocabulary(spec).prepare(), settings)
             for spec in vocabulary
@@ -217,6 +184,7 @@ def command(
         grown = {bench.name: bench.vocabulary for bench in benches}
         for spec in growth_vocabulary or ():
             grown[workloads.short_name(spec)] = workloads.load_vocabulary(spec).prepare()
+    warm_seconds = _warm(console)
     rows: list[Row] = []
     of_schemas: dict[str, list[Row]] = {}
     for bench in benches:
@@ -227,19 +195,18 @@ def command(
                 schema_sources(files, strict), f"{bench.name}: schemas", console=console, transient=True
             )
             of_schemas[bench.name] = [
-                bench.measure(source, memory=False, directed=False, check=number in checked)
+                bench.measure(source, memory=False, check=number in checked)
                 for number, source in enumerate(work)
             ]
     record: dict[str, Any] = {
         "benchmark": "classes",
         **report.environment(arguments),
-        "grammars": [asdict(row) | {"ratio": row.ratio} for row in rows],
+        "warm_seconds": warm_seconds,
+        "grammars": [asdict(row) for row in rows],
     }
-    tables = [grammar_table(rows)]
-    console.print(tables[0])
+    console.print(grammar_table(rows))
     if displacement or peer:
-        tables.append(finer_table(rows))
-        console.print(tables[-1])
+        console.print(finer_table(rows))
     for row in rows:
         for attempt in row.peer.get("attempts", ()):
             report.say(console, f"peer, {row.vocabulary}, {row.name}: {attempt}")
@@ -248,19 +215,15 @@ def command(
         summary = summarise(measured, pattern)
         record.setdefault("schemas", {})[name] = {
             "summary": report.flat(summary),
-            "rows": [asdict(row) | {"ratio": row.ratio} for row in measured],
+            "rows": [asdict(row) for row in measured],
         }
         times = [(n, "s", s) for n, s in summary["spreads"].items()]
         counts = [(n, "", s) for n, s in summary["counts"].items()]
         for title, spreads in ((f"{name}: {len(measured)} schemas", times), (f"{name}: counts", counts)):
-            tables.append(report.spread_table(title, spreads))
-            console.print(tables[-1])
+            console.print(report.spread_table(title, spreads))
         report.say(console, f"{len(summary['refused'])} refused")
     if with_scaling:
-        record["scaling"] = _scale(console, grown, sources, repeats, picture_folder, tables)
-    if markdown is not None:
-        markdown.parent.mkdir(parents=True, exist_ok=True)
-        markdown.write_text("\n".join(map(report.markdown, tables)), encoding="utf-8")
+        record["scaling"] = _scale(console, grown, sources, repeats, picture_folder)
     report.write_json(json, record)
     everything = rows + [row for measured in of_schemas.values() for row in measured]
     _finish(console, everything)
@@ -272,9 +235,14 @@ def _say_where_peer_differs(console: Console, row: Row) -> None:
         report.say(
             console,
             f"peer, {row.vocabulary}, {row.name}: {lies['split']:,} of its classes hold several of ours "
-            f"({'; '.join(lies['examples'][:3]) or 'none'}), {lies['missing']:,} ids are missing; "
-            f"{lies['split_by_masks']:,} of {row.distinct_masks:,} distinct masks are no unions of them",
+            f"({'; '.join(lies['examples'][:3]) or 'none'}), {lies['missing']:,} ids are missing",
         )
+
+
+def _warm(console: Console) -> float:
+    from hybrid.cli.commands import warm_up_with_progress
+
+    return warm_up_with_progress(console).seconds
 
 
 def _measure_grammars(
@@ -299,7 +267,6 @@ def _scale(
     sources: Sequence[Source],
     repeats: int,
     picture_folder: Path | None,
-    tables: list[Table],
 ) -> dict[str, Any]:
     """Growth with the properties on all vocabularies, and with the largest vocabulary on all grammars."""
 
@@ -322,24 +289,23 @@ def _scale(
         powers = {one: scaling.exponent([row for row in rows if row["series"] == one]) for one in series}
         found[name] = {"rows": rows, "exponents": powers}
         console.print(growth_table(title, rows))
-        tables.append(growth_overview(title, rows))
         for one, power in powers.items():
             if power is not None:
                 report.say(console, f"{one}: CPU time grows like the size to the power of {power:.2f}")
         if picture_folder is not None:
             path = picture_folder / f"classes_by_{name}.png"
-            pictures.draw_growth(rows, path, title=title, size_label=label)
+            scaling.draw_growth(rows, path, title=title, size_label=label)
             report.say(console, f"picture: {path.name}")
     return found
 
 
 def _finish(console: Console, rows: Sequence[Row]) -> None:
     """The last lines, and status 1 if any mask contradicts the classes."""
-    masks, compared = sum(row.masks for row in rows), sum(row.compared_masks for row in rows)
+    masks = sum(row.masks for row in rows)
     wrong = [row for row in rows if row.errors]
     report.say(
         console,
-        f"{masks:,} masks of walks held against the classes, {compared:,} compared with plain XGrammar "
+        f"{masks:,} masks of walks compared with plain XGrammar "
         f"({sum(row.contradictions for row in rows):,} contradictions of XGrammar); "
         f"{len(wrong)} grammars with differences",
     )

@@ -1,17 +1,19 @@
-"""One grammar that is used often: equality, masks and tokens as a server meets them, memory.
+"""One grammar that is used often: equality, masks and tokens as a server meets them, building, memory.
 
 What: compiles an EBNF (GBNF) grammar with plain XGrammar and with ours, compares masks along documents and
-random walks, and reports times: of repeated texts, of new requests, of the first document; of batches, of
-decisions alone, of building; and what a long run holds.
+random walks, and reports times: of repeated, new and first documents, of batches, of building.
 When: ``python -m bench grammar --grammar FILE --sample FILE_OR_FOLDER --vocabulary SPEC --json FILE``.
 Limits: one process and one thread, no caches. Plain XGrammar is asked at ``--plain-masks`` masks; at every
 step our own ways to run the grammar (ahead of time, on demand, representatives) are compared with one
 another. A sample that the grammar does not accept is compared up to the first token that is refused, and
-not timed.
+not timed. Times are explained in `bench.serving`; nothing is timed where a mask differs.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,23 +21,79 @@ from typing import Annotated, Any
 import typer
 import xgrammar
 from rich.console import Console
+from rich.progress import track
 
-from bench import compared, options, report, workloads
+from bench import building, options, report, serving, workloads
+from bench.agreement import Agreement, agree_along, agree_walk
 from bench.documents import Documents, read_documents
-from bench.grammar_times import Case, measure
 from bench.report import Spread
-from hybrid.compile.compilation import without_classifier
-from hybrid.compile.strategy import Budget
-from hybrid.testing.comparison import Comparison
+from hybrid.testing.comparison import Comparison, Times
 
 BUILTIN_JSON = "builtin:json"
 
+CUTS = ("longest match", "random cuts")
 
-def compile_text(compiler: Any, text: str | None, root: str) -> Any:
-    """Compiles on either side; a text of None stands for XGrammar's built-in JSON grammar."""
-    if text is None:
-        return compiler.compile_builtin_json_grammar()
-    return compiler.compile_grammar(text, root_rule_name=root)
+
+@dataclass
+class SampleRow:
+    """One sample in one way to cut it into tokens; `cut` is its number in `CUTS`."""
+
+    name: str
+    place: int
+    cut: int
+    tokens: int
+    comparison: Comparison
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "name": f"{self.name}, {CUTS[self.cut]}",
+            "tokens": self.tokens,
+            "accepted": self.comparison.accepted,
+            "complete": self.comparison.complete,
+            **report.compared(self.comparison),
+        }
+
+
+def compare_samples(
+    console: Console, ours: Any, plain: Any, names: Sequence[str], cuts: Any, seed: int, most: int | None
+) -> list[SampleRow]:
+    """Compares with plain XGrammar along samples in random order until so many masks were compared.
+
+    Each sample comes cut by longest match and then at random, so that a bound leaves out samples, not cuts.
+    """
+    from hybrid.testing.verify import compare_along
+
+    order = random.Random(seed).sample(range(len(names)), len(names))
+    work = [(place, cut) for place in order for cut in range(len(CUTS))]
+    rows: list[SampleRow] = []
+    for place, cut in track(work, "samples", console=console, transient=True):
+        if most is not None and sum(row.comparison.masks for row in rows) >= most:
+            break
+        found = compare_along(ours, plain, cuts[place][cut])
+        rows.append(SampleRow(names[place], place, cut, len(cuts[place][cut]), found))
+    return sorted(rows, key=lambda row: (row.place, row.cut))
+
+
+def compare_walks(ours: Any, plain: Any, seed: int, walks: int, steps: int) -> Comparison:
+    """Compares with plain XGrammar along random walks; their times are left out."""
+    from hybrid.testing.verify import compare_walk
+
+    total = Comparison()
+    for walk in range(walks):
+        total.add(compare_walk(ours, plain, seed * 1000 + walk, steps))
+    total.times = Times()
+    return total
+
+
+def agree(console: Console, sides: dict[str, Any], cuts: Any, seed: int, walks: int, steps: int) -> Agreement:
+    """Compares our ways to run the grammar with one another, along all samples and along random walks."""
+    total = Agreement()
+    for sample in track(cuts, "ours, samples", console=console, transient=True):
+        for ids in sample:
+            total.add(agree_along(sides, ids))
+    for walk in track(range(walks), "ours, walks", console=console, transient=True):
+        total.add(agree_walk(sides, seed * 1000 + 500 + walk, steps))
+    return total
 
 
 def command(
@@ -53,13 +111,9 @@ def command(
     plain_masks: Annotated[
         int | None, typer.Option(min=0, help="Masks of samples to compare with plain XGrammar; default all.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=0, help="Of each measurement; 0 leaves times out.")] = 6,
-    batch: Annotated[int, typer.Option(min=0, help="Sequences of a batch; 0 leaves batches out.")] = 64,
-    builds: Annotated[int, typer.Option(min=0, help="Compilations in a process of their own.")] = 5,
-    soak_tokens: Annotated[int, typer.Option(min=0, help="Tokens of the long run.")] = 0,
-    other_vocabulary: Annotated[
-        str | None, typer.Option(help="Where decisions are timed too, at the same configurations.")
-    ] = None,
+    rounds: options.RoundsOption = 6,
+    batch: options.BatchOption = 64,
+    builds: options.BuildsOption = 5,
     threads: options.ThreadsOption = 0,
     strategy: options.StrategyOption = "classifier",
     warm: options.WarmOption = True,
@@ -80,8 +134,9 @@ def command(
     bitmask = xgrammar.allocate_token_bitmask(1, tokens.size)
     if warm:
         setup.warm(ours_compiler, plain_compiler, tokens, bitmask)
-    ours = workloads.hybrid_start(partial(compile_text, ours_compiler, text, root), bitmask)
-    plain = workloads.plain_start(partial(compile_text, plain_compiler, text, root), bitmask)
+    compile_with = partial(building.ebnf, text, root)
+    ours = workloads.hybrid_start(partial(compile_with, ours_compiler), bitmask)
+    plain = workloads.plain_start(partial(compile_with, plain_compiler), bitmask)
     setup.print(console)
     record: dict[str, Any] = {
         "benchmark": "grammar",
@@ -97,28 +152,34 @@ def command(
 
     accepted = Documents.of(ours.compiled, tokens, samples, max_tokens)
     whole = dict(zip(accepted.names, accepted.texts, strict=True))
+    cuts = [
+        [
+            ids[:max_tokens]
+            for ids in workloads.token_sequences(tokens, whole.get(name, data), f"{seed} {name}")
+        ]
+        for name, data in samples
+    ]
     names = [name for name, _ in samples]
-    cuts = compared.cut_samples(
-        tokens, [(name, whole.get(name, data)) for name, data in samples], seed, max_tokens
-    )
-    rows, core_share = compared.compare_samples(
-        console, ours.compiled, plain.compiled, names, cuts, seed, plain_masks
-    )
-    walked = compared.compare_walks(console, ours.compiled, plain.compiled, seed, walks, walk_steps)
+    rows = compare_samples(console, ours.compiled, plain.compiled, names, cuts, seed, plain_masks)
     total = Comparison()
     for row in rows:
         total.add(row.comparison)
-    first_visits = {
+    spreads = {
         "mask, XGrammar": Spread.of(total.times.plain_fill),
-        "accept, XGrammar": Spread.of(total.times.plain_accept),
+        "token, XGrammar": Spread.of(total.times.plain_accept),
         "mask, ours, first visit": Spread.of(total.times.fill),
-        "accept, ours, first visit": Spread.of(total.times.accept),
+        "token, ours, first visit": Spread.of(total.times.accept),
     }
-    total.add(walked)
-    sides = _our_sides(ours.compiled, tokens, text, root, threads)
-    agreed = compared.agree_samples(console, sides, cuts)
-    more = compared.agree_walks(console, sides, seed, our_walks, walk_steps)
-    exact = total.exact and not agreed.difference_count and not more.difference_count
+    total.add(compare_walks(ours.compiled, plain.compiled, seed, walks, walk_steps))
+    compilers = {strategy: ours_compiler}
+    if ours.compiled.strategy == "classifier":
+        compilers["on demand"] = workloads.hybrid_compiler(tokens, "classifier", threads, on_demand=True)
+    sides = {name: compile_with(compiler) for name, compiler in compilers.items()}
+    if strategy != "representatives":
+        other = workloads.hybrid_compiler(tokens, "representatives", threads)
+        sides["representatives"] = compile_with(other)
+    agreed = agree(console, sides, cuts, seed, our_walks, walk_steps)
+    exact = total.exact and not agreed.difference_count
     summary: dict[str, Any] = {
         "strategy": ours.compiled.strategy,
         "reason": ours.compiled.reason,
@@ -127,35 +188,37 @@ def command(
         "plain_compile": plain.compile_seconds,
         "first_mask": ours.seconds,
         "plain_first_mask": plain.seconds,
-        "first_mask_cpu": ours.cpu_seconds,
-        "plain_first_mask_cpu": plain.cpu_seconds,
-        "phases": dict(ours.compiled.timings),
-        "spreads": first_visits if exact else {},
-        "core_share": core_share,
+        "spreads": spreads if exact else {},
         "documents": len(accepted.names),
         "document_tokens": sum(map(len, accepted.ids)),
         "masks": total.masks,
         "equal": total.equal,
         "contradictions": total.contradiction_count,
         "differences": total.difference_count,
-        "our_masks": agreed.masks + more.masks,
-        "our_differences": agreed.difference_count + more.difference_count,
+        "our_masks": agreed.masks,
+        "our_differences": agreed.difference_count,
         "compared_sides": list(sides),
     }
-    _print_equality(console, summary, rows, total, [*agreed.differences, *more.differences])
-    if exact:
-        case = Case(
-            vocabulary, text, root, strategy, threads, tokens, accepted, rounds, batch, builds, soak_tokens,
-            other_vocabulary, seed, {row.name: row.comparison for row in rows if row.cut == 0},
-            core_share,
-        )  # fmt: skip
-        summary["measured"] = measure(console, case)
+    _print_equality(console, summary, rows, total, agreed)
+    if exact and rounds and accepted.ids:
+        ways = {
+            "" if name == strategy else name: partial(compile_with, one) for name, one in compilers.items()
+        }
+        summary["measured"] = _measure(console, ways, accepted.ids, spreads, rounds, batch, seed)
+    if exact and builds:
+        on_demand = (False, True) if ours.compiled.strategy == "classifier" else (False,)
+        summary["building"] = {}
+        for way in on_demand:
+            found = building.measure_building(vocabulary, compile_with, builds, strategy, way)
+            name = "on demand" if way else "ahead"
+            summary["building"][name] = found
+            building.print_building(console, name, found)
     record |= {
         "peak_memory_bytes": report.peak_memory_bytes(),
         "load_average_after": report.load_average(),
         "summary": report.flat(summary),
         "contradictions": [str(item) for item in total.contradictions[:100]],
-        "differences": [str(item) for item in total.differences] + agreed.differences + more.differences,
+        "differences": [str(item) for item in total.differences] + agreed.differences,
         "rows": [row.record() for row in rows],
     }
     report.write_json(json, record)
@@ -163,45 +226,61 @@ def command(
         raise typer.Exit(1)
 
 
-def _our_sides(compiled: Any, tokens: Any, text: str | None, root: str, threads: int) -> dict[str, Any]:
-    """The grammar in every way that we can run it, by name; the one that is measured first."""
-    sides = {compiled.strategy: compiled}
-    if compiled.strategy == "classifier":
-        lazy = workloads.hybrid_compiler(tokens, "classifier", threads, on_demand=True)
-        sides["on demand"] = compile_text(lazy, text, root)
-    if "representatives" not in sides:
-        other = without_classifier(compiled.grammar, tokens, Budget(), threads)
-        sides.setdefault(other.strategy, other)
-    return sides
+def _measure(
+    console: Console,
+    ways: dict[str, serving.Fresh],
+    ids: list[list[int]],
+    spreads: dict[str, Spread],
+    rounds: int,
+    batch: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Times of calls and of batches, and what the grammar holds after all documents."""
+    clock = serving.clock_cost()
+    rows = serving.call_times(ways, ids, rounds, seed, clock)
+    title = f"calls from Python, cost of the clock {clock * 1e9:.0f} ns subtracted"
+    console.print(serving.rounds_table(title, rows))
+    new, plain = rows["mask, new document"].calm_mean, spreads["mask, XGrammar"].mean
+    if new and plain:
+        report.say(
+            console,
+            f"a mask, means: XGrammar {report.readable(plain)} / ours, new document {report.readable(new)} = "
+            f"{plain / new:,.0f} times",
+        )
+    found: dict[str, Any] = {"clock": clock, "calls": {name: asdict(row) for name, row in rows.items()}}
+    if batch > 1:
+        found["batches"] = serving.batch_times(ways[""], ids, batch, seed, clock)
+        each = [(name, "s", spread) for name, spread in found["batches"].items()]
+        console.print(report.spread_table(f"a row of a batch of {batch}", each))
+    compiled = ways[""]()
+    serving.serve(compiled, ids, xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size))
+    found["held"] = compiled.memory_size_bytes
+    report.say(console, f"held after the documents: {found['held'] / 2**20:.1f} MiB")
+    return found
 
 
 def _print_equality(
     console: Console,
     summary: dict[str, Any],
-    rows: list[compared.SampleRow],
+    rows: list[SampleRow],
     total: Comparison,
-    our_differences: list[str],
+    agreed: Agreement,
 ) -> None:
     readable = report.readable
-    first, plain_first = readable(summary["first_mask"]), readable(summary["plain_first_mask"])
-    report.say(console, f"strategy {summary['strategy']}: {summary['reason']}")
+    report.say(console, f"strategy {summary['strategy']}: {summary['reason']}; {summary['classes']} classes")
     report.say(
         console,
-        f"compile: ours {readable(summary['compile'])}, XGrammar {readable(summary['plain_compile'])}; "
-        f"first mask: ours {first}, XGrammar {plain_first}; CPU until then: "
-        f"ours {readable(summary['first_mask_cpu'])}, XGrammar {readable(summary['plain_first_mask_cpu'])}",
+        f"compile: ours {readable(summary['compile'])}, XGrammar {readable(summary['plain_compile'])}; first "
+        f"mask: ours {readable(summary['first_mask'])}, XGrammar {readable(summary['plain_first_mask'])}",
     )
-    phases = ", ".join(f"{name} {readable(value)}" for name, value in summary["phases"].items())
-    report.say(console, f"classes: {summary['classes']}; phases: {phases or 'none'}")
-    console.print(
-        report.spread_table("while comparing", [(n, "s", s) for n, s in summary["spreads"].items()])
-    )
+    each = [(name, "s", spread) for name, spread in summary["spreads"].items()]
+    console.print(report.spread_table("while comparing", each))
     for row in rows:
         if not row.comparison.complete:
             report.say(
                 console,
-                f"{row.name}, {compared.CUTS[row.cut]}: accepted up to token "
-                f"{row.comparison.accepted:,} of {row.tokens:,}",
+                f"{row.name}, {CUTS[row.cut]}: accepted up to token {row.comparison.accepted:,} of "
+                f"{row.tokens:,}",
             )
     report.say(
         console,
@@ -213,5 +292,5 @@ def _print_equality(
         f"{', '.join(summary['compared_sides'])}: {summary['our_masks']:,} masks compared, "
         f"{summary['our_differences']} differences",
     )
-    for item in [*map(str, total.differences[:20]), *our_differences]:
+    for item in [*map(str, total.differences[:20]), *agreed.differences]:
         report.say(console, f"DIFFERENCE {item}")

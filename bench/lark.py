@@ -1,7 +1,7 @@
 """Lark grammars on real files: are the masks right, what do they cost, what does compiling take.
 
 What: for each grammar and vocabulary, follows files that Lark parses token by token, puts refused and
-allowed tokens to Lark itself, and reports mask times, llguidance's beside them, building, memory and tables.
+allowed tokens to Lark itself, and reports mask times, llguidance's beside them, building and memory.
 When: ``python -m bench lark --grammar go=go.lark --documents go=FOLDER --vocabulary SPEC --json FILE``.
 Limits: one process and one thread; compiling is measured in a process of its own. Nothing is timed where a
 file fails or Lark takes a token that a mask refuses. No plain XGrammar beside: it has no lexer like Lark's.
@@ -12,22 +12,22 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import xgrammar
 from lark import Lark
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
-from bench import lark_checks, lark_times, options, report, serving, workloads
-from bench.grammar_times import rounds_table
-from bench.lark_build import measure_build
-from bench.lark_files import MOST_BYTES, Source, folder_sources, parsable, zip_sources
-from bench.lark_judge import Judge
-from bench.report import Spread
+from bench import building, lark_checks, options, report, serving, workloads
+from bench.lark_files import MOST_BYTES, Source, parsable, read_sources
+from bench.peers import llguidance
+from bench.peers.lark_judge import Judge
+from hybrid import CompiledGrammar
 
 
 def named(values: list[str], option: str) -> dict[str, Path]:
@@ -66,17 +66,6 @@ def grammar_texts(values: list[str]) -> dict[str, str]:
     return found
 
 
-def read_sources(path: Path, suffix: str, most_bytes: int, seed: int) -> Iterator[Source]:
-    """The files of a folder, of an archive, or of a list as `bench.lark_files` writes it, in its order."""
-    if path.is_dir():
-        yield from folder_sources(path, suffix, most_bytes, seed)
-    elif path.suffix == ".zip":
-        yield from zip_sources(path, suffix, most_bytes, seed)
-    else:
-        for name in path.read_text(encoding="utf-8").splitlines():
-            yield Source(Path(name).name, Path(name).read_bytes().decode("utf-8"))
-
-
 def command(
     grammar: Annotated[list[str], typer.Option(help="NAME=PATH, or a shipped one's name; repeatable.")],
     documents: Annotated[
@@ -93,10 +82,9 @@ def command(
     judged_steps: Annotated[int, typer.Option(min=0, help="Masks of each; 0 takes all.")] = 40,
     refused: Annotated[int, typer.Option(min=0, help="Refused tokens of each mask.")] = 200,
     allowed: Annotated[int, typer.Option(min=0, help="Allowed tokens of each mask.")] = 10,
-    rounds: Annotated[int, typer.Option(min=0, help="Of times; 0 leaves them out.")] = 6,
-    firsts: Annotated[int, typer.Option(min=1, help="Files that are the first after loading.")] = 30,
-    batch: Annotated[int, typer.Option(min=0, help="Sequences of a batch; 0 leaves batches out.")] = 64,
-    builds: Annotated[int, typer.Option(min=0, help="Compilations in a process of their own.")] = 3,
+    rounds: options.RoundsOption = 6,
+    batch: options.BatchOption = 64,
+    builds: options.BuildsOption = 3,
     peer_files: Annotated[int, typer.Option(min=0, help="Files for llguidance, too; 0: none.")] = 60,
     seed: options.SeedOption = 0,
 ) -> None:
@@ -117,8 +105,8 @@ def command(
         for short, (spec, one) in tokens.items():
             console.rule(f"{name}, {short}")
             case = _Case(
-                console, name, text, start, lark, files, spec, one, judged_files, judged_steps, refused,
-                allowed, rounds, firsts, batch, builds, peer_files, seed,
+                console, text, start, lark, files, spec, one, judged_files, judged_steps, refused, allowed,
+                rounds, batch, builds, peer_files, seed,
             )  # fmt: skip
             rows.append({"grammar": name, "vocabulary": short, **case.measure()})
             report.write_json(json, _record(arguments, rows))
@@ -148,71 +136,52 @@ def _files(
     return found.kept
 
 
+@dataclass
 class _Case:
     """One grammar on one vocabulary."""
 
-    def __init__(
-        self, console: Console, name: str, text: str, start: str, lark: Lark, files: list[Source], spec: str,
-        vocabulary: Any, judged_files: int, judged_steps: int, refused: int, allowed: int, rounds: int,
-        firsts: int, batch: int, builds: int, peer_files: int, seed: int,
-    ) -> None:  # fmt: skip
-        self.console, self.name, self.text, self.start, self.lark = console, name, text, start, lark
-        self.files, self.spec, self.vocabulary = files, spec, vocabulary
-        self.judged_files, self.judged_steps, self.refused, self.allowed = (
-            judged_files, judged_steps, refused, allowed,
-        )  # fmt: skip
-        self.rounds, self.firsts, self.batch, self.builds = rounds, firsts, batch, builds
-        self.peer_files, self.seed = peer_files, seed
+    console: Console
+    text: str
+    start: str
+    lark: Lark
+    files: list[Source]
+    spec: str
+    vocabulary: Any
+    judged_files: int
+    judged_steps: int
+    refused: int
+    allowed: int
+    rounds: int
+    batch: int
+    builds: int
+    peer_files: int
+    seed: int
 
     def measure(self) -> dict[str, Any]:
         """Everything that was asked for, as it goes into the record."""
-        from hybrid import GrammarCompiler
-
+        found: dict[str, Any] = {"load_average": report.load_average()}
+        compile_with = partial(building.lark, self.text, self.start)
+        compiler = workloads.hybrid_compiler(self.vocabulary, "auto", 1)
+        fresh = partial(compile_with, compiler)
+        if self.builds:
+            found["building"] = building.measure_building(self.spec, compile_with, self.builds, "auto")
+            building.print_building(self.console, "in a process of its own", found["building"])
+        cuts = {
+            cut: [
+                lark_checks.cut_text(self.vocabulary, file.text.encode(), cut, f"{self.seed} {number}")
+                for number, file in enumerate(self.files)
+            ]
+            for cut in lark_checks.CUTS
+        }
+        compiled = fresh()
+        found |= self._check(compiled, cuts)
         with tempfile.TemporaryDirectory() as folder:
-            artefact: Path | None = Path(folder) / "grammar"
-            found: dict[str, Any] = {"load_average": report.load_average()}
-            compiled = GrammarCompiler(self.vocabulary, cache_enabled=False).compile_lark(
-                self.text, start=self.start
-            )
-            try:
-                compiled.save(artefact)
-            except Exception as error:  # noqa: BLE001 - an artefact that cannot be is reported, and done without
-                report.say(self.console, f"no artefact: {type(error).__name__}: {error}")
-                artefact = None
-            if self.builds:
-                found["building"] = self._building(artefact)
-            cuts = {
-                cut: [
-                    lark_checks.cut_text(self.vocabulary, file.text.encode(), cut, f"{self.seed} {number}")
-                    for number, file in enumerate(self.files)
-                ]
-                for cut in lark_checks.CUTS
-            }
-            found |= self._check(compiled, cuts)
-            fresh = lark_times.fresh_from(compiled, artefact)
+            path = Path(folder) / "grammar"
+            fresh().save(path)
+            loaded = partial(CompiledGrammar.load, path, self.vocabulary)
             ids = [tokens for tokens in cuts[lark_checks.CUTS[0]] if tokens]
             if found["exact"] and self.rounds and ids:
-                found |= self._times(fresh, ids)
-            if ids:
-                found |= self._held(fresh(), ids)
-        return found
-
-    def _building(self, artefact: Path | None) -> dict[str, Any]:
-        found = measure_build(self.spec, self.text, self.start, self.builds, artefact)
-        phases = ", ".join(f"{name} {report.readable(value)}" for name, value in found["phases"].items())
-        sizes = ", ".join(f"{value:,} {name}" for name, value in found["sizes"].items())
-        seconds, cpu = (", ".join(map(report.readable, sorted(found[what]))) for what in ("seconds", "cpu"))
-        peak = "unknown" if found["peak"] is None else f"{found['peak'] / 2**20:,.0f} MiB"
-        say = report.say
-        say(self.console, f"compiling: {seconds}; in CPU time {cpu}; peak memory {peak}")
-        say(self.console, f"phases: {phases}")
-        say(self.console, f"{found['classes']:,} classes; {sizes}")
-        if "artefact" in found:
-            say(
-                self.console,
-                f"artefact {found['artefact'] / 2**20:.2f} MiB, saved in {report.readable(found['save'])}, "
-                f"loaded in {report.readable(found['load'])}",
-            )
+                found |= self._times(loaded, ids)
         return found
 
     def _check(self, compiled: Any, cuts: dict[str, list[list[int]]]) -> dict[str, Any]:
@@ -264,31 +233,28 @@ class _Case:
             "judged": judged.record(),
         }
 
-    def _times(self, fresh: lark_times.Fresh, ids: list[list[int]]) -> dict[str, Any]:
+    def _times(self, fresh: serving.Fresh, ids: list[list[int]]) -> dict[str, Any]:
         clock = serving.clock_cost()
-        rows, means = lark_times.mask_times(fresh, ids, self.rounds, self.firsts, self.seed, clock)
+        rows = serving.call_times({"": fresh}, ids, self.rounds, self.seed, clock)
         title = f"calls from Python, cost of the clock {clock * 1e9:.0f} ns subtracted"
-        self.console.print(rounds_table(title, rows, list(rows)))
-        spreads = dict(means)
-        if self.batch > 1:
-            steps = 2 * sum(map(len, ids)) // len(ids)
-            spreads |= lark_times.batch_times(fresh, ids, self.batch, steps, clock)
-        title = f"first files; a row of a batch of {self.batch}"
-        self.console.print(
-            report.spread_table(title, [(name, "s", spread) for name, spread in spreads.items()])
-        )
+        self.console.print(serving.rounds_table(title, rows))
         found: dict[str, Any] = {"clock": clock, "calls": {name: asdict(row) for name, row in rows.items()}}
-        found["spreads"] = spreads
-        found["load_average_after"] = report.load_average()
+        if self.batch > 1:
+            found["batches"] = serving.batch_times(fresh, ids, self.batch, self.seed, clock)
+            each = [(name, "s", spread) for name, spread in found["batches"].items()]
+            self.console.print(report.spread_table(f"a row of a batch of {self.batch}", each))
         if self.peer_files:
             found["llguidance"] = self._peer(fresh, ids[: self.peer_files], clock)
-        return found
+        compiled = fresh()
+        serving.serve(compiled, ids, _bitmask(compiled))
+        found["held"] = compiled.memory_size_bytes
+        report.say(self.console, f"held after all files: {found['held'] / 2**20:.1f} MiB")
+        return found | {"load_average_after": report.load_average()}
 
-    def _peer(self, fresh: lark_times.Fresh, ids: list[list[int]], clock: float) -> dict[str, Any]:
+    def _peer(self, fresh: serving.Fresh, ids: list[list[int]], clock: float) -> dict[str, Any]:
         try:
-            from bench.lark_peers import Peer, peer_tokenizer
-
-            peer = Peer(peer_tokenizer(self.vocabulary), self.vocabulary, self.text)
+            tokenizer = llguidance.peer_tokenizer(self.vocabulary)
+            peer = llguidance.LarkPeer(tokenizer, self.vocabulary, self.text)
         except ImportError:
             report.say(self.console, "llguidance is not installed")
             return {"refusal": "not installed"}
@@ -303,16 +269,18 @@ class _Case:
         compiled = fresh()
         serving.serve(compiled, taken[:half], bitmask_of)
         peer.serve(taken[:half])
-        served = {"new file": (serving.serve(compiled, taken[half:], bitmask_of), peer.serve(taken[half:]))}
-        served["repeated"] = (serving.serve(compiled, taken[half:], bitmask_of), peer.serve(taken[half:]))
+        kinds = ("new document", "repeated document")
+        served = {
+            kind: (serving.serve(compiled, taken[half:], bitmask_of), peer.serve(taken[half:]))
+            for kind in kinds
+        }
         rows = {
             f"{what}, {kind}, {side}": numbers
             for kind, both in served.items()
             for side, one in zip(("equimask", "llguidance"), both, strict=True)
-            for what, numbers in lark_times.rounds_of([one], clock).items()
+            for what, numbers in serving.rounds_of([one], clock).items()
         }
-        order = sorted(rows, key=lambda name: name.startswith("accept"))
-        self.console.print(rounds_table("the same documents in turn, one round", rows, order))
+        self.console.print(serving.rounds_table("the same documents in turn, one round", rows))
         ratios = {
             f"{number}, {kind}": getattr(rows[f"mask, {kind}, llguidance"], number)
             / max(getattr(rows[f"mask, {kind}, equimask"], number), 1e-9)
@@ -336,25 +304,6 @@ class _Case:
             "ratios": ratios,
         }
 
-    def _held(self, compiled: Any, ids: list[list[int]]) -> dict[str, Any]:
-        held = lark_times.held(compiled, ids)
-        read, whole = lark_times.stack_depths(compiled, ids)
-        depths: dict[str, Spread] = {"states read": read, "states on the stack": whole}
-        self.console.print(report.spread_table("stacks", [(name, "", row) for name, row in depths.items()]))
-        table = Table(title="held after all files", title_justify="left")
-        for name in held:
-            table.add_column(name, justify="right")
-        table.add_row(
-            *(
-                f"{value / 2**20:.1f} MiB" if name in ("compiled", "fixed tables", "tables") else f"{value:,}"
-                for name, value in held.items()
-            )
-        )
-        self.console.print(table)
-        return {"depths": depths, "held": held}
-
 
 def _bitmask(compiled: Any) -> Any:
-    import xgrammar
-
     return xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size)

@@ -1,7 +1,7 @@
 """Whether masks of a Lark grammar are right, file by file: every file passes, and what is refused is wrong.
 
 What: `follow` runs a file token by token and says where it fails; `judge_file` asks Lark itself
-(`bench.lark_judge`) about tokens that masks refuse and allow along a file.
+(`bench.peers.lark_judge`) about tokens that masks refuse and allow along a file.
 When: in `bench.lark`, before any time is reported.
 Limits: a refused token that Lark takes is a wrong bit for certain, one for which no continuation was found
 is refused rightly as far as was tried. An allowed token is right if one was found, else it is undecided.
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import xgrammar
 
-from bench.lark_judge import Judge
+from bench.peers.lark_judge import Judge
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 
 CUTS = ("longest match", "random")

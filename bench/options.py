@@ -32,10 +32,6 @@ LimitOption = Annotated[
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the sample, of random tokens and of walks.")]
 WalksOption = Annotated[int, typer.Option("--walks", min=0, help="Random walks per grammar or schema.")]
 WalkStepsOption = Annotated[int, typer.Option("--walk-steps", min=1, help="Masks per walk.")]
-DepthOption = Annotated[
-    int,
-    typer.Option("--depth", min=0, help="Symbols of the stacks that texts lead to, for the lower bound."),
-]
 SamplesOption = Annotated[
     list[Path] | None,
     typer.Option("--sample", help="Text of the grammar, or a folder of them; repeatable.", exists=True),
@@ -49,3 +45,8 @@ StrategyOption = Annotated[
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Compile with strict_mode=True.")]
 WarmOption = Annotated[bool, typer.Option("--warm/--no-warm", help="Compile a throw-away schema first.")]
+RoundsOption = Annotated[int, typer.Option("--rounds", min=0, help="Of each measurement; 0: no times.")]
+BatchOption = Annotated[int, typer.Option("--batch", min=0, help="Sequences of a batch; 0: no batches.")]
+BuildsOption = Annotated[
+    int, typer.Option("--builds", min=0, help="Compilations in a process of their own; 0 leaves them out.")
+]

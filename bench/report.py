@@ -107,15 +107,6 @@ def spread_table(title: str, rows: Sequence[tuple[str, str, Spread]]) -> Table:
     return table
 
 
-def markdown(table: Table) -> str:
-    """A table as Markdown, to be pasted into a page; numbers stand at the right."""
-    rows = [[str(column.header) for column in table.columns]]
-    rows.append(["---:" if column.justify == "right" else "---" for column in table.columns])
-    rows += map(list, zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True))
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return f"**{table.title}**\n\n" + "\n".join(lines) + "\n"
-
-
 def make_console() -> Console:
     """The screen; wide enough for the tables where the output is no terminal."""
     console = Console()

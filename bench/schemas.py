@@ -14,7 +14,7 @@ ours along the same tokens once more). Times of a schema with a difference are l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,9 +25,8 @@ from rich.progress import track
 
 from bench import options, report, workloads
 from bench.forked import ends_within
+from bench.peers.llguidance import PeerTimes, SchemaPeer, peer_counts, peer_spreads
 from bench.report import Spread
-from bench.schema_peers import PeerTimes, SchemaPeer, peer_counts, peer_spreads
-from bench.ways import KeptAsBefore
 from hybrid.testing.comparison import Comparison, Times
 
 if TYPE_CHECKING:
@@ -101,7 +100,11 @@ class Row:
 
 @dataclass
 class SchemaBench:
-    """Both compilers, their settings, and the measurement of one schema."""
+    """Both compilers, their settings, and the measurement of one schema.
+
+    `beside` are other strategies of ours, each with a vocabulary of its own: what one strategy keeps there
+    from a schema is not to make another one faster.
+    """
 
     vocabulary: Vocabulary
     strategy: str = "auto"
@@ -111,15 +114,15 @@ class SchemaBench:
     walks: int = 0
     walk_steps: int = 200
     max_plain_seconds: float | None = None
-    beside: Sequence[str] = ()
+    beside: Mapping[str, Vocabulary] = field(default_factory=dict)
     llguidance: bool = False
 
     def __post_init__(self) -> None:
         self.options: dict[str, Any] = {"strict_mode": self.strict}
         self.ours = workloads.hybrid_compiler(self.vocabulary, self.strategy, self.threads)
         self.others = {
-            strategy: workloads.hybrid_compiler(self.vocabulary, strategy, self.threads)
-            for strategy in self.beside
+            strategy: workloads.hybrid_compiler(own, strategy, self.threads)
+            for strategy, own in self.beside.items()
         }
         self.plain = workloads.plain_compiler(self.vocabulary, self.threads)
         self.peer = SchemaPeer(self.vocabulary) if self.llguidance else None
@@ -134,13 +137,8 @@ class SchemaBench:
         plain = workloads.Start(None, 0.0, 0.0, 0.0)
         if plain_first and not too_slow:
             plain = workloads.plain_start(lambda: self._compile_plain(file.schema), self.bitmask)
-        kept = KeptAsBefore(self.vocabulary) if self.others else None
         ours = self._start(self.ours, file.schema)
-        others = {}
-        for strategy, compiler in self.others.items():
-            if kept is not None:
-                kept.restore()
-            others[strategy] = self._start(compiler, file.schema)
+        others = {strategy: self._start(one, file.schema) for strategy, one in self.others.items()}
         if not plain_first and not too_slow:
             plain = workloads.plain_start(lambda: self._compile_plain(file.schema), self.bitmask)
         if self.peer is not None:
@@ -339,8 +337,8 @@ def command(
             tokens = workloads.load_vocabulary(vocabulary)
     with workloads.usage_errors(), setup.timed("compilers"):
         bench = SchemaBench(
-            tokens, strategy, threads, strict, seed, walks, walk_steps, max_plain_seconds, beside or (),
-            llguidance,
+            tokens, strategy, threads, strict, seed, walks, walk_steps, max_plain_seconds,
+            {other: workloads.load_vocabulary(vocabulary) for other in beside or ()}, llguidance,
         )  # fmt: skip
     if warm:
         for compiler in (*bench.others.values(), bench.ours):

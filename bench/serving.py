@@ -1,8 +1,8 @@
-"""Times as a server meets them: repeated texts, new requests, first documents, batches.
+"""Times as a server meets them: repeated documents, new ones, first ones, batches.
 
-What: `serve` runs documents through matchers and takes the time of every call; `repeated`, `new_requests`,
-`first_documents` and `batches` say what the grammar has met before.
-When: in `bench.grammar`, after masks were compared.
+What: `serve` runs documents through matchers and takes the time of every call; `call_times` and `batch_times`
+sum that up by what the grammar has met before, `rounds_table` prints it.
+When: in `bench.grammar` and `bench.lark`, after masks were compared.
 Limits: calls from Python, one thread. A call is timed by `perf_counter`, whose own cost (`clock_cost`) is
 subtracted from each time. Between two clocks stands the call and nothing else; the method is looked up as
 a server does. The garbage collector stays on with its usual thresholds, as in a server; what earlier work
@@ -16,7 +16,7 @@ from __future__ import annotations
 import gc
 import random
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from time import perf_counter
@@ -24,8 +24,9 @@ from typing import Any
 
 import numpy as np
 import xgrammar
+from rich.table import Table
 
-from hybrid.testing.segmentation import tokenize_random
+from bench.report import Spread
 
 try:
     import resource
@@ -33,6 +34,9 @@ except ImportError:  # not a Unix
     resource = None  # type: ignore[assignment]
 
 Ids = Sequence[int]
+
+Fresh = Callable[[], Any]
+"""Gives the grammar with nothing met."""
 
 AROUND = 16
 """Tokens between two looks at whether the core was taken away."""
@@ -42,14 +46,12 @@ AROUND = 16
 class Served:
     """Seconds of each mask and of each token of some documents, one array for each document.
 
-    `calm` says for each token whether the core was this process's own all the time around it; `new` counts
-    the configurations whose mask was not known before (0 without a classifier).
+    `calm` says for each token whether the core was this process's own all the time around it.
     """
 
     fill: list[array[float]] = field(default_factory=list)
     accept: list[array[float]] = field(default_factory=list)
     calm: list[bytearray] = field(default_factory=list)
-    new: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,6 @@ def serve(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
     from hybrid import GrammarMatcher
 
     served = Served()
-    known = masks_known(compiled)
     for ids in documents:
         fills, accepts, calm = array("d"), array("d"), bytearray()
         matcher = GrammarMatcher(compiled)
@@ -139,14 +140,7 @@ def serve(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
         served.fill.append(fills)
         served.accept.append(accepts)
         served.calm.append(calm)
-    served.new = masks_known(compiled) - known
     return served
-
-
-def repeated(compiled: Any, documents: Sequence[Ids], bitmask: Any, rounds: int) -> list[Served]:
-    """Documents all of whose configurations the grammar has met."""
-    serve(compiled, documents, bitmask)
-    return [_quietly(compiled, documents, bitmask) for _ in range(rounds)]
 
 
 def halves(count: int, rounds: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
@@ -164,53 +158,93 @@ def halves(count: int, rounds: int, seed: int) -> Iterator[tuple[list[int], list
             yield order[count // 2 :], order[: count // 2]
 
 
-def new_requests(
-    compile_it: Callable[[], Any], documents: Sequence[Ids], bitmask: Any, rounds: int, seed: int
-) -> list[tuple[list[int], Served]]:
-    """Documents that the grammar has not met, after others: which ones, and their times, for each round."""
-    found = []
-    for warm, measured in halves(len(documents), rounds, seed):
-        compiled = compile_it()
-        serve(compiled, [documents[i] for i in warm], bitmask)
-        chosen = [documents[i] for i in measured]
-        found.append((measured, _quietly(compiled, chosen, bitmask)))
-    return found
+def call_times(
+    ways: Mapping[str, Fresh], documents: Sequence[Ids], rounds: int, seed: int, clock: float
+) -> dict[str, Rounds]:
+    """Times of single calls, named by what is called and what was met before, such as ``"mask, new
+    document"``.
 
+    A *new document* comes after half of the others, a *first* one on a grammar that has met nothing.
 
-def first_documents(
-    compile_it: Callable[[], Any], documents: Sequence[Ids], bitmask: Any, rounds: int, seed: int
-) -> list[Served]:
-    """The first document after compiling, another one in each round."""
-    found = []
+    Args:
+        ways: to get the grammar, by what its rows are called; repeated documents are run on the first only.
+        documents: token ids of documents that it accepts.
+        rounds: of each kind; twice as many documents are once the first.
+        seed: of the halves, and of the order of first documents.
+        clock: `clock_cost`.
+    """
+    found: dict[str, list[Served]] = {}
     order = random.Random(seed).sample(range(len(documents)), len(documents))
-    for number in range(rounds):
-        compiled = compile_it()
-        ids = documents[order[number % len(order)]]
-        found.append(_quietly(compiled, [ids], bitmask))
+    for way, fresh in ways.items():
+        compiled, end = fresh(), f", {way}" if way else ""
+        bitmask = xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size)
+        if "repeated document" not in found:
+            serve(compiled, documents, bitmask)
+            found["repeated document"] = [_quietly(compiled, documents, bitmask) for _ in range(rounds)]
+        served = []
+        for warm, measured in halves(len(documents), rounds, seed):
+            compiled = fresh()
+            serve(compiled, [documents[i] for i in warm], bitmask)
+            served.append(_quietly(compiled, [documents[i] for i in measured], bitmask))
+        found[f"new document{end}"] = served
+        firsts = [_quietly(fresh(), [documents[order[n % len(order)]]], bitmask) for n in range(2 * rounds)]
+        # all calls of first documents are taken together: a round of one document says little
+        parts = (
+            [part for one in firsts for part in getattr(one, name)] for name in ("fill", "accept", "calm")
+        )
+        found[f"first document{end}"] = [Served(*parts)]
+    rows = {f"mask, {kind}": _rounds(served, "fill", clock) for kind, served in found.items()}
+    return rows | {f"token, {kind}": _rounds(served, "accept", clock) for kind, served in found.items()}
+
+
+def rounds_of(served: Sequence[Served], clock: float) -> dict[str, Rounds]:
+    """Masks and tokens of some rounds, summed up."""
+    return {"mask": _rounds(served, "fill", clock), "token": _rounds(served, "accept", clock)}
+
+
+def _rounds(served: Sequence[Served], what: str, clock: float) -> Rounds:
+    times = [list(chain.from_iterable(getattr(one, what))) for one in served]
+    flags = chain.from_iterable(flag for one in served for flag in one.calm)
+    calm = [value for value, still in zip(chain(*times), flags, strict=True) if still]
+    return Rounds.of(times, clock, calm)
+
+
+def batch_times(
+    fresh: Fresh, documents: Sequence[Ids], size: int, seed: int, clock: float
+) -> dict[str, Spread]:
+    """Times of a row in batches, each row begun with another document: after half of them, and once more."""
+    compiled = fresh()
+    warm, measured = next(halves(len(documents), 1, seed))
+    serve(
+        compiled,
+        [documents[i] for i in warm],
+        xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size),
+    )
+    chosen = [documents[i] for i in measured]
+    streams = [[chosen[(row + k) % len(chosen)] for k in range(len(chosen))] for row in range(size)]
+    steps = sum(len(stream[0]) for stream in streams) // size
+    found: dict[str, Spread] = {}
+    for name in ("new", "repeated"):
+        fills, accepts = serve_batch(compiled, streams, steps)
+        for what, times in (("mask", fills), ("token", accepts)):
+            found[f"{what} a row, {name}"] = Spread.of(np.maximum(np.asarray(times) - clock, 0.0) / size)
     return found
 
 
-@dataclass
-class Batches:
-    """Seconds of each call for a whole batch, whether it was calm, and how many rows were new."""
+def serve_batch(
+    compiled: Any, streams: Sequence[Sequence[Ids]], steps: int
+) -> tuple[array[float], array[float]]:
+    """Run one stream of documents in each row of a batch; a document that ends makes room for the next.
 
-    fill: array[float] = field(default_factory=lambda: array("d"))
-    accept: array[float] = field(default_factory=lambda: array("d"))
-    calm: list[bool] = field(default_factory=list)
-    rows: int = 0
-    new_rows: int = 0
-
-
-def serve_batch(compiled: Any, streams: Sequence[Sequence[Ids]], steps: int) -> Batches:
-    """Run one stream of documents in each row of a batch; a document that ends makes room for the next."""
+    Returns:
+        seconds of each call for masks, and for tokens.
+    """
     from hybrid import BatchGrammarMatcher, GrammarMatcher
 
-    batch, size = BatchGrammarMatcher(), len(streams)
-    bitmask = xgrammar.allocate_token_bitmask(size, compiled.vocabulary.size)
+    batch, fills, accepts = BatchGrammarMatcher(), array("d"), array("d")
+    bitmask = xgrammar.allocate_token_bitmask(len(streams), compiled.vocabulary.size)
     places = [[0, 0] for _ in streams]
     matchers = [GrammarMatcher(compiled) for _ in streams]
-    found = Batches()
-    known = masks_known(compiled)
     for _ in range(steps):
         tokens = []
         for row, place in enumerate(places):
@@ -219,55 +253,29 @@ def serve_batch(compiled: Any, streams: Sequence[Sequence[Ids]], steps: int) -> 
                 matchers[row] = GrammarMatcher(compiled)
             tokens.append(streams[row][place[0]][place[1]])
             place[1] += 1
-        before = switches()
         began = perf_counter()
         batch.batch_fill_next_token_bitmask(matchers, bitmask)
         filled = perf_counter()
         batch.batch_accept_token(matchers, tokens)
-        ended = perf_counter()
-        found.fill.append(filled - began)
-        found.accept.append(ended - filled)
-        found.calm.append(switches() == before)
-    found.rows = size * steps
-    found.new_rows = masks_known(compiled) - known
-    return found
-
-
-def streams_of(vocabulary: Any, texts: Sequence[bytes], size: int, seed: int) -> list[list[list[int]]]:
-    """A stream of documents for each row: all texts, begun with another one, and cut at random."""
-    return [
-        [
-            tokenize_random(vocabulary, texts[(row + k) % len(texts)], f"{seed} {row} {k}")
-            for k in range(len(texts))
-        ]
-        for row in range(size)
-    ]
-
-
-def masks_known(compiled: Any) -> int:
-    """Configurations whose row is remembered; 0 without a classifier."""
-    if compiled.classifier is None:
-        return 0
-    return sum(len(rows) for rows in compiled.classifier.session.rows.values())
-
-
-def flat(times: Sequence[Sequence[float]]) -> list[float]:
-    """The times of several documents in one list."""
-    return list(chain.from_iterable(times))
-
-
-def calm(rounds: Sequence[Served], what: str) -> list[float]:
-    """The times of "fill" or "accept" during which the core was not taken away."""
-    return [
-        value
-        for served in rounds
-        for values, kept in zip(getattr(served, what), served.calm, strict=True)
-        for value, still in zip(values, kept, strict=True)
-        if still
-    ]
+        fills.append(filled - began)
+        accepts.append(perf_counter() - filled)
+    return fills, accepts
 
 
 def _quietly(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
     """As `serve`, the garbage of earlier work collected first."""
     gc.collect()
     return serve(compiled, documents, bitmask)
+
+
+def rounds_table(title: str, rows: Mapping[str, Rounds]) -> Table:
+    """A table of rounds in microseconds; the last three columns are of calm calls alone."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("us", no_wrap=True)
+    for name in ("calls", "mean", "least", "p50", "p99", "calm calls", "mean", "p99"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, row in rows.items():
+        every = (f"{value * 1e6:,.3g}" for value in (row.mean, row.least, row.p50, row.p99))
+        calm = (f"{value * 1e6:,.3g}" for value in (row.calm_mean, row.calm_p99))
+        table.add_row(name, f"{row.calls:,}", *every, f"{row.calm_calls:,}", *calm)
+    return table

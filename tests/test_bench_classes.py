@@ -6,22 +6,20 @@ import json
 import os
 import stat
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xgrammar
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from bench import cfgzip, memory, pictures, scaling
+from bench import memory, scaling
 from bench.__main__ import app
-from bench.observed import Observed
+from bench.peers import cfgzip
 from bench.workloads import load_vocabulary
-from equivalence import TokenClasses, Vocabulary, compute_classes
+from equivalence import Vocabulary, compute_classes
+from hybrid.testing.comparison import Comparison, Disagreement
 from tests.test_bench import GRAMMAR, OBJECT_SCHEMA, REFUSED_SCHEMA, WORDS
 
 STOP = 256
@@ -57,7 +55,7 @@ def test_the_record_says_what_compute_classes_says(
     target = tmp_path / "out.json"
     done = run(
         *("--vocabulary", vocabulary_file, "--grammars", grammar, "--schemas", folder, "--pattern", "a_"),
-        *("--walks", 3, "--walk-steps", 60, "--check-steps", 20, "--repeats", 2, "--displacement"),
+        *("--walk-steps", 20, "--repeats", 2, "--displacement"),
         *("--no-memory", "--json", target),
     )
     assert done.exit_code == 0, done.output
@@ -70,11 +68,8 @@ def test_the_record_says_what_compute_classes_says(
     assert found["never_allowed"] == int((wanted.class_of_token < 0).sum())
     assert set(found["phases"]) == {"network", "explore", "partition"}
     assert found["seconds"] >= sum(found["phases"].values()) * 0.5 > 0
-    assert found["displacement"]["classes"] >= found["classes"] >= found["bound"] > 1
-    assert found["bound"] >= found["walk_bound"] > 1
-    assert found["masks"] > 180 and found["compared_masks"] == 40
-    assert rows["builtin:json"]["masks"] > 180
-    assert found["ratio"] == found["classes"] / found["bound"]
+    assert found["displacement"]["classes"] >= found["classes"] > 1
+    assert found["masks"] == rows["builtin:json"]["masks"] == 40
     assert rows["builtin:json"]["classes"] > 1
     schemas = record["schemas"]["made"]
     assert schemas["summary"]["refused"] == ["b_refused"]
@@ -83,42 +78,19 @@ def test_the_record_says_what_compute_classes_says(
     assert "0 grammars with differences" in done.output
 
 
-def test_a_mask_that_is_no_union_of_classes_ends_with_status_1(
+def test_a_difference_ends_with_status_1(
     vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def too_coarse(*arguments: Any) -> TokenClasses:
-        found = compute_classes(*arguments)
-        merged = np.where(found.class_of_token == 1, 0, found.class_of_token)
-        return replace(found, given=merged)
+    def differ(*_: object, **__: object) -> Comparison:
+        item = Disagreement("mask", 3, 104, b"h", (1, 2, 3), b"\x01\x02\x03", True, False, False)
+        return Comparison(masks=4, accepted=3, differences=[item], difference_count=1, different_masks=1)
 
-    monkeypatch.setattr("bench.class_measure.compute_classes", too_coarse)
+    monkeypatch.setattr("hybrid.testing.verify.compare_walk", differ)
     done = run(
         "--vocabulary", vocabulary_file, "--no-memory", "--json", tmp_path / "out.json", "--repeats", 1
     )
     assert done.exit_code == 1
     assert "DIFFERENCE made, builtin:json" in done.output
-
-
-# --- The lower bound ---------------------------------------------------------------------------------------
-
-
-@settings(deadline=None)
-@given(st.lists(st.lists(st.booleans(), min_size=6, max_size=6), max_size=8))
-def test_the_bound_counts_the_distinct_columns_that_are_allowed_somewhere(table: list[list[bool]]) -> None:
-    n_classes = 6
-    of_token = np.array([*range(n_classes), -1, 2, 5], np.int32)
-    ids = np.arange(n_classes, dtype=np.int32)
-    observed = Observed(TokenClasses(of_token, n_classes, ids, "acceptance", {}, {}), [6])
-    for row in table:
-        bits = [row[k] if k >= 0 else True for k in of_token.tolist()]
-        packed = np.zeros(4, np.uint8)
-        packed[:2] = np.packbits(bits, bitorder="little")
-        observed.add(packed.view(np.int32))
-    columns = {column for column in zip(*table, strict=True) if any(column)}
-    assert observed.bound == len(columns)
-    assert observed.masks == len(table)
-    assert observed.distinct == len({tuple(row) for row in table}) == len(list(observed.distinct_masks()))
-    assert not observed.split
 
 
 # --- Memory, growth, pictures ------------------------------------------------------------------------------
@@ -163,17 +135,13 @@ def test_growth(vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.Monkey
     Vocabulary.from_bytes([*known.tokens, *(b"%d" % n for n in range(1000, 1130))]).save(larger)
     done = run(
         *("--vocabulary", vocabulary_file, "--no-memory", "--json", target, "--scaling", "--repeats", 1),
-        *("--walks", 0, "--check-walks", 0, "--depth", 0),
-        *("--growth-vocabulary", larger, "--markdown", tmp_path / "new" / "tables.md"),
+        *("--walks", 0, "--growth-vocabulary", larger),
     )
     assert done.exit_code == 0, done.output
-    tables = (tmp_path / "new" / "tables.md").read_text()
-    assert "| CPU time (classes) | 1 | 4 |\n| --- | ---: | ---: |\n| made | " in tables
-    assert "**first ids of larger**" in tables and "| builtin:json | " in tables
     found = json.loads(target.read_text())["scaling"]
     assert [row["size"] for row in found["properties"]["rows"]] == [1, 1, 4, 4]
     assert [row["size"] for row in found["vocabulary"]["rows"]] == [100, 200, 400]
-    assert json.loads(target.read_text())["grammars"][0]["bound"] is None
+    assert "first ids of larger" in done.output
 
 
 def test_the_exponent_is_the_slope() -> None:
@@ -188,7 +156,7 @@ def test_pictures(tmp_path: Path) -> None:
     rows = [{"series": "a", "size": size, "cpu_seconds": size / 1000} for size in (10, 100)]
     rows.append({"series": "b", "size": 10, "refusal": "too large"})
     path = tmp_path / "new" / "growth.svg"
-    pictures.draw_growth(rows, path, title="growth", size_label="size [ids]")
+    scaling.draw_growth(rows, path, title="growth", size_label="size [ids]")
     assert path.stat().st_size > 1000
 
 
@@ -236,16 +204,15 @@ def test_what_the_peer_is_given_is_the_same_grammar(vocabulary: Vocabulary) -> N
 def test_relations() -> None:
     vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c", b"d", b""], stop_token_ids=[4])
     ours = np.array([0, 0, 1, -1, -1], np.int32)
-    masks = [np.array([0b10011], np.int32), np.array([0b00100], np.int32)]
 
-    def relate(*found: int) -> tuple[bool, int, int, int]:
-        made = cfgzip.relate(ours, np.array(found), vocabulary, masks)
-        return made["refines"], made["split"], made["missing"], made["split_by_masks"]
+    def relate(*found: int) -> tuple[bool, int, int]:
+        made = cfgzip.relate(ours, np.array(found), vocabulary)
+        return made["refines"], made["split"], made["missing"]
 
-    assert relate(5, 6, 7, -1, 9) == (True, 0, 0, 0)
-    assert relate(5, 5, 7, 8, 9) == (True, 0, 0, 0)
-    assert relate(5, 6, 6, -1, 9) == (False, 1, 0, 2)
-    assert relate(5, -1, 7, -1, 9) == (False, 0, 1, 1)
+    assert relate(5, 6, 7, -1, 9) == (True, 0, 0)
+    assert relate(5, 5, 7, 8, 9) == (True, 0, 0)
+    assert relate(5, 6, 6, -1, 9) == (False, 1, 0)
+    assert relate(5, -1, 7, -1, 9) == (False, 0, 1)
 
 
 PROGRAM = """#!{python}

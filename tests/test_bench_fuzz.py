@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.fuzz import Fuzzer, run_cases, summary_table
-from bench.fuzz_grammars import Drawn
-from bench.fuzz_inputs import KINDS, SPARSE, Case, draw_case
-from bench.fuzz_minimise import minimise, snippet
-from bench.fuzz_run import run_case, vocabulary_of
-from bench.fuzz_workers import ANSWERS, Crashed, Hung, Worker
+from bench.fuzz.command import Fuzzer, run_cases, summary_table
+from bench.fuzz.grammars import Drawn
+from bench.fuzz.inputs import KINDS, SPARSE, Case, draw_case
+from bench.fuzz.minimise import minimise, snippet
+from bench.fuzz.run import run_case, vocabulary_of
+from bench.fuzz.workers import ANSWERS, Crashed, Hung, Worker
 from hybrid import GrammarMatcher
 from hybrid.classifier.matcher import ClassifierMatcher
 
@@ -191,7 +191,7 @@ def test_children_run_cases_and_are_ended() -> None:
 
 
 def test_cases_are_run_until_there_are_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.fuzz.Worker", lambda specs: Here())
+    monkeypatch.setattr("bench.fuzz.command.Worker", lambda specs: Here())
     for jobs in (1, 2):
         fuzzer = Fuzzer((), 60.0)
         run_cases(fuzzer, iter([WORDS] * 3), jobs, lambda: None)
@@ -199,7 +199,7 @@ def test_cases_are_run_until_there_are_no_more(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr("bench.fuzz.Worker", lambda specs: Here())
+    monkeypatch.setattr("bench.fuzz.command.Worker", lambda specs: Here())
     arguments = ["fuzz", "--cases", "3", "--seed", "6", "--kind", "regex", "--real-share", "0"]
     result = CliRunner().invoke(app, [*arguments, "--json", str(tmp_path / "found.json")])
     assert result.exit_code == 0 and "3 cases in" in result.output and (tmp_path / "found.json").exists()

@@ -1,10 +1,9 @@
-"""What `bench grammar` and `bench deep` compare, count and cut; how fast anything is is not asserted."""
+"""What `bench grammar` compares, counts and cuts; how fast anything is is not asserted."""
 
 from __future__ import annotations
 
 import json
 from array import array
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import pytest
 import xgrammar
 from typer.testing import CliRunner
 
-from bench import agreement, decisions, deep_texts, documents, serving, soak
+from bench import agreement, documents, serving
 from bench.__main__ import app
 from equivalence.vocabulary import Vocabulary
-from hybrid import GrammarCompiler, GrammarMatcher
+from hybrid import GrammarCompiler
 
 ROOT = Path(__file__).parent.parent
 STOP = 256
@@ -80,9 +79,8 @@ def test_samples_of_other_grammars_are_there() -> None:
 
 
 def test_all_measurements(tmp_path: Path, vocabulary: Vocabulary) -> None:
-    spec, other, grammar = tmp_path / "one.npz", tmp_path / "other.npz", tmp_path / "made.gbnf"
+    spec, grammar = tmp_path / "one.npz", tmp_path / "made.gbnf"
     vocabulary.save(spec)
-    made([b"foo = 1", b"= "]).save(other)
     grammar.write_text(GRAMMAR)
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -92,7 +90,7 @@ def test_all_measurements(tmp_path: Path, vocabulary: Vocabulary) -> None:
     done = run(
         *("grammar", "--grammar", grammar, "--sample", folder, "--vocabulary", spec, "--json", target),
         *("--walks", 1, "--walk-steps", 30, "--our-walks", 2, "--rounds", 2, "--batch", 3, "--builds", 1),
-        *("--plain-masks", 20, "--soak-tokens", 400, "--other-vocabulary", other, "--no-warm"),
+        *("--plain-masks", 20, "--no-warm"),
     )
     assert done.exit_code == 0, done.output
     summary = json.loads(target.read_text())["summary"]
@@ -107,22 +105,19 @@ def test_all_measurements(tmp_path: Path, vocabulary: Vocabulary) -> None:
     measured = summary["measured"]
     calls = measured["calls"]
     assert len(calls) == 10
-    assert calls["mask, repeated"]["calls"] == 2 * summary["document_tokens"]
+    assert calls["mask, repeated document"]["calls"] == 2 * summary["document_tokens"]
     # two rounds of halves measure every document once
-    assert calls["mask, new request, ahead"]["calls"] == summary["document_tokens"]
-    assert measured["against_plain"]["masks"] > 0
-    assert measured["batches"]["size"] == 3
-    assert 0 < measured["batches"]["new_share"] <= 1
-    assert measured["decisions"]["sizes"] == [vocabulary.size, vocabulary.size + 2]
-    assert set(measured["decisions"]["ratios"]) == {
-        "class mask, new", "token, new", "mask of a row, repeated",
-    }  # fmt: skip
+    assert calls["mask, new document"]["calls"] == summary["document_tokens"]
+    assert calls["token, first document, on demand"]["calls"] > 0
+    assert set(measured["batches"]) == {
+        f"{what} a row, {met}" for what in ("mask", "token") for met in ("new", "repeated")
+    }
+    assert measured["held"] > 1000
     for way in ("ahead", "on demand"):
-        assert measured["building"][way]["phases"][0]["total"] > 0
-    assert measured["memory"]["configurations"] > 1
-    assert [run["kind"] for run in measured["soak"]] == ["requests", "endless"]
-    assert all(run["tokens"] == 200 and run["sessions"] == 1 for run in measured["soak"])
-    assert "new requests against plain XGrammar" in done.output
+        building = summary["building"][way]
+        assert len(building["seconds"]) == 1 and building["classes"] == summary["classes"]
+        assert building["artefact"] > 0 and building["load"] > 0
+    assert "a mask, means: XGrammar" in done.output
     assert "4.txt, longest match: accepted up to token" in done.output
 
 
@@ -136,7 +131,7 @@ def test_without_documents_nothing_is_timed(tmp_path: Path, vocabulary: Vocabula
     )
     assert done.exit_code == 0, done.output
     summary = json.loads(target.read_text())["summary"]
-    assert summary["measured"] == {}
+    assert "measured" not in summary
     assert summary["compared_sides"] == ["representatives"]
 
 
@@ -179,60 +174,20 @@ def test_served_documents_and_batches(compiled: Any, vocabulary: Vocabulary) -> 
     served = serving.serve(compiled, found.ids, xgrammar.allocate_token_bitmask(1, vocabulary.size))
     assert [len(times) for times in served.fill] == [len(ids) for ids in found.ids]
     assert [len(times) for times in served.accept] == [len(ids) for ids in found.ids]
-    streams = serving.streams_of(vocabulary, found.texts, 3, seed=0)
-    assert b"".join(vocabulary.tokens[i] for i in streams[1][0]) == found.texts[1]
-    batches = serving.serve_batch(compiled, streams, 25)
-    assert len(batches.fill) == len(batches.accept) == 25
-    assert batches.rows == 75
-    assert serving.serve_batch(compiled, streams, 25).new_rows == 0
+    streams = [[found.ids[(row + k) % 2] for k in range(2)] for row in range(3)]
+    assert [len(times) for times in serving.serve_batch(compiled, streams, 25)] == [25, 25]
 
 
-def test_a_text_without_end_is_accepted(compiled: Any, vocabulary: Vocabulary) -> None:
-    ids = documents.endless(compiled, vocabulary, TEXTS, seed=3)
-    assert ids is not None
-    matcher = GrammarMatcher(compiled)
-    assert all(matcher.accept_token(token) for token in islice(ids, 500))
-    values = GrammarCompiler(vocabulary, strategy="classifier").compile_builtin_json_grammar()
-    ids = documents.endless(values, vocabulary, [b'{"a": 1}', b"[true]"], seed=3)
-    assert ids is not None
-    matcher = GrammarMatcher(values)
-    assert all(matcher.accept_token(token) for token in islice(ids, 200))
-    single = GrammarCompiler(vocabulary, strategy="classifier").compile_grammar('root ::= "a"')
-    assert documents.endless(single, vocabulary, [b"a"], seed=3) is None
-    runs = soak.soak(single, [b"a"], 60, seed=0)
-    assert [(run.kind, run.tokens) for run in runs] == [("requests", 60)]
-
-
-def test_decisions_are_timed_once_each(compiled: Any, vocabulary: Vocabulary) -> None:
-    shared = decisions.SharedTokens([vocabulary, made([b"foo = 1"])])
-    cuts = shared.cuts(TEXTS[0])
-    assert cuts[0] == cuts[1]
-    fresh = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False).compile_grammar(GRAMMAR)
-    found = decisions.decide(fresh, [], [cuts[0], cuts[0]])
-    if found.disturbed:
-        pytest.skip("the core was taken away")
-    assert len(found.mask) + len(found.step) + len(found.known) + found.grown == 4 * len(cuts[0])
-    assert len(found.step) + found.grown <= 2 * len(cuts[0])
-    assert len(found.known) >= 2 * len(cuts[0])
-
-
-def test_matchers_are_weighed(compiled: Any, vocabulary: Vocabulary) -> None:
-    matcher, token = soak.matcher_bytes(compiled, list(TEXTS[0]), count=5)
-    assert matcher > 100
-    assert token > 10
-
-
-def test_deep(tmp_path: Path, vocabulary: Vocabulary) -> None:
-    spec, target = tmp_path / "one.npz", tmp_path / "deep.json"
-    vocabulary.save(spec)
-    done = run("deep", "--vocabulary", spec, "--json", target, "--size", 24, "--compare", 10)
-    assert done.exit_code == 0, done.output
-    record = json.loads(target.read_text())
-    assert record["differences"] == []
-    rows = {row["name"]: row for row in record["rows"]}
-    assert len(rows) == len(deep_texts.TEXTS)
-    for row in rows.values():
-        assert len(row["mask"]) == len(row["accept"]) == 4
-        assert row["tops"] >= 1
-        assert row["compared"] >= 1
-    assert all(row["complete"] for row in rows.values()), list(rows)
+def test_calls_are_named_by_what_was_met_before(compiled: Any) -> None:
+    ids = [list(text) for text in TEXTS]
+    rows = serving.call_times({"": lambda: compiled, "twin": lambda: compiled}, ids, 2, 0, 0.0)
+    kinds = (
+        "repeated document",
+        "new document",
+        "first document",
+        "new document, twin",
+        "first document, twin",
+    )
+    assert list(rows) == [f"{what}, {kind}" for what in ("mask", "token") for kind in kinds]
+    assert rows["mask, new document"].calls == rows["token, new document"].calls == sum(map(len, ids))
+    assert "mask, new document" in [str(cell) for cell in serving.rounds_table("us", rows).columns[0].cells]

@@ -35,12 +35,12 @@ import xgrammar
 from pydantic import BaseModel, create_model
 
 from bench.cases import CHECKOUT
-from bench.killed import InPieces
 from equivalence import GrammarError, HybridError, Vocabulary, store
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
 from hybrid.compile import cache
 from hybrid.compile.cache import ENTRY, KEY_BYTES, MAGIC, PARTIAL
 from hybrid.files import to_bytes
+from tests.robustness.killed import InPieces
 from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
 
 OTHER_VOCABULARY = Vocabulary.from_bytes(

@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 import xgrammar
 
-from bench import adversarial
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline import Deadline
 from equivalence.network.reading import read_grammar
@@ -29,6 +28,7 @@ from hybrid import Budget
 from hybrid.xgrammar.guard import Guard, worker
 from hybrid.xgrammar.guard.estimate import grammar_estimate, schema_estimate
 from hybrid.xgrammar.guard.worker import Task
+from tests.robustness import hostile_schemas
 
 pytestmark = pytest.mark.skipif(not worker.is_available(), reason="needs Linux")
 
@@ -241,7 +241,7 @@ def escaped(text: str, *letters: str) -> str:
     return text
 
 
-COUNTED = json.dumps(adversarial.counted_properties(400, 150, 300)[1])
+COUNTED = json.dumps(hostile_schemas.counted_properties(400, 150, 300)[1])
 STEPS = json.dumps({"properties": {f"p{n}": {"type": "integer", "multipleOf": 1024 - n} for n in range(100)}})
 
 
@@ -267,7 +267,7 @@ def test_counted_repeats_count_together() -> None:
     """Each of 120 such strings is written out to 133 rules, which XGrammar compares in pairs: 25 s."""
 
     def seconds(count: int) -> float:
-        schema = json.dumps(adversarial.long_strings(count, 100_000)[1])
+        schema = json.dumps(hostile_schemas.long_strings(count, 100_000)[1])
         grammar = xgrammar.Grammar.from_json_schema(schema)
         return grammar_estimate(read_grammar(grammar), 2).seconds
 

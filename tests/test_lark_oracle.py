@@ -9,7 +9,7 @@ import pytest
 from lark import Lark
 from lark.exceptions import LarkError
 
-from bench.lark_oracle import Oracle
+from bench.peers.lark_oracle import Oracle
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 
 

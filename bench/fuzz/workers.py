@@ -1,0 +1,163 @@
+"""Processes that run the cases of `bench.fuzz`, and are ended where a case hangs or crashes.
+
+What: a `Worker` is one long-lived child that answers one question at a time; `Worker.ask` raises `Hung` or
+`Crashed` where it does not, and the next question starts a new child.
+When: by `bench.fuzz`, so that a hang or a crash costs one case, and is known by its seed.
+Limits: memory of a child is bounded on Linux only. A child is started anew once it holds `MOST_BYTES`.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from bench.fuzz.inputs import Case
+from bench.fuzz.run import run_case, vocabulary_of
+from bench.fuzz.walks import Finding, Outcome
+
+MOST_BYTES = 3 * 2**30
+"""Resident memory with which a child takes no further case."""
+
+BOUND_BYTES = 12 * 2**30
+"""Address space of a child: what XGrammar asks for beyond is refused, which ends the child."""
+
+START_SECONDS = 3600.0
+"""A first child compiles kernels, where they are not kept from before."""
+
+
+FRAMES = 8
+"""Lines of Python's stack that are kept of a child that hung or crashed."""
+
+
+class Hung(Exception):
+    """No answer in time; the child was ended. The message has the stack that it hung in."""
+
+
+class Crashed(Exception):
+    """The child ended by itself. The message has the stack where it did."""
+
+
+class Worker:
+    """A child process for cases.
+
+    Args:
+        specs: SPECs of the real vocabularies, which the child loads when it starts.
+    """
+
+    def __init__(self, specs: tuple[str, ...]) -> None:
+        self._specs = specs
+        self._process: Any = None
+        self._stack: Any = None
+        self._connection: Connection | None = None
+
+    def ask(self, question: str, *arguments: Any, seconds: float) -> Any:
+        """Call ``question`` of the child.
+
+        Raises:
+            Hung: no answer within `seconds`.
+            Crashed: the child ended.
+        """
+        if self._process is None:
+            self._start()
+        assert self._connection is not None
+        answer = self._exchange((question, arguments, 0.95 * seconds), seconds)
+        if answer[1] > MOST_BYTES:
+            self.close()
+        if isinstance(answer[0], BaseException):
+            raise answer[0]
+        return answer[0]
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._stack = tempfile.NamedTemporaryFile("r", prefix="equimask-fuzz-")  # noqa: SIM115 - `close` does
+        self._process = context.Process(target=_serve, args=(theirs, self._specs, self._stack.name))
+        self._process.start()
+        theirs.close()
+        self._exchange(("ready", (), START_SECONDS), START_SECONDS)
+
+    def _exchange(self, message: Any, seconds: float) -> Any:
+        assert self._connection is not None
+        try:
+            self._connection.send(message)
+            if self._connection.poll(seconds):
+                return self._connection.recv()
+        except (EOFError, OSError):
+            self._process.join(5)
+            code = self._process.exitcode
+            raise Crashed(f"the process ended with status {code}{self._ended()}") from None
+        raise Hung(f"no answer within {seconds:g} s{self._ended()}")
+
+    def _ended(self) -> str:
+        """End the child, and what it was in."""
+        main_thread = self._stack.read().rpartition("hread 0x")[2]
+        self.close()
+        lines = [line.strip() for line in main_thread.splitlines()[1 : 1 + FRAMES]]
+        return "".join(f"\n    {line}" for line in lines)
+
+    def close(self) -> None:
+        """End the child; the next question starts another."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            assert self._connection is not None
+            self._connection.close()
+            self._stack.close()
+            self._process = self._connection = self._stack = None
+
+
+def _serve(connection: Connection, specs: tuple[str, ...], stack: str) -> None:
+    """Answer questions until nobody asks any more."""
+    from bench.workloads import load_vocabulary
+
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stderr.fileno())  # XGrammar warns of every refused token
+    if sys.platform == "linux":
+        import ctypes
+        import resource
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no child hangs on without its parent
+        resource.setrlimit(resource.RLIMIT_DATA, (BOUND_BYTES, BOUND_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    real = {spec: load_vocabulary(spec).prepare() for spec in specs}
+    told = open(stack, "w")  # noqa: SIM115 - as long as the process
+    faulthandler.enable(told, all_threads=False)
+    while True:
+        try:
+            question, arguments, late = connection.recv()
+        except EOFError:
+            return
+        faulthandler.dump_traceback_later(late, file=told)
+        try:
+            answer: Any = ANSWERS[question](real, *arguments)
+        except Exception as error:  # noqa: BLE001 - raised again by the parent
+            answer = RuntimeError(f"{type(error).__name__}: {error}")
+        faulthandler.cancel_dump_traceback_later()
+        connection.send((answer, _resident()))
+
+
+def _run(real: dict[str, Any], case: Case, strategies: tuple[str, ...] | None, seconds: float) -> Outcome:
+    return run_case(case, vocabulary_of(case, real), strategies, seconds=seconds)
+
+
+def _minimise(real: dict[str, Any], case: Case, finding: Finding) -> tuple[Case, Finding]:
+    from bench.fuzz.minimise import minimise
+
+    return minimise(case, finding, real)
+
+
+ANSWERS: dict[str, Callable[..., Any]] = {"ready": lambda real: True, "run": _run, "minimise": _minimise}
+"""What a child can be asked; each call begins with the real vocabularies by SPEC."""
+
+
+def _resident() -> int:
+    from bench.memory import STATUS, status_bytes
+
+    return (status_bytes("VmRSS") or 0) if STATUS.exists() else 0

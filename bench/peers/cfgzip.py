@@ -1,0 +1,245 @@
+"""The peer: token classes by CFGzip's preprocessor, a program that comes with the package cfgzip.
+
+What: `find` looks the program up, `Peer` gives it a vocabulary and grammars, `relate` compares its classes
+with ours.
+When: ``python -m bench classes --peer cfgzip``.
+Limits: it reads GBNF of its own dialect, so a grammar that it refuses as written is given once more as
+XGrammar prints it. Its relation is displacement. It runs with one thread and with bounds of time and memory;
+where it meets a bound it runs once more without tokens that repeat a byte (its own option), and the
+result says so: those tokens are then alone in a class, unseen.
+
+The program takes the name of a model and looks for its tokenizer in a folder laid out as huggingface_hub
+does. `Peer` writes such a folder, with a byte-level tokenizer that has the same bytes for the same ids and
+no merges; no network is used.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgrammar
+from numpy.typing import NDArray
+
+from equivalence import Vocabulary
+from hybrid.xgrammar.sanitize import without_lookahead
+
+PROGRAM = "cfgzip-preprocess"
+MODEL = "bench/vocabulary"
+
+_TIMING = re.compile(r"cfgzip timing: (\w+)=([0-9.]+)")
+
+
+@dataclass
+class PeerResult:
+    """What the peer made of one grammar; ``classes`` is None where it made nothing.
+
+    ``seconds`` are those that it reports for all but the loading of its tokenizer, ``class_seconds`` those
+    of the classes alone.
+    """
+
+    classes: int | None = None
+    seconds: float | None = None
+    class_seconds: float | None = None
+    form: str = ""
+    attempts: list[str] = field(default_factory=list)
+    relation: dict[str, Any] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def find() -> str:
+    """The path of the program.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+    path = shutil.which(PROGRAM)
+    if path is None:
+        raise ValueError(f"there is no program {PROGRAM}; install it with: pip install 'equimask[bench]'")
+    return path
+
+
+class Peer:
+    """The program and one vocabulary, in a temporary folder; use it as a context manager."""
+
+    def __init__(self, vocabulary: Vocabulary, seconds: float, memory_bytes: int) -> None:
+        self.program = find()
+        self.vocabulary = vocabulary
+        self.seconds = seconds
+        self.memory_bytes = memory_bytes
+        self._folder = tempfile.TemporaryDirectory(prefix="equimask-bench-")
+        self.folder = Path(self._folder.name)
+        self.left_out = write_tokenizer(vocabulary, self.folder / "hub")
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def run(
+        self,
+        grammar: xgrammar.Grammar,
+        text: str | None,
+        root: str,
+        ours: NDArray[np.int32],
+    ) -> PeerResult:
+        """Classes of one grammar, held against ours (`class_of_token`)."""
+        forms = [("as written", text, root)] if text is not None else []
+        forms.append(("as XGrammar prints it", printed(grammar), "root"))
+        result = PeerResult()
+        for name, source, start in forms:
+            for skip in (False, True):
+                form = f"{name}, without tokens that repeat a byte" if skip else name
+                problem, is_refusal = self._attempt(source, start, skip, result)
+                if not problem:
+                    result.form = form
+                    found = self._read()
+                    result.relation = relate(ours, found, self.vocabulary)
+                    result.classes = count_classes(found, self.vocabulary)
+                    return result
+                result.attempts.append(f"{form}: {problem}")
+                if is_refusal:
+                    break
+        return result
+
+    def _attempt(self, source: str, root: str, skip: bool, result: PeerResult) -> tuple[str, bool]:
+        """What went wrong (nothing: ""), and whether the grammar was refused."""
+        shutil.rmtree(self.folder / "out", ignore_errors=True)
+        (self.folder / "grammar.gbnf").write_text(source, encoding="utf-8")
+        options = {"model-id": MODEL, "cache-dir": self.folder / "hub", "start-symbol": root}
+        options |= {"grammar-file": self.folder / "grammar.gbnf", "output": self.folder / "out"}
+        options |= {"num-threads": 1}
+        command = [self.program, "--no-progress", "--timings", *(["--skip-repeat-bytes"] if skip else [])]
+        for name, value in options.items():
+            command += [f"--{name}", str(value)]
+        limit = self.memory_bytes
+
+        def bound_memory() -> None:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=self.seconds, preexec_fn=bound_memory
+            )
+        except subprocess.TimeoutExpired:
+            return f"stopped after {self.seconds:.0f} s", False
+        if done.returncode == 0:
+            timings = {name: float(value) for name, value in _TIMING.findall(done.stdout + done.stderr)}
+            result.seconds = timings["total_s"] - timings["load_tokenizer_s"]
+            result.class_seconds = timings["compute_token_classes_total_s"]
+            return "", False
+        if "memory allocation" in done.stderr or done.returncode < 0:
+            return f"needs more than {limit / 2**30:.0f} GiB of memory", False
+        reason = next((line for line in done.stderr.splitlines() if "rror" in line), "no reason given")
+        return reason.removeprefix("Error: ")[:200], True
+
+    def _read(self) -> NDArray[np.int64]:
+        """The class of each id, -1 for none."""
+        import torch
+
+        found = torch.load(self.folder / "out" / "tc.pt", weights_only=True).numpy().astype(np.int64)
+        padded = np.full(self.vocabulary.size, -1, np.int64)
+        padded[: min(found.size, padded.size)] = found[: padded.size]
+        return padded
+
+
+def printed(grammar: xgrammar.Grammar) -> str:
+    """A grammar as XGrammar prints it, one rule a line, in words that the peer's reader knows.
+
+    Lookahead assertions go, which restrict no text; a zero byte gets its longer escape.
+    """
+    serialized = json.loads(grammar.serialize_json())
+    if without_lookahead(serialized):
+        grammar = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
+    return re.sub(r"\\(.)", lambda found: r"\x00" if found[1] == "0" else found[0], str(grammar))
+
+
+def write_tokenizer(vocabulary: Vocabulary, hub: Path) -> int:
+    """Write a byte-level tokenizer with the same bytes for the same ids; the number of ids left out.
+
+    An id whose bytes another id has already is left out: a byte-level tokenizer has no way to write it.
+    """
+    letters = byte_letters()
+    words: dict[str, int] = {}
+    left_out = 0
+    for token_id, token in enumerate(vocabulary.tokens):
+        if token:
+            word = "".join(letters[byte] for byte in token)
+            left_out += word in words
+            words.setdefault(word, token_id)
+    # it insists on a token for the end of the text; an id past the vocabulary does no harm
+    stop = next((i for i in vocabulary.stop_token_ids if not vocabulary.tokens[i]), vocabulary.size)
+    name = next(name for number in itertools.count() if (name := f"<|end{number}|>") not in words)
+    words[name] = stop
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    tokenizer = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": stop, "content": name, "special": True, **flags}],
+        "normalizer": None,
+        "pre_tokenizer": byte_level,
+        "post_processor": None,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "vocab": words, "merges": []},
+    }
+    model = hub / f"models--{MODEL.replace('/', '--')}"
+    snapshot = model / "snapshots" / "main"
+    snapshot.mkdir(parents=True)
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text("main")
+    (snapshot / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
+    (snapshot / "tokenizer_config.json").write_text(json.dumps({"eos_token": name}))
+    return left_out
+
+
+def byte_letters() -> dict[int, str]:
+    """The letter that byte-level tokenizers write for each byte (GPT-2's table)."""
+    plain = {byte for byte in range(256) if not (byte < 33 or 127 <= byte <= 160 or byte == 173)}
+    others = (byte for byte in range(256) if byte not in plain)
+    letters = {byte: chr(byte) for byte in plain}
+    return letters | {byte: chr(256 + number) for number, byte in enumerate(others)}
+
+
+def count_classes(found: NDArray[np.int64], vocabulary: Vocabulary) -> int:
+    """The classes that hold text."""
+    text = vocabulary.token_lengths > 0
+    return int(np.unique(found[text & (found >= 0)]).size)
+
+
+def relate(ours: NDArray[np.int32], found: NDArray[np.int64], vocabulary: Vocabulary) -> dict[str, Any]:
+    """How the peer's classes lie in ours: its relation is finer, so each should lie within one.
+
+    Returns:
+        ``refines``: whether it allows the same ids and each of its classes lies within one of ours.
+        ``split``: the number of its classes that do not, ``examples``: two tokens of some of those.
+        ``missing``: ids that it never allows, and we do.
+    """
+    text = vocabulary.token_lengths > 0
+    both = np.flatnonzero(text & (found >= 0))
+    _, first, inverse = np.unique(found[both], return_index=True, return_inverse=True)
+    leader = both[first[inverse]]
+    differing = ours[both] != ours[leader]
+    pairs = zip(both[differing].tolist(), leader[differing].tolist(), strict=True)
+    examples = {int(found[a]): f"{vocabulary.tokens[b]!r} and {vocabulary.tokens[a]!r}" for a, b in pairs}
+    missing = int((text & (found < 0) & (ours >= 0)).sum())
+    return {
+        "refines": not examples and not missing,
+        "split": len(examples),
+        "examples": list(examples.values())[:10],
+        "missing": missing,
+    }

@@ -1,0 +1,249 @@
+"""llguidance next to us, on JSON schemas and on Lark grammars: the times of its masks on the same tokens.
+
+What: `SchemaPeer` compiles a schema and `LarkPeer` a Lark grammar with llguidance, or say why it does not;
+both run the same documents in the same tokens as we do.
+When: in `bench.schemas` with ``--llguidance``, and in `bench.lark`, where llguidance is installed.
+Limits: times are what is compared. llguidance has its own reading of a schema (it keeps keywords that
+XGrammar leaves out, and refuses others by name) and a lexer of its own for Lark's notation, so its masks mean
+something else; how often they differ is told for information. A document counts up to the first token that it
+refuses. Its vocabulary and slices are made before, and one thread serves. One matcher is reset for each
+document: what it has learnt of the lexer stays, which suits it better than a new one.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+import xgrammar
+
+from bench.report import Spread, summed
+from bench.serving import AROUND, Served, switches
+from hybrid.testing.segmentation import tokenize_greedy
+
+HEADER = '%llguidance {"allow_initial_skip": true}\n'
+"""As in Lark, what is ignored may come first, such as a comment at the head of a file."""
+
+
+class _Tokenizer:
+    """A vocabulary as llguidance wants it."""
+
+    def __init__(self, vocabulary: Any) -> None:
+        self.eos_token_id = int(vocabulary.stop_token_ids[0])
+        self.bos_token_id = None
+        # ids without text are marked as special, as llguidance marks them: they are not to match any text
+        self.tokens = [token or b"\xff[%d]" % number for number, token in enumerate(vocabulary.tokens)]
+        self.special_token_ids = [
+            number for number, token in enumerate(vocabulary.tokens) if not token
+        ] + list(vocabulary.stop_token_ids)
+        self._vocabulary = vocabulary
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        data = text.encode() if isinstance(text, str) else text
+        return tokenize_greedy(self._vocabulary, data) if data else []
+
+
+def peer_tokenizer(vocabulary: Any) -> Any:
+    """A vocabulary in llguidance, with the slices that it takes by itself."""
+    from llguidance import LLTokenizer, TokenizerWrapper
+
+    return LLTokenizer(TokenizerWrapper(_Tokenizer(vocabulary)), n_vocab=vocabulary.size)
+
+
+class LarkPeer:
+    """A Lark grammar in llguidance.
+
+    Attributes:
+        refusal: why it cannot be used; empty if it can.
+        seconds: of compiling and the first matcher.
+    """
+
+    def __init__(self, tokenizer: Any, vocabulary: Any, text: str) -> None:
+        from llguidance import LLMatcher
+
+        self._vocabulary = vocabulary
+        self.refusal = ""
+        began = perf_counter()
+        try:
+            grammar = LLMatcher.grammar_from_lark(HEADER + text)
+            self._matcher = LLMatcher(tokenizer, grammar, log_level=0)
+            self.refusal = self._matcher.get_error()
+        except ValueError as error:
+            self.refusal = str(error)
+        self.seconds = perf_counter() - began
+
+    def taken(self, documents: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Each document up to the first token that it refuses."""
+        found = []
+        for ids in documents:
+            self._matcher.reset()
+            found.append(list(ids[: self._matcher.try_consume_tokens(list(ids))]))
+        self._matcher.reset()
+        return found
+
+    def serve(self, documents: Sequence[Sequence[int]]) -> Served:
+        """Run documents that it takes, a full row for each token; as `bench.serving.serve`."""
+        served = Served()
+        row = np.zeros((self._vocabulary.size + 31) // 32, np.int32)
+        address, size = row.ctypes.data, row.nbytes
+        matcher = self._matcher
+        for ids in documents:
+            fills, accepts, calm = array("d"), array("d"), bytearray()
+            matcher.reset()
+            for first in range(0, len(ids), AROUND):
+                before = switches()
+                for token in ids[first : first + AROUND]:
+                    began = perf_counter()
+                    matcher.unsafe_compute_mask_ptr(address, size)
+                    filled = perf_counter()
+                    matcher.consume_token(token)
+                    ended = perf_counter()
+                    fills.append(filled - began)
+                    accepts.append(ended - filled)
+                still = switches() == before
+                calm.extend(still for _ in range(len(fills) - first))
+            served.fill.append(fills)
+            served.accept.append(accepts)
+            served.calm.append(calm)
+        return served
+
+    def differing(self, compiled: Any, documents: Sequence[Sequence[int]]) -> tuple[int, int]:
+        """Steps, and at how many of them its mask differs from ours in an id that has text."""
+        from hybrid import GrammarMatcher
+
+        row = np.zeros((self._vocabulary.size + 31) // 32, np.int32)
+        bitmask = xgrammar.allocate_token_bitmask(1, self._vocabulary.size)
+        ours = bitmask.numpy()[0]
+        textual = np.array([bool(token) for token in self._vocabulary.tokens])
+        textual[list(self._vocabulary.stop_token_ids)] = False
+        packed = np.packbits(textual, bitorder="little")
+        words = np.zeros(row.nbytes, np.uint8)
+        words[: packed.size] = packed
+        compared = words.view(np.int32)
+        steps = different = 0
+        for ids in documents:
+            self._matcher.reset()
+            matcher = GrammarMatcher(compiled)
+            for token in ids:
+                self._matcher.unsafe_compute_mask_ptr(row.ctypes.data, row.nbytes)
+                matcher.fill_next_token_bitmask(bitmask)
+                steps += 1
+                different += bool(np.any((row ^ ours) & compared))
+                self._matcher.consume_token(token)
+                matcher.accept_token(token)
+        return steps, different
+
+
+@dataclass
+class PeerTimes:
+    """Seconds of one schema in llguidance; `refusal` says why there are none."""
+
+    refusal: str = ""
+    first_mask: float | None = None
+    first_mask_cpu: float | None = None
+    documents: int = 0
+    complete: int = 0
+    fill: array[float] = field(default_factory=lambda: array("d"))
+    accept: array[float] = field(default_factory=lambda: array("d"))
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "refusal": self.refusal,
+            "first_mask": self.first_mask,
+            "first_mask_cpu": self.first_mask_cpu,
+            "documents": self.documents,
+            "complete": self.complete,
+            "mask": summed(Spread.of(self.fill)),
+            "accept": summed(Spread.of(self.accept)),
+        }
+
+
+class SchemaPeer:
+    """llguidance over one vocabulary.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+
+    def __init__(self, vocabulary: Any) -> None:
+        try:
+            self._tokenizer = peer_tokenizer(vocabulary)
+        except ImportError as error:
+            raise ValueError(
+                f"llguidance cannot be imported ({error}); install it with: pip install llguidance"
+            ) from error
+        self._row = np.zeros((vocabulary.size + 31) // 32, np.int32)
+
+    def measure(self, schema: Any, documents: Sequence[Sequence[int]]) -> PeerTimes:
+        """Compile a schema, take the time of its first mask, then run documents."""
+        from llguidance import LLMatcher
+
+        found = PeerTimes()
+        address, size = self._row.ctypes.data, self._row.nbytes
+        gc.collect()
+        cpu_began, began = process_time(), perf_counter()
+        try:
+            text = schema if isinstance(schema, str) else json.dumps(schema)
+            matcher = LLMatcher(self._tokenizer, LLMatcher.grammar_from_json_schema(text), log_level=0)
+            if not matcher.get_error():
+                matcher.unsafe_compute_mask_ptr(address, size)
+            found.first_mask, found.first_mask_cpu = perf_counter() - began, process_time() - cpu_began
+            found.refusal = matcher.get_error()
+        except (ValueError, RecursionError) as error:
+            found.refusal = str(error) or type(error).__name__
+        if found.refusal:
+            found.first_mask = found.first_mask_cpu = None
+            return found
+        for ids in documents:
+            self._serve(matcher, ids, found)
+        return found
+
+    def _serve(self, matcher: Any, ids: Sequence[int], found: PeerTimes) -> None:
+        # a copy finds where to stop, so that the matcher has learnt nothing of this document before
+        taken = matcher.deep_copy().try_consume_tokens(list(ids))
+        address, size = self._row.ctypes.data, self._row.nbytes
+        for token in ids[:taken]:
+            began = perf_counter()
+            matcher.unsafe_compute_mask_ptr(address, size)
+            filled = perf_counter()
+            matcher.consume_token(token)
+            ended = perf_counter()
+            found.fill.append(filled - began)
+            found.accept.append(ended - filled)
+        found.documents += 1
+        found.complete += taken == len(ids) and matcher.is_accepting()
+        matcher.reset()
+
+
+def peer_spreads(rows: Sequence[Any]) -> dict[str, Spread]:
+    """First masks and masks on the schemas that it takes, and ours on the same; rows of `bench.schemas`."""
+    taken = [(row, row.peer) for row in rows if row.timed and row.peer is not None and not row.peer.refusal]
+    if not taken:
+        return {}
+    return {
+        "first mask, llguidance": Spread.of(peer.first_mask or 0.0 for _, peer in taken),
+        "first mask, ours where llguidance has one": Spread.of(row.first_mask or 0.0 for row, _ in taken),
+        "first mask, llguidance, CPU": Spread.of(peer.first_mask_cpu or 0.0 for _, peer in taken),
+        "mask, llguidance": Spread.of(value for _, peer in taken for value in peer.fill),
+        "mask, ours where llguidance has one": Spread.of(
+            value for row, _ in taken for value in row.comparison.times.fill
+        ),
+        "accept, llguidance": Spread.of(value for _, peer in taken for value in peer.accept),
+    }
+
+
+def peer_counts(rows: Sequence[Any]) -> dict[str, int]:
+    """How many schemas it takes, and how many documents it reads to the end."""
+    peers = [row.peer for row in rows if row.peer is not None]
+    return {
+        "schemas": len(peers),
+        "taken": sum(not peer.refusal for peer in peers),
+        "documents": sum(peer.documents for peer in peers),
+        "complete": sum(peer.complete for peer in peers),
+    }

@@ -1,0 +1,134 @@
+"""Hostile schemas under budgets of seconds: a mask or a clear error each time, and how late.
+
+What: compiles every large kind of `tests.robustness.hostile_schemas` with each budget on each strategy and
+fills a first mask, each in a forked process that is ended after ``--hard-seconds``.
+When: ``python -m tests.robustness.budgets --vocabulary SPEC``; `tests/robustness/test_soaks.py` runs a part
+of it.
+Limits: Unix. Wall time beyond the budget counts what else the machine does, *busy* is the CPU time that was
+spent beyond it; the first task of XGrammar's other process waits for that process to start, within the
+budget. That masks are right is asked elsewhere.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+import xgrammar
+
+from bench import options, workloads
+from bench.forked import in_a_fork
+from hybrid import Budget, GrammarCompiler, GrammarMatcher, HybridError
+from tests.robustness import hostile_schemas
+
+ALLOWED = 0.05
+"""Seconds that a compilation may exceed its budget by without being listed."""
+
+CRASHED = "crashed or hung"
+
+
+@dataclass
+class Row:
+    """One compilation. `outcome` is "mask (STRATEGY)", the name of an error, `CRASHED`, or begins with
+    "unexpected" for an error that is none of ours; `late` and `busy` are seconds beyond the budget.
+    """
+
+    name: str
+    seconds: float
+    strategy: str
+    outcome: str
+    message: str = ""
+    late: float = 0.0
+    busy: float = 0.0
+
+    @property
+    def survived(self) -> bool:
+        return self.outcome != CRASHED and not self.outcome.startswith("unexpected")
+
+
+def measure(vocabulary: Any, schema: Any, seconds: float, strategy: str) -> dict[str, Any]:
+    """Compile one schema here, in a process of its own."""
+    compiler = GrammarCompiler(vocabulary, strategy=strategy, budget=Budget(seconds=seconds))
+    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+    over: list[float] = []
+    alarm = threading.Timer(seconds, lambda: over.append(time.process_time()))
+    alarm.daemon = True
+    compiled, message = None, ""
+    alarm.start()
+    began = time.monotonic()
+    try:
+        compiled = compiler.compile_json_schema(schema)
+        outcome = "mask"
+    except HybridError as error:
+        outcome, message = type(error).__name__, str(error)
+    except Exception as error:  # noqa: BLE001 - this is what is looked for
+        outcome, message = f"unexpected {type(error).__name__}", str(error)
+    took, busy = time.monotonic() - began, time.process_time()
+    alarm.cancel()
+    if compiled is not None:
+        GrammarMatcher(compiled).fill_next_token_bitmask(bitmask)
+        outcome, message = f"mask ({compiled.strategy})", compiled.reason
+    late = max(took - seconds, 0.0)
+    return {
+        "outcome": outcome, "message": message[:200], "late": late, "busy": busy - over[0] if over else 0.0,
+    }  # fmt: skip
+
+
+def run(
+    vocabulary: Any,
+    cases: Sequence[tuple[str, Any]],
+    budgets: Sequence[float],
+    strategies: Sequence[str] = ("auto",),
+    hard_seconds: float = 60.0,
+) -> list[Row]:
+    """Every case under every budget on every strategy."""
+    rows = []
+    for name, schema in cases:
+        for seconds in budgets:
+            for strategy in strategies:
+
+                def work(schema: Any = schema, seconds: float = seconds, strategy: str = strategy) -> Any:
+                    return measure(vocabulary, schema, seconds, strategy)
+
+                found = in_a_fork(work, seconds + hard_seconds) or {"outcome": CRASHED}
+                rows.append(Row(name, seconds, strategy, **found))
+    return rows
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    seconds: Annotated[list[float] | None, typer.Option(help="A budget; repeatable.")] = None,
+    strategy: Annotated[list[str] | None, typer.Option(help="A strategy; repeatable.")] = None,
+    hard_seconds: Annotated[float, typer.Option(help="Beyond the budget, a case has hung.")] = 60.0,
+) -> None:
+    """Hostile schemas under budgets of seconds: a mask or a clear error, and how late."""
+    tokens = workloads.load_vocabulary(vocabulary)
+    tokens.prepare()
+    workloads.hybrid_compiler(tokens, "auto", 1).compile_json_schema(workloads.THROW_AWAY_SCHEMA)
+    cases = list(hostile_schemas.adversarial("large"))
+    rows = run(tokens, cases, seconds or [0.5, 2.0, 10.0], strategy or ["auto"], hard_seconds)
+    for budget, name in sorted({(row.seconds, row.strategy) for row in rows}):
+        some = [row for row in rows if (row.seconds, row.strategy) == (budget, name)]
+        outcomes = ", ".join(f"{n} {one}" for one, n in sorted(Counter(row.outcome for row in some).items()))
+        in_time = sum(row.late <= ALLOWED for row in some)
+        print(
+            f"{budget:g} s, {name}: {outcomes}; {in_time} of {len(some)} within {ALLOWED * 1000:.0f} ms, "
+            f"latest {max(row.late for row in some):.3f} s, busy {max(row.busy for row in some):.3f} s"
+        )
+    for row in rows:
+        if row.late > ALLOWED or not row.survived:
+            print(
+                f"{'LATE' if row.survived else 'FAILED'} {row.name}, {row.seconds:g} s, {row.strategy}: "
+                f"{row.late:.3f} s, {row.busy:.3f} s busy: {row.outcome}: {row.message[:100]}"
+            )
+    if not all(row.survived for row in rows):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(command)

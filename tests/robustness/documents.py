@@ -1,0 +1,86 @@
+"""Documents for long runs: what a grammar accepts of one, the digest of its masks, and one without end.
+
+What: `accepted` cuts a document where it is refused, `mask_digest` names all masks along it, `endless`
+strings documents together to one text that goes on for ever.
+When: in the tests of this folder.
+Limits: a text without end is found for grammars whose documents may follow one another, or stand in an array
+or an element.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from bench.documents import is_accepted
+from bench.workloads import mask_bits
+from hybrid import GrammarMatcher
+from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
+
+HEAD = re.compile(
+    rb"(?:\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*>|#include[^\n]*|using namespace[^\n]*|typedef[^\n]*;)*",
+    re.DOTALL,
+)
+"""What may stand at the beginning of a document only."""
+
+TAIL = re.compile(rb"[\s`]*$")
+"""What may stand at its end only."""
+
+JOINTS = (
+    (b"", b"\n"),
+    (b"", b";\n"),
+    (b"", b" + "),
+    (b"[", b",\n"),
+    (b'<?xml version="1.1"?>\n<all>', b"\n"),
+)
+"""Ways to string documents together: what opens the text, and what stands between two."""
+
+
+def accepted(compiled: Any, ids: Sequence[int]) -> list[int]:
+    """A document up to the first token that is refused, and a stop token where it may end."""
+    matcher = GrammarMatcher(compiled)
+    found: list[int] = []
+    for token in ids:
+        if not matcher.accept_token(token):
+            return found
+        found.append(token)
+    stop = compiled.vocabulary.stop_token_ids[0]
+    return [*found, stop] if matcher.accept_token(stop) else found
+
+
+def mask_digest(compiled: Any, ids: Sequence[int], bitmask: Any) -> str:
+    """A digest of all masks before the tokens of a document."""
+    matcher, digest = GrammarMatcher(compiled), blake2b(digest_size=16)
+    row = bitmask.numpy()[0]
+    for token in ids:
+        row.fill(-1)  # a fill has to write the whole row
+        matcher.fill_next_token_bitmask(bitmask)
+        digest.update(mask_bits(row, compiled.vocabulary.size))
+        if not matcher.accept_token(token):
+            raise AssertionError(f"token {token} was refused in a document that another compile accepts")
+    return digest.hexdigest()
+
+
+def endless(compiled: Any, vocabulary: Any, texts: Sequence[bytes], seed: int) -> Iterator[int] | None:
+    """The tokens, cut at random, of one text without end; None if no way to make one is known."""
+    for trim in (b"", b";"):
+        cores = [TAIL.sub(b"", text[HEAD.match(text).end() :]).removesuffix(trim) for text in texts]
+        for opening, joint in JOINTS:
+            follow = [
+                core for core in cores if is_accepted(compiled, opening + joint.join([core] * 3), whole=False)
+            ]
+            if follow and is_accepted(compiled, opening + joint.join([*follow, *follow]), whole=False):
+                return _strung(vocabulary, follow, opening, joint, seed)
+    return None
+
+
+def _strung(vocabulary: Any, texts: list[bytes], opening: bytes, joint: bytes, seed: int) -> Iterator[int]:
+    rng = random.Random(seed)
+    if opening:
+        yield from tokenize_greedy(vocabulary, opening)
+    while True:
+        text = rng.choice(texts) + joint
+        yield from tokenize_random(vocabulary, text, f"{seed} {rng.random()}")

@@ -1,0 +1,257 @@
+"""Processes that share a folder of compiled grammars and are killed at random, also while they write.
+
+What: many processes compile schemas with one `cache_dir`, and delete entries so that something is left to
+write; they are killed by SIGKILL at random, half of them as soon as they have begun to write an entry, and
+replaced. Every second one writes slowly, so that there is time to kill it meanwhile. Each checks the masks of
+what it got; at the end every entry is loaded and its masks are checked.
+When: ``python -m tests.robustness.killed --vocabulary SPEC --schemas FOLDER``;
+`tests/robustness/test_soaks.py` runs a small one.
+Limits: needs fork and SIGKILL. A killed process is not a machine that loses its power: what the system had
+taken to write is written. Masks are those along one instance of each schema, or the first mask; they have to
+equal those of a fresh compile without the folder (which `bench.schemas` compares with XGrammar).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json as json_format
+import multiprocessing
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import xgrammar
+
+from bench import options, workloads
+from equivalence import store
+from hybrid.compile.cache import ENTRY, PARTIAL
+from hybrid.testing.segmentation import tokenize_greedy
+from tests.robustness.documents import accepted, mask_digest
+
+DELETED = 0.5
+"""Chance that a process deletes some entry after it got one."""
+
+
+class InPieces:
+    """A file that is written in small pieces, as on a slow disk: for `open` in `equivalence.store`."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.stream = open(*arguments)  # noqa: SIM115
+
+    def __enter__(self) -> InPieces:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stream.close()
+
+    def write(self, data: bytes) -> None:
+        for begin in range(0, len(data), 512):
+            self.stream.write(data[begin : begin + 512])
+            self.stream.flush()
+            time.sleep(0.0005)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A schema, a document of it, and the digest of the masks along it, of a fresh compile."""
+
+    name: str
+    schema: Any
+    ids: list[int]
+    digest: str
+
+
+@dataclass
+class Outcome:
+    """What a run found.
+
+    Attributes:
+        kills: processes that were killed; `while_writing`: of those, the ones that left a partial file.
+        events: what the processes told: "found", "made", "damaged", "wrong ...", "error ...".
+        ended: processes that ended otherwise, which none should.
+        entries, partials: files left; `foreign`: names that are neither.
+        loaded: entries that were found and whose masks are right; `damaged`, `wrong`: those that are not.
+    """
+
+    kills: int = 0
+    while_writing: int = 0
+    events: Counter[str] = field(default_factory=Counter)
+    ended: list[str] = field(default_factory=list)
+    entries: int = 0
+    partials: int = 0
+    foreign: list[str] = field(default_factory=list)
+    loaded: int = 0
+    damaged: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        bad = [name for name in self.events if name not in ("found", "made")]
+        return not (bad or self.ended or self.foreign or self.damaged or self.wrong)
+
+
+def prepare(vocabulary: Any, files: list[workloads.SchemaFile]) -> list[Known]:
+    """Schemas that compile and are kept on disk, with the digests of their masks."""
+    compiler = workloads.hybrid_compiler(vocabulary, "auto", 1)
+    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+    known = []
+    for file in files:
+        with contextlib.suppress(Exception):  # what is refused is not kept either
+            compiled = compiler.compile_json_schema(file.schema)
+            if compiled.strategy != "classifier":
+                continue
+            text = workloads.render_instance(file.valid[0]) if file.valid else b""
+            ids = accepted(compiled, tokenize_greedy(vocabulary, text))
+            known.append(Known(file.name, file.schema, ids, mask_digest(compiled, ids, bitmask)))
+    return known
+
+
+def work_for_ever(vocabulary: Any, known: list[Known], folder: str, told: str, seed: int) -> None:
+    """In a process of its own: gets grammars, checks them, deletes entries, until it is killed."""
+    from hybrid import GrammarCompiler
+
+    rng = random.Random(seed)
+    if seed % 2:
+        store.open = InPieces  # type: ignore[attr-defined]
+    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+    compiler = GrammarCompiler(vocabulary, cache_dir=folder, cache_enabled=False)
+    before = compiler.stats()["disk"]
+    stream = os.open(told, os.O_WRONLY | os.O_APPEND)
+    while True:
+        one = rng.choice(known)
+        try:
+            event = "" if matches(compiler, one, bitmask) else f"wrong {one.name}"
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody should meet it
+            event = f"error {one.name}: {type(error).__name__}: {error}"
+        after = compiler.stats()["disk"]
+        if after["damaged"] > before["damaged"]:
+            event = event or f"damaged {one.name}"
+        event = event or ("found" if after["hits"] > before["hits"] else "made")
+        before = after
+        os.write(stream, (json_format.dumps(event) + "\n").encode())
+        if rng.random() < DELETED:
+            names = [name for name in os.listdir(folder) if ENTRY.fullmatch(name)]
+            if names:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(folder, rng.choice(names)))
+
+
+def matches(compiler: Any, one: Known, bitmask: Any) -> bool:
+    """Whether a compiler gives the masks of a fresh compile."""
+    compiled = compiler.compile_json_schema(one.schema)
+    return mask_digest(compiled, one.ids, bitmask) == one.digest
+
+
+def kill_at_random(
+    vocabulary: Any, known: list[Known], folder: Path, processes: int, seconds: float, seed: int
+) -> Outcome:
+    """Let processes work on a folder, kill and replace them for some seconds, then look at what is there."""
+    context = multiprocessing.get_context("fork")  # kernels and vocabulary are there at once
+    rng, found = random.Random(seed), Outcome()
+    started = 0
+    with tempfile.TemporaryDirectory() as aside:
+        told = Path(aside) / "told"
+        told.touch()
+
+        def start() -> Any:
+            nonlocal started
+            started += 1
+            arguments = (vocabulary, known, str(folder), str(told), seed * 1_000_000 + started)
+            process = context.Process(target=work_for_ever, args=arguments, daemon=True)
+            process.start()
+            return process
+
+        running = [start() for _ in range(processes)]
+        began = time.monotonic()
+        try:
+            while time.monotonic() < began + seconds:
+                place = _victim(rng, running, folder, seconds / 20)
+                process = running[place]
+                if not process.is_alive():
+                    found.ended.append(f"a process ended with {process.exitcode}")
+                _kill(process, folder, found)
+                running[place] = start()
+        finally:
+            for process in running:
+                _kill(process, folder, found)
+        found.events.update(json_format.loads(line) for line in told.read_text().splitlines())
+    look(vocabulary, known, folder, found)
+    return found
+
+
+def _victim(rng: random.Random, running: list[Any], folder: Path, patience: float) -> int:
+    """The place of a process to kill: any one after some time, or the first that is seen to write."""
+    if rng.random() < 0.5:
+        time.sleep(rng.uniform(0.0, 0.4))
+        return rng.randrange(len(running))
+    pids = {f".{process.pid}.": place for place, process in enumerate(running)}
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        for name in os.listdir(folder):
+            for pid, place in pids.items():
+                if pid in name and PARTIAL.fullmatch(name):
+                    return place
+    return rng.randrange(len(running))
+
+
+def _kill(process: Any, folder: Path, found: Outcome) -> None:
+    process.kill()
+    process.join()
+    found.kills += 1
+    found.while_writing += any(f".{process.pid}." in name for name in os.listdir(folder))
+
+
+def look(vocabulary: Any, known: list[Known], folder: Path, found: Outcome) -> None:
+    """What is left in a folder: each entry is loaded, and its masks are checked."""
+    from hybrid import GrammarCompiler
+
+    names = os.listdir(folder)
+    found.entries = sum(bool(ENTRY.fullmatch(name)) for name in names)
+    found.partials = sum(bool(PARTIAL.fullmatch(name)) for name in names)
+    found.foreign = [name for name in names if not ENTRY.fullmatch(name) and not PARTIAL.fullmatch(name)]
+    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+    with tempfile.TemporaryDirectory() as copies:
+        for name in names:
+            if ENTRY.fullmatch(name):
+                shutil.copy(folder / name, copies)
+        compiler = GrammarCompiler(vocabulary, cache_dir=copies, cache_enabled=False)
+        for one in known:
+            before = compiler.stats()["disk"]
+            is_right = matches(compiler, one, bitmask)
+            after = compiler.stats()["disk"]
+            found.damaged += after["damaged"] - before["damaged"]
+            if after["hits"] > before["hits"]:
+                found.loaded += is_right
+            if not is_right:
+                found.wrong.append(one.name)
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    schemas: options.SchemasOption,
+    limit: options.LimitOption = 60,
+    seed: options.SeedOption = 0,
+    processes: Annotated[int, typer.Option(min=1, help="Processes that share the folder.")] = 16,
+    seconds: Annotated[float, typer.Option(help="Seconds of killing.")] = 60.0,
+) -> None:
+    """Processes that share a cache_dir and are killed while they write: what is left has to be right."""
+    files = workloads.load_schema_files(schemas, limit, seed)
+    tokens = workloads.load_vocabulary(vocabulary)
+    tokens.prepare()
+    known = prepare(tokens, files)
+    with tempfile.TemporaryDirectory() as folder:
+        found = kill_at_random(tokens, known, Path(folder), processes, seconds, seed)
+    print(f"{len(known)} schemas", found, sep="\n")
+    if not found.good or found.loaded != found.entries:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(command)

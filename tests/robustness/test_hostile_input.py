@@ -1,0 +1,247 @@
+"""What somebody might send to hurt a server: a mask or a clear error, and then the next grammar.
+
+What: every kind of `tests.robustness.hostile_schemas` in its large size, and hostile patterns, grammars,
+tags and Python objects, each compiled in a forked process that is ended after a generous time, with memory
+bounded there.
+When: after any change of what stands between a grammar and its first mask.
+Limits: needs fork; a vocabulary of bytes and some short tokens. That a mask is right is asked elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+
+from bench.forked import in_a_fork
+from equivalence import HybridError, Vocabulary
+from hybrid import Budget, GrammarCompiler, GrammarMatcher
+from hybrid.warmup import warm_up
+from tests.robustness import hostile_schemas
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+SECONDS, HARD_SECONDS = 0.3, 60.0
+"""Of the budget, and after which a case has hung: other work may share the machine."""
+
+MEMORY = 3 * 2**30
+"""What a case may ask for, besides what is there at its begin."""
+
+TOKENS = [bytes([value]) for value in range(256)] + [
+    b"",
+    b"ab",
+    b'": ',
+    b"}]",
+    b"value",
+    b"  ",
+    b'{"',
+    b"123",
+]
+VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[256])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    """Kernels are compiled here once, and not in each forked process."""
+    warm_up()
+    VOCABULARY.trie  # noqa: B018
+
+
+def references(count: int, text: str) -> dict[str, Any]:
+    defs = {f"d{n}": json.loads(text.replace("BELOW", f"#/$defs/d{n - 1}")) for n in range(1, count + 1)}
+    return {"$defs": {"d0": {"type": "integer"}, **defs}, "$ref": f"#/$defs/d{count}"}
+
+
+def nested(depth: int) -> Any:
+    value: Any = {"type": "integer"}
+    for _ in range(depth):
+        value = {"type": "object", "properties": {"a": value}}
+    return value
+
+
+def cyclic() -> Any:
+    value: dict[str, Any] = {"type": "object"}
+    value["properties"] = {"a": value}
+    return value
+
+
+TWICE = '[{"$ref": "BELOW"}, {"$ref": "BELOW"}]'
+OTHERS: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    **{
+        f"{keyword} doubled 40 times": ("json_schema", references(40, f'{{"{keyword}": {TWICE}}}'), {})
+        for keyword in ("oneOf", "allOf")
+    },
+    "lists doubled 40 times": (
+        "json_schema",
+        references(40, f'{{"prefixItems": {TWICE}}}'),
+        {"strict": True},
+    ),
+    "chain of references": ("json_schema", references(20_000, '{"$ref": "BELOW"}'), {}),
+    "chain of objects": (
+        "json_schema",
+        references(5000, '{"type": "object", "properties": {"a": {"$ref": "BELOW"}}}'),
+        {},
+    ),
+    "escaped keyword": (
+        "json_schema",
+        json.dumps(hostile_schemas.counted_properties(2000, 1000, 1500)[1]).replace("minP", "min\\u0050"),
+        {},
+    ),
+    "bounds of 300 digits": (
+        "json_schema",
+        {"type": "integer", "minimum": -(10**300), "maximum": 10**300},
+        {},
+    ),
+    "bounds of 4,000 digits": ("json_schema", {"type": "integer", "maximum": 10**4000, "multipleOf": 7}, {}),
+    "bounds without end": ("json_schema", {"type": "number", "maximum": float("inf")}, {"strict": True}),
+    "many steps": (
+        "json_schema",
+        {"properties": {f"p{n}": {"type": "integer", "multipleOf": 1024 - n} for n in range(100)}},
+        {},
+    ),
+    "pattern of optional letters": ("json_schema", {"type": "string", "pattern": "a?" * 5000}, {}),
+    "pattern of alternative repeats": (
+        "json_schema",
+        {"type": "string", "pattern": "^(" + "|".join(f"[a-z]{{1,{n + 300}}}" for n in range(50)) + ")$"},
+        {},
+    ),
+    "a million items": ("json_schema", {"type": "array", "minItems": 10**6}, {"strict": True}),
+    "indentation": ("json_schema", nested(5), {"any_whitespace": False, "indent": 10**9}),
+    "dict of depth 10,000": ("json_schema", nested(10_000), {"strict": True}),
+    "cyclic dict": ("json_schema", cyclic(), {}),
+    "a set": ("json_schema", {"enum": {1}}, {}),
+    "not a number": ("json_schema", {"const": float("nan")}, {}),
+    "lone surrogate": ("json_schema", {"const": "\ud800"}, {}),
+    "lone surrogate in text": ("json_schema", '{"const": "\ud800"}', {}),
+    "option of a wrong type": ("json_schema", {"type": "integer"}, {"indent": "x"}),
+    "groups, deep": ("regex", "(" * 100_000 + "a" + ")" * 100_000, {}),
+    "groups, open": ("regex", "(" * 1_000_000, {}),
+    "repeats of repeats": ("regex", "(" * 6 + "[^a]" + "){1,1000}" * 6, {}),
+    "many alternatives": ("regex", "|".join(f"w{n}" for n in range(100_000)), {}),
+    "no text": ("regex", None, {}),
+    "deep grammar": ("grammar", "root ::= " + "(" * 20_000 + '"a"' + ")" * 20_000, {}),
+    "chain of rules": (
+        "grammar",
+        "root ::= r0\n" + "\n".join(f'r{n} ::= "x" r{n + 1} "y"' for n in range(20_000)) + '\nr20000 ::= "a"',
+        {},
+    ),
+    "rules doubled 40 times": (
+        "grammar",
+        "root ::= r40\n"
+        + "\n".join(f"r{n} ::= r{n - 1} | r{n - 1} [a-z]" for n in range(1, 41))
+        + '\nr0 ::= ""',
+        {},
+    ),
+    "ambiguous": ("grammar", 'root ::= root root root | "a" | ""', {}),
+    "long text": ("grammar", 'root ::= "' + "x" * 5_000_000 + '"', {}),
+    "repeats of repeats, written": (
+        "grammar",
+        'root ::= (([a-z]{1,1000} "x"?){1,1000} [^a]{1,500}){1,1000}',
+        {},
+    ),
+    "deep tag": (
+        "structural_tag",
+        '{"type":"structural_tag","format":'
+        + '{"type":"sequence","elements":[' * 10_000
+        + '{"type":"any_text"}'
+        + "]}" * 10_000
+        + "}",
+        {},
+    ),
+    "tag of a slow pattern": (
+        "structural_tag",
+        {
+            "type": "structural_tag",
+            "format": {
+                "type": "json_schema",
+                "json_schema": {"type": "string", "pattern": "^[a-z]{1,20000}$"},
+            },
+        },
+        {},
+    ),
+    "tag of a set": ("structural_tag", {"type": "structural_tag", "format": {1}}, {}),
+}
+
+
+def outcome(method: str, argument: Any, options: dict[str, Any], strategy: str) -> list[str]:
+    """[name of the error, its message], or ["", number of bits in the first mask]; in a forked process."""
+    with open("/proc/self/statm") as status:
+        begun = int(status.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (begun + MEMORY, begun + MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with GrammarCompiler(VOCABULARY, strategy=strategy, budget=Budget(seconds=SECONDS)) as compiler:
+        try:
+            compiled = getattr(compiler, f"compile_{method}")(argument, **options)
+        except HybridError as error:
+            found = [type(error).__name__, str(error)]
+        else:
+            assert isinstance(compiled.relaxed, tuple)
+            matcher = GrammarMatcher(compiled)
+            mask = xgrammar.allocate_token_bitmask(1, VOCABULARY.size)
+            matcher.fill_next_token_bitmask(mask)
+            first = int(np.unpackbits(mask.numpy().view(np.uint8)).sum())
+            for text in ("{", '"', "a", "x", "1"):
+                if matcher.accept_string(text):
+                    matcher.fill_next_token_bitmask(mask)
+            found = ["", str(first)]
+        assert GrammarMatcher(compiler.compile_regex("ab?")).accept_string("ab"), "the compiler goes on"
+    return found
+
+
+def check(method: str, argument: Any, options: dict[str, Any], strategy: str) -> None:
+    def work() -> list[str]:
+        try:
+            return outcome(method, argument, options, strategy)
+        except BaseException as error:  # noqa: BLE001 - told to who forked
+            return [f"not clear: {type(error).__name__}", str(error)[:2000]]
+
+    found = in_a_fork(work, HARD_SECONDS)
+    assert found is not None, "it crashed, or did not end"
+    name, message = found
+    assert not name.startswith("not clear"), message
+    assert len(message.split(": ", 1)[-1]) > 0 and len(message) < 4000
+
+
+def large() -> Iterator[Any]:
+    for make, _, arguments in hostile_schemas.KINDS:
+        named = ", ".join(f"{name} {value}" for name, value in arguments.items())
+        yield pytest.param(make, arguments, id=f"{make.__name__}: {named}")
+
+
+@pytest.mark.parametrize("strategy", ["auto", "engine"])
+@pytest.mark.parametrize(("make", "arguments"), list(large()))
+def test_hostile_schemas(make: Any, arguments: dict[str, Any], strategy: str) -> None:
+    check("json_schema", make(**arguments)[1], {}, strategy)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_hostile_input(name: str) -> None:
+    check(*OTHERS[name], "auto")
+
+
+@pytest.mark.parametrize("name", ["no text", "many steps", "repeats of repeats, written", "ambiguous"])
+def test_other_hostile_input_on_the_engine(name: str) -> None:
+    check(*OTHERS[name], "engine")
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_hostile_schemas_are_json_and_have_names(size: Any) -> None:
+    names = []
+    for name, schema in hostile_schemas.adversarial(size):
+        names.append(name)
+        text = hostile_schemas.as_text(schema)
+        assert text.isascii()
+        if "nested to depth 10000" not in name and "opening brackets" not in name:
+            assert isinstance(json.loads(text), dict)
+    assert len(set(names)) == len(hostile_schemas.KINDS)
+
+
+def test_malformed_schemas_have_names() -> None:
+    names = [name for name, _ in hostile_schemas.malformed()]
+    assert len(set(names)) == len(names) > 20

@@ -1,0 +1,408 @@
+"""A soak of mixed traffic: many threads, a small memory cache, broken and hostile schemas among the others.
+
+What: serves requests from one compiler with a bounded memory cache in a process of its own: schemas of a
+folder by Zipf's law, a share that is malformed, a share that is meant to hurt. Looked at are errors,
+requests that never end, a process that dies, what the cache holds, and the masks of a sample beside plain
+XGrammar's.
+When: ``python -m tests.robustness.traffic --vocabulary SPEC --schemas FOLDER``;
+`tests/robustness/test_soaks.py` runs a small one.
+Limits: equal seeds give equal requests. Masks of sampled requests are kept as digests and compared
+afterwards, so that XGrammar's memory is not in the process; what plain XGrammar does not compile in time is
+not compared. A bit that XGrammar's own ``accept_token`` decides for us is no difference. Resident memory is
+known on Linux only.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import multiprocessing
+import queue
+import random
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+import xgrammar
+
+from bench import options, workloads
+from bench.forked import in_a_fork
+from bench.memory import STATUS, give_back, status_bytes
+from bench.workloads import SchemaFile
+from hybrid import Budget, GrammarCompiler, GrammarMatcher, HybridError
+from hybrid.testing.random_walk import Walker
+from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
+from hybrid.testing.verify import compare_along
+from tests.robustness import hostile_schemas
+
+WALK = 30
+"""Tokens of a request whose schema has no instance."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request: what kind it is ("schema", "malformed", "hostile") and which of its kind."""
+
+    number: int
+    kind: str
+    which: int
+
+
+@dataclass
+class Answer:
+    """What one request got; `ids` and `digests` are the tokens and a name of each mask where it is sampled.
+
+    `expected` is whether the error, if any, is one that the project raises on purpose.
+    """
+
+    number: int
+    error: str = ""
+    expected: bool = True
+    ids: list[int] = field(default_factory=list)
+    digests: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Traffic:
+    """The requests of one run, and the schemas that they ask for; shares are of the requests."""
+
+    files: Sequence[SchemaFile]
+    count: int
+    seed: int = 0
+    malformed: float = 0.01
+    hostile: float = 0.01
+    sampled: float = 0.01
+    size: hostile_schemas.Size = "large"
+
+    @cached_property
+    def broken(self) -> list[tuple[str, Any]]:
+        return list(hostile_schemas.malformed())
+
+    @cached_property
+    def requests(self) -> list[Request]:
+        rng = random.Random(self.seed)
+        ranked = rng.sample(range(len(self.files)), len(self.files))
+        weights = [1 / (rank + 1) for rank in range(len(ranked))]
+        found = []
+        for number, ordinary in enumerate(rng.choices(ranked, weights, k=self.count)):
+            drawn = rng.random()
+            if drawn < self.malformed:
+                found.append(Request(number, "malformed", rng.randrange(len(self.broken))))
+            elif drawn < self.malformed + self.hostile:
+                found.append(Request(number, "hostile", rng.randrange(len(hostile_schemas.KINDS))))
+            else:
+                found.append(Request(number, "schema", ordinary))
+        return found
+
+    def is_sampled(self, request: Request) -> bool:
+        return random.Random(f"sample {self.seed} {request.number}").random() < self.sampled
+
+    def case(self, request: Request) -> tuple[str, Any]:
+        """The name and the schema that a request asks for."""
+        if request.kind == "schema":
+            return self.files[request.which].name, self.files[request.which].schema
+        if request.kind == "malformed":
+            return self.broken[request.which]
+        make, small, large = hostile_schemas.KINDS[request.which]
+        return make(**(small if self.size == "small" else large))
+
+    def document(self, vocabulary: Any, request: Request) -> list[int] | None:
+        """The tokens of a request; None where there is no instance."""
+        if request.kind != "schema" or not self.files[request.which].valid:
+            return None
+        rng = random.Random(f"document {self.seed} {request.number}")
+        text = workloads.render_instance(rng.choice(self.files[request.which].valid))
+        if rng.random() < 0.5:
+            return tokenize_greedy(vocabulary, text)
+        return tokenize_random(vocabulary, text, rng.random().hex())
+
+
+def answer(traffic: Traffic, request: Request, compiler: Any) -> Answer:
+    """Serve one request in this thread: compile, then a mask before each token."""
+    found = Answer(request.number)
+    _, schema = traffic.case(request)
+    vocabulary = compiler.vocabulary
+    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+    row, sampled = bitmask.numpy()[0], traffic.is_sampled(request)
+    ids = traffic.document(vocabulary, request)
+    try:
+        compiled = compiler.compile_json_schema(schema)
+    except Exception as error:  # noqa: BLE001 - a soak goes on and reports it
+        found.error, found.expected = f"{type(error).__name__}: {error}"[:300], isinstance(error, HybridError)
+        return found
+    try:
+        matcher = GrammarMatcher(compiled)
+        steps = iter(ids) if ids is not None else _walk(vocabulary, row, traffic, request)
+        while not matcher.is_terminated():
+            matcher.fill_next_token_bitmask(bitmask)
+            if sampled:
+                found.digests.append(mask_name(row, vocabulary.size))
+            token = next(steps, None)
+            if token is None or not matcher.accept_token(token):
+                break
+            if sampled:
+                found.ids.append(token)
+    except Exception as error:  # noqa: BLE001
+        found.error, found.expected = f"{type(error).__name__}: {error}"[:300], False
+    return found
+
+
+def _walk(vocabulary: Any, row: Any, traffic: Traffic, request: Request) -> Iterator[int]:
+    """Tokens drawn from the mask that is in the row when the next one is asked for."""
+    rng = random.Random(f"walk {traffic.seed} {request.number}")
+    walker = Walker(rng, vocabulary.tokens, vocabulary.stop_token_ids, 0.5)
+    for _ in range(WALK):
+        allowed = np.unpackbits(row.view(np.uint8), bitorder="little")[: vocabulary.size].view(np.bool_)
+        if not allowed.any():
+            return
+        yield walker.draw_from(allowed)
+
+
+def mask_name(row: Any, size: int) -> str:
+    """A digest of a mask over so many ids."""
+    return blake2b(workloads.mask_bits(row, size), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the process that serves has to know; paths and numbers only, as it is a new one."""
+
+    vocabulary: str
+    traffic: Traffic
+    threads: int = 8
+    cache_bytes: int = 200 * 2**20
+    cache_dir: str | None = None
+    seconds: float = 10.0
+
+
+@dataclass
+class Served:
+    """What the process that served has told, also where it died.
+
+    Attributes:
+        answers: of the requests that ended.
+        resident: (requests done, resident bytes), on the way.
+        failure: why the run did not come to its end; empty if it did.
+        cache_most: the most that the memory cache held by its own account; `cache_bytes`, its bound.
+        cleared: resident bytes after the cache was cleared.
+    """
+
+    answers: list[Answer] = field(default_factory=list)
+    resident: list[tuple[int, int]] = field(default_factory=list)
+    failure: str = ""
+    cache_most: int = 0
+    cleared: int = 0
+
+    @property
+    def slope(self) -> float | None:
+        """Resident bytes for each further request, least squares of the second half; None for too few."""
+        late = [mark for mark in self.resident if mark[0] > self.resident[-1][0] / 2]
+        if len(late) < 3:
+            return None
+        return float(np.polyfit([done for done, _ in late], [size for _, size in late], 1)[0])
+
+
+def serve(shared: Any, settings: Settings, told: str) -> None:
+    """The whole traffic, in this process; what there is to tell is appended to a file, as lines of JSON."""
+    faulthandler.enable()
+    traffic, vocabulary = settings.traffic, workloads.load_vocabulary(settings.vocabulary)
+    compiler = GrammarCompiler(
+        vocabulary, cache_limit_bytes=settings.cache_bytes, cache_dir=settings.cache_dir,
+        budget=Budget(seconds=settings.seconds),
+    )  # fmt: skip
+    waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
+    for request in traffic.requests:
+        waiting.put(request)
+    lock, done = threading.Lock(), 0
+    with open(told, "a", encoding="utf-8") as lines:
+
+        def tell(what: str, value: Any) -> None:
+            lines.write(json.dumps([what, value]) + "\n")
+            lines.flush()
+
+        def work(thread: int) -> None:
+            nonlocal done
+            while True:
+                try:
+                    request = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                shared[2 * thread + 1] = time.time()
+                shared[2 * thread] = request.number
+                found = answer(traffic, request, compiler)
+                shared[2 * thread] = -1
+                with lock:
+                    tell("answer", asdict(found))
+                    done += 1
+                    tell("cache", compiler.get_cache_size_bytes())
+                    if done % max(traffic.count // 200, 1) == 0:
+                        tell("resident", [done, _resident()])
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(settings.threads)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        compiler.clear_cache()
+        gc.collect()
+        give_back()
+        tell("cleared", _resident())
+
+
+def _resident() -> int:
+    return status_bytes("VmRSS") if STATUS.exists() else 0
+
+
+def watch(settings: Settings, patience: float, work: Any = serve) -> Served:
+    """Let a new process serve, and end it where a request takes longer than so many seconds."""
+    context: Any = multiprocessing.get_context("spawn" if work is serve else "fork")
+    shared = context.Array("d", [-1.0] * (2 * settings.threads), lock=False)
+    served = Served()
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "told"
+        told.touch()
+        process = context.Process(target=work, args=(shared, settings, str(told)))
+        process.start()
+        while process.is_alive():
+            process.join(0.2)
+            for thread in range(settings.threads):
+                if shared[2 * thread] >= 0 and time.time() - shared[2 * thread + 1] > patience:
+                    process.kill()
+        for line in told.read_text(encoding="utf-8").splitlines():
+            try:
+                what, value = json.loads(line)
+            except ValueError:
+                break  # the last line of a process that was ended
+            if what == "answer":
+                served.answers.append(Answer(**value))
+            elif what == "resident":
+                served.resident.append((value[0], value[1]))
+            elif what == "cache":
+                served.cache_most = max(served.cache_most, value)
+            else:
+                served.cleared = value
+    if process.exitcode:
+        numbers = [int(number) for number in shared[::2] if number >= 0]
+        served.failure = f"the process ended with {process.exitcode}; under way were requests {numbers}"
+    return served
+
+
+@dataclass
+class Compared:
+    """Masks of the sampled requests, beside plain XGrammar's."""
+
+    masks: int = 0
+    equal: int = 0
+    contradictions: int = 0
+    not_compared: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+
+
+def compare(traffic: Traffic, answers: Sequence[Answer], vocabulary: Any, seconds: float) -> Compared:
+    """The masks that were made during the traffic against plain XGrammar, each schema in a forked process."""
+    found = Compared()
+    by_case: dict[tuple[str, int], list[Answer]] = defaultdict(list)
+    for one in answers:
+        if one.digests:
+            request = traffic.requests[one.number]
+            by_case[request.kind, request.which].append(one)
+    for of_case in by_case.values():
+        name, schema = traffic.case(traffic.requests[of_case[0].number])
+        met = in_a_fork(partial(_beside_plain, schema, of_case, vocabulary), seconds)
+        if met is None or "refused" in met:
+            found.not_compared.append(f"{name}: {'not in time' if met is None else met['refused']}")
+            continue
+        found.masks += met["masks"]
+        found.equal += met["equal"]
+        found.contradictions += met["contradictions"]
+        found.differences += [f"{name}: {line}" for line in met["differences"]]
+    return found
+
+
+def _beside_plain(schema: Any, answers: list[Answer], vocabulary: Any) -> dict[str, Any]:
+    """Plain XGrammar's digests along the same tokens; where they differ, who is right."""
+    try:
+        grammar = xgrammar.Grammar.from_json_schema(hostile_schemas.as_text(schema))
+        plain = workloads.plain_compiler(vocabulary, 1).compile_grammar(grammar)
+    except Exception as error:  # noqa: BLE001 - whatever it is, there is nothing to compare with
+        return {"refused": f"{type(error).__name__}: {str(error)[:200]}"}
+    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+    row = bitmask.numpy()[0]
+    found: dict[str, Any] = {"masks": 0, "equal": 0, "contradictions": 0, "differences": []}
+    for one in answers:
+        digests: list[str] = []
+        matcher = xgrammar.GrammarMatcher(plain)
+        for place in range(len(one.digests)):
+            row.fill(-1)
+            matcher.fill_next_token_bitmask(bitmask)
+            digests.append(mask_name(row, vocabulary.size))
+            if place < len(one.ids) and not matcher.accept_token(one.ids[place]):
+                break
+        equal = sum(mine == theirs for mine, theirs in zip(one.digests, digests, strict=False))
+        found["masks"] += len(one.digests)
+        found["equal"] += equal
+        if equal == len(one.digests):
+            continue
+        ours = workloads.hybrid_compiler(vocabulary, "auto", 1).compile_json_schema(schema)
+        met = compare_along(ours, plain, one.ids)
+        found["contradictions"] += met.contradiction_count
+        found["differences"] += [str(item) for item in met.differences[:5]]
+        if not met.contradiction_count and not met.difference_count:
+            found["differences"].append(
+                f"request {one.number}: its masks differ, those of a new compile do not"
+            )
+    return found
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    schemas: options.SchemasOption,
+    limit: options.LimitOption = None,
+    seed: options.SeedOption = 0,
+    requests: Annotated[int, typer.Option(min=1, help="Requests in all.")] = 10_000,
+    threads: Annotated[int, typer.Option(min=1, help="Threads that serve.")] = 8,
+    cache_mib: Annotated[int, typer.Option(min=1, help="Bound of the memory cache.")] = 200,
+    cache_dir: Annotated[str | None, typer.Option(help="Folder for compiled grammars; default none.")] = None,
+    patience: Annotated[float, typer.Option(help="Seconds after which a request has hung.")] = 150.0,
+    max_plain_seconds: Annotated[float, typer.Option(help="XGrammar's, for one comparison.")] = 30.0,
+) -> None:
+    """A soak of mixed traffic: errors, memory over the run, masks of a sample compared."""
+    traffic = Traffic(workloads.load_schema_files(schemas, limit, seed), requests, seed)
+    settings = Settings(vocabulary, traffic, threads, cache_mib * 2**20, cache_dir)
+    served = watch(settings, patience)
+    found = compare(traffic, served.answers, workloads.load_vocabulary(vocabulary), max_plain_seconds)
+    errors = Counter(
+        f"{traffic.requests[one.number].kind}, {one.error.split(':')[0] or 'none'}" for one in served.answers
+    )
+    for name, count in sorted(errors.items()):
+        print(f"errors of {name}: {count:,}")
+    most = max((size for _, size in served.resident), default=0)
+    sizes = [f"{size / 2**20:,.0f}" for size in (most, served.cleared, served.cache_most)]
+    print(
+        f"MiB: resident at most {sizes[0]}, {sizes[1]} with the cache cleared; the cache at most {sizes[2]}"
+    )
+    print(f"resident memory grows by {served.slope} bytes a request over the second half")
+    print(
+        f"{found.masks:,} masks compared, {found.equal:,} equal, {found.contradictions:,} contradictions of "
+        f"XGrammar, {len(found.differences):,} differences, {len(found.not_compared):,} schemas not compared"
+    )
+    wrong = [f"DIFFERENCE {line}" for line in found.differences]
+    wrong += [f"CRASH request {one.number}: {one.error}" for one in served.answers if not one.expected]
+    wrong += [f"FAILED {served.failure}"] if served.failure else []
+    print(*wrong, sep="\n")
+    if wrong:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(command)
