@@ -38,10 +38,9 @@ from bench.report import Spread
 from equivalence import HybridError, Vocabulary
 
 
-def summarise(rows: Sequence[Row], prefix: str) -> dict[str, Any]:
+def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     """The figures over the schemas of one vocabulary."""
     good = [row for row in rows if not row.refusal]
-    named = [row for row in good if row.name.startswith(prefix)] if prefix else []
     phases = dict.fromkeys(phase for row in good for phase in row.phases)
     spreads = {
         "time": Spread.of(row.seconds or 0.0 for row in good),
@@ -55,9 +54,6 @@ def summarise(rows: Sequence[Row], prefix: str) -> dict[str, Any]:
     if moved:
         spreads["time, displacement"] = Spread.of(found["seconds"] for found in moved)
         counts["classes, displacement"] = Spread.of(found["classes"] for found in moved)
-    if named:
-        spreads[f"time, {prefix}*"] = Spread.of(row.seconds or 0.0 for row in named)
-        counts[f"classes, {prefix}*"] = Spread.of(row.classes or 0 for row in named)
     return {
         "spreads": spreads,
         "counts": counts,
@@ -145,7 +141,6 @@ def command(
     root: options.RootOption = "root",
     schemas: options.OptionalSchemasOption = None,
     limit: options.LimitOption = None,
-    pattern: Annotated[str, typer.Option(help="Means of the schemas whose names begin so.")] = "",
     strict: options.StrictOption = False,
     displacement: Annotated[bool, typer.Option(help="The finer relation as well.")] = False,
     walks: options.WalksOption = 2,
@@ -212,7 +207,7 @@ def command(
             report.say(console, f"peer, {row.vocabulary}, {row.name}: {attempt}")
         _say_where_peer_differs(console, row)
     for name, measured in of_schemas.items():
-        summary = summarise(measured, pattern)
+        summary = summarise(measured)
         record.setdefault("schemas", {})[name] = {
             "summary": report.flat(summary),
             "rows": [asdict(row) for row in measured],

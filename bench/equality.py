@@ -23,7 +23,7 @@ import numpy as np
 import typer
 import xgrammar
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import track
 from rich.table import Table
 
 from bench import options, workloads
@@ -98,20 +98,12 @@ class Compilers:
 
         row: dict[str, Any] = {"vocabulary": self.name, "kind": work.kind, work_name(work.kind): work.name}
         found = Comparison()
-        ours_error = plain_error = ""
-        compiled = plain_compiled = None
-        try:
-            compiled = work.compile_with(self.ours)
-        except (HybridError, RuntimeError) as error:  # of XGrammar's parsers, where a case parses by itself
-            ours_error = str(error)
-        try:
-            plain_compiled = work.compile_with(self.plain)
-        except RuntimeError:
+        # refused by us, or by XGrammar's parsers, where a case parses by itself
+        compiled, ours_error = _tried(work, self.ours, HybridError, RuntimeError)
+        plain_compiled, plain_error = _tried(work, self.plain, RuntimeError)
+        if plain_compiled is None:
             # its cache across grammars fails an internal check now and then: once more without
-            try:
-                plain_compiled = work.compile_with(self.uncached)
-            except RuntimeError as error:
-                plain_error = str(error)
+            plain_compiled, plain_error = _tried(work, self.uncached, RuntimeError)
         if compiled is None or plain_compiled is None:
             row["refused"] = {"ours": ours_error, "plain": plain_error}
             row["alike"] = bool(ours_error) == bool(plain_error)
@@ -152,6 +144,14 @@ class Compilers:
                 yield compare_walk(compiled, plain_compiled, walk, self.walk_steps, deadline=deadline)
 
 
+def _tried(work: Work, compiler: Any, *refusals: type[Exception]) -> tuple[Any, str]:
+    """What a compiler makes of a grammar, or why it refuses it."""
+    try:
+        return work.compile_with(compiler), ""
+    except refusals as error:
+        return None, str(error)
+
+
 def work_name(kind: str) -> str:
     """The key of a row's name."""
     return "schema" if kind == "schema" else "grammar"
@@ -180,24 +180,19 @@ def made_texts(compiled: Any, vocabulary: Vocabulary, seed: int) -> Iterator[byt
         yield text
 
 
-def summary_table(rows: Sequence[dict[str, Any]]) -> Table:
+COUNTS = ("grammars", "on_classes", "refused", "ended_early", "masks", "differences")
+
+
+def summary_table(lines: Sequence[dict[str, Any]]) -> Table:
     """One line for each vocabulary and kind of grammar."""
     table = Table(title="masks compared with plain XGrammar's", title_justify="left")
     for column in ("vocabulary", "kind"):
         table.add_column(column)
-    for column in ("grammars", "on classes", "refused", "ended early", "masks", "differences"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("contradictions (bits in masks)", justify="right")
-    for line in summarise(rows):
-        table.add_row(
-            line["vocabulary"],
-            line["kind"],
-            *(
-                f"{line[name]:,}"
-                for name in ("grammars", "on_classes", "refused", "ended_early", "masks", "differences")
-            ),
-            f"{line['contradictions']:,} in {line['contradicted_masks']:,}",
-        )
+    for column in (*COUNTS, "contradictions (bits in masks)"):
+        table.add_column(column.replace("_", " "), justify="right", no_wrap=True)
+    for line in lines:
+        bits = f"{line['contradictions']:,} in {line['contradicted_masks']:,}"
+        table.add_row(line["vocabulary"], line["kind"], *(f"{line[name]:,}" for name in COUNTS), bits)
     return table
 
 
@@ -267,6 +262,7 @@ def command(
             for spec in vocabulary
         ]
     total, rows = _compare_all(console, sides, work)
+    lines = summarise(rows)
     unlike = sum(row.get("alike") is False for row in rows)
     record = {
         "bench": "equality",
@@ -279,11 +275,11 @@ def command(
         "contradiction_count": total.contradiction_count,
         "contradicted_masks": total.contradicted_masks,
         "difference_count": total.difference_count,
-        "summary": summarise(rows),
+        "summary": lines,
         "rows": rows,
     }
     write_json(json_file, record)
-    console.print(summary_table(rows))
+    console.print(summary_table(lines))
     for row in rows:
         name = f"{row['vocabulary']}, {row.get('schema') or row.get('grammar')}"
         if row.get("difference_count"):
@@ -304,13 +300,9 @@ def _compare_all(
 ) -> tuple[Comparison, list[dict[str, Any]]]:
     total = Comparison()
     rows: list[dict[str, Any]] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
-        for side in sides:
-            task = progress.add_task(side.name, total=len(work))
-            for one in work:
-                row, found = side.compare(one)
-                rows.append(row)
-                total.add(found)
-                progress.advance(task)
+    for side in sides:
+        for one in track(work, side.name, console=console):
+            row, found = side.compare(one)
+            rows.append(row)
+            total.add(found)
     return total, rows

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -52,8 +52,8 @@ class Row:
     plain_first_mask: float | None = None
     first_mask_cpu: float | None = None
     plain_first_mask_cpu: float | None = None
-    compile_seconds: float | None = None
-    plain_compile_seconds: float | None = None
+    compile: float | None = None
+    plain_compile: float | None = None
     phases: dict[str, float] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)
     instances: int = 0
@@ -75,22 +75,9 @@ class Row:
 
     def record(self) -> dict[str, Any]:
         """This row as it is written to the record."""
+        plain = ("comparison", "repeated", "beside", "peer")
         return {
-            "name": self.name,
-            "outcome": self.outcome,
-            "strategy": self.strategy,
-            "reason": self.reason,
-            "classes": self.classes,
-            "first_mask": self.first_mask,
-            "plain_first_mask": self.plain_first_mask,
-            "first_mask_cpu": self.first_mask_cpu,
-            "plain_first_mask_cpu": self.plain_first_mask_cpu,
-            "compile": self.compile_seconds,
-            "plain_compile": self.plain_compile_seconds,
-            "phases": self.phases,
-            "refusals": self.refusals,
-            "instances": self.instances,
-            "instances_accepted": self.instances_accepted,
+            **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in plain},
             **report.compared(self.comparison),
             "repeated_mask": report.summed(Spread.of(self.repeated)),
             "beside": {strategy: row.record() for strategy, row in self.beside.items()},
@@ -159,7 +146,7 @@ class SchemaBench:
     ) -> None:
         """What one compiler of ours has made, beside XGrammar; None where that would take too long."""
         if ours.compiled is not None:
-            row.first_mask, row.compile_seconds = ours.seconds, ours.compile_seconds
+            row.first_mask, row.compile = ours.seconds, ours.compile_seconds
             row.first_mask_cpu = ours.cpu_seconds
             row.strategy, row.reason = ours.compiled.strategy, ours.compiled.reason
             row.classes = workloads.class_count(ours.compiled)
@@ -171,7 +158,7 @@ class SchemaBench:
         if ours.compiled is None or plain.compiled is None:
             row.outcome = _refusal(ours, plain)
             return
-        row.plain_first_mask, row.plain_compile_seconds = plain.seconds, plain.compile_seconds
+        row.plain_first_mask, row.plain_compile = plain.seconds, plain.compile_seconds
         row.plain_first_mask_cpu = plain.cpu_seconds
         self._compare(row, file, ours.compiled, plain.compiled)
 
@@ -216,34 +203,27 @@ def _refusal(ours: workloads.Start, plain: workloads.Start) -> str:
 
 def summarise(rows: list[Row]) -> dict[str, Any]:
     """The figures over all schemas; keys of spreads hold a `Spread` each."""
-    timed = [row for row in rows if row.timed]
-    good = [row for row in rows if row.alike]
-    first = [row.first_mask or 0.0 for row in timed]
-    plain_first = [row.plain_first_mask or 0.0 for row in timed]
-    ratios = [plain / ours for ours, plain in zip(first, plain_first, strict=True)]
-    ours, plain = Spread.of(first), Spread.of(plain_first)
+    timed, good = ([row for row in rows if one(row)] for one in (lambda r: r.timed, lambda r: r.alike))
+    ratios = Spread.of((row.plain_first_mask or 0.0) / (row.first_mask or 1.0) for row in timed)
     phases = dict.fromkeys(phase for row in good for phase in row.phases)
     times = [row.comparison.times for row in good]
     compared = [one.comparison for row in rows for one in (row, *row.beside.values())]
+    spreads = {
+        **_spreads(good, "ours"),
+        "first mask, XGrammar": Spread.of(row.plain_first_mask or 0.0 for row in timed),
+        "first mask, XGrammar, CPU": Spread.of(row.plain_first_mask_cpu or 0.0 for row in timed),
+        "mask, XGrammar": Spread.of(value for part in times for value in part.plain_fill),
+        "accept, XGrammar": Spread.of(value for part in times for value in part.plain_accept),
+        **{f"phase {p}": Spread.of(row.phases[p] for row in good if p in row.phases) for p in phases},
+    }
+    for strategy in dict.fromkeys(strategy for row in rows for strategy in row.beside):
+        spreads |= _spreads([row.beside[strategy] for row in good if strategy in row.beside], strategy)
+    ours, plain = spreads["first mask, ours"], spreads["first mask, XGrammar"]
     return {
-        "spreads": {
-            "first mask, ours": ours,
-            "first mask, XGrammar": plain,
-            "first mask, ours, CPU": Spread.of(row.first_mask_cpu or 0.0 for row in timed),
-            "first mask, XGrammar, CPU": Spread.of(row.plain_first_mask_cpu or 0.0 for row in timed),
-            **{f"phase {p}": Spread.of(row.phases[p] for row in good if p in row.phases) for p in phases},
-            "mask, ours": Spread.of(value for part in times for value in part.fill),
-            "mask, ours repeated": Spread.of(value for row in good for value in row.repeated),
-            "mask, XGrammar": Spread.of(value for part in times for value in part.plain_fill),
-            "accept, ours": Spread.of(value for part in times for value in part.accept),
-            "accept, XGrammar": Spread.of(value for part in times for value in part.plain_accept),
-            **_beside_spreads(rows),
-            **peer_spreads(rows),
-        },
+        "spreads": spreads | peer_spreads(rows),
         "classes": Spread.of(row.classes for row in good if row.classes is not None),
-        "ratio": Spread.of(ratios),
+        "ratio": ratios,
         "ratio_of_medians": plain.p50 / ours.p50 if ours.p50 else None,
-        "median_of_ratios": Spread.of(ratios).p50 if ratios else None,
         "ratio_of_means": plain.mean / ours.mean if ours.mean else None,
         "outcomes": dict(Counter(row.outcome for row in rows)),
         "strategies": dict(Counter(row.strategy for row in rows if row.strategy).most_common()),
@@ -259,21 +239,16 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
     }
 
 
-def _beside_spreads(rows: list[Row]) -> dict[str, Spread]:
-    """First masks and masks of the other strategies of ours."""
-    found: dict[str, Spread] = {}
-    for strategy in dict.fromkeys(strategy for row in rows for strategy in row.beside):
-        there = [row.beside[strategy] for row in rows if row.alike and strategy in row.beside]
-        timed = [row for row in there if row.timed]
-        times = [row.comparison.times for row in there]
-        found |= {
-            f"first mask, {strategy}": Spread.of(row.first_mask or 0.0 for row in timed),
-            f"first mask, {strategy}, CPU": Spread.of(row.first_mask_cpu or 0.0 for row in timed),
-            f"mask, {strategy}": Spread.of(value for part in times for value in part.fill),
-            f"mask, {strategy} repeated": Spread.of(value for row in there for value in row.repeated),
-            f"accept, {strategy}": Spread.of(value for part in times for value in part.accept),
-        }
-    return found
+def _spreads(rows: list[Row], name: str) -> dict[str, Spread]:
+    """First masks, masks and tokens of one strategy of ours."""
+    timed, times = [row for row in rows if row.timed], [row.comparison.times for row in rows]
+    return {
+        f"first mask, {name}": Spread.of(row.first_mask or 0.0 for row in timed),
+        f"first mask, {name}, CPU": Spread.of(row.first_mask_cpu or 0.0 for row in timed),
+        f"mask, {name}": Spread.of(value for part in times for value in part.fill),
+        f"mask, {name} repeated": Spread.of(value for row in rows for value in row.repeated),
+        f"accept, {name}": Spread.of(value for part in times for value in part.accept),
+    }
 
 
 def print_summary(console: Console, summary: dict[str, Any]) -> None:
@@ -285,7 +260,7 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
         report.say(
             console,
             f"time to first mask, XGrammar / ours: {summary['ratio_of_medians']:.3g}x of medians, "
-            f"{summary['median_of_ratios']:.3g}x median of ratios, {summary['ratio_of_means']:.3g}x of means",
+            f"{summary['ratio'].p50:.3g}x median of ratios, {summary['ratio_of_means']:.3g}x of means",
         )
     for title in ("outcomes", "strategies", "engine_reasons"):
         for name, count in summary[title].items():

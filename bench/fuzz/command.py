@@ -330,10 +330,6 @@ def command(
         run_cases(fuzzer, drawn, jobs, after)
     console.print(summary_table(totals))
     record = totals.record()
-    for name in dict.fromkeys(row.vocabulary for row in totals.rows.values()):
-        masks = totals.sum("masks", vocabulary=name)
-        wrong = totals.sum("wrong_bits", vocabulary=name)
-        report.say(console, f"{workloads.short_name(name)}: {masks:,} masks, {wrong:,} wrong bits")
     report.say(console, _summary(record, monotonic() - began))
     if json is not None:
         report.write_json(json, {"bench": "fuzz", **report.environment(arguments), **report.flat(record)})

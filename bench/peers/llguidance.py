@@ -49,6 +49,19 @@ class _Tokenizer:
         return tokenize_greedy(self._vocabulary, data) if data else []
 
 
+def _timed(matcher: Any, ids: Sequence[int], row: Any, fills: array[float], accepts: array[float]) -> None:
+    """Append the seconds of each mask, and of each token after it."""
+    address, size = row.ctypes.data, row.nbytes
+    for token in ids:
+        began = perf_counter()
+        matcher.unsafe_compute_mask_ptr(address, size)
+        filled = perf_counter()
+        matcher.consume_token(token)
+        ended = perf_counter()
+        fills.append(filled - began)
+        accepts.append(ended - filled)
+
+
 def peer_tokenizer(vocabulary: Any) -> Any:
     """A vocabulary in llguidance, with the slices that it takes by itself."""
     from llguidance import LLTokenizer, TokenizerWrapper
@@ -91,21 +104,12 @@ class LarkPeer:
         """Run documents that it takes, a full row for each token; as `bench.serving.serve`."""
         served = Served()
         row = np.zeros((self._vocabulary.size + 31) // 32, np.int32)
-        address, size = row.ctypes.data, row.nbytes
-        matcher = self._matcher
         for ids in documents:
+            self._matcher.reset()
             fills, accepts, calm = array("d"), array("d"), bytearray()
-            matcher.reset()
             for first in range(0, len(ids), AROUND):
                 before = switches()
-                for token in ids[first : first + AROUND]:
-                    began = perf_counter()
-                    matcher.unsafe_compute_mask_ptr(address, size)
-                    filled = perf_counter()
-                    matcher.consume_token(token)
-                    ended = perf_counter()
-                    fills.append(filled - began)
-                    accepts.append(ended - filled)
+                _timed(self._matcher, ids[first : first + AROUND], row, fills, accepts)
                 still = switches() == before
                 calm.extend(still for _ in range(len(fills) - first))
             served.fill.append(fills)
@@ -207,15 +211,7 @@ class SchemaPeer:
     def _serve(self, matcher: Any, ids: Sequence[int], found: PeerTimes) -> None:
         # a copy finds where to stop, so that the matcher has learnt nothing of this document before
         taken = matcher.deep_copy().try_consume_tokens(list(ids))
-        address, size = self._row.ctypes.data, self._row.nbytes
-        for token in ids[:taken]:
-            began = perf_counter()
-            matcher.unsafe_compute_mask_ptr(address, size)
-            filled = perf_counter()
-            matcher.consume_token(token)
-            ended = perf_counter()
-            found.fill.append(filled - began)
-            found.accept.append(ended - filled)
+        _timed(matcher, ids[:taken], self._row, found.fill, found.accept)
         found.documents += 1
         found.complete += taken == len(ids) and matcher.is_accepting()
         matcher.reset()

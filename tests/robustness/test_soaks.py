@@ -62,7 +62,7 @@ def test_requests_are_repeatable_and_of_all_kinds() -> None:
 def test_traffic(vocabulary: Vocabulary, tmp_path: Path) -> None:
     vocabulary.save(tmp_path / "made.npz")
     some = Traffic(FILES, 120, malformed=0.1, hostile=0.1, sampled=0.3, size="small")
-    settings = Settings(str(tmp_path / "made.npz"), some, 3, 2**20, str(tmp_path / "kept"))
+    settings = Settings(str(tmp_path / "made.npz"), some, 3, 2**24, str(tmp_path / "kept"))
     served = traffic.watch(settings, 100.0)
     assert served.failure == "" and len(served.answers) == 120
     assert [one for one in served.answers if not one.expected] == []
@@ -71,7 +71,7 @@ def test_traffic(vocabulary: Vocabulary, tmp_path: Path) -> None:
     assert {request.number for request in ordinary} & refused == {
         request.number for request in ordinary if FILES[request.which].name == "refused"
     }
-    assert 0 < served.cache_most <= 2**20
+    assert 0 < served.cache_most <= 2**24
     found = traffic.compare(some, served.answers, vocabulary, 60)
     assert found.masks > 50 and found.differences == []
     assert found.equal == found.masks or found.contradictions
