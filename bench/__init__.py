@@ -1,4 +1,4 @@
-"""Benchmarks: how fast and how exact the compression layer is, next to plain XGrammar.
+"""Benchmarks: how fast and how exact the compression layer is, next to plain XGrammar and other peers.
 
 What: ``python -m bench NAME --json FILE`` measures, compares every mask first, prints a table and writes
 a record.

@@ -4,7 +4,7 @@ What: for each schema of a folder, compiles it with plain XGrammar and with ours
 along its instances (and random walks), and reports times, classes and strategies of both sides.
 When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``.
 ``--beside STRATEGY`` measures ours on another strategy in the same run, ``--llguidance`` that library, whose
-masks mean something else and are not compared (`bench.schema_peers`).
+masks mean something else and are not compared (`bench.peers.llguidance`).
 Limits: one process, caches off, every compile a fresh one; compilers, vocabularies and kernels are made
 before (a server makes them once), and what that takes is reported apart. Mask times are taken while masks
 are compared, in turns of who goes first: the first time that this grammar sees them ("repeated" is
