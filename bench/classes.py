@@ -179,7 +179,6 @@ def command(
         grown = {bench.name: bench.vocabulary for bench in benches}
         for spec in growth_vocabulary or ():
             grown[workloads.short_name(spec)] = workloads.load_vocabulary(spec).prepare()
-    warm_seconds = _warm(console)
     rows: list[Row] = []
     of_schemas: dict[str, list[Row]] = {}
     for bench in benches:
@@ -196,7 +195,6 @@ def command(
     record: dict[str, Any] = {
         "benchmark": "classes",
         **report.environment(arguments),
-        "warm_seconds": warm_seconds,
         "grammars": [asdict(row) for row in rows],
     }
     console.print(grammar_table(rows))
@@ -232,12 +230,6 @@ def _say_where_peer_differs(console: Console, row: Row) -> None:
             f"peer, {row.vocabulary}, {row.name}: {lies['split']:,} of its classes hold several of ours "
             f"({'; '.join(lies['examples'][:3]) or 'none'}), {lies['missing']:,} ids are missing",
         )
-
-
-def _warm(console: Console) -> float:
-    from hybrid.cli.commands import warm_up_with_progress
-
-    return warm_up_with_progress(console).seconds
 
 
 def _measure_grammars(
