@@ -28,7 +28,7 @@ from equivalence import (
     UnsupportedGrammar,
     Vocabulary,
 )
-from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 
 STRATEGIES = ("auto", "representatives", "engine")
 STOP = 256
@@ -384,7 +384,8 @@ def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
     compiler = GrammarCompiler(VOCABULARY, strategy="classifier")
     grown = compiler.compile_grammar('root ::= "a" root | "b"')
     counted = compiler.get_cache_size_bytes()
-    assert GrammarMatcher(grown).accept_token(VOCABULARY.tokens.index(b"a"))
+    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    GrammarMatcher(grown).fill_next_token_bitmask(bitmask)
     assert grown.memory_size_bytes > counted == compiler.get_cache_size_bytes()
     assert compiler.compile_grammar('root ::= "a" root | "b"') is grown
     assert grown.memory_size_bytes == compiler.get_cache_size_bytes()
@@ -392,7 +393,7 @@ def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
     other = compiler.compile_grammar('root ::= "a" root | "0"')
     assert [id(compiled) for compiled, _ in compiler._memory._kept.values()] == [id(other)]
     assert compiler.get_cache_size_bytes() == other.memory_size_bytes
-    assert GrammarMatcher(other).accept_token(VOCABULARY.tokens.index(b"a"))
+    GrammarMatcher(other).fill_next_token_bitmask(bitmask)
     compiler._memory.limit_bytes = 100 * counted
     for number in range(4):
         compiler.compile_regex(str(number))

@@ -165,7 +165,7 @@ def test_forged_walks() -> None:
                 kind=stored.kind(), key=mine.fingerprint,
             )  # fmt: skip
             mine.prepare()
-            loaded = bool(mine.kept_walks._young is not None and mine.kept_walks._young.blocks.counts[0])
+            loaded = bool(mine.kept_walks._young is not None and mine.kept_walks._young.n_walks)
             for text in texts:
                 compute_classes(xgrammar.Grammar.from_ebnf(text), mine)
             return "loaded" if loaded else "refused"
