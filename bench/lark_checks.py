@@ -52,7 +52,7 @@ class Judged:
         refused: tokens that masks refuse.
         unsound: of these, those that Lark takes: the text before, the token, the continuation.
         unclosed: those, counted apart, that Lark takes where an opening, of a comment say, is never closed:
-            `equivalence.lexing.unreading` leaves such texts out.
+            `equivalence.lark.lexer.unreading` leaves such texts out.
         not_text: of these, those that make no UTF-8 text.
         allowed: tokens that masks allow.
         undecided: of these, those for which no continuation was found.

@@ -4,6 +4,7 @@ The lower layer of the project: it knows vocabularies and grammars, no tensors, 
 """
 
 from equivalence.classes import TokenClasses, compute_classes
+from equivalence.classes.explore import Capacity
 from equivalence.errors import (
     ArgumentError,
     ArtifactError,
@@ -17,7 +18,6 @@ from equivalence.errors import (
     UnsupportedGrammar,
     VocabularyError,
 )
-from equivalence.explore import Capacity
 from equivalence.vocabulary import Vocabulary
 
 __all__ = [

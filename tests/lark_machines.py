@@ -17,9 +17,9 @@ from typing import NamedTuple
 import lark
 from lark.exceptions import LarkError, UnexpectedInput
 
-from equivalence.lalr import LalrMachine, may_follow, read_machine
-from equivalence.lalr.machine import END
-from equivalence.lexing import LexerMachine, build_lexer, terminal_names
+from equivalence.lark.lalr import LalrMachine, may_follow, read_machine
+from equivalence.lark.lalr.machine import END
+from equivalence.lark.lexer import LexerMachine, build_lexer, terminal_names
 from hybrid.cli.shipped import shipped_grammar, shipped_grammars
 from tests.lark_oracle import SMALL_GRAMMARS
 
@@ -86,7 +86,7 @@ def some_random_grammars(seed: int, count: int) -> list[Built]:
 
 def random_stack_path(machine: LalrMachine, most: int, rng: random.Random) -> list[tuple[int, ...]]:
     """Stacks that one random sequence of terminals leads to; each terminal is one that can be shifted."""
-    from equivalence.lalr.reference import shift
+    from equivalence.lark.lalr.reference import shift
 
     stacks: list[tuple[int, ...]] = [(machine.start,)]
     while len(stacks) <= most:

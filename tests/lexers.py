@@ -1,4 +1,4 @@
-"""Small lexers that the tests of `equivalence.lexing` share, and what Lark makes of all short texts.
+"""Small lexers that the tests of `equivalence.lark.lexer` share, and what Lark makes of all short texts.
 
 What: `GRAMMARS` names grammars whose terminals interact (order, keywords, ignoring, giving back,
 look-around), each with the characters that matter to it; `lark_grammar` builds one as the machine needs it.

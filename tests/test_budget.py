@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 import xgrammar
 
-from equivalence import BudgetExceeded, UnsupportedGrammar, classes, explore
-from equivalence.byte_classes import byte_string_classes
+from equivalence import BudgetExceeded, UnsupportedGrammar
+from equivalence.classes import classes, explore
+from equivalence.classes.byte_strings.classes import byte_string_classes
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
 from equivalence.parser.absorbing import absorbing_states
@@ -220,7 +221,7 @@ def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
         deadlines.pop().cancel()
         return inner(*arguments)
 
-    monkeypatch.setattr("equivalence.classes.build_network", building)
+    monkeypatch.setattr("equivalence.classes.classes.build_network", building)
     monkeypatch.setattr(explore, "absorbing_states", held_by_the_space)
     monkeypatch.setattr(explore, "_explore", exploring)
     gc.collect()

@@ -10,10 +10,11 @@ import pytest
 import xgrammar
 from hypothesis import given, settings
 
-from equivalence import BudgetExceeded, Capacity, HybridError, Vocabulary, byte_classes, compute_classes
-from equivalence.byte_classes import byte_string_classes
-from equivalence.byte_strings.automata import read_automata
-from equivalence.byte_strings.reference import string_keys
+from equivalence import BudgetExceeded, Capacity, HybridError, Vocabulary, compute_classes
+from equivalence.classes.byte_strings import classes as byte_classes
+from equivalence.classes.byte_strings.automata import read_automata
+from equivalence.classes.byte_strings.classes import byte_string_classes
+from equivalence.classes.byte_strings.reference import string_keys
 from hybrid import Budget, GrammarCompiler
 from tests.conftest import load_cases
 from tests.random_grammars import GrammarCase, grammar_cases

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from equivalence.arrays.account import Account
-from equivalence.byte_strings import reference, walking
-from equivalence.byte_strings.automata import Automata
-from equivalence.byte_strings.silent import silent_reach
-from equivalence.byte_strings.walking import TooManySets, number_keys, string_keys
+from equivalence.classes.byte_strings import reference, walking
+from equivalence.classes.byte_strings.automata import Automata
+from equivalence.classes.byte_strings.silent import silent_reach
+from equivalence.classes.byte_strings.walking import TooManySets, number_keys, string_keys
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
 from equivalence.trie import Trie, build_trie

@@ -14,9 +14,9 @@ import xgrammar
 from bench import memory
 from bench.cases import CHECKOUT
 from equivalence import BudgetExceeded, Capacity, HybridError, Vocabulary, compute_classes
-from equivalence.explore import DEFAULT_BYTES, explore
+from equivalence.classes.explore import DEFAULT_BYTES, explore
+from equivalence.classes.partition import partition
 from equivalence.network import build_network
-from equivalence.partition import partition
 from hybrid import Budget, GrammarCompiler
 from hybrid.testing.verify import compare_walk
 

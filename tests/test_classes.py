@@ -10,8 +10,8 @@ import pytest
 import xgrammar
 
 from equivalence.classes import Relation, TokenClasses, compute_classes
+from equivalence.classes.explore import Capacity
 from equivalence.errors import BudgetExceeded, HybridError, UnsupportedGrammar
-from equivalence.explore import Capacity
 from equivalence.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.kernels

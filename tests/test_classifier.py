@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 
 from bench.cases import Case
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, built
+from equivalence.classes.reference import ReferenceGrammar
 from equivalence.network import build_network
 from equivalence.parser.absorbing import absorbing_states
 from equivalence.parser.automaton import Automaton
-from equivalence.reference import ReferenceGrammar
 from hybrid import (
     BatchGrammarMatcher,
     Budget,

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equivalence import BudgetExceeded, Capacity, HybridError, alarm, clock, compute_classes
-from equivalence.deadline import Deadline
+from equivalence import BudgetExceeded, Capacity, HybridError, compute_classes
+from equivalence.deadline import Deadline, alarm, clock
 from hybrid import Budget, GrammarCompiler
 from hybrid.xgrammar.guard import worker
 from tests.test_artifact import VOCABULARY, grammar_of

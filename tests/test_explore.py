@@ -9,19 +9,21 @@ import numpy as np
 import pytest
 import xgrammar
 
-from equivalence import BudgetExceeded, Vocabulary, items, suffix_twins
-from equivalence import explore as exploring
+from equivalence import BudgetExceeded, Vocabulary
 from equivalence.arrays.account import Account
+from equivalence.classes import explore as exploring
+from equivalence.classes import items
+from equivalence.classes.explore import Capacity, Exploration, explore
+from equivalence.classes.partition import partition
 from equivalence.deadline import Deadline, Stop
-from equivalence.explore import Capacity, Exploration, explore
-from equivalence.follow import follow_of
 from equivalence.network import Network, build_network
 from equivalence.parser.absorbing import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import byte_classes, byte_tables_of, call_ranks, first_classes
 from equivalence.parser.space import Space
-from equivalence.partition import partition
-from equivalence.walks import Walks, first_outcomes
+from equivalence.walks import suffix_twins
+from equivalence.walks.follow import follow_of
+from equivalence.walks.walks import Walks, first_outcomes
 
 GRAMMARS = {
     "nested": 'root ::= "(" root ")" | "[" root "]" | item\nitem ::= [a-z]+ | item "," item',

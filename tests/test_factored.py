@@ -14,10 +14,10 @@ from equivalence import Vocabulary
 from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
-from equivalence.factored import FactoredClasses, factored_classes
-from equivalence.factored.classes import ALWAYS_SET
-from equivalence.factored.pairs import Pairs
-from equivalence.factored.reference import (
+from equivalence.lark.classes import FactoredClasses, factored_classes
+from equivalence.lark.classes.classes import ALWAYS_SET
+from equivalence.lark.classes.pairs import Pairs
+from equivalence.lark.classes.reference import (
     Configuration,
     advance,
     allowed,
@@ -27,9 +27,9 @@ from equivalence.factored.reference import (
     reachable,
     start,
 )
-from equivalence.factored.rests import Rests
-from equivalence.factored.sets import Sets
-from equivalence.factored.walks import Sequences
+from equivalence.lark.classes.rests import Rests
+from equivalence.lark.classes.sets import Sets
+from equivalence.lark.classes.walks import Sequences
 from tests.lark_machines import (
     SHIPPED,
     SMALL,
@@ -197,7 +197,7 @@ def is_unclosed(name: str, text: str) -> bool:
     """Whether a comment is opened and never closed, so that Lark gives its opening back at the end of the
     text.
 
-    The lexer's machine is built without that (`equivalence.lexing.unreading`): such a text may go on, not
+    The lexer's machine is built without that (`equivalence.lark.lexer.unreading`): such a text may go on, not
     end.
     """
     while name == "lazy comment" and "/*" in text:

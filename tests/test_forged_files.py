@@ -27,9 +27,9 @@ import xgrammar
 
 from bench.forked import in_a_fork
 from equivalence import ArtifactError, HybridError, Vocabulary, VocabularyError, compute_classes
-from equivalence.kept import stored
 from equivalence.store import BODY, MAGIC, Arrays, Unusable, array_of_npy, read_arrays, write_arrays
-from equivalence.trie import STORED, STORED_VERSION, build_trie
+from equivalence.trie.trie import STORED, STORED_VERSION, build_trie
+from equivalence.walks.kept import stored
 from hybrid import CompiledGrammar
 from tests.test_stored_walks import arrays_of, filled
 

@@ -22,8 +22,8 @@ import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline import Deadline
+from equivalence.network.optimised import Wanted, optimised_text
 from equivalence.network.reading import read_grammar
-from equivalence.optimised import Wanted, optimised_text
 from hybrid import Budget
 from hybrid.xgrammar.guard import Guard, worker
 from hybrid.xgrammar.guard.estimate import grammar_estimate, schema_estimate

@@ -2,7 +2,7 @@
 
 What: real signals while kernels run in the main thread; an exception wherever Python may hear of a signal,
 in compilations and in every method of matchers, and what can be asked afterwards; others that waited.
-When: after any change of what is locked or replaced piece by piece, and of `equivalence.interrupts`.
+When: after any change of what is locked or replaced piece by piece, and of `equivalence.deadline.interrupts`.
 Limits: where Python looks for signals is taken from its profiler: when functions begin, and after calls of C.
 """
 
@@ -28,8 +28,8 @@ from typing import Any
 import pytest
 import xgrammar
 
-from equivalence import BudgetExceeded, compute_classes, forking, interrupts
-from equivalence.deadline import Deadline
+from equivalence import BudgetExceeded, compute_classes, forking
+from equivalence.deadline import Deadline, interrupts
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.lark import FactoredClassifier
 from tests.test_artifact import TOKENS, VOCABULARY, masks_along

@@ -14,16 +14,16 @@ import xgrammar
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from equivalence import explore as explore_module
 from equivalence.arrays import interning
 from equivalence.classes import compute_classes
+from equivalence.classes import explore as explore_module
+from equivalence.classes.explore import Capacity, explore
+from equivalence.classes.partition import partition
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.explore import Capacity, explore
-from equivalence.kept import KeptWalks, naming
-from equivalence.kept.stored import as_arrays, read_back
 from equivalence.network import build_network
-from equivalence.partition import partition
 from equivalence.vocabulary import Vocabulary
+from equivalence.walks.kept import KeptWalks, naming
+from equivalence.walks.kept.stored import as_arrays, read_back
 from tests.random_grammars import compiles, grammar_texts, vocabularies
 
 pytestmark = pytest.mark.kernels

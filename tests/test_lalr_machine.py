@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from equivalence.errors import UnsupportedGrammar
-from equivalence.lalr import LalrMachine, may_follow, read_machine
-from equivalence.lalr.reference import shift, takes
-from equivalence.lexing import terminal_names
+from equivalence.lark.lalr import LalrMachine, may_follow, read_machine
+from equivalence.lark.lalr.reference import shift, takes
+from equivalence.lark.lexer import terminal_names
 from hybrid.cli.shipped import shipped_grammar
 from tests.lark_machines import (
     SHIPPED,
@@ -117,7 +117,7 @@ def test_may_follow_has_every_pair_that_some_stack_takes() -> None:
 def test_numbers_do_not_change_from_process_to_process() -> None:
     text = shipped_grammar("arithmetic.lark").text
     program = (
-        "import hashlib, lark; from equivalence.lalr.machine import read_machine\n"
+        "import hashlib, lark; from equivalence.lark.lalr.machine import read_machine\n"
         f"grammar = lark.Lark({text!r}, parser='lalr')\n"
         "machine = read_machine(grammar, tuple(sorted(terminal.name for terminal in grammar.terminals)))\n"
         "print(hashlib.sha256(b''.join(part.tobytes() for part in machine[2:6])).hexdigest(), machine[:2])"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.lalr import LalrMachine, SequenceTable, stack_automaton
-from equivalence.lalr.reference import Stack, kind_takes, shift, takes
-from equivalence.lalr.sequences import DEAD, PASS
+from equivalence.lark.lalr import LalrMachine, SequenceTable, stack_automaton
+from equivalence.lark.lalr.reference import Stack, kind_takes, shift, takes
+from equivalence.lark.lalr.sequences import DEAD, PASS
 from tests.lark_machines import (
     SHIPPED,
     SMALL,

@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 from bench.cases import Case
 from equivalence import built
 from equivalence.classes import Relation, TokenClasses, compute_classes
+from equivalence.classes.explore import Capacity
+from equivalence.classes.reference import ReferenceGrammar
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.explore import Capacity
-from equivalence.reference import ReferenceGrammar
 from equivalence.vocabulary import Vocabulary
 from hybrid.representatives.gather import LARGE_CLASS, Gather
 from hybrid.testing.segmentation import tokenize_random

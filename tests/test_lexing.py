@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.lexing import build_lexer, build_thrifty_lexer, machine, terminal_names
-from equivalence.lexing.machine import FEW_MORE
-from equivalence.lexing.reference import follow, lex_all, run
+from equivalence.lark.lexer import build_lexer, build_thrifty_lexer, machine, terminal_names
+from equivalence.lark.lexer.machine import FEW_MORE
+from equivalence.lark.lexer.reference import follow, lex_all, run
 from tests.lexers import GRAMMARS, build_lark, lark_grammar, texts
 
 

@@ -13,9 +13,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from equivalence.lexing import build_lexer, terminal_names
-from equivalence.lexing.reference import follow
-from equivalence.lexing.scanner import basic_lexer
+from equivalence.lark.lexer import build_lexer, terminal_names
+from equivalence.lark.lexer.reference import follow
+from equivalence.lark.lexer.scanner import basic_lexer
 from tests.lexers import GRAMMARS, build_lark, lark_grammar, texts
 
 CLOSING = {"strings": ('"""', '""""', '"""""', '"""\n')}

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import strategies as st
 
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.lexing import build_lexer
-from equivalence.lexing.characters import (
+from equivalence.lark.lexer import build_lexer
+from equivalence.lark.lexer.characters import (
     ALL,
     complement,
     matched,
@@ -24,7 +24,7 @@ from equivalence.lexing.characters import (
     regex_parser,
     union,
 )
-from equivalence.lexing.reference import follow, lex_all, run
+from equivalence.lark.lexer.reference import follow, lex_all, run
 from tests.lexers import build_lark, texts
 
 ALPHABET = "abc\né"

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from bench.cases import CHECKOUT
 from equivalence import Capacity, UnsupportedGrammar, Vocabulary
-from equivalence.classes import classes_and_network
+from equivalence.classes.classes import classes_and_network
 from equivalence.deadline import Deadline
 from hybrid.classifier import build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised

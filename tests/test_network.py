@@ -11,8 +11,8 @@ import pytest
 import xgrammar
 
 from equivalence.classes import compute_classes
+from equivalence.classes.explore import Capacity, explore
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
-from equivalence.explore import Capacity, explore
 from equivalence.network import Network, build_network, foreign
 from equivalence.network.merging import minimise
 from equivalence.network.states import States

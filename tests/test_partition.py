@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from equivalence import BudgetExceeded
 from equivalence.arrays.account import Account
-from equivalence.colors import color_queries
+from equivalence.classes.colors import color_queries
+from equivalence.classes.merging import Blocks, Features, merge_classes
+from equivalence.classes.outright import outright_sets
+from equivalence.classes.queries import find_queries
+from equivalence.classes.splitting import split_classes
 from equivalence.deadline import Deadline, Stop
-from equivalence.merging import Blocks, Features, merge_classes
-from equivalence.outright import outright_sets
-from equivalence.queries import find_queries
-from equivalence.splitting import split_classes
 
 pytestmark = pytest.mark.kernels
 

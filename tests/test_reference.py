@@ -10,8 +10,8 @@ import xgrammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence.classes.reference import ReferenceGrammar
 from equivalence.errors import UnsupportedGrammar
-from equivalence.reference import ReferenceGrammar
 from tests.random_grammars import GrammarCase, compiles, grammar_cases
 
 STOP = 256

@@ -156,7 +156,9 @@ def make(**options: Any) -> Vocabulary:
 def test_a_stored_trie_is_the_trie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "not" / "yet"
     built = make().prepare(folder).trie
-    monkeypatch.setattr("equivalence.vocabulary.build_trie", lambda tokens: pytest.fail("built again"))
+    monkeypatch.setattr(
+        "equivalence.vocabulary.vocabulary.build_trie", lambda tokens: pytest.fail("built again")
+    )
     read = make(cache_dir=folder).trie
     assert trie_equal(read, built) and trie_equal(read, build_trie(TOKENS))
     for name, value in read._asdict().items():

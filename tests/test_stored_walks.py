@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from equivalence.classes import compute_classes
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.kept import KeptWalks, Shelf, stored, walks
-from equivalence.kept.generation import Generation, interned_of
 from equivalence.store import Arrays, Unusable, read_arrays, write_arrays
 from equivalence.vocabulary import Vocabulary
+from equivalence.walks.kept import KeptWalks, Shelf, stored, walks
+from equivalence.walks.kept.generation import Generation, interned_of
 from hybrid import GrammarCompiler
 from tests.test_kept import COMPILED, SCHEMAS, TOKENS, classes, of_schema, several_grammars
 

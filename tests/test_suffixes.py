@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence import suffixes
 from equivalence.arrays.interning import Interned
-from equivalence.suffixes import mark_pending, strings_of, suffixes_of
-from equivalence.trie import Trie, build_trie
-from equivalence.trie_nodes import by_level, depth_first
+from equivalence.trie import Trie, build_trie, suffixes
+from equivalence.trie.nodes import by_level, depth_first
+from equivalence.trie.suffixes import mark_pending, strings_of, suffixes_of
 
 pytestmark = pytest.mark.kernels
 

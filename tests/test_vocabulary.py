@@ -20,8 +20,8 @@ from equivalence.arrays.growing import records
 from equivalence.classes import compute_classes
 from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
-from equivalence.trie_nodes import BELOW_OTHERS, ENDS, NODE
-from equivalence.vocabulary import MAX_TOKEN_BYTES, Vocabulary
+from equivalence.trie.nodes import BELOW_OTHERS, ENDS, NODE
+from equivalence.vocabulary.vocabulary import MAX_TOKEN_BYTES, Vocabulary
 
 EXAMPLES = 200
 

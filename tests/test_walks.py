@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equivalence import walks as walks_module
 from equivalence.arrays.account import Account
 from equivalence.errors import BudgetExceeded
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.space import Space
 from equivalence.vocabulary import Vocabulary
-from equivalence.walks import FIRST_ROWS, OUTRIGHT, Walks, first_outcomes
+from equivalence.walks import walks as walks_module
+from equivalence.walks.walks import FIRST_ROWS, OUTRIGHT, Walks, first_outcomes
 
 pytestmark = pytest.mark.kernels
 

@@ -33,7 +33,7 @@ class Account:
     """Bytes taken, and whether to go on.
 
     Args:
-        stop: an `equivalence.deadline.Stop`, or nothing that will ever say stop.
+        stop: an `equivalence.deadline.deadline.Stop`, or nothing that will ever say stop.
         most: bytes that may be taken.
         excess: the message of the error for more than that; "{taken}" in it is replaced.
 

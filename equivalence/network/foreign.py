@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.errors import UnsupportedGrammar
-from equivalence.optimised import Wanted, optimised
+from equivalence.network.optimised import Wanted, optimised
 
 MAX_SERIALIZED_BYTES = 32_000_000
 """Refused above: reading 8 MB takes about 0.25 s (the repeat {3,500} in one pattern)."""

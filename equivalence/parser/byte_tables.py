@@ -55,7 +55,7 @@ def byte_tables_of(automaton: Automaton, rank: Integers, stop: Any = None) -> By
     Args:
         automaton: its states.
         rank: int64[S], their ranks (`call_ranks`).
-        stop: an `equivalence.deadline.Stop`, or nothing that says stop.
+        stop: an `equivalence.deadline.deadline.Stop`, or nothing that says stop.
 
     Raises:
         BudgetExceeded: told to stop.

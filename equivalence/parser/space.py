@@ -4,7 +4,8 @@
 
 What: a `Space` holds all configurations that one computation has met, and what follows them on each class of
 bytes; what is not known yet is computed when it is asked for.
-When: by walks over the vocabulary (`equivalence.explore`) and by classifiers, which read text over it.
+When: by walks over the vocabulary (`equivalence.classes.explore`) and by classifiers, which read text over
+it.
 Limits: never forgotten, bounded by rows and by the account's bytes. Not for two threads at once.
 
 A configuration is the interned list [label, number of ports, -1 - port ..., (state, tail) ...] with distinct

@@ -3,7 +3,7 @@
 """Cutting the groups of a trie into runs: side by side in byte order, and every block treats them alike.
 
 What: `cut_groups` finds where runs begin, and says ranges and events by runs in place of groups.
-When: once per partition (`equivalence.partition`).
+When: once per partition (`equivalence.classes.partition`).
 Limits: groups are looked at 32 at once, so a vocabulary of 128,000 takes some thousands of steps.
 """
 

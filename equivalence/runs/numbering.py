@@ -4,8 +4,8 @@
 
 What: `number_runs` numbers classes and picks representatives by minima over runs (`least_tree`);
 `tokens_of_runs` and `pieces_of_runs` list what is in them.
-When: `number_runs` and `pieces_of_runs` once per grammar (`equivalence.classes`, `equivalence.runs.order`),
-`least_tree` once per vocabulary.
+When: `number_runs` and `pieces_of_runs` once per grammar (`equivalence.classes.classes`,
+`equivalence.runs.order`), `least_tree` once per vocabulary.
 Limits: only `tokens_of_runs` looks at each token.
 """
 

@@ -18,7 +18,7 @@ import xgrammar
 
 from equivalence import ArgumentError, ArtifactError, BudgetExceeded, TokenClasses, Vocabulary, forking
 from equivalence.arguments import path_of
-from equivalence.byte_strings import Features
+from equivalence.classes.byte_strings import Features
 from hybrid.classifier.classifier import Classifier
 from hybrid.compile.strategy import Budget, check_budget
 from hybrid.lark.source import LarkGrammar

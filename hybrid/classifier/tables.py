@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.uniting import unite_rows
+from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline, Stop
-from equivalence.explore import Met
-from equivalence.follow import follow_of
 from equivalence.network import Network
 from equivalence.parser.absorbing import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
-from equivalence.suffixes import suffixes_of
-from equivalence.trie_nodes import depth_first
+from equivalence.trie.nodes import depth_first
+from equivalence.trie.suffixes import suffixes_of
+from equivalence.walks.follow import follow_of
 
 Integers = NDArray[np.int64]
 
@@ -128,7 +128,7 @@ def assembled(
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     text = np.frombuffer(b"".join(representatives), np.uint8)
     longest = int(lengths.max(initial=0))
-    # without `equivalence.trie.build_trie`, which also orders the suffixes (7 ms)
+    # without `equivalence.trie.trie.build_trie`, which also orders the suffixes (7 ms)
     byte, depth, skip, group, _ = depth_first(text, ends)
     parent, first, whole = suffixes_of(text, ends)
     class_of_byte = byte_tables.class_of_byte

@@ -19,14 +19,14 @@ import numpy as np
 import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
-from equivalence.byte_classes import byte_string_classes
-from equivalence.byte_strings import Features, find_features
-from equivalence.classes import TokenClasses, classes_and_network
+from equivalence.classes.byte_strings import Features, find_features
+from equivalence.classes.byte_strings.classes import byte_string_classes
+from equivalence.classes.classes import TokenClasses, classes_and_network
+from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline
-from equivalence.explore import Met
 from equivalence.network import Network
+from equivalence.network.optimised import optimised_by
 from equivalence.network.reading import ReadGrammar, read_grammar
-from equivalence.optimised import optimised_by
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised

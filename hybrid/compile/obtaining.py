@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from equivalence import BudgetExceeded
-from equivalence.deadline import Deadline, free_frames
+from equivalence.deadline.deadline import Deadline, free_frames
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.statistics import Statistics
 from hybrid.compile.cache import DiskCache

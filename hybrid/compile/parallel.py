@@ -31,7 +31,7 @@ import xgrammar
 
 from equivalence import ArgumentError, HybridError, StrategyError, Vocabulary, forking
 from equivalence.arguments import integer_from, shown
-from equivalence.trie import stored_trie
+from equivalence.trie.trie import stored_trie
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.compile.strategy import Budget, OnBudget
 from hybrid.files import from_bytes, to_bytes

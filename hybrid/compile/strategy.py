@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from equivalence.bounds import check_count, check_seconds
+from equivalence.classes.explore import Capacity
 from equivalence.errors import HybridError, StrategyError
-from equivalence.explore import Capacity
 
 STRATEGIES = ("auto", "classifier", "representatives", "engine")
 

@@ -21,7 +21,7 @@ import numpy as np
 import xgrammar
 
 from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses, Vocabulary
-from equivalence.byte_strings import Features
+from equivalence.classes.byte_strings import Features
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import byte_tables_of
 from equivalence.store import read_whole, write_whole

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import TokenClasses, Vocabulary
-from equivalence.lalr import END
+from equivalence.lark.lalr import END
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.files import class_runs
 from hybrid.files.checks import starts_of, taken

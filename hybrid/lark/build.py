@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from equivalence import Vocabulary
 from equivalence.deadline import Deadline
-from equivalence.factored import FactoredClasses, factored_classes
-from equivalence.lalr import LalrMachine
-from equivalence.lexing import LexerMachine
+from equivalence.lark.classes import FactoredClasses, factored_classes
+from equivalence.lark.lalr import LalrMachine
+from equivalence.lark.lexer import LexerMachine
 from hybrid.compile.strategy import Budget
 from hybrid.lark.source import LarkGrammar
 from hybrid.xgrammar.guard import Guard

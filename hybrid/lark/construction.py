@@ -21,9 +21,9 @@ from lark.parsers import lalr_analysis
 
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar
-from equivalence.lalr.machine import may_follow, read_machine
-from equivalence.lexing.machine import build_thrifty_lexer
-from equivalence.lexing.scanner import terminal_names
+from equivalence.lark.lalr.machine import may_follow, read_machine
+from equivalence.lark.lexer.machine import build_thrifty_lexer
+from equivalence.lark.lexer.scanner import terminal_names
 from hybrid.lark.estimate import refuse_large_rules, refuse_large_terminals
 from hybrid.lark.packing import Construction, packed, packed_error
 

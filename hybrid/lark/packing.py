@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.errors import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar
-from equivalence.lalr.machine import LalrMachine
-from equivalence.lexing.machine import LexerMachine
+from equivalence.lark.lalr.machine import LalrMachine
+from equivalence.lark.lexer.machine import LexerMachine
 
 ERRORS = {error.__name__: error for error in (BudgetExceeded, GrammarError, UnsupportedGrammar)}
 """The errors of `hybrid.lark.construction.construct`, by their names."""

@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """Reading stacks from the top: which kinds of terminal sequences a stack takes.
 
-What: the automaton of `equivalence.lalr.StackAutomaton` is run for all kinds at once. The state on top
+What: the automaton of `equivalence.lark.lalr.StackAutomaton` is run for all kinds at once. The state on top
 decides some kinds and leaves a *frontier*: those that are undecided, each with its color and the states to
 skip before one is read. A frontier on the state that it is read on leaves another one. Both are remembered,
 as stacks look alike near their tops.
@@ -38,7 +38,7 @@ else:
 NOWHERE = cython.declare(cython.Py_ssize_t, 0)
 
 SKIP_BITS = cython.declare(cython.Py_ssize_t, 12)
-"""Of an outcome of `equivalence.lalr.StackAutomaton`, less 2: states to skip. Its color is above."""
+"""Of an outcome of `equivalence.lark.lalr.StackAutomaton`, less 2: states to skip. Its color is above."""
 
 SKIP_MASK = cython.declare(cython.Py_ssize_t, (1 << 12) - 1)
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.factored import FactoredClasses
-from equivalence.lalr import LalrMachine
-from equivalence.lexing import LexerMachine
+from equivalence.lark.classes import FactoredClasses
+from equivalence.lark.lalr import LalrMachine
+from equivalence.lark.lexer import LexerMachine
 
 Integers = NDArray[np.int64]
 
@@ -35,7 +35,7 @@ class Fixed(NamedTuple):
         rule_length, rule_origin: of each rule the symbols that it takes away, and its nonterminal.
         top_start, top_kind, top_outcome: outcomes of kinds by the state on top.
         place, color_list, color_start, color_outcome: the automaton below the top
-            (`equivalence.lalr.StackAutomaton`); place is int32[lists, S].
+            (`equivalence.lark.lalr.StackAutomaton`); place is int32[lists, S].
         set_start, set_kind: sets of kinds.
         set_of: int32[Q, C], which of these is asked for a class.
         stop_set, alive_set: int32[Q], which one is asked for the end of the text, and for the state itself.

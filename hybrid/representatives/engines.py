@@ -14,7 +14,7 @@ from typing import Any
 import xgrammar
 
 from equivalence import GrammarError, HybridError, TokenClasses, Vocabulary, forking
-from equivalence.byte_strings import Features
+from equivalence.classes.byte_strings import Features
 from equivalence.deadline import Deadline
 from hybrid.representatives.token_level import in_engine_ids
 from hybrid.xgrammar.guard import Guard, shortened

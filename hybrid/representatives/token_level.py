@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from equivalence import GrammarError, TokenClasses, UnsupportedGrammar, Vocabulary
-from equivalence.byte_strings import Features, renumber_tokens
+from equivalence.classes.byte_strings import Features, renumber_tokens
 
 
 def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:

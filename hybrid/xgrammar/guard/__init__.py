@@ -26,8 +26,8 @@ import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError, forking
 from equivalence.deadline import Deadline
+from equivalence.network.optimised import Optimise, Wanted, optimised_text
 from equivalence.network.reading import read_grammar
-from equivalence.optimised import Optimise, Wanted, optimised_text
 from hybrid.compile.strategy import Budget
 from hybrid.lark.packing import Construction, unpacked
 from hybrid.xgrammar.guard import worker
@@ -239,7 +239,7 @@ class Guard:
         return self._compiling(grammar, size).seconds
 
     def optimise(self, deadline: Deadline) -> Optimise:
-        """What makes the texts of `equivalence.optimised`, until a deadline is over.
+        """What makes the texts of `equivalence.network.optimised`, until a deadline is over.
 
         Where it is used, errors are those of `compile`.
         """

@@ -154,7 +154,7 @@ class Library:
         compiler.compile_grammar_ebnf(self.grammar.deserialize_json(text.decode("utf-8", "surrogatepass")))
 
     def optimise(self, request: dict[str, Any]) -> bytes:
-        """As `equivalence.optimised.optimised_text` says; empty where there is no answer."""
+        """As `equivalence.network.optimised.optimised_text` says; empty where there is no answer."""
         count = request["n_tokens"]
         info = self.tokenizer_info([b""] * count, 0, count, [count - 1], False)
         compiler = self.compiler(info, 1, False, -1)

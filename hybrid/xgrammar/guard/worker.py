@@ -42,7 +42,7 @@ START_SECONDS = 30.0
 WAIT_SECONDS = 0.05
 """How often who waits for a turn looks at the deadline."""
 
-PACKAGES = ("equivalence", "equivalence.lalr", "equivalence.lexing", "hybrid", "hybrid.lark")
+PACKAGES = ("equivalence", "equivalence.lark.lalr", "equivalence.lark.lexer", "hybrid", "hybrid.lark")
 """What a Lark grammar needs modules of, without all that is imported where they are."""
 
 GRACE_SECONDS = 5.0

@@ -1,0 +1,178 @@
+"""Token classes: the partition of a vocabulary that a grammar cannot look behind.
+
+What: `compute_classes` gives every token id a class such that equivalent tokens have equal bits in every
+mask of the grammar (relation "acceptance"), or also leave the same stacks behind ("displacement").
+When: once per grammar and vocabulary; a few milliseconds to a few tenths of a second.
+Limits: explored where bytes and stacks decide, else (ids, counts, laziness) classes of byte strings, which
+are many more; bounded by `Capacity` (`BudgetExceeded`, or classes of byte strings where asked for).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from equivalence.bounds import check_count, check_seconds
+from equivalence.classes.byte_strings.classes import byte_string_classes
+from equivalence.classes.byte_strings.features import PLAIN, find_features, is_plain
+from equivalence.classes.explore import Capacity, explore, out_of_bytes
+from equivalence.classes.partition import partition_runs
+from equivalence.classes.token_classes import TokenClasses
+from equivalence.deadline import Deadline
+from equivalence.errors import BudgetExceeded, HybridError, UnsupportedGrammar
+from equivalence.network import Network, build_network
+from equivalence.network.reading import read_grammar
+from equivalence.runs import ClassRuns, tokens_of
+from equivalence.runs.numbering import number_runs
+from equivalence.vocabulary import Vocabulary
+
+Relation = Literal["acceptance", "displacement"]
+OnBudget = Literal["raise", "coarse"]
+
+NETWORK_BYTES_A_STATE = 1024
+"""Most that building a network takes for each state of its largest automaton: 580 to 960 were measured."""
+
+__all__ = ["OnBudget", "Relation", "TokenClasses", "compute_classes"]
+
+
+def compute_classes(
+    grammar: Any,
+    vocabulary: Vocabulary,
+    relation: Relation = "acceptance",
+    *,
+    capacity: Capacity = Capacity(),
+    max_states: int = 200_000,
+    seconds: float | None = None,
+    on_budget: OnBudget = "raise",
+) -> TokenClasses:
+    """The token classes of a grammar over a vocabulary.
+
+    Args:
+        grammar: an `xgrammar.Grammar`, or its serialised form parsed by `json.loads`.
+        vocabulary: token bytes; its trie is built on first use.
+        relation: "acceptance": equal bits in every mask, enough where the engine is advanced with the
+            token's own bytes. "displacement": also the same stacks afterwards, so that an engine may be
+            advanced with the representative (CFGzip's relation); more classes, slower.
+        capacity: bounds of the exploration, and of the memory of everything (`Capacity.bytes`).
+        max_states: bound on the states of the grammar network.
+        seconds: bound on the time that exploring takes, from reading the grammar to the classes; coarse
+            classes take theirs on top. ``None``: no bound.
+        on_budget: where a bound is met, or exploration does not know a construct, "raise" an error, or answer
+            with "coarse" classes (those of byte strings: sound for both relations, but many more).
+
+    Returns:
+        Classes of the relation asked for; those of byte strings always have relation "displacement".
+
+    Raises:
+        UnsupportedGrammar: a construct that classes cannot be kept exact for, by name.
+        BudgetExceeded: a bound was met.
+        HybridError: an unknown relation, an unknown answer to a bound, or a bound that is none.
+    """
+    if relation not in get_args(Relation):
+        raise HybridError(f"relation is {relation!r}, allowed are {', '.join(get_args(Relation))}")
+    if on_budget not in get_args(OnBudget):
+        raise HybridError(f"on_budget is {on_budget!r}, allowed are {', '.join(get_args(OnBudget))}")
+    for name, bound in zip(Capacity._fields, capacity, strict=True):
+        check_count(f"capacity.{name}", bound)
+    check_count("max_states", max_states)
+    check_seconds("seconds", seconds)
+    vocabulary.byte_order  # noqa: B018 - with the trie; not a part of any one computation
+    deadline = Deadline(seconds)
+    with deadline.interruptible():
+        return _computed(grammar, vocabulary, relation, capacity, max_states, deadline, on_budget)
+
+
+def _computed(
+    grammar: Any,
+    vocabulary: Vocabulary,
+    relation: Relation,
+    capacity: Capacity,
+    max_states: int,
+    deadline: Deadline,
+    on_budget: OnBudget,
+) -> TokenClasses:
+    """See `compute_classes`."""
+    read = read_grammar(grammar)
+    kinds = set(np.unique(read.data[read.starts]).tolist())
+    features = PLAIN if is_plain(read.features, kinds) else find_features(read.whole())
+    if features.beyond_stacks:
+        return byte_string_classes(read.whole(), vocabulary, features=features)
+    try:
+        found = classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0]
+        return found.settled()
+    except (BudgetExceeded, UnsupportedGrammar) as error:
+        if on_budget == "raise":
+            raise
+        cause = str(error)
+    return byte_string_classes(read.whole(), vocabulary, features=features, cause=cause)
+
+
+def classes_and_network(
+    grammar: Any,
+    vocabulary: Vocabulary,
+    relation: Relation,
+    capacity: Capacity,
+    max_states: int,
+    deadline: Deadline,
+    with_kept: bool = True,
+) -> tuple[TokenClasses, Network]:
+    """Classes by exploring the grammar's network, and that network; see `compute_classes`.
+
+    Args:
+        with_kept: use the walks that former grammars left in the vocabulary. Without, what is counted against
+            `capacity` does not depend on what was there before.
+
+    Raises:
+        UnsupportedGrammar, BudgetExceeded: as there; there are no coarser classes here.
+    """
+    displacement = relation == "displacement"
+    trie = vocabulary.trie
+    began = time.perf_counter()
+    # displacement needs every count: no bound of a repeat is out of a token's reach
+    token_bytes = 1 << 40 if displacement else trie.longest
+    # what the bytes leave room for on the way
+    within_bytes = max(capacity.bytes // NETWORK_BYTES_A_STATE, 1)
+    try:
+        network = build_network(
+            grammar, token_bytes=token_bytes, max_states=min(max_states, within_bytes), deadline=deadline
+        )
+    except BudgetExceeded as error:
+        if within_bytes >= max_states or deadline.is_over:
+            raise
+        raise out_of_bytes(capacity) from error
+    built = time.perf_counter()
+    exploration = explore(
+        network, trie, displacement=displacement, capacity=capacity, deadline=deadline,
+        kept=vocabulary.kept_walks if with_kept else None,
+    )  # fmt: skip
+    explored = time.perf_counter()
+    order = vocabulary.byte_order
+    runs = partition_runs(exploration, network, trie, order.byte_starts, capacity=capacity, deadline=deadline)
+    # a stop id that is also text has a life of its own in every mask: it gets a class of its own
+    alone = np.array(vocabulary.stop_token_ids, np.int64)
+    representatives, class_of_run, class_of_alone = number_runs(
+        runs.classes, runs.starts, int(runs.classes.max(initial=-1)) + 1, order.first_ids, order.shortest,
+        alone, trie.group_of_token,
+    )  # fmt: skip
+    numbered = ClassRuns(runs.starts, class_of_run)
+    class_of_token = None
+    if (class_of_alone >= 0).any():
+        class_of_token = tokens_of(numbered, order)
+        class_of_token[alone] = class_of_alone
+    done = time.perf_counter()
+    phases = {"network": built - began, "explore": explored - built, "partition": done - explored}
+    sizes = {
+        "states": network.n_states,
+        "contexts": len(network.contexts),
+        "configurations": exploration.n_configurations,
+        "items": exploration.n_items,
+        "outcomes": exploration.n_outcomes,
+    }
+    by_runs = class_of_token is None
+    classes = TokenClasses(
+        class_of_token, len(representatives), representatives, relation, phases, sizes,
+        runs=numbered if by_runs else None, order=order if by_runs else None, met=exploration.met,
+    )  # fmt: skip
+    return classes, network

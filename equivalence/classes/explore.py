@@ -1,0 +1,289 @@
+"""Exploring: what every token does on every context of a network.
+
+What: walks the vocabulary's trie over the network, keeping at each node the interned set of local stacks
+(a *configuration*). A token on a context is read outright, or rejected, or *pending*: the known part of the
+stack is used up and suffixes remain to be read below. Pending suffixes are read on the symbols that may lie
+below, as items (set of suffixes, below set); items that let the same stacks through get the same color.
+When: once per (network, vocabulary, relation), by `equivalence.classes.classes`.
+Limits: everything is bounded by `Capacity`; exceeding it raises `BudgetExceeded`, never a partial result.
+
+Source: theorem 1 of the parser stack classification paper (acceptance sets are regular); pre* of pushdown
+systems (Bouajjani, Esparza, Maler 1997); coloring is Moore's partition refinement.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.arrays.account import Account
+from equivalence.arrays.interning import Interned
+from equivalence.classes.colors import color_queries
+from equivalence.classes.items import Items, read_items
+from equivalence.classes.outright import outright_sets
+from equivalence.classes.queries import find_queries
+from equivalence.deadline import Deadline
+from equivalence.errors import BudgetExceeded
+from equivalence.network import Network
+from equivalence.parser.absorbing import absorbing_states
+from equivalence.parser.automaton import Automaton
+from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
+from equivalence.parser.space import Space
+from equivalence.trie import Trie
+from equivalence.trie.nodes import by_level, depth_first
+from equivalence.trie.suffixes import mark_pending, strings_of
+from equivalence.walks.follow import Follow, follow_of
+from equivalence.walks.kept import KeptWalks
+from equivalence.walks.suffix_twins import Rounds, rewrite_outcomes, twins_of
+from equivalence.walks.walks import Walks, first_outcomes
+
+Integers = NDArray[np.int64]
+
+DEFAULT_BYTES = 2**30
+"""Bound on the memory of one computation. Real grammars touch 5 to 40 MiB and reserve up to 100 for relation
+"acceptance", up to 400 for "displacement"; a compilation bounds itself more tightly."""
+
+
+class Capacity(NamedTuple):
+    """Bounds of one computation of classes; memory is taken as it is used.
+
+    Attributes:
+        configurations, nodes, outcomes, items: rows of the exploration's tables.
+        bytes: memory of the grammar network, of all tables of exploration and partition, and of the result;
+            a table that grows asks for its new size while the old one is alive. The first tables take some
+            4 MiB. Not counted: the vocabulary with its trie, Python's own objects, and what the building of
+            the network takes beside its result (it is bounded by states, at 1 KiB each).
+    """
+
+    configurations: int = 120_000
+    nodes: int = 500_000
+    outcomes: int = 500_000
+    items: int = 500_000
+    bytes: int = DEFAULT_BYTES
+
+
+PHASE = "the exploration"
+"""What errors call all of this."""
+
+MANY_OUTCOMES = 512
+"""Above this number of outcomes, suffixes that read alike are merged first: 48,000 outcomes of a SQL-like
+grammar become some hundreds in 0.1 s, while a JSON schema's 200 cost less to color than to merge."""
+
+
+FIRST_NODES, FIRST_LISTS = 2048, 1024
+"""Frames, and configurations and outcomes, that there is room for at first."""
+
+MOST_MET = 4096
+"""Configurations that are kept for a classifier: 2 MB. One JSON schema in two has 600 or fewer."""
+
+
+class Met(NamedTuple):
+    """What exploring found on the way that a classifier of the same network asks for, too.
+
+    Attributes:
+        byte_tables: the byte classes.
+        follow: what can come next.
+        space: the configurations met, to begin with; ``None`` if they are more than `MOST_MET`.
+    """
+
+    byte_tables: ByteTables
+    follow: Follow
+    space: Space | None
+
+
+class Exploration(NamedTuple):
+    """What the partition is computed from; groups are those of the trie, B blocks.
+
+    A *block* is (first byte, configuration after it): what contexts that agree after a token's first byte
+    have in common.
+
+    Attributes:
+        block_starts: int64[257], the blocks of each first byte.
+        user_starts, users: rows (context, block) by first byte.
+        range_starts, ranges: groups (first, end) that each block reads outright.
+        event_starts, events: rows (group, outcome) of each block for what it does not read outright.
+        queries, query_table, colors: the color of each (outcome, below set) that occurs: 0 = no stack lets
+            it through, 1 = every stack does, else equal numbers for equal sets of stacks.
+        n_configurations, n_items, n_outcomes: sizes met, for reports.
+        met: what a classifier begins with.
+    """
+
+    block_starts: Integers
+    user_starts: Integers
+    users: Integers
+    range_starts: Integers
+    ranges: Integers
+    event_starts: Integers
+    events: Integers
+    queries: Integers
+    query_table: Integers
+    colors: Integers
+    n_configurations: int
+    n_items: int
+    n_outcomes: int
+    met: Met
+
+
+def explore(
+    network: Network,
+    trie: Trie,
+    *,
+    displacement: bool = False,
+    capacity: Capacity = Capacity(),
+    deadline: Deadline | None = None,
+    kept: KeptWalks | None = None,
+) -> Exploration:
+    """Explore all contexts of a network over all tokens of a trie.
+
+    Args:
+        network: the grammar network.
+        trie: the vocabulary's trie.
+        displacement: distinguish also what tokens leave behind.
+        capacity: bounds on what is met.
+        deadline: when to give up. Compiled code runs without the interpreter's lock; another thread asks it
+            to stop, and it looks at each configuration, block and item.
+        kept: walks of former grammars over the same trie; acceptance only. The result is the same with and
+            without it, but for the configurations that are counted: those of kept walks are not made.
+
+    Raises:
+        BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or it
+            is too late.
+    """
+    with (deadline or Deadline()).stopping(PHASE) as stop:
+        account = Account(stop, capacity.bytes, str(out_of_bytes(capacity)))
+        automaton = Automaton(network.automaton)
+        rank = call_ranks(automaton)
+        byte_tables = byte_tables_of(automaton, rank, stop)
+        follow = follow_of(network, byte_tables.first, stop)
+        account.claim(array_bytes(network) + array_bytes(follow))
+        # tables start small (filling them takes time) and grow with what is met
+        space = Space(
+            automaton, (*byte_tables,), rank, absorbing_states(automaton),
+            min(FIRST_NODES, capacity.nodes),
+            min(FIRST_LISTS, capacity.configurations), capacity.nodes, capacity.configurations, account,
+            _excess(capacity),
+        )  # fmt: skip
+        return _explore(network, trie, byte_tables, follow, space, displacement, capacity, kept)
+
+
+def _explore(
+    network: Network,
+    trie: Trie,
+    byte_tables: ByteTables,
+    follow: Follow,
+    space: Space,
+    displacement: bool,
+    capacity: Capacity,
+    kept: KeptWalks | None,
+) -> Exploration:
+    account: Account = space.account
+    outcomes = first_outcomes(
+        min(FIRST_LISTS, capacity.outcomes), capacity.outcomes, account, _excess(capacity)
+    )
+    flat = (trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest)
+    if kept is None or displacement:
+        found = Walks(space, *flat, outcomes, displacement).walk_all(network.contexts, follow.contexts)
+    else:
+        found = kept.walk_all(network.contexts, follow.contexts, flat, trie.suffix_byte, space, outcomes)
+    if outcomes.count > MANY_OUTCOMES:
+        twin = _suffix_twins(trie, follow, space, outcomes, displacement)
+        outcomes = rewrite_outcomes(outcomes, twin, found.event_starts, found.events, account)
+        account.claim(0, twin.nbytes)
+    queries, table = find_queries(
+        found.event_starts, found.events, outcomes.count, found.users, network.context_starts,
+        network.context_below, account,
+    )  # fmt: skip
+    suffixes = (trie.suffix_parent, trie.suffix_byte)
+    items = Items(space, network, follow, suffixes, outcomes, displacement, capacity.items)
+    read = read_items(queries, items)
+    colors = color_queries(
+        read.rows, queries, read.query_starts, read.item_starts, read.below_of_item, network.below_bottom,
+        displacement, account,
+    )  # fmt: skip
+    n_configurations: int = space.configurations.count
+    return Exploration(
+        found.block_starts, found.user_starts, found.users, found.range_starts, found.ranges,
+        found.event_starts, found.events, queries, table, colors, n_configurations, len(read.below_of_item),
+        outcomes.count, Met(byte_tables, follow, space if n_configurations <= MOST_MET else None),
+    )  # fmt: skip
+
+
+def array_bytes(arrays: Any) -> int:
+    """Bytes of the arrays of a tuple, and of the tuples in it."""
+    if isinstance(arrays, np.ndarray):
+        return arrays.nbytes
+    return sum(map(array_bytes, arrays)) if isinstance(arrays, tuple) else 0
+
+
+def out_of_bytes(capacity: Capacity) -> BudgetExceeded:
+    """The error for tables that may not grow further."""
+    return BudgetExceeded(
+        f"the token classes need more than {capacity.bytes} bytes; raise the budget's bytes, simplify the "
+        "grammar, or use strategy='engine'"
+    )
+
+
+def _excess(capacity: Capacity) -> str:
+    """The message of the error for more rows than there may be."""
+    return (
+        f"the exploration needs more than {capacity.configurations} configurations, "
+        f"{capacity.nodes} nodes, {capacity.outcomes} outcomes or {capacity.items} items; raise the budget's "
+        "states, or use strategy='engine'"
+    )
+
+
+def _suffix_twins(
+    trie: Trie, follow: Follow, space: Space, outcomes: Interned, displacement: bool
+) -> NDArray[np.int32]:
+    """For each suffix that is left to be read, one suffix that reads alike on every symbol; -1 for others.
+
+    The suffixes are a small vocabulary of their own, walked as tokens are: words after a blank are thousands
+    of suffixes, and nearly all of them are one class of identifiers, skipped by the subtree.
+    (Reading them one by one took 0.3 to 0.4 s on a C-like and an SQL-like grammar.)
+    """
+    account: Account = space.account
+    wanted = np.zeros(len(trie.suffix_parent), np.uint8)
+    symbols = np.stack([follow.symbols, np.full(len(follow.symbols), -1)], axis=1)
+    seen = n_suffixes = n_blocks = n_users = n_sets = 0
+    rounds: list[Rounds] = []
+    while mark_pending(outcomes, seen, wanted, trie.suffix_parent):
+        # what these leave to be read in turn is found by walking them, and walked in the next round
+        seen = outcomes.count
+        data, offsets, suffixes = strings_of(trie.suffix_order, wanted, trie.suffix_parent, trie.suffix_byte)
+        nodes = by_level(*depth_first(data, offsets))
+        walks = Walks(space, nodes, trie.suffix_parent, suffixes, trie.longest, outcomes, displacement)
+        walked = walks.walk_all(symbols, follow.returns)
+        before = account.taken
+        range_sets, words = outright_sets(
+            trie.suffix_byte[suffixes], walked.block_starts, walked.range_starts, walked.ranges, account
+        )
+        # what is kept of these is copied, and counted as a round
+        account.claim(0, account.taken - before + walked.ranges.nbytes + walked.events.nbytes)
+        n_here = len(walked.event_starts) - 1
+        rounds.append(Rounds(
+            suffixes, np.full(len(suffixes), len(rounds)), range_sets + np.int32(n_sets), words,
+            walked.block_starts[None] + n_blocks, walked.user_starts[None] + n_users,
+            walked.users + np.array([0, n_blocks]),
+            np.repeat(np.arange(n_blocks, n_blocks + n_here), np.diff(walked.event_starts)),
+            walked.events[: walked.event_starts[-1]] + np.array([n_suffixes, 0]),
+        ))  # fmt: skip
+        account.claim(2 * array_bytes(rounds[-1]))  # once more when the rounds are joined
+        n_suffixes += len(suffixes)
+        n_blocks += n_here
+        n_users += len(walked.users)
+        n_sets += len(words)
+    if not rounds:  # many outcomes and nothing left to be read: labels of a counter on long tokens
+        twin = np.full(len(trie.suffix_parent), -1, np.int32)
+        account.claim(twin.nbytes)
+        return twin
+    width = max(one.words.shape[1] for one in rounds)
+    padded = [
+        one._replace(words=np.pad(one.words, ((0, 0), (0, width - one.words.shape[1])))) for one in rounds
+    ]
+    joined = Rounds(*(np.concatenate(column) for column in zip(*padded, strict=True)))
+    twin = twins_of(joined, trie.suffix_byte, outcomes, account)
+    for one in rounds:
+        account.claim(0, 2 * array_bytes(one))
+    return twin

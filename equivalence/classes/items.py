@@ -1,0 +1,440 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Items: what is left of tokens, read on the symbols that may lie below.
+
+What: an item is (set of suffixes, below set): the rest of a token, still to be read by stacks of that set.
+`read_items` says what queries (outcome, below set) come to in terms of items, and what each item comes to on
+each symbol of its below set, in terms of further items.
+When: once per exploration, after the walk; `equivalence.classes.colors` compares what is found.
+Limits: bounded by items; the account pays for rows and lists. Not for two threads at once, as the space is
+not.
+
+A row is (tag, value). Tag -1: a label, or -1 where the rows of a symbol end; tag >= 0: a port, and the value
+is the item of those suffixes that can go on (where none can there is no row); tag <= -2: a final
+configuration.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import bigger, new_records
+from equivalence.errors import BudgetExceeded
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.arrays.sorting import insert_sorted
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.space import Space
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from equivalence.arrays.sorting import insert_sorted
+    from equivalence.parser.space import Space
+
+Integers = NDArray[np.int64]
+
+Row = cython.struct(tag=cython.Py_ssize_t, value=cython.Py_ssize_t)
+
+ROW = "tag value"
+REJECT = cython.declare(cython.Py_ssize_t, 0)
+OUTRIGHT = cython.declare(cython.Py_ssize_t, 1)
+
+FIRST_ITEMS = 1024
+"""Items that there is room for at first."""
+
+FIRST_ROWS = 8192
+
+ROWS_AN_ITEM = cython.declare(cython.Py_ssize_t, 64)
+"""Rows that there may be for each item that there may be."""
+
+
+class ItemRows(NamedTuple):
+    """Queries and items, spelled out.
+
+    Attributes:
+        rows: int64[n, 2], rows (tag, value).
+        query_starts: int64[Q + 1], where the rows of each query begin.
+        item_starts: int64[I + 1], where those of each item begin.
+        below_of_item: int64[I], the below set of each item.
+    """
+
+    rows: Integers
+    query_starts: Integers
+    item_starts: Integers
+    below_of_item: Integers
+
+
+def read_items(queries: Integers, items: Items) -> ItemRows:
+    """Every query in terms of items, and every item read on every symbol below it.
+
+    Args:
+        queries: int64[Q, 2], rows (outcome, below set), of the items' outcomes and network.
+        items: none so far.
+
+    Raises:
+        BudgetExceeded: more items, outcomes, configurations or bytes than may be, or told to stop.
+    """
+    query_starts = items.ask(queries)
+    items.read()
+    n = items.items.count
+    found = ItemRows(
+        np.asarray(items.rows)[: items.n_rows].view(np.int64).reshape(-1, 2), query_starts,
+        np.array(items.item_starts[: n + 1]), np.asarray(items.items.pool)[1 : 2 * n : 2].copy(),
+    )  # fmt: skip
+    items.release()
+    return found
+
+
+@cython.final
+@cython.cclass
+class Items:
+    """Items that have been met, and what they come to.
+
+    Args:
+        space: the configurations.
+        network: an `equivalence.network.Network`: set `below` holds the symbols ``below_symbols[k]``, for k
+            from ``below_starts[below]``, each over set ``below_of_symbol[k]``.
+        follow: what can come next in it (`equivalence.walks.follow.Follow`).
+        suffixes: the suffix without its first byte int32[S], and that byte uint8[S], of each suffix.
+        outcomes: what tokens do; what suffixes do on symbols is added.
+        displacement: distinguish also what tokens leave behind.
+        most: items that there may be.
+
+    Attributes:
+        first, symbol_first, return_first: byte classes that can come next on a set, on an occurrence of a
+            symbol, and after a symbol has returned.
+        symbol_start: the configuration of each distinct symbol.
+        sets: the sets of suffixes.
+        items: pairs (set, below set).
+        memo, known: the outcome of pairs (set, symbol) that were read.
+        rows: of queries, then of items; `n_rows` of them are there.
+        item_starts: where the rows of each item begin.
+        leads: the byte classes that the suffixes at hand begin with.
+        lead_stamp: of each byte class, the last item that began with it.
+        pairs: what the suffixes at hand leave to be read.
+    """
+
+    space: Space
+    account: Account
+    outcomes: Interned
+    sets: Interned
+    items: Interned
+    memo: Interned
+    displacement: cython.bint
+    most: cython.Py_ssize_t
+    below_starts: cython.const[cython.Py_ssize_t][::1]
+    below_of_symbol: cython.const[cython.Py_ssize_t][::1]
+    symbol_index: cython.const[cython.Py_ssize_t][::1]
+    first: cython.const[cython.uchar][:, ::1]
+    symbol_first: cython.const[cython.uchar][:, ::1]
+    return_first: cython.const[cython.uchar][:, ::1]
+    suffix_parent: cython.const[cython.int][::1]
+    suffix_byte: cython.const[cython.uchar][::1]
+    symbol_start: cython.Py_ssize_t[::1]
+    known: cython.Py_ssize_t[::1]
+    rows: Row[::1]
+    n_rows: cython.Py_ssize_t
+    item_starts: cython.Py_ssize_t[::1]
+    leads: cython.Py_ssize_t[::1]
+    lead_stamp: cython.Py_ssize_t[::1]
+    pairs: cython.Py_ssize_t[::1]
+
+    def __init__(
+        self,
+        space: Space,
+        network: Any,
+        follow: Any,
+        suffixes: tuple[NDArray[np.int32], NDArray[np.uint8]],
+        outcomes: Interned,
+        displacement: cython.bint,
+        most: cython.Py_ssize_t,
+    ) -> None:
+        self.space = space
+        self.account = space.account
+        self.outcomes = outcomes
+        self.displacement = displacement
+        self.most = most
+        self.below_starts = network.below_starts
+        self.below_of_symbol = network.below_of_symbol
+        self.symbol_index = follow.symbol_index
+        self.first = follow.below
+        self.symbol_first = follow.occurrences
+        self.return_first = follow.returns
+        self.suffix_parent, self.suffix_byte = suffixes
+        room: cython.Py_ssize_t = min(FIRST_ITEMS, most)
+        self.sets = Interned(room, 16, most, self.account, outcomes.excess)
+        self.items = Interned(room, 2, most, self.account, outcomes.excess)
+        self.memo = Interned(room, 2, account=self.account)
+        self.leads = np.empty(space.n_classes, np.int64)
+        self.lead_stamp = np.full(space.n_classes, -1, np.int64)
+        self.known = np.empty(room, np.int64)
+        self.rows = new_records(FIRST_ROWS, ROW)
+        self.n_rows = 0
+        self.item_starts = np.empty(room + 1, np.int64)
+        self.pairs = np.empty(256, np.int64)
+        self.account.claim(self.own_bytes())
+        self.find_starts(follow.symbols)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def find_starts(self, symbols: cython.const[cython.Py_ssize_t][::1]) -> cython.int:
+        """The configuration of each distinct symbol."""
+        self.symbol_start = np.empty(symbols.shape[0], np.int64)
+        with cython.nogil:
+            for i in range(symbols.shape[0]):
+                self.symbol_start[i] = self.space.context(symbols[i], -1)
+        return 0
+
+    # ---------------------------------------------------------------- from Python
+
+    def ask(self, queries: cython.const[cython.Py_ssize_t][:, ::1]) -> Integers:
+        """Write the rows of queries, which are the first; where those of each query begin, int64[Q + 1]."""
+        n: cython.Py_ssize_t = queries.shape[0]
+        self.account.claim(8 * (n + 1))
+        starts: cython.Py_ssize_t[::1] = np.zeros(n + 1, np.int64)
+        with cython.nogil:
+            for q in range(n):
+                self.add_rows(queries[q, 0], queries[q, 1])
+                starts[q + 1] = self.n_rows
+        return np.asarray(starts)
+
+    def read(self) -> None:
+        """Read all items, and those that they come to."""
+        item: cython.Py_ssize_t = 0
+        with cython.nogil:
+            self.item_starts[0] = self.n_rows
+            while item < self.items.count:
+                self.account.look()
+                self.read_item(item)
+                item += 1
+                if item >= self.item_starts.shape[0]:
+                    with cython.gil:
+                        self.grow_item_starts()
+                self.item_starts[item] = self.n_rows
+
+    def release(self) -> None:
+        """Let go of what no result needs; nothing can be read afterwards."""
+        size = self.rows.shape[0]
+        n: cython.Py_ssize_t = self.items.count
+        freed = self.own_bytes() + self.sets.nbytes + self.items.nbytes + self.memo.nbytes
+        self.sets = self.items = self.memo = None
+        self.account.claim(0, freed - 16 * size - 8 * (2 * n + 1))
+
+    # ---------------------------------------------------------------- one item
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_item(self, item: cython.Py_ssize_t) -> cython.int:
+        """Write what an item comes to on each symbol of its below set."""
+        suffixes = self.items.pool[2 * item]
+        below = self.items.pool[2 * item + 1]
+        n_leads = self.find_leads(suffixes, item)
+        for k in range(self.below_starts[below], self.below_starts[below + 1]):
+            for i in range(n_leads):
+                if self.symbol_first[k, self.leads[i]]:
+                    self.add_rows(self.outcome_of(suffixes, self.symbol_index[k]), self.below_of_symbol[k])
+                    break
+            self.add_row(-1, -1)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def find_leads(self, suffixes: cython.Py_ssize_t, item: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The byte classes that a set of suffixes begins with; how many there are."""
+        n: cython.Py_ssize_t = 0
+        for k in range(self.sets.starts[suffixes], self.sets.starts[suffixes + 1]):
+            c = self.space.class_of_byte[self.suffix_byte[self.sets.pool[k]]]
+            if self.lead_stamp[c] != item:
+                self.lead_stamp[c] = item
+                self.leads[n] = c
+                n += 1
+        return n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def outcome_of(self, suffixes: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The outcome of a set of suffixes on a symbol, which is read once."""
+        at = self.memo.room(2)
+        self.memo.pool[at] = suffixes
+        self.memo.pool[at + 1] = symbol
+        n = self.memo.count
+        number = self.memo.intern(2)
+        if number == n:
+            if number >= self.known.shape[0]:
+                with cython.gil:
+                    self.grow_known()
+            self.known[number] = self.read_symbol(suffixes, symbol)
+        return self.known[number]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_symbol(self, suffixes: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The outcome of a set of suffixes on a symbol."""
+        n: cython.Py_ssize_t = 0
+        label: cython.Py_ssize_t = -1
+        for k in range(self.sets.starts[suffixes], self.sets.starts[suffixes + 1]):
+            suffix = self.sets.pool[k]
+            configuration = self.symbol_start[symbol]
+            while suffix != 0 and configuration != REJECT:
+                c = self.space.class_of_byte[self.suffix_byte[suffix]]
+                if self.space.facts[configuration].n_ports > 0 and self.return_first[symbol, c]:
+                    n = self.leave(configuration, suffix, n)
+                following: cython.Py_ssize_t = self.space.steps[configuration, c]
+                if following < 0:  # not known yet
+                    following = self.space.step(configuration, c)
+                configuration = following
+                suffix = self.suffix_parent[suffix]
+            if configuration == REJECT:
+                continue
+            if self.displacement:
+                n = self.add_pair(n, -1 - configuration)
+            elif label < 0 or self.space.facts[configuration].label < label:
+                label = self.space.facts[configuration].label
+        return OUTRIGHT if label == 0 else self.new_outcome(label, n)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def leave(
+        self, configuration: cython.Py_ssize_t, suffix: cython.Py_ssize_t, n: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Note that a suffix is left to be read behind each port of a configuration; how many pairs there
+        are."""
+        at = self.space.configurations.starts[configuration] + 2
+        for k in range(at, at + self.space.facts[configuration].n_ports):
+            n = self.add_pair(n, ((-1 - self.space.configurations.pool[k]) << 30) + suffix)
+        return n
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_pair(self, n: cython.Py_ssize_t, pair: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Insert into the sorted pairs; how many there are."""
+        if n >= self.pairs.shape[0]:
+            with cython.gil:
+                self.grow_pairs()
+        return insert_sorted(self.pairs, n, pair)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def new_outcome(self, label: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The outcome of a label and n pairs."""
+        at = self.outcomes.room(1 + 2 * n)
+        self.outcomes.pool[at] = label
+        for k in range(n):
+            pair = self.pairs[k]
+            # below 0: a final configuration
+            self.outcomes.pool[at + 1 + 2 * k] = pair - 1 if pair < 0 else pair >> 30
+            self.outcomes.pool[at + 2 + 2 * k] = 0 if pair < 0 else pair & 0x3FFFFFFF
+        return self.outcomes.intern(1 + 2 * n)
+
+    # ---------------------------------------------------------------- rows
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_rows(self, outcome: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
+        """Write the rows of an outcome over a below set."""
+        i = self.outcomes.starts[outcome]
+        end = self.outcomes.starts[outcome + 1]
+        if self.outcomes.pool[i] >= 0:
+            self.add_row(-1, self.outcomes.pool[i])
+        i += 1
+        while i < end:
+            port = self.outcomes.pool[i]
+            if port < 0:
+                self.add_row(port, 0)
+                i += 2
+                continue
+            begin = self.sets.room((end - i) >> 1)
+            n: cython.Py_ssize_t = 0
+            while i < end and self.outcomes.pool[i] == port:
+                suffix = self.outcomes.pool[i + 1]
+                if self.first[below, self.space.class_of_byte[self.suffix_byte[suffix]]]:
+                    self.sets.pool[begin + n] = suffix
+                    n += 1
+                i += 2
+            if n > 0:
+                suffixes = self.sets.intern(n)
+                begin = self.items.room(2)
+                self.items.pool[begin] = suffixes
+                self.items.pool[begin + 1] = below
+                self.add_row(port, self.items.intern(2))
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_row(self, tag: cython.Py_ssize_t, value: cython.Py_ssize_t) -> cython.int:
+        """Write a row."""
+        n = self.n_rows
+        if n >= self.rows.shape[0]:
+            with cython.gil:
+                self.grow_rows()
+        self.rows[n].tag = tag
+        self.rows[n].value = value
+        self.n_rows = n + 1
+        return 0
+
+    # ---------------------------------------------------------------- room
+
+    @cython.cfunc
+    def own_bytes(self) -> cython.Py_ssize_t:
+        """Bytes of the arrays that grow, the lists left out."""
+        numbers = self.known.shape[0] + self.item_starts.shape[0] + self.pairs.shape[0]
+        return 16 * self.rows.shape[0] + 8 * numbers
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_rows(self) -> cython.int:
+        """Make room for more rows."""
+        old: cython.Py_ssize_t = self.rows.shape[0]
+        if old > ROWS_AN_ITEM * self.most:
+            raise BudgetExceeded(self.outcomes.excess)
+        self.account.claim(32 * old, 16 * old)
+        self.rows = bigger(self.rows, 2 * old)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_item_starts(self) -> cython.int:
+        """Make room for more items that are read."""
+        old: cython.Py_ssize_t = self.item_starts.shape[0]
+        self.account.claim(16 * old, 8 * old)
+        self.item_starts = bigger(self.item_starts, 2 * old)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_known(self) -> cython.int:
+        """Make room for more pairs (set, symbol)."""
+        old: cython.Py_ssize_t = self.known.shape[0]
+        self.account.claim(32 * old, 8 * old)
+        self.known = bigger(self.known, 4 * old)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_pairs(self) -> cython.int:
+        """Make room for more of what a set of suffixes leaves to be read."""
+        old: cython.Py_ssize_t = self.pairs.shape[0]
+        self.account.claim(16 * old, 8 * old)
+        self.pairs = bigger(self.pairs, 2 * old)
+        return 0

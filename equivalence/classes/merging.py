@@ -1,0 +1,299 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Merging: classes that all contexts treat alike become one, whatever their first bytes.
+
+What: a class is spelled out as its list of (context, feature), feature 1 = read outright, and equal lists
+have equal numbers. For a context with several below sets the feature is the list of their colors, numbered.
+When: the last step of the partition.
+Limits: lists are compared exactly; an `Account` pays for them, and is looked at for each context of a class.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.classes.queries import Queries
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from equivalence.classes.queries import Queries
+
+NOTHING = cython.declare(cython.Py_ssize_t, 0)
+OUTRIGHT = cython.declare(cython.Py_ssize_t, -1)  # else 1 + outcome
+
+
+@cython.final
+@cython.cclass
+class Features:
+    """What contexts tell of the outcomes of tokens.
+
+    Args:
+        queries, query_table: what was asked for, as `find_queries` gives it.
+        colors: int64, of each query.
+        context_starts, context_below: where the below sets of each context begin, and those sets.
+        account: pays for lists of colors.
+    """
+
+    queries: Queries
+    colors: cython.const[cython.Py_ssize_t][::1]
+    context_starts: cython.const[cython.Py_ssize_t][::1]
+    context_below: cython.const[cython.Py_ssize_t][::1]
+    tuples: Interned  # the colors of contexts with several below sets
+
+    def __init__(
+        self,
+        queries: cython.Py_ssize_t[:, ::1],
+        query_table: cython.Py_ssize_t[::1],
+        colors: cython.const[cython.Py_ssize_t][::1],
+        context_starts: cython.const[cython.Py_ssize_t][::1],
+        context_below: cython.const[cython.Py_ssize_t][::1],
+        account: Account,
+    ) -> None:
+        self.queries = Queries(queries, query_table, queries.shape[0])
+        self.colors = colors
+        self.context_starts = context_starts
+        self.context_below = context_below
+        self.tuples = Interned(64, 4, account=account)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def feature(self, context: cython.Py_ssize_t, outcome: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """What a context makes of an outcome: 0: no stack lets it through, 1: all do.
+
+        Raises:
+            BudgetExceeded: no bytes left.
+            LookupError: the outcome was not asked for.
+        """
+        begin = self.context_starts[context]
+        n_below = self.context_starts[context + 1] - begin
+        at = self.tuples.room(n_below)
+        color: cython.Py_ssize_t = 0
+        none: cython.bint = True
+        every: cython.bint = True
+        for k in range(n_below):
+            query = self.queries.find(outcome, self.context_below[begin + k])
+            if query < 0:
+                with cython.gil:
+                    raise LookupError(f"nobody asked for outcome {outcome} of context {context}")
+            color = self.colors[query]
+            none = none and color == 0
+            every = every and color == 1
+            self.tuples.pool[at + k] = color
+        if none:
+            return 0
+        if every:
+            return 1
+        return color if n_below == 1 else 2 + self.tuples.intern(n_below)
+
+
+@cython.final
+@cython.cclass
+class Blocks:
+    """Blocks, and what they make of one group of each class.
+
+    Args:
+        classes: int32[G], as `equivalence.classes.splitting` gives them.
+        range_sets, set_words: the sets of blocks that read groups outright, see
+        `equivalence.classes.outright`.
+        first_byte: uint8[G].
+        block_starts: int64[257], the blocks of each first byte.
+        event_starts, events: rows (group, outcome) of each block.
+    """
+
+    classes: cython.const[cython.int][::1]
+    range_sets: cython.const[cython.int][::1]
+    set_words: cython.const[cython.Py_ssize_t][:, ::1]
+    first_byte: cython.const[cython.uchar][::1]
+    block_starts: cython.const[cython.Py_ssize_t][::1]
+    event_starts: cython.const[cython.Py_ssize_t][::1]
+    events: cython.const[cython.Py_ssize_t][:, ::1]
+    example: cython.Py_ssize_t[::1]  # the first group of each class, -1 = none
+    own_starts: cython.Py_ssize_t[::1]
+    own: cython.Py_ssize_t[:, ::1]  # rows (block, outcome): the events of the examples, by class
+    value: cython.Py_ssize_t[::1]  # what each block of the byte at hand makes of the class at hand
+
+    def __init__(
+        self,
+        classes: cython.const[cython.int][::1],
+        range_sets: cython.const[cython.int][::1],
+        set_words: cython.const[cython.Py_ssize_t][:, ::1],
+        first_byte: cython.const[cython.uchar][::1],
+        block_starts: cython.const[cython.Py_ssize_t][::1],
+        event_starts: cython.const[cython.Py_ssize_t][::1],
+        events: cython.const[cython.Py_ssize_t][:, ::1],
+    ) -> None:
+        self.classes = classes
+        self.range_sets = range_sets
+        self.set_words = set_words
+        self.first_byte = first_byte
+        self.block_starts = block_starts
+        self.event_starts = event_starts
+        self.events = events
+        widest: cython.Py_ssize_t = 0
+        for b in range(256):
+            widest = max(widest, block_starts[b + 1] - block_starts[b])
+        self.value = np.zeros(widest, np.int64)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def choose(self, n_classes: cython.Py_ssize_t, account: Account) -> cython.int:
+        """Let a group stand for each class, and list its events."""
+        n_events: cython.Py_ssize_t = self.event_starts[self.event_starts.shape[0] - 1]
+        self.example = np.full(n_classes, -1, np.int64)
+        self.own_starts = np.zeros(n_classes + 2, np.int64)
+        with cython.nogil:
+            for g in range(self.classes.shape[0]):
+                if self.example[self.classes[g]] < 0:
+                    self.example[self.classes[g]] = g
+            # counted two places ahead: a start that moves on to its end is the next class's start then
+            for e in range(n_events):
+                g = self.events[e, 0]
+                if self.example[self.classes[g]] == g:
+                    self.own_starts[self.classes[g] + 2] += 1
+            for k in range(2, n_classes + 2):
+                self.own_starts[k] += self.own_starts[k - 1]
+        account.claim(16 * self.own_starts[n_classes + 1])
+        self.own = np.empty((self.own_starts[n_classes + 1], 2), np.int64)
+        with cython.nogil:
+            for block in range(self.event_starts.shape[0] - 1):
+                for e in range(self.event_starts[block], self.event_starts[block + 1]):
+                    g = self.events[e, 0]
+                    k = self.classes[g]
+                    if self.example[k] == g:
+                        at = self.own_starts[k + 1]
+                        self.own[at, 0] = block
+                        self.own[at, 1] = self.events[e, 1]
+                        self.own_starts[k + 1] = at + 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def evaluate(self, number: cython.Py_ssize_t) -> cython.void:
+        """Note what each block makes of a class: `NOTHING`, `OUTRIGHT`, or 1 + its outcome."""
+        group = self.example[number]
+        first_byte = cython.cast(cython.Py_ssize_t, self.first_byte[group])
+        first_block = self.block_starts[first_byte]
+        n_here = self.block_starts[first_byte + 1] - first_block
+        words = self.range_sets[group]
+        for i in range(n_here):
+            is_read = (self.set_words[words, i >> 5] >> (i & 31)) & 1
+            self.value[i] = OUTRIGHT if is_read else NOTHING
+        for e in range(self.own_starts[number], self.own_starts[number + 1]):
+            self.value[self.own[e, 0] - first_block] = self.own[e, 1] + 1
+
+
+@cython.final
+@cython.cclass
+class Merging:
+    """Classes and the lists that spell them."""
+
+    blocks: Blocks
+    features: Features
+    user_starts: cython.const[cython.Py_ssize_t][::1]
+    users: cython.const[cython.Py_ssize_t][:, ::1]
+    lists: Interned
+    account: Account
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        features: Features,
+        user_starts: cython.const[cython.Py_ssize_t][::1],
+        users: cython.const[cython.Py_ssize_t][:, ::1],
+        account: Account,
+    ) -> None:
+        self.blocks = blocks
+        self.features = features
+        self.user_starts = user_starts
+        self.users = users
+        self.lists = Interned(1024, 32, account=account)
+        self.account = account
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def spell(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Write the list of a class to the end of the lists' pool; returns its length."""
+        first_byte = cython.cast(cython.Py_ssize_t, self.blocks.first_byte[self.blocks.example[number]])
+        first_block = self.blocks.block_starts[first_byte]
+        begin = self.user_starts[first_byte]
+        end = self.user_starts[first_byte + 1]
+        start = self.lists.room(2 * (end - begin))
+        feature: cython.Py_ssize_t
+        at: cython.Py_ssize_t = start
+        self.blocks.evaluate(number)
+        for u in range(begin, end):
+            value = self.blocks.value[self.users[u, 1] - first_block]
+            if value == NOTHING:
+                continue
+            self.account.look()
+            feature = 1
+            if value != OUTRIGHT:
+                feature = self.features.feature(self.users[u, 0], value - 1)
+                if feature == 0:
+                    continue
+            self.lists.pool[at] = self.users[u, 0]
+            self.lists.pool[at + 1] = feature
+            at += 2
+        return at - start
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def merge(self, merged: cython.int[::1]) -> cython.int:
+        """The number of each class's list, -1 = it is empty; `merged` holds -1."""
+        for number in range(merged.shape[0]):
+            if self.blocks.example[number] < 0:
+                continue
+            length = self.spell(number)
+            if length:
+                merged[number] = cython.cast(cython.int, self.lists.intern(length))
+        return 0
+
+
+def merge_classes(
+    n_classes: cython.Py_ssize_t,
+    blocks: Blocks,
+    features: Features,
+    user_starts: cython.const[cython.Py_ssize_t][::1],
+    users: cython.const[cython.Py_ssize_t][:, ::1],
+    account: Account,
+) -> NDArray[np.int32]:
+    """int32[G]: the class of each group, dense from 0, merged where all contexts treat them alike; -1 = no
+    context reads it.
+
+    Args:
+        n_classes: how many numbers the classes of `blocks` have.
+        blocks: blocks with their sets and events, and the classes that those leave.
+        features: what contexts tell of outcomes.
+        user_starts: int64[257], the users of each first byte.
+        users: int64[n, 2], rows (context, block).
+        account: pays for everything.
+
+    Raises:
+        BudgetExceeded: no bytes left, or told to stop.
+    """
+    n_groups: cython.Py_ssize_t = blocks.classes.shape[0]
+    account.claim(20 * n_classes + 4 * n_groups)
+    blocks.choose(n_classes, account)
+    found = np.empty(n_groups, np.int32)
+    result: cython.int[::1] = found
+    merged: cython.int[::1] = np.full(n_classes, -1, np.int32)
+    merging = Merging(blocks, features, user_starts, users, account)
+    with cython.nogil:
+        merging.merge(merged)
+        for g in range(n_groups):
+            result[g] = merged[blocks.classes[g]]
+    return found

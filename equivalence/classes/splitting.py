@@ -1,0 +1,156 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Splitting: classes of groups that neither the blocks of their first byte nor events tell apart.
+
+What: classes begin as the sets of blocks that read groups outright, and each block splits them by the
+outcomes of what it does not read outright.
+When: in the middle of the partition; `equivalence.classes.merging` unites what contexts treat alike all the
+same.
+Limits: pairs are compared exactly; an `Account` is looked at for each block, and pays for the table of
+pairs.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.hashing import mix
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.hashing import mix
+
+FIRST = 256
+"""Places of the first table."""
+
+OLD = cython.declare(cython.Py_ssize_t, 0)  # columns of a part
+OUTCOME = cython.declare(cython.Py_ssize_t, 1)
+NUMBER = cython.declare(cython.Py_ssize_t, 2)
+
+
+@cython.final
+@cython.cclass
+class Splitting:
+    """Classes, and what one block makes of them.
+
+    `table` holds the parts (class before, outcome, class after) of the block at hand by hash; parts of former
+    blocks have lower numbers and count as empty places.
+    """
+
+    classes: cython.int[::1]
+    n_classes: cython.Py_ssize_t
+    table: cython.Py_ssize_t[:, ::1]
+    account: Account
+
+    def __init__(self, classes: cython.int[::1], n_classes: cython.Py_ssize_t, account: Account) -> None:
+        self.classes = classes
+        self.n_classes = n_classes
+        self.account = account
+        account.claim(24 * FIRST)
+        self.table = np.zeros((FIRST, 3), np.int64)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def make_room(self, n_events: cython.Py_ssize_t) -> cython.int:
+        """Let the table have at least twice as many places as a block has events."""
+        old: cython.Py_ssize_t = self.table.shape[0]
+        size: cython.Py_ssize_t = old
+        while size < 2 * n_events:
+            size *= 2
+        self.account.claim(24 * size, 24 * old)
+        # of zeros: no number was given out that is as low
+        self.table = np.zeros((size, 3), np.int64)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def split(
+        self,
+        event_starts: cython.const[cython.Py_ssize_t][::1],
+        events: cython.const[cython.Py_ssize_t][:, ::1],
+    ) -> cython.int:
+        """Split by the events of each block."""
+        for block in range(event_starts.shape[0] - 1):
+            begin = event_starts[block]
+            end = event_starts[block + 1]
+            if begin == end:
+                continue
+            self.account.look()
+            if self.table.shape[0] < 2 * (end - begin):
+                with cython.gil:
+                    self.make_room(end - begin)
+            first_new = self.n_classes
+            for e in range(begin, end):
+                group = events[e, 0]
+                old = cython.cast(cython.Py_ssize_t, self.classes[group])
+                self.classes[group] = cython.cast(cython.int, self.part(old, events[e, 1], first_new))
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def part(
+        self, old: cython.Py_ssize_t, outcome: cython.Py_ssize_t, first_new: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The number of what has one outcome in a class, for the block that has numbers from `first_new`."""
+        last: cython.Py_ssize_t = self.table.shape[0] - 1
+        slot = mix(mix(9, old), outcome) & last
+        while self.table[slot, NUMBER] >= first_new:
+            if self.table[slot, OLD] == old and self.table[slot, OUTCOME] == outcome:
+                return self.table[slot, NUMBER]
+            slot = (slot + 1) & last
+        number = self.n_classes
+        self.table[slot, OLD] = old
+        self.table[slot, OUTCOME] = outcome
+        self.table[slot, NUMBER] = number
+        self.n_classes = number + 1
+        return number
+
+
+def split_classes(
+    range_sets: cython.const[cython.int][::1],
+    n_sets: cython.Py_ssize_t,
+    first_byte: cython.const[cython.uchar][::1],
+    event_starts: cython.const[cython.Py_ssize_t][::1],
+    events: cython.const[cython.Py_ssize_t][:, ::1],
+    account: Account,
+) -> tuple[NDArray[np.int32], int]:
+    """Classes of groups that no block and no event tells apart.
+
+    Args:
+        range_sets: int32[G], the set of blocks that reads each group, see `equivalence.classes.outright`.
+        n_sets: how many sets there are.
+        first_byte: uint8[G]; groups that no block reads outright still differ by it.
+        event_starts: int64[blocks + 1], where the events of each block begin.
+        events: int64[n, 2], rows (group, outcome); more than the last start are allowed.
+        account: pays for the classes, which are kept, and for a table on the way.
+
+    Returns:
+        int32[G], and the number of class numbers handed out; those that lost all groups stay unused.
+
+    Raises:
+        BudgetExceeded: no bytes left, or told to stop.
+    """
+    n_groups: cython.Py_ssize_t = range_sets.shape[0]
+    account.claim(4 * n_groups)
+    found = np.empty(n_groups, np.int32)
+    classes: cython.int[::1] = found
+    splitting = Splitting(classes, n_sets + 256, account)
+    with cython.nogil:
+        for g in range(n_groups):
+            classes[g] = range_sets[g]
+            if classes[g] == 0:
+                classes[g] = cython.cast(cython.int, n_sets + cython.cast(cython.Py_ssize_t, first_byte[g]))
+        splitting.split(event_starts, events)
+    account.claim(0, 24 * splitting.table.shape[0])
+    return found, splitting.n_classes

@@ -1,5 +1,0 @@
-"""Token classes of Lark grammars, lexer and parser factored: see the modules."""
-
-from equivalence.factored.classes import FactoredClasses, factored_classes
-
-__all__ = ["FactoredClasses", "factored_classes"]

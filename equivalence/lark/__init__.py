@@ -1,0 +1,1 @@
+"""Lark grammars: their lexers, their LALR parsers, and the classes of both together."""

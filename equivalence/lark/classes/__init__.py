@@ -1,0 +1,5 @@
+"""Token classes of Lark grammars, lexer and parser factored: see the modules."""
+
+from equivalence.lark.classes.classes import FactoredClasses, factored_classes
+
+__all__ = ["FactoredClasses", "factored_classes"]

@@ -1,0 +1,215 @@
+"""Token classes of a Lark grammar: lexer and parser apart, put together at the end.
+
+What: `walks` says which terminal sequences a token may stand for in each lexer state; `equivalence.lark.lalr`
+says which stacks take a sequence; tokens for which no lexer state and no stack make a difference are one
+class.
+When: once per grammar and vocabulary; what `hybrid` runs on comes from it.
+Limits: acceptance classes only. Exact in the sense of docs/theory.md: a class is never too large; it may be
+split where two sets of sequences are taken by the same stacks in a way that single sequences do not show.
+
+The parser stack classification paper folds lexer and parser into one automaton, and pays 467 s and 41 GiB for
+a Java grammar. Apart, both are small: a terminal sequence is classified once, whatever lexer states and
+tokens lead to it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.arrays.account import Account
+from equivalence.arrays.equal_lists import number_lists
+from equivalence.classes.token_classes import TokenClasses
+from equivalence.deadline import Deadline
+from equivalence.lark.classes.sets import Sets
+from equivalence.lark.classes.walks import Sequences, last_emitted, walk
+from equivalence.lark.lalr import LalrMachine, SequenceTable, StackAutomaton, stack_automaton
+from equivalence.lark.lalr.outcomes import ALWAYS, NEVER, PASS
+from equivalence.lark.lexer import LexerMachine
+from equivalence.vocabulary import Vocabulary
+
+PHASE = "the classes of a Lark grammar"
+"""What errors call this."""
+
+ALWAYS_SET = 1
+"""Number of the set of sequences that every stack takes; set 0 is taken by none."""
+
+
+class FactoredClasses(NamedTuple):
+    """Token classes, and what decides them. Q lexer states, C classes.
+
+    Attributes:
+        tokens: the classes over the vocabulary.
+        set_of: int32[Q, C], for each lexer state and class the set of kinds of which the stack must take one.
+        stop_set: int32[Q], the same for the end of the text.
+        alive_set: int32[Q], the same for the text so far: whether it may go on.
+        sets: the kinds of each set, ascending; set 0 is empty, the kind of set 1 is `ALWAYS`.
+        automaton: which stacks take which kinds.
+        n_lexical: number of lexical classes: tokens of which the lexer makes the same in all its states.
+    """
+
+    tokens: TokenClasses
+    set_of: NDArray[np.int32]
+    stop_set: NDArray[np.int32]
+    alive_set: NDArray[np.int32]
+    sets: Sequences
+    automaton: StackAutomaton
+    n_lexical: int
+
+
+def factored_classes(
+    lexer: LexerMachine,
+    machine: LalrMachine,
+    vocabulary: Vocabulary,
+    *,
+    max_sequences: int = 1 << 20,
+    max_bytes: int = 1 << 30,
+    deadline: Deadline | None = None,
+) -> FactoredClasses:
+    """The token classes of a grammar.
+
+    Args:
+        lexer: of the grammar; its terminals are numbered as the parser's.
+        machine: the grammar's parser.
+        vocabulary: the tokens.
+        max_sequences: bound of terminal sequences that the parser tells apart.
+        max_bytes: bound of the largest arrays of lexer and parser each.
+        deadline: when to give up.
+
+    Raises:
+        BudgetExceeded: too many terminal sequences or bytes, or too late.
+        UnsupportedGrammar: the parser would reduce without end, or is too large in a way that the message
+            names.
+        ValueError: lexer and parser number other terminals.
+    """
+    if machine.terminals[:-1] != lexer.terminals:
+        raise ValueError(
+            f"the lexer has the terminals {lexer.terminals}, the parser {machine.terminals[:-1]}; "
+            "both have to be made with terminal_names(grammar)"
+        )
+    began = time.perf_counter()
+    deadline = deadline or Deadline()
+    tops, group_of = _tops(lexer, machine, deadline)
+    walks = walk(lexer, vocabulary.trie, group_of, max_bytes, deadline)
+    walked = time.perf_counter()
+    n_pairs = len(walks.pair_start) - 1
+    ways, way_of_end, way_of_state = _ways_on(lexer, group_of, len(machine.terminals) - 1)
+    extra = Sequences.of([text for texts, _ in ways for text in texts])
+    texts = np.concatenate([walks.texts.terminals, extra.terminals])
+    starts = np.concatenate([walks.texts.start, walks.texts.start[-1] + extra.start[1:]])
+    table = SequenceTable(machine, max_sequences, max_bytes, deadline)
+    numbers = table.numbers(texts, starts)
+    numbered = time.perf_counter()
+    automaton, kinds = stack_automaton(table, numbers)
+    deadline.check(PHASE)
+    more = np.cumsum([len(texts) for texts, _ in ways])
+    pair_start = np.concatenate([walks.pair_start, walks.pair_start[-1] + more])
+    group_of_way = np.array([group for _, group in ways], np.int32)
+    group_of_pair = np.concatenate([walks.group_of_pair, group_of_way])
+    alike = _alike_on(tops, automaton, deadline)
+    with deadline.stopping(PHASE) as stop:
+        sets = Sets(tops, alike, automaton.cell_start, automaton.cells, Account(stop))
+        set_of_pair = sets.number(kinds, pair_start, group_of_pair)
+    distinct_sets = Sequences(*sets.lists())
+    of_lexical = np.where(walks.pair >= 0, set_of_pair[walks.pair], 0).astype(np.int32)
+    stop_set = np.where(way_of_end >= 0, set_of_pair[n_pairs + way_of_end], 0).astype(np.int32)
+    alive_set = set_of_pair[n_pairs + way_of_state]
+    columns = np.ascontiguousarray(of_lexical.T, np.int64).ravel()
+    column, first = number_lists(np.arange(of_lexical.shape[1] + 1) * len(of_lexical), columns)
+    set_of = of_lexical[:, first]
+    tokens, kept = _token_classes(vocabulary, column[walks.class_of_group], np.any(set_of > 0, axis=0))
+    done = time.perf_counter()
+    sizes = {
+        "lexer states": len(lexer.step), "parser states": machine.n_states,
+        "lexical classes": walks.pair.shape[1], "pairs": n_pairs, "texts": len(starts) - 1,
+        "sequences": table.n_sequences, "kinds": automaton.n_kinds, "colors": automaton.n_colors,
+        "sets": len(distinct_sets.start) - 1,
+    }  # fmt: skip
+    seconds_of = {"walk": walked - began, "sequences": numbered - walked, "partition": done - numbered}
+    return FactoredClasses(
+        replace(tokens, seconds=seconds_of, sizes=sizes),
+        np.ascontiguousarray(set_of[:, kept]),
+        stop_set,
+        alive_set,
+        distinct_sets,
+        automaton,
+        walks.pair.shape[1],
+    )
+
+
+def _tops(
+    lexer: LexerMachine, machine: LalrMachine, deadline: Deadline
+) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
+    """bool[groups, S], sets of states that may be on top of the stack; int32[Q], that of a lexer state."""
+    last, group_of = np.unique(last_emitted(lexer, deadline), axis=0, return_inverse=True)
+    tops = last[:, machine.shifted_by]  # -1 is the last column: nothing was emitted
+    tops[:, machine.shifted_by < 0] = False
+    tops[last[:, -1], machine.start] = True
+    return tops, group_of.astype(np.int32)
+
+
+def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton, deadline: Deadline) -> NDArray[np.int32]:
+    """int32[groups, kinds]: what a kind is on some tops of stacks (bool[groups, S]).
+
+    The first kind that is alike on them; `NEVER` where all of them die, `ALWAYS` where all of them pass.
+    """
+    state, outcome = automaton.cells.T
+    owner = np.repeat(np.arange(automaton.n_kinds), np.diff(automaton.cell_start))
+    found = np.empty((len(tops), automaton.n_kinds), np.int32)
+    for group, some in enumerate(tops):
+        deadline.check(PHASE)
+        kept = some[state]
+        start = np.searchsorted(owner[kept], np.arange(automaton.n_kinds + 1))
+        numbers, first = number_lists(2 * start, automaton.cells[kept].ravel())
+        found[group] = first[numbers]
+        found[group, np.diff(start) == 0] = NEVER
+        passed = np.bincount(owner[kept & (outcome == PASS)], minlength=automaton.n_kinds)
+        found[group, passed == some.sum()] = ALWAYS
+    return found
+
+
+def _ways_on(
+    lexer: LexerMachine, group_of: NDArray[np.int32], end: int
+) -> tuple[list[tuple[tuple[tuple[int, ...], ...], int]], NDArray[np.int64], NDArray[np.int64]]:
+    """What else is asked of stacks: (texts of which one must be taken, group), as pairs are.
+
+    Returns (the distinct ones; int64[Q], which one asks whether the text may end in a state, or -1; int64[Q],
+    which one asks whether it may go on).
+    """
+    ways: dict[tuple[tuple[tuple[int, ...], ...], int], int] = {}
+    way_of_end = np.full(len(group_of), -1, np.int64)
+    way_of_state = np.zeros(len(group_of), np.int64)
+    for state, group in enumerate(group_of.tolist()):
+        sequence = int(lexer.at_end[state])
+        if sequence >= 0:
+            way = (((*lexer.sequences[sequence], end),), group)
+            way_of_end[state] = ways.setdefault(way, len(ways))
+        way_of_state[state] = ways.setdefault((lexer.continuations[state], group), len(ways))
+    return list(ways), way_of_end, way_of_state
+
+
+def _token_classes(
+    vocabulary: Vocabulary, of_group: NDArray[np.int32], alive: NDArray[np.bool_]
+) -> tuple[TokenClasses, NDArray[np.int64]]:
+    """Classes over the ids, numbered by first id, and which of the given ones these are.
+
+    `of_group` is int32[G], the class of each distinct byte string; `alive` says of each whether it is ever
+    allowed.
+    """
+    of_token = np.append(of_group, np.int32(-1))[vocabulary.trie.group_of_token]
+    of_token[~np.append(alive, False)[of_token]] = -1
+    kinds, first = np.unique(of_token, return_index=True)
+    first, kinds = first[kinds >= 0], kinds[kinds >= 0]
+    order = np.argsort(first)
+    kept = kinds[order].astype(np.int64)
+    number = np.full(len(alive) + 1, -1, np.int32)
+    number[kept] = np.arange(len(kept))
+    class_of_token = number[of_token]
+    by_length = np.lexsort((np.arange(vocabulary.size), vocabulary.token_lengths, class_of_token))
+    classes, place = np.unique(class_of_token[by_length], return_index=True)
+    representatives = by_length[place[classes >= 0]].astype(np.int32)
+    return TokenClasses(class_of_token, len(kept), representatives, "acceptance", {}, {}, "factored"), kept

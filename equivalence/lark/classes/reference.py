@@ -1,0 +1,112 @@
+"""What is allowed, by the definition: lexer and parser run plainly, one token and one continuation at a time.
+
+What: `allowed` and `may_stop` decide one token and the end of the text; `advance` follows a text; `reachable`
+meets configurations at random. `decided` reads the same out of `FactoredClasses`, plainly.
+When: in tests, and to see why a token is allowed.
+Limits: slow on purpose.
+
+A *configuration* is what a text leads to: the state of the lexer, and the parser's stack after the terminals
+that were emitted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from equivalence.lark.classes.classes import FactoredClasses
+from equivalence.lark.lalr import LalrMachine
+from equivalence.lark.lalr.outcomes import ALWAYS
+from equivalence.lark.lalr.reference import Stack, kind_takes, shift, takes
+from equivalence.lark.lexer import LexerMachine
+
+
+class Configuration(NamedTuple):
+    """What a text leads to."""
+
+    state: int
+    stack: Stack
+
+
+def start(machine: LalrMachine) -> Configuration:
+    """The configuration of the empty text."""
+    return Configuration(0, (machine.start,))
+
+
+def emitted_by(lexer: LexerMachine, state: int, token: bytes) -> tuple[int, tuple[int, ...]] | None:
+    """The state after a token, and the terminals emitted; None if the lexer does not live through it."""
+    terminals: tuple[int, ...] = ()
+    for byte in token:
+        terminals += lexer.sequences[lexer.emitted[state, byte]]
+        state = int(lexer.step[state, byte])
+        if state < 0:
+            return None
+    return state, terminals
+
+
+def allowed(lexer: LexerMachine, machine: LalrMachine, state: int, stack: Stack, token: bytes) -> bool:
+    """Whether a token is allowed where the lexer is in a state and the parser has a stack."""
+    found = emitted_by(lexer, state, token)
+    if found is None:
+        return False
+    after, terminals = found
+    return any(takes(machine, stack, terminals + more) for more in lexer.continuations[after])
+
+
+def may_stop(lexer: LexerMachine, machine: LalrMachine, state: int, stack: Stack) -> bool:
+    """Whether the text may end."""
+    end = int(lexer.at_end[state])
+    return end >= 0 and takes(machine, stack, (*lexer.sequences[end], len(machine.terminals) - 1))
+
+
+def advance(
+    lexer: LexerMachine, machine: LalrMachine, configuration: Configuration, text: bytes
+) -> Configuration | None:
+    """The configuration after more text; None where it is not allowed."""
+    if not allowed(lexer, machine, *configuration, text):
+        return None
+    found = emitted_by(lexer, configuration.state, text)
+    assert found is not None
+    stack: Stack | None = configuration.stack
+    for terminal in found[1]:
+        assert stack is not None
+        stack = shift(machine, stack, terminal)
+    assert stack is not None
+    return Configuration(found[0], stack)
+
+
+def reachable(
+    lexer: LexerMachine, machine: LalrMachine, pieces: Sequence[bytes], steps: int, rng: random.Random
+) -> Iterator[Configuration]:
+    """The configurations on the way of a random text, made of pieces; fewer where no piece is allowed."""
+    now = start(machine)
+    yield now
+    for _ in range(steps):
+        for piece in rng.sample(pieces, len(pieces)):
+            after = advance(lexer, machine, now, piece)
+            if after is not None:
+                break
+        else:
+            return
+        now = after
+        yield now
+
+
+def set_takes(classes: FactoredClasses, number: int, stack: Stack) -> bool:
+    """Whether a stack takes one of the kinds of a set."""
+    kinds = classes.sets.terminals[classes.sets.start[number] : classes.sets.start[number + 1]].tolist()
+    return any(kind == ALWAYS or kind_takes(classes.automaton, kind, stack) for kind in kinds)
+
+
+def decided(classes: FactoredClasses, configuration: Configuration, token: int) -> bool:
+    """Whether the id of a token is allowed, as its class has it."""
+    number = int(classes.tokens.class_of_token[token])
+    if number < 0:
+        return False
+    return set_takes(classes, int(classes.set_of[configuration.state, number]), configuration.stack)
+
+
+def decided_stop(classes: FactoredClasses, configuration: Configuration) -> bool:
+    """Whether the text may end, as the classes have it."""
+    return set_takes(classes, int(classes.stop_set[configuration.state]), configuration.stack)

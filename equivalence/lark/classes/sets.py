@@ -1,0 +1,228 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Sets of kinds of which the stack must take one: what decides where a token is allowed.
+
+What: the texts of a pair are taken by stacks as their kinds say; `Sets` drops the kinds that say nothing
+new, given what the top of the stack is known to be, and numbers what is left.
+When: last, in `equivalence.lark.classes.classes`, once the kinds of all texts are known.
+Limits: a set is only compared kind by kind: one that several others cover together stays in.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.equal_lists import lie_side_by_side
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.hashing import mix
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.lark.lalr.outcomes import ALWAYS, PASS
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.hashing import mix
+    from equivalence.arrays.interning import Interned
+    from equivalence.lark.lalr.outcomes import ALWAYS, PASS
+
+    built.plain(__name__)
+
+ANSWERS = cython.declare(cython.Py_ssize_t, 1 << 18)
+"""Answers about two kinds that are kept; a table of all would take the square of the kinds."""
+
+
+@cython.final
+@cython.cclass
+class Sets:
+    """Sorted lists of kinds and their numbers; set 0 is empty, set 1 is [`ALWAYS`].
+
+    Args:
+        tops: bool[groups, S], what may be known of the stack: the states that may be on its top.
+        alike: int32[groups, kinds], what a kind is on these tops: the first one that is equal there, -1 where
+            all of them die, `ALWAYS` where all of them pass.
+        cell_start: int64[kinds + 1], where the cells of a kind begin.
+        cells: int64[cells, 2], (state on top, outcome), by kind and state.
+        account: what stops.
+
+    Raises:
+        ValueError: arrays are not of one size, or a number is out of its range.
+    """
+
+    tops: cython.const[cython.uchar][:, ::1]
+    alike: cython.const[cython.int][:, ::1]
+    cell_start: cython.const[cython.Py_ssize_t][::1]
+    cells: cython.const[cython.Py_ssize_t][:, ::1]
+    known: Interned
+    asked: cython.Py_ssize_t[:, ::1]
+    answer: cython.uchar[::1]
+    account: Account
+
+    def __init__(
+        self,
+        tops: NDArray[np.bool_],
+        alike: NDArray[np.int32],
+        cell_start: NDArray[np.int64],
+        cells: NDArray[np.int64],
+        account: Account,
+    ) -> None:
+        n_kinds = len(cell_start) - 1
+        if alike.shape != (len(tops), n_kinds):
+            raise ValueError(f"{n_kinds} kinds on {len(tops)} groups, not {alike.shape}")
+        if alike.size and not ALWAYS <= alike.min() <= alike.max() < n_kinds:
+            raise ValueError("a kind is alike to an unknown one")
+        if not lie_side_by_side(cell_start, len(cells)):
+            raise ValueError("cells do not lie side by side")
+        if len(cells) and not 0 <= cells[:, 0].min() <= cells[:, 0].max() < tops.shape[1]:
+            raise ValueError("a cell is of an unknown state")
+        self.tops = np.ascontiguousarray(tops).view(np.uint8)
+        self.alike = alike
+        self.cell_start, self.cells = cell_start, cells
+        self.account = account
+        self.known = Interned(4096, 8)
+        self.known.add(np.zeros(0, np.int64))
+        self.known.add(np.array([ALWAYS], np.int64))
+        self.asked = np.full((ANSWERS, 3), -1, np.int64)
+        self.answer = np.zeros(ANSWERS, np.uint8)
+
+    def number(
+        self,
+        kinds: cython.const[cython.int][::1],
+        pair_start: cython.const[cython.Py_ssize_t][::1],
+        group_of: cython.const[cython.int][::1],
+    ) -> NDArray[np.int32]:
+        """The numbers of the sets of pairs, without the kinds that say nothing new.
+
+        Args:
+            kinds: int32, one for each text: -1 taken by no stack, `ALWAYS` by every one.
+            pair_start: int64[pairs + 1], the first text of each pair.
+            group_of: int32[pairs], what is known of the stack.
+
+        Returns:
+            int32[pairs].
+
+        Raises:
+            ValueError: there is no such kind, text or group.
+            BudgetExceeded, KeyboardInterrupt: somebody said stop.
+        """
+        n: cython.Py_ssize_t = group_of.shape[0]
+        if pair_start.shape[0] != n + 1 or np.any(np.diff(pair_start) < 0) or pair_start[0] < 0:
+            raise ValueError(f"texts of {pair_start.shape[0] - 1} pairs, groups of {n}")
+        if pair_start[n] > kinds.shape[0]:
+            raise ValueError(f"{pair_start[n]} texts have {kinds.shape[0]} kinds")
+        if len(kinds) and not ALWAYS <= np.min(kinds) <= np.max(kinds) < self.alike.shape[1]:
+            raise ValueError("there is no such kind")
+        if n and not 0 <= np.min(group_of) <= np.max(group_of) < self.alike.shape[0]:
+            raise ValueError("there is no such group")
+        found = np.empty(n, np.int32)
+        numbers: cython.int[::1] = found
+        # one group after the other, so that what was asked about two kinds is asked again soon
+        order: cython.Py_ssize_t[::1] = np.argsort(group_of, kind="stable")
+        groups: cython.Py_ssize_t[::1] = np.asarray(group_of, np.int64)
+        with cython.nogil:
+            for i in range(n):
+                if i % 256 == 0:
+                    self.account.look()
+                pair = order[i]
+                begin = self.known.room(pair_start[pair + 1] - pair_start[pair] + 1)
+                count: cython.Py_ssize_t = 0
+                for text in range(pair_start[pair], pair_start[pair + 1]):
+                    kind: cython.Py_ssize_t = kinds[text]
+                    if kind >= 0:
+                        kind = self.alike[groups[pair], kind]
+                    if kind == ALWAYS:
+                        self.known.pool[begin] = ALWAYS
+                        count = 1
+                        break
+                    if kind >= 0:
+                        count = self.insert(begin, count, kind)
+                if count > 1:
+                    count = self.without_covered(begin, count, groups[pair])
+                numbers[pair] = cython.cast(cython.int, self.known.intern(count))
+        return found
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def insert(
+        self, begin: cython.Py_ssize_t, count: cython.Py_ssize_t, kind: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Insert a kind into the set that is made in the pool; the new number of kinds in it."""
+        place = begin + count
+        while place > begin and self.known.pool[place - 1] > kind:
+            place -= 1
+        if place > begin and self.known.pool[place - 1] == kind:
+            return count
+        k = begin + count
+        while k > place:
+            self.known.pool[k] = self.known.pool[k - 1]
+            k -= 1
+        self.known.pool[place] = kind
+        return count + 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def without_covered(
+        self, begin: cython.Py_ssize_t, count: cython.Py_ssize_t, group: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Drop each kind of the set that is within another one; the number of kinds that are left."""
+        for a in range(begin, begin + count):
+            for b in range(begin, begin + count):
+                one = self.known.pool[a]
+                other = self.known.pool[b]
+                if a != b and other >= 0 and self.is_within(one, other, group):
+                    self.known.pool[a] = -1
+                    break
+        kept: cython.Py_ssize_t = 0
+        for a in range(begin, begin + count):
+            if self.known.pool[a] >= 0:
+                self.known.pool[begin + kept] = self.known.pool[a]
+                kept += 1
+        return kept
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_within(
+        self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, group: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether each stack of a group that takes one kind takes the other; answers are kept for a while."""
+        place = mix(mix(mix(3, group), one), other) & (ANSWERS - 1)
+        if self.asked[place, 0] != group or self.asked[place, 1] != one or self.asked[place, 2] != other:
+            self.asked[place, 0], self.asked[place, 1], self.asked[place, 2] = group, one, other
+            self.answer[place] = self.compare(one, other, group)
+        return self.answer[place]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def compare(
+        self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, group: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether each stack of a group that takes one kind takes the other, as the cells have it."""
+        k = self.cell_start[other]
+        end = self.cell_start[other + 1]
+        for i in range(self.cell_start[one], self.cell_start[one + 1]):
+            state = self.cells[i, 0]
+            if not self.tops[group, state]:
+                continue
+            while k < end and self.cells[k, 0] < state:
+                k += 1
+            if k == end or self.cells[k, 0] != state:
+                return False
+            if self.cells[k, 1] != PASS and self.cells[k, 1] != self.cells[i, 1]:
+                return False
+        return True
+
+    def lists(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """(int32, the kinds of all sets; int64[sets + 1], where those of each begin)."""
+        starts, kinds = self.known.lists()
+        return kinds.astype(np.int32), starts

@@ -1,0 +1,201 @@
+"""What the lexer makes of every token in every state: terminal sequences, found once for all states alike.
+
+What: a token in a lexer state emits terminals and leaves the lexer in a state, from where the lexeme in
+progress may go on in some ways (its *family* of sequences). Tokens for which that is the same in all states
+are one *lexical class*.
+When: the first half of the token classes of a Lark grammar; the parser is not asked yet.
+Limits: memory is one number for each token and distinct (state after the first byte, first byte), and one for
+each lexer state and lexical class; both are counted first, and refused where they exceed the budget.
+
+Walks are shared by first byte: states that go to one state on a byte read what follows alike, and most states
+of a lexer go where the start goes, having emitted their own lexeme. Of a Java grammar's 283 states times 90
+first bytes that leaves a few hundred walks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.arrays.account import Account
+from equivalence.arrays.equal_lists import number_lists
+from equivalence.deadline import Deadline, Stop
+from equivalence.errors import BudgetExceeded
+from equivalence.lark.classes.pairs import Pairs
+from equivalence.lark.classes.rests import Rests
+from equivalence.lark.lexer import LexerMachine
+from equivalence.trie import Trie
+
+Integers = NDArray[np.int64]
+
+PHASE = "the lexer's part"
+"""What errors call this."""
+
+ROWS = 1024
+"""States that are looked at between two looks at the clock."""
+
+
+class Sequences(NamedTuple):
+    """Terminal sequences by number: `terminals[start[i]:start[i + 1]]`; number 0 is the empty one."""
+
+    terminals: NDArray[np.int32]
+    start: Integers
+
+    @classmethod
+    def of(cls, sequences: Sequence[tuple[int, ...]]) -> Sequences:
+        """Out of tuples."""
+        start = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(s) for s in sequences])])
+        return cls(np.array([t for s in sequences for t in s], np.int32), start.astype(np.int64))
+
+
+class LexicalWalks(NamedTuple):
+    """What states make of tokens.
+
+    Attributes:
+        class_of_group: int32[G], the lexical class of each distinct byte string: equal iff `pair` is.
+        pair: int32[Q, K], what a state makes of a class: the number of a pair, -1 where the text is dead.
+        texts: the terminal sequences of all pairs, those of pair i from ``pair_start[i]`` on: the pair is
+            allowed where the parser takes one of them.
+        pair_start: int64[pairs + 1].
+        group_of_pair: int32[pairs], what is known of the stack where the pair is asked for; see `walk`.
+    """
+
+    class_of_group: NDArray[np.int32]
+    pair: NDArray[np.int32]
+    texts: Sequences
+    pair_start: Integers
+    group_of_pair: NDArray[np.int32]
+
+
+def walk(
+    lexer: LexerMachine,
+    trie: Trie,
+    group_of: NDArray[np.int32],
+    max_bytes: int = 1 << 30,
+    deadline: Deadline | None = None,
+) -> LexicalWalks:
+    """Read all tokens in all states.
+
+    Args:
+        lexer: the lexer.
+        trie: of the vocabulary.
+        group_of: int32[Q], equal for states in which the same is known of the parser's stack.
+        max_bytes: bound of the arrays.
+        deadline: when to give up.
+
+    Raises:
+        BudgetExceeded: more bytes would be needed, or it is too late.
+    """
+    deadline = deadline or Deadline()
+    with deadline.stopping(PHASE) as stop:
+        return _walk(lexer, trie, group_of, max_bytes, stop)
+
+
+def _walk(
+    lexer: LexerMachine, trie: Trie, group_of: NDArray[np.int32], max_bytes: int, stop: Stop
+) -> LexicalWalks:
+    """See `walk`."""
+    families = {family: index for index, family in enumerate(dict.fromkeys(lexer.continuations))}
+    family_of = np.array([families[family] for family in lexer.continuations], np.int32)
+    numbers = {sequence: index for index, sequence in enumerate(lexer.sequences)}
+    for family in families:
+        for sequence in family:
+            numbers.setdefault(sequence, len(numbers))
+    sequences = Sequences.of(list(numbers))
+    family_text = Sequences.of([tuple(numbers[s] for s in family) for family in families])
+    first_group, has_byte = _first_groups(trie)
+    states, of_byte, block_of = _blocks(lexer.step, has_byte)
+    room = int(np.diff(np.append(first_group, trie.n_groups))[of_byte].sum())
+    # a number for each, and as much again for paths and rests, of which most are met often
+    _within(max_bytes, 16 * room, f"{len(states)} states after a first byte times the tokens with that byte")
+    account = Account(stop)
+    rests = Rests(lexer, trie, *sequences, family_of, account)
+    rests.read(states, of_byte)
+    class_of_group, n_classes = rests.classes()
+    _, examples = np.unique(class_of_group, return_index=True)
+    n_states = len(lexer.step)
+    _within(
+        max_bytes, 16 * n_states * n_classes, f"{n_states} lexer states times {n_classes} kinds of tokens"
+    )
+    pairs = Pairs(rests, *family_text, account)
+    pair = pairs.find(block_of, group_of, examples, trie.first_byte, first_group)
+    # tokens of different first bytes were told apart by these, whatever becomes of them
+    columns = np.ascontiguousarray(pair.T, np.int64).ravel()
+    column, first = number_lists(np.arange(len(examples) + 1) * n_states, columns)
+    n_texts, n_terminals = pairs.measure()
+    _within(max_bytes, 4 * n_terminals, f"the terminals of {n_texts} sequences")
+    texts, text_start, pair_start = pairs.texts()
+    return LexicalWalks(
+        column[class_of_group], pair[:, first], Sequences(texts, text_start), pair_start, pairs.groups()
+    )
+
+
+def _within(most: int, needed: int, what: str) -> None:
+    """Refuse what would need too many bytes."""
+    if needed > most:
+        raise BudgetExceeded(f"{what} need {needed} bytes, allowed are {most}; raise the budget")
+
+
+def _first_groups(trie: Trie) -> tuple[Integers, NDArray[np.bool_]]:
+    """int64[256], the first group of a first byte (its place if there is none); bool[256] which occur."""
+    first = np.searchsorted(trie.first_byte, np.arange(256)).astype(np.int64)
+    has = np.zeros(256, np.bool_)
+    has[trie.first_byte] = True
+    return first, has
+
+
+def _blocks(step: NDArray[np.int32], has_byte: NDArray[np.bool_]) -> tuple[Any, Any, NDArray[np.int32]]:
+    """The distinct (state after a first byte, first byte), ordered by bytes; int32[Q, 256] which of them."""
+    states: list[int] = []
+    of_byte: list[int] = []
+    block_of = np.full(step.shape, -1, np.int32)
+    for byte in np.flatnonzero(has_byte):
+        after, place = np.unique(step[:, byte], return_inverse=True)
+        alive = after >= 0
+        numbers = np.where(alive, len(states) + np.cumsum(alive) - 1, -1)
+        block_of[:, byte] = numbers[place]
+        states += after[alive].tolist()
+        of_byte += [int(byte)] * int(alive.sum())
+    return np.array(states, np.int64), np.array(of_byte, np.int64), block_of
+
+
+def last_emitted(lexer: LexerMachine, deadline: Deadline | None = None) -> NDArray[np.bool_]:
+    """bool[Q, T + 1], the terminals that may have been emitted last in a state; at T: that there was none.
+
+    It is the terminal by which the parser came to the state on top of its stack.
+    """
+    deadline = deadline or Deadline()
+    n_states, none = len(lexer.step), len(lexer.terminals)
+    found = np.zeros((n_states, none + 1), np.bool_)
+    found[0, none] = True
+    last = np.array([none, *(sequence[-1] for sequence in lexer.sequences[1:])], np.int64)
+    silent: list[list[int]] = [[] for _ in range(n_states)]
+    for begin in range(0, n_states, ROWS):
+        deadline.check(PHASE)
+        source, byte = np.nonzero(lexer.step[begin : begin + ROWS] >= 0)
+        source += begin
+        target, emitted = lexer.step[source, byte].astype(np.int64), lexer.emitted[source, byte]
+        loud = emitted > 0
+        found[target[loud], last[emitted[loud]]] = True
+        for pair in np.unique(source[~loud] * n_states + target[~loud]).tolist():
+            silent[pair // n_states].append(pair % n_states)
+    width = none // 8 + 1  # sets of terminals, as bits of integers
+    sets = [int.from_bytes(row, "little") for row in np.packbits(found, axis=1, bitorder="little")]
+    pending = list(range(n_states))
+    done = 0
+    while pending:
+        source_state = pending.pop()
+        done += 1
+        if done % ROWS == 0:
+            deadline.check(PHASE)
+        for after in silent[source_state]:
+            if sets[source_state] & ~sets[after]:
+                sets[after] |= sets[source_state]
+                pending.append(after)
+    bits = np.frombuffer(b"".join(one.to_bytes(width, "little") for one in sets), np.uint8)
+    return np.unpackbits(bits.reshape(n_states, width), axis=1, bitorder="little")[:, : none + 1].astype(
+        np.bool_
+    )

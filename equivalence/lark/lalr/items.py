@@ -1,0 +1,316 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""What is left to decide below the known part of a stack: items, and what becomes of each.
+
+What: an *item* is [the states that may be exposed once the pops are done, a nonterminal, the sequence to
+read then]. It has an edge for each of these states; an edge dies, passes, or leads to an item further down.
+What is said of an item is whether it can die and whether it can pass: an item that can only do one of both
+is decided.
+When: `equivalence.lark.lalr.numbering` asks for items of the rows that it makes;
+`equivalence.lark.lalr.stacks` makes an automaton of them.
+Limits: which states may be exposed is said by `beneath`, which allows more than the parser meets.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import bigger
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.lark.lalr.outcomes import (
+        CAN_DIE,
+        CAN_PASS,
+        DEAD,
+        PASS,
+        edge_to,
+        item_after,
+        nonterminal_of,
+        pops_of,
+        rest_of,
+    )
+    from cython.cimports.equivalence.lark.lalr.simulation import Simulation
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from equivalence.lark.lalr.outcomes import (
+        CAN_DIE,
+        CAN_PASS,
+        DEAD,
+        PASS,
+        edge_to,
+        item_after,
+        nonterminal_of,
+        pops_of,
+        rest_of,
+    )
+    from equivalence.lark.lalr.simulation import Simulation
+
+    built.plain(__name__)
+
+LIST_WIDTH = 32
+"""States of a list, a guess."""
+
+EDGES = 64
+"""Edges that there is room for at first, for each sequence."""
+
+
+@cython.final
+@cython.cclass
+class Items:
+    """Items and their edges.
+
+    Args:
+        simulation: what runs the sequences of items.
+        beneath: uint8[D, S, ceil(S / 8)]: at [d, s] bit p says whether state p may lie d + 1 below state s,
+            for all that a rule pops.
+        room: sequences that there is room for at first; there are about two items for each.
+        account: what pays for growth, and stops.
+
+    Raises:
+        ValueError: `beneath` is of another machine.
+        BudgetExceeded: too many bytes.
+
+    Attributes:
+        known: items as [list, nonterminal, sequence].
+        lists: the sorted lists of states.
+        kept: items that are there to stay; those behind them are of the sequence that is made.
+        status: bits, what can become of an item: `CAN_DIE`, `CAN_PASS`.
+        edge: the edges of item i, in the order of its list, begin at `edge_start[i]`.
+    """
+
+    simulation: Simulation
+    account: Account
+    beneath: cython.const[cython.uchar][:, :, ::1]
+    known: Interned
+    lists: Interned
+    below: Interned
+    list_below: cython.int[::1]
+    status: cython.uchar[::1]
+    edge_start: cython.Py_ssize_t[::1]
+    edge: cython.Py_ssize_t[::1]
+    kept: cython.Py_ssize_t
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        beneath: cython.const[cython.uchar][:, :, ::1],
+        room: cython.Py_ssize_t,
+        account: Account,
+    ) -> None:
+        n_states = simulation.after.shape[0]
+        octets = (n_states + 7) // 8
+        if beneath.shape[1] != n_states or beneath.shape[2] != octets:
+            raise ValueError(f"beneath is of {beneath.shape[1]} states, the parser has {n_states}")
+        longest = np.asarray(simulation.rule_length).max(initial=1)
+        if beneath.shape[0] < longest:
+            raise ValueError(f"beneath is of rules of {beneath.shape[0]} symbols, the longest has {longest}")
+        self.simulation = simulation
+        self.account = account
+        self.beneath = beneath
+        capacity = 2 * room
+        account.claim(beneath.shape[0] * beneath.shape[1] * beneath.shape[2] + 13 * (capacity + 3))
+        account.claim(8 * EDGES * room)
+        self.known = Interned(capacity, 3, account=account)
+        self.lists = Interned(capacity, LIST_WIDTH, account=account)
+        self.below = Interned(capacity, 2, account=account)
+        self.list_below = np.full(capacity + 2, -1, np.int32)
+        self.status = np.zeros(capacity + 2, np.uint8)
+        self.edge_start = np.zeros(capacity + 3, np.int64)
+        self.edge = np.zeros(EDGES * room, np.int64)
+        self.kept = 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def edge_of(self, outcome: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The edge that says what an outcome on a state says; the item that it leads to may be a new one."""
+        if outcome <= PASS:
+            return outcome
+        pops = pops_of(outcome)
+        nonterminal = nonterminal_of(outcome)
+        states = self.exposed(pops, state, nonterminal)
+        begin = self.known.room(3)
+        self.known.pool[begin] = states
+        self.known.pool[begin + 1] = nonterminal
+        self.known.pool[begin + 2] = rest_of(outcome)
+        return edge_to(self.known.intern(3), pops)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def exposed(
+        self, pops: cython.Py_ssize_t, state: cython.Py_ssize_t, nonterminal: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The number of the list of states, those with a goto, that may lie `pops` + 1 below a state."""
+        place = self.below.room(2)
+        self.below.pool[place] = pops * self.beneath.shape[1] + state
+        self.below.pool[place + 1] = nonterminal
+        asked = self.below.intern(2)
+        if asked >= self.list_below.shape[0]:
+            with cython.gil:
+                self.grow_below()
+        if self.list_below[asked] >= 0:
+            return self.list_below[asked]
+        begin = self.lists.room(self.beneath.shape[1])
+        n: cython.Py_ssize_t = 0
+        for octet in range(self.beneath.shape[2]):
+            bits: cython.int = self.beneath[pops, state, octet]
+            lower = 8 * octet
+            while bits:
+                if bits & 1 and self.simulation.after[lower, nonterminal] >= 0:
+                    self.lists.pool[begin + n] = lower
+                    n += 1
+                bits >>= 1
+                lower += 1
+        number = self.lists.intern(n)
+        self.list_below[asked] = cython.cast(cython.int, number)
+        return number
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def settle(self) -> cython.int:
+        """Find the edges of all items that are not kept yet, and of those that they lead to, and what is said
+        of each.
+
+        Raises:
+            BudgetExceeded, UnsupportedGrammar: as `Simulation.begin`.
+            BudgetExceeded, KeyboardInterrupt: somebody said stop.
+        """
+        item = self.kept
+        while item < self.known.count:
+            self.account.look()
+            if item >= self.status.shape[0]:
+                with cython.gil:
+                    self.grow_items()
+            self.expand(item)
+            item += 1
+        while self.said_more():
+            self.account.look()
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def expand(self, item: cython.Py_ssize_t) -> cython.int:
+        """Find the edges of an item, those of all items before being found."""
+        begin = self.known.starts[item]
+        states = self.known.pool[begin]
+        nonterminal = self.known.pool[begin + 1]
+        rest = self.known.pool[begin + 2]
+        n_edges = self.edge_start[item]
+        length = self.lists.starts[states + 1] - self.lists.starts[states]
+        if n_edges + length > self.edge.shape[0]:
+            with cython.gil:
+                self.grow_edges(n_edges, length)
+        for k in range(length):
+            state = self.lists.pool[self.lists.starts[states] + k]
+            self.simulation.local[0] = cython.cast(cython.int, state)
+            self.simulation.local[1] = self.simulation.after[state, nonterminal]
+            self.edge[n_edges + k] = self.edge_of(self.simulation.run(2, rest), state)
+        self.edge_start[item + 1] = n_edges + length
+        self.status[item] = 0
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def said_more(self) -> cython.bint:
+        """One round of the least fixed point of what can become of items; whether it said more than before.
+
+        Items lead to later ones but for cycles, so that going backwards two or three rounds do; each round
+        adds to a status of two bits or is the last.
+        """
+        changed: cython.bint = False
+        item = self.known.count
+        while item > self.kept:
+            item -= 1
+            status: cython.int = self.status[item]
+            for k in range(self.edge_start[item], self.edge_start[item + 1]):
+                edge = self.edge[k]
+                if edge == DEAD:
+                    status |= CAN_DIE
+                elif edge == PASS:
+                    status |= CAN_PASS
+                else:
+                    status |= self.status[item_after(edge)]
+            if status != self.status[item]:
+                self.status[item] = cython.cast(cython.uchar, status)
+                changed = True
+        return changed
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def keep(self) -> cython.void:
+        """All items are there to stay."""
+        self.kept = self.known.count
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def forget(self) -> cython.void:
+        """Take back the items that are not kept, the last ones that were interned.
+
+        The last list of `known` stands at the pool's end once it is not counted, which is where it is looked
+        up. It came last into its run of the hash table, too, so that no other one is lost with it.
+        """
+        item = self.known.count
+        while item > self.kept:
+            item -= 1
+            self.known.count = item
+            self.known.used = self.known.starts[item]
+            self.known.table[self.known.slot(3)] = -1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_items(self) -> cython.int:
+        """Room for what is said of all items that `known` has room for."""
+        old = self.status.shape[0]
+        size = self.known.starts.shape[0]
+        self.account.claim(9 * size, 9 * old)
+        edge_start = bigger(self.edge_start, size + 1)
+        self.status = bigger(self.status, size)  # not before there is memory for both
+        self.edge_start = edge_start
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_below(self) -> cython.int:
+        """Room for a list beside all that `below` has room for."""
+        old = self.list_below.shape[0]
+        size = self.below.starts.shape[0]
+        self.account.claim(4 * size, 4 * old)
+        larger = bigger(self.list_below, size)
+        larger[old:] = -1
+        self.list_below = larger
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_edges(self, used: cython.Py_ssize_t, wanted: cython.Py_ssize_t) -> cython.int:
+        """Room for more edges behind those that are used."""
+        old = self.edge.shape[0]
+        size = 2 * old + wanted
+        self.account.claim(8 * size, 8 * old)
+        self.edge = bigger(self.edge, size, used)
+        return 0
+
+    def graph(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+        """The kept items: int64[items] their lists, int64[items + 1] where the edges of each begin, int64
+        edges, uint8[items] what is said of each.
+
+        Views of what is there now.
+        """
+        start = np.asarray(self.edge_start)[: self.kept + 1]
+        lists = np.asarray(self.known.pool)[: 3 * self.kept : 3]
+        return lists, start, np.asarray(self.edge)[: start[self.kept]], np.asarray(self.status)[: self.kept]

@@ -1,0 +1,336 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Numbers of terminal sequences: those that no stack tells apart, as far as items show, have equal ones.
+
+What: a `Numbering` makes the number of a sequence from its end, of each pair (terminal, number of the rest)
+once. A new pair is simulated; its row is looked up as it is, and once more when what always passes or always
+dies is said so. A row that is new is a new sequence.
+When: `equivalence.lark.lalr.sequences` asks for the sequences of a grammar's tokens.
+Limits: those of `Simulation` and `Items`.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import bigger
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.lark.lalr.items import Items
+    from cython.cimports.equivalence.lark.lalr.outcomes import (
+        CAN_DIE,
+        CAN_PASS,
+        DEAD,
+        PASS,
+        SHIFT_REST,
+        item_after,
+        rest_of,
+    )
+    from cython.cimports.equivalence.lark.lalr.simulation import Simulation
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from equivalence.lark.lalr.items import Items
+    from equivalence.lark.lalr.outcomes import (
+        CAN_DIE,
+        CAN_PASS,
+        DEAD,
+        PASS,
+        SHIFT_REST,
+        item_after,
+        rest_of,
+    )
+    from equivalence.lark.lalr.simulation import Simulation
+
+    built.plain(__name__)
+
+ROW_WIDTH = 32
+"""Integers of the key of a row, a guess."""
+
+
+@cython.final
+@cython.cclass
+class Numbering:
+    """Sequences, their items, and what finds them again.
+
+    Args:
+        machine: an `equivalence.lark.lalr.LalrMachine` whose numbers were checked (`SequenceTable` does).
+        beneath: as `Items` wants it.
+        room: sequences that there is room for at first.
+        most: sequences that there may be.
+        excess: the message of the error for more than the bytes of `bound`.
+
+    Raises:
+        ValueError: `beneath` is of another machine.
+    """
+
+    simulation: Simulation
+    items: Items
+    pairs: Interned
+    rows: Interned
+    number_of_pair: cython.int[::1]
+    number_of_row: cython.int[::1]
+    cell: cython.Py_ssize_t[::1]
+    account: Account
+
+    def __init__(
+        self,
+        machine: object,
+        beneath: NDArray[np.uint8],
+        room: cython.Py_ssize_t,
+        most: cython.Py_ssize_t,
+        excess: str,
+    ) -> None:
+        self.account = Account(None, excess=excess)
+        self.simulation = Simulation(machine, room, most, self.account)
+        self.items = Items(self.simulation, beneath, room, self.account)
+        capacity = 2 * room
+        self.pairs = Interned(capacity, 2, account=self.account)
+        self.rows = Interned(capacity, ROW_WIDTH, account=self.account)
+        cells = self.simulation.outcome.shape[0]
+        self.account.claim(8 * (capacity + 2) + 8 * cells)
+        self.number_of_pair = np.full(capacity + 2, -1, np.int32)
+        self.number_of_row = np.full(capacity + 2, -1, np.int32)
+        self.cell = np.zeros(cells, np.int64)
+
+    def bound(self, most: cython.Py_ssize_t) -> None:
+        """From now on nothing grows beyond so many bytes; what is there is not refused."""
+        self.account.most = most
+
+    def find(
+        self,
+        texts: cython.const[cython.int][::1],
+        starts: cython.const[cython.Py_ssize_t][::1],
+        found: cython.int[::1],
+        stop: object,
+    ) -> None:
+        """Write the numbers of sequences of terminals.
+
+        Args:
+            texts: int32, terminals; the end of input is the last one of a sequence only.
+            starts: int64[n + 1]; sequence i is ``texts[starts[i]:starts[i + 1]]``.
+            found: int32[n], written.
+            stop: an `equivalence.deadline.deadline.Stop`.
+
+        Raises:
+            BudgetExceeded: too many sequences or bytes, or somebody said stop.
+            UnsupportedGrammar: the parser would reduce without end.
+            ValueError: a start or a terminal is out of its range, or there is no place for a number.
+        """
+        n: cython.Py_ssize_t = starts.shape[0] - 1
+        if found.shape[0] != n:
+            raise ValueError(f"{n} sequences have no place among {found.shape[0]} numbers")
+        self.account.stop, self.account.cell = stop, stop.cell
+        try:
+            with cython.nogil:
+                for i in range(n):
+                    begin = starts[i]
+                    k = starts[i + 1]
+                    if begin < 0 or begin > k or k > texts.shape[0]:
+                        self.refuse(i)
+                    number: cython.Py_ssize_t = PASS
+                    while k > begin:
+                        k -= 1
+                        number = self.before(texts[k], number)
+                    found[i] = cython.cast(cython.int, number)
+        except BaseException:
+            self.items.forget()
+            raise
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def refuse(self, sequence: cython.Py_ssize_t) -> cython.int:
+        with cython.gil:
+            raise ValueError(f"sequence {sequence} is not within the texts, or has an unknown terminal")
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def before(self, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of a terminal in front of a sequence."""
+        if rest == DEAD:
+            return DEAD
+        begin = self.pairs.room(2)
+        self.pairs.pool[begin] = terminal
+        self.pairs.pool[begin + 1] = rest
+        pair = self.pairs.intern(2)
+        if pair >= self.number_of_pair.shape[0]:
+            with cython.gil:
+                self.number_of_pair = self.beside(self.number_of_pair, self.pairs)
+        if self.number_of_pair[pair] < 0:
+            self.number_of_pair[pair] = cython.cast(cython.int, self.new_sequence(terminal, rest))
+        return self.number_of_pair[pair]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def new_sequence(self, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of a terminal in front of a sequence that were not asked for together before."""
+        if terminal < 0 or terminal >= self.simulation.action.shape[1]:
+            self.refuse(terminal)
+        own = self.simulation.begin(terminal, rest)
+        simulated = self.row_of(own)
+        number: cython.Py_ssize_t = self.number_of_row[simulated]
+        if number >= 0:
+            return number
+        self.find_edges(own)
+        self.items.settle()
+        if self.decide(own) == 0:
+            number = DEAD
+        else:
+            plain = self.row_of(own)
+            number = self.number_of_row[plain]
+            if number < 0:
+                number = own
+                self.number_of_row[plain] = cython.cast(cython.int, own)
+        if number == own:
+            self.simulation.keep()
+            self.items.keep()
+        else:
+            self.items.forget()
+        self.number_of_row[simulated] = cython.cast(cython.int, number)
+        return number
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def row_of(self, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the row of a sequence: (state, outcome, rest) of all states on which it does not die.
+
+        The sequence itself is -1, so that two sequences that repeat themselves alike are equal. The rest is
+        apart because the hash reads 30 bits of a number.
+        """
+        terminal = self.simulation.first[own]
+        user = self.simulation.user_start[terminal]
+        row = self.simulation.row[own]
+        length = self.simulation.user_start[terminal + 1] - user
+        begin = self.rows.room(3 * length)
+        place = begin
+        for k in range(length):
+            found = self.simulation.outcome[row + k]
+            if found != DEAD:
+                rest = rest_of(found)
+                self.rows.pool[place] = self.simulation.users[user + k]
+                self.rows.pool[place + 1] = found - (rest << SHIFT_REST)
+                self.rows.pool[place + 2] = -1 if rest == own else rest
+                place += 3
+        number = self.rows.intern(place - begin)
+        if number >= self.number_of_row.shape[0]:
+            with cython.gil:
+                self.number_of_row = self.beside(self.number_of_row, self.rows)
+        return number
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def find_edges(self, own: cython.Py_ssize_t) -> cython.int:
+        """Write the edges of a row beside its outcomes."""
+        if self.cell.shape[0] < self.simulation.outcome.shape[0]:
+            with cython.gil:
+                self.grow_cells()
+        terminal = self.simulation.first[own]
+        user = self.simulation.user_start[terminal]
+        row = self.simulation.row[own]
+        for k in range(self.simulation.user_start[terminal + 1] - user):
+            self.cell[row + k] = self.items.edge_of(
+                self.simulation.outcome[row + k], self.simulation.users[user + k]
+            )
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def decide(self, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Say where a row always passes or always dies; the number of cells that do not die."""
+        terminal = self.simulation.first[own]
+        row = self.simulation.row[own]
+        alive: cython.Py_ssize_t = 0
+        for k in range(
+            row, row + self.simulation.user_start[terminal + 1] - self.simulation.user_start[terminal]
+        ):
+            if self.cell[k] > PASS:
+                status = self.items.status[item_after(self.cell[k])]
+                if status & CAN_DIE == 0:
+                    self.simulation.outcome[k] = PASS
+                    self.cell[k] = PASS
+                elif status & CAN_PASS == 0:
+                    self.simulation.outcome[k] = DEAD
+                    self.cell[k] = DEAD
+            alive += self.cell[k] != DEAD
+        return alive
+
+    @cython.cfunc
+    def beside(self, numbers: cython.int[::1], known: Interned) -> object:
+        """The numbers beside interned lists, with room for all that there is room for; -1 = not known yet."""
+        old = numbers.shape[0]
+        size = known.starts.shape[0]
+        self.account.claim(4 * size, 4 * old)
+        larger = bigger(numbers, size)
+        larger[old:] = -1
+        return larger
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_cells(self) -> cython.int:
+        """Room for a cell beside each outcome."""
+        old = self.cell.shape[0]
+        size = self.simulation.outcome.shape[0]
+        self.account.claim(8 * size, 8 * old)
+        self.cell = bigger(self.cell, size, self.simulation.cells)
+        return 0
+
+    def rows_of(self, asked: cython.const[cython.int][::1]) -> tuple:
+        """The rows of some sequences.
+
+        Args:
+            asked: int32, numbers but `DEAD` and `PASS`.
+
+        Returns:
+            (int64[n + 1] where the cells of each begin, int32 the state of each, int64 the edge of each).
+        """
+        simulation = self.simulation
+        n: cython.Py_ssize_t = asked.shape[0]
+        start = np.zeros(n + 1, np.int64)
+        starts: cython.Py_ssize_t[::1] = start
+        for i in range(n):
+            if asked[i] <= PASS or asked[i] >= simulation.count:
+                raise ValueError(f"there is no row of the sequence {asked[i]}")
+            terminal = simulation.first[asked[i]]
+            starts[i + 1] = starts[i] + simulation.user_start[terminal + 1] - simulation.user_start[terminal]
+        state, edge = np.empty(start[n], np.int32), np.empty(start[n], np.int64)
+        states: cython.int[::1] = state
+        edges: cython.Py_ssize_t[::1] = edge
+        for i in range(n):
+            user = simulation.user_start[simulation.first[asked[i]]]
+            row = simulation.row[asked[i]]
+            for k in range(starts[i + 1] - starts[i]):
+                states[starts[i] + k] = simulation.users[user + k]
+                edges[starts[i] + k] = self.cell[row + k]
+        return start, state, edge
+
+    @property
+    def count(self) -> int:
+        """Distinct sequences so far, without `DEAD` and `PASS`."""
+        return self.simulation.count - PASS - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables, and of what the machine takes."""
+        return self.account.taken
+
+    def graph(self) -> tuple:
+        """See `Items.graph`."""
+        return self.items.graph()
+
+    def state_lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The sorted lists of states, as `Interned.lists` gives them."""
+        return self.items.lists.lists()

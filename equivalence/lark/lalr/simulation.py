@@ -1,0 +1,269 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""The parser run on stacks of which only the top is known: the rows of terminal sequences.
+
+What: a `Simulation` keeps sequence i as terminal `first[i]`, then sequence `rest[i]`, with its *row*: what
+becomes of it on each state that has an action on its terminal. A longer sequence is run on a state until the
+terminal is shifted; from there on the row of its rest says what happens.
+When: `equivalence.lark.lalr.numbering` simulates each new sequence, `equivalence.lark.lalr.items` what is
+left of one.
+Limits: a reduction that goes on without end is an error; sequences and bytes are bounded.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import bigger
+from equivalence.errors import BudgetExceeded, UnsupportedGrammar
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.lark.lalr.outcomes import (
+        DEAD,
+        MOST_REDUCTIONS,
+        PASS,
+        nonterminal_of,
+        pending,
+        pops_of,
+        rest_of,
+    )
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.lark.lalr.outcomes import (
+        DEAD,
+        MOST_REDUCTIONS,
+        PASS,
+        nonterminal_of,
+        pending,
+        pops_of,
+        rest_of,
+    )
+
+    built.plain(__name__)
+
+LONGEST_LOCAL = 1 << 14
+"""States that a sequence may put on top of the known part of a stack."""
+
+CELLS = 64
+"""Cells of a row, on average, that there is room for at first."""
+
+
+@cython.final
+@cython.cclass
+class Simulation:
+    """Sequences of terminals and their rows, growing as they are asked for.
+
+    Sequences `DEAD` and `PASS` have no rows: no stack takes the one, the other one is empty.
+
+    Args:
+        machine: an `equivalence.lark.lalr.LalrMachine` whose numbers were checked (`SequenceTable` does).
+        room: sequences that there is room for at first.
+        most: sequences that there may be.
+        account: what pays for growth.
+
+    Raises:
+        BudgetExceeded: it and the room take more bytes than there may be.
+
+    Attributes:
+        users: int32, the states with an action on a terminal, terminal by terminal.
+        user_start: int64[T + 1], where those of a terminal begin.
+        place: int32[T, S], the place of a state among a terminal's users, -1 if it is none.
+        count: sequences; the row of the next one is begun behind them.
+        cells: cells of all rows.
+        outcome: the cells of the row of sequence i, in the order of users, begin at `row[i]`.
+        local: the upper states of the stack that is simulated, the top last; overwritten by each run.
+    """
+
+    action: cython.const[cython.int][:, ::1]
+    after: cython.const[cython.int][:, ::1]
+    rule_length: cython.const[cython.int][::1]
+    rule_origin: cython.const[cython.int][::1]
+    users: cython.int[::1]
+    user_start: cython.Py_ssize_t[::1]
+    place: cython.int[:, ::1]
+    first: cython.int[::1]
+    rest: cython.int[::1]
+    row: cython.Py_ssize_t[::1]
+    outcome: cython.Py_ssize_t[::1]
+    local: cython.int[::1]
+    count: cython.Py_ssize_t
+    cells: cython.Py_ssize_t
+    most: cython.Py_ssize_t
+    account: Account
+
+    def __init__(
+        self, machine: object, room: cython.Py_ssize_t, most: cython.Py_ssize_t, account: Account
+    ) -> None:
+        self.action, self.after = machine.action, machine.goto
+        self.rule_length, self.rule_origin = machine.rule_length, machine.rule_origin
+        users, starts, place = _users_of(machine.action)
+        self.users, self.user_start, self.place = users, starts, place
+        self.most = most
+        self.account = account
+        self.count, self.cells = PASS + 1, 0
+        size = max(min(room, most), 1) + PASS + 1
+        parts = (machine.action, machine.goto, machine.rule_length, machine.rule_origin, users, starts, place)
+        account.claim(sum(part.nbytes for part in parts) + 16 * size + 8 * CELLS * room)
+        self.first, self.rest = np.zeros(size, np.int32), np.zeros(size, np.int32)
+        self.row = np.zeros(size, np.int64)
+        self.outcome = np.zeros(CELLS * room, np.int64)
+        self.local = np.zeros(LONGEST_LOCAL, np.int32)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def begin(self, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Simulate a terminal in front of a sequence on each of its users; the number that it would have.
+
+        The row is there until the next one is begun, if `keep` is not called before.
+
+        Raises:
+            BudgetExceeded: more sequences, or more bytes, than may be.
+            UnsupportedGrammar: the parser reduces without end.
+        """
+        own = self.count
+        row = self.cells
+        begin = self.user_start[terminal]
+        end = self.user_start[terminal + 1]
+        if own >= self.first.shape[0]:
+            with cython.gil:
+                self.grow_sequences()
+        if row + end - begin > self.outcome.shape[0]:
+            with cython.gil:
+                self.grow_cells(end - begin)
+        self.first[own] = cython.cast(cython.int, terminal)
+        self.rest[own] = cython.cast(cython.int, rest)
+        self.row[own] = row
+        for k in range(begin, end):
+            self.outcome[row + k - begin] = self.run_first(self.users[k], terminal, rest)
+        return own
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def keep(self) -> cython.void:
+        """The sequence that was begun last is there to stay."""
+        own = self.count
+        terminal = self.first[own]
+        self.cells = self.cells + self.user_start[terminal + 1] - self.user_start[terminal]
+        self.count = own + 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def run_first(
+        self, state: cython.Py_ssize_t, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The outcome of the sequence that is begun, a terminal and a rest, on a state."""
+        self.local[0] = cython.cast(cython.int, state)
+        depth: cython.Py_ssize_t = 1
+        for _ in range(MOST_REDUCTIONS):
+            if depth == self.local.shape[0]:
+                break
+            top = self.local[depth - 1]
+            if top < 0:
+                return self.refuse_table()
+            action = self.action[top, terminal]
+            if action == 0:
+                return DEAD
+            if action > 0:
+                if rest == PASS:
+                    return PASS
+                if action > self.action.shape[0]:
+                    return DEAD  # nothing comes after the end of input
+                self.local[depth] = action - 1
+                return self.run(depth + 1, rest)
+            length = self.rule_length[-action - 1]
+            origin = self.rule_origin[-action - 1]
+            if length >= depth:
+                return pending(length - depth, origin, self.count)
+            depth -= length
+            self.local[depth] = self.after[self.local[depth - 1], origin]
+            depth += 1
+        return self.refuse_loop()
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def run(self, depth: cython.Py_ssize_t, rest: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The outcome of a sequence on a stack whose upper `depth` states are `local`."""
+        for _ in range(MOST_REDUCTIONS):
+            top = self.local[depth - 1]
+            if top < 0:
+                return self.refuse_table()
+            place = self.place[self.first[rest], top]
+            if place < 0:
+                return DEAD
+            found = self.outcome[self.row[rest] + place]
+            if found <= PASS:
+                return found
+            pops = pops_of(found)
+            rest = rest_of(found)
+            depth -= 1
+            if pops >= depth:
+                return pending(pops - depth, nonterminal_of(found), rest)
+            depth -= pops
+            self.local[depth] = self.after[self.local[depth - 1], nonterminal_of(found)]
+            depth += 1
+        return self.refuse_loop()
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def refuse_loop(self) -> cython.Py_ssize_t:
+        with cython.gil:
+            raise UnsupportedGrammar(
+                "the LALR parser of the grammar reduces without end on some text; "
+                "remove rules that derive themselves"
+            )
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def refuse_table(self) -> cython.Py_ssize_t:
+        with cython.gil:
+            raise ValueError("the parse table reduces to a nonterminal that nothing follows in a state below")
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_sequences(self) -> cython.int:
+        """Make room for more sequences."""
+        if self.count - PASS - 1 >= self.most:
+            raise BudgetExceeded(
+                f"the grammar and the vocabulary have more than {self.count - PASS - 1} distinct terminal "
+                f"sequences, allowed are {self.most}; raise the budget"
+            )
+        old = self.first.shape[0]
+        size = min(2 * old, self.most + PASS + 1)
+        self.account.claim(16 * size, 16 * old)
+        rest, row = bigger(self.rest, size), bigger(self.row, size)
+        self.first = bigger(self.first, size)  # not before there is memory for all
+        self.rest, self.row = rest, row
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_cells(self, wanted: cython.Py_ssize_t) -> cython.int:
+        """Make room for more rows."""
+        old = self.outcome.shape[0]
+        size = 2 * old + wanted
+        self.account.claim(8 * size, 8 * old)
+        self.outcome = bigger(self.outcome, size, self.cells)
+        return 0
+
+
+def _users_of(action):
+    """The states with an action on each terminal, where these begin, the place of each state among them."""
+    n_states, n_terminals = action.shape
+    terminals, users = np.nonzero(action.T)
+    starts = np.zeros(n_terminals + 1, np.int64)
+    np.cumsum(np.bincount(terminals, minlength=n_terminals), out=starts[1:])
+    place = np.full((n_terminals, n_states), -1, np.int32)
+    place[terminals, users] = np.arange(len(users)) - starts[terminals]
+    return users.astype(np.int32), starts, place

@@ -1,0 +1,197 @@
+"""Sets of characters, and the kinds of characters that no pattern of a grammar tells apart.
+
+What: a set is a sorted tuple of ranges of code points. `categories` such as ``\\w`` and sets that ignore case
+are what `re` itself says about every code point; `Kinds` partitions all characters by the sets of a grammar,
+so that automata read one of some dozen kinds instead of one of 1.1 million characters.
+When: by `equivalence.lark.lexer.patterns`, and by all that follows, which knows kinds only.
+Limits: no surrogates: they have no UTF-8 form. What `re` says is kept for the process, never stored, as it
+changes with Python's Unicode tables.
+
+Rejected: building byte automata per pattern and joining them (the states in the middle of a character
+multiply those of the lexer: most states of a grammar with Unicode digits were such).
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# `re`'s own parser and compiler, by the names that they have in this version
+_modules = ("re._parser", "re._compiler") if sys.version_info >= (3, 11) else ("sre_parse", "sre_compile")
+regex_parser: Any = importlib.import_module(_modules[0])
+regex_compiler: Any = importlib.import_module(_modules[1])
+
+Characters = tuple[tuple[int, int], ...]
+"""A set of characters: disjoint ranges ``(first, last)``, both included, ascending, never adjacent."""
+
+ALL: Characters = ((0, 0xD7FF), (0xE000, 0x10FFFF))
+
+
+def union(*sets: Characters) -> Characters:
+    """Characters of any of the sets."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(part for characters in sets for part in characters):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+def complement(characters: Characters) -> Characters:
+    """Characters that are not in the set; surrogates are in neither."""
+    gaps, begin = [], 0
+    for first, last in union(characters, ((0xD800, 0xDFFF),)):
+        if begin < first:
+            gaps.append((begin, first - 1))
+        begin = last + 1
+    if begin <= 0x10FFFF:
+        gaps.append((begin, 0x10FFFF))
+    return tuple(gaps)
+
+
+def matched(node: Any, flags: int) -> Characters:
+    """The set of what one node of `regex_parser` matches, if that is always one character.
+
+    Where case counts, literals and ranges are what they say, and `re` is asked about categories. Where it
+    does not, `re` is asked about all characters that have case; the others it compares as if case counted.
+    """
+    operation, argument = node
+    plain = _matched_exactly(str(operation), argument, flags & ~re.IGNORECASE)
+    if not flags & re.IGNORECASE:
+        return plain
+    cased, ranges = _characters_with_case()
+    asked = _ask([(operation, argument)], flags, cased)
+    return union(_intersection(plain, complement(ranges)), asked)
+
+
+def _intersection(one: Characters, other: Characters) -> Characters:
+    return complement(union(complement(one), complement(other)))
+
+
+def _matched_exactly(operation: str, argument: Any, flags: int) -> Characters:
+    if operation == "LITERAL":
+        return _without_surrogates(((argument, argument),))
+    if operation == "NOT_LITERAL":
+        return complement(((argument, argument),))
+    if operation == "ANY":
+        return ALL if flags & re.DOTALL else complement(((10, 10),))
+    assert operation == "IN", operation
+    parts: list[Characters] = []
+    negated = False
+    for kind, value in argument:
+        if str(kind) == "NEGATE":
+            negated = True
+        elif str(kind) == "LITERAL":
+            parts.append(((value, value),))
+        elif str(kind) == "RANGE":
+            parts.append((tuple(value),))
+        else:
+            parts.append(category(value, flags & (re.ASCII | re.UNICODE)))
+    found = union(*parts)
+    return complement(found) if negated else _without_surrogates(found)
+
+
+def _without_surrogates(characters: Characters) -> Characters:
+    return complement(complement(characters))
+
+
+@lru_cache(maxsize=64)
+def category(code: Any, flags: int) -> Characters:
+    """A category such as CATEGORY_WORD, as `re` sees it under its flags ASCII or UNICODE."""
+    return _ask([(regex_parser.IN, [(regex_parser.CATEGORY, code)])], flags, _all_characters())
+
+
+@lru_cache(maxsize=1)
+def _all_characters() -> str:
+    # surrogates too, so that runs have no gaps
+    return np.arange(0x110000, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+
+
+@lru_cache(maxsize=1)
+def _characters_with_case() -> tuple[str, Characters]:
+    """Characters that some change of case changes or yields: `re` may match them with others."""
+    everything = _all_characters()
+    found: set[str] = set()
+    for begin in range(0, len(everything), 1024):
+        block = everything[begin : begin + 1024]
+        if block.lower() == block == block.upper() and block.casefold() == block:
+            continue  # most blocks: nothing in them has case
+        for character in block:
+            forms = {character.lower(), character.upper(), character.casefold(), character.title()}
+            if len(forms) > 1 or character not in forms:
+                found.add(character)
+                found.update(*forms)
+    text = "".join(sorted(found))
+    return text, union(*(((ord(character), ord(character)),) for character in text))
+
+
+def _ask(nodes: list[Any], flags: int, text: str) -> Characters:
+    """Those of a text's ascending characters that `re` matches; it finds runs faster than single ones."""
+    state = regex_parser.State()
+    state.flags = flags
+    node = regex_parser.SubPattern(state, nodes)
+    runs = regex_parser.SubPattern(state, [(regex_parser.MAX_REPEAT, (1, regex_parser.MAXREPEAT, node))])
+    ranges: list[tuple[int, int]] = []
+    for found in regex_compiler.compile(runs, flags).finditer(text):
+        begin, end = found.span()
+        first, last = ord(text[begin]), ord(text[end - 1])
+        if last - first == end - 1 - begin:
+            ranges.append((first, last))
+        else:  # characters of the text are not all neighbours
+            ranges.extend((ord(character), ord(character)) for character in found.group())
+    return _without_surrogates(union(tuple(ranges)))
+
+
+class Kinds(NamedTuple):
+    """The coarsest partition of all characters that respects a number of sets.
+
+    Attributes:
+        firsts: int64[R], first code points of the ranges that all characters are cut into, ascending.
+        kinds: int16[R], the kind of each range's characters; -1 for the surrogates.
+        number: how many kinds there are.
+        masks: for each given set its kinds, as bits of an integer.
+    """
+
+    firsts: NDArray[np.int64]
+    kinds: NDArray[np.int16]
+    number: int
+    masks: tuple[int, ...]
+
+
+def partition_characters(sets: Sequence[Characters]) -> Kinds:
+    """The kinds of characters that the sets tell apart, numbered in the order of their first characters."""
+    edges = {0, 0xD800, 0xE000}
+    for characters in sets:
+        for first, last in characters:
+            edges.update((first, last + 1))
+    edges.discard(0x110000)
+    firsts = np.array(sorted(edges), np.int64)
+    member = np.zeros((len(firsts), len(sets) + 1), bool)
+    for column, characters in enumerate((*sets, ((0xD800, 0xDFFF),))):
+        bounds = np.array(characters, np.int64).reshape(-1, 2)
+        before = np.searchsorted(bounds[:, 0], firsts, "right") - 1
+        if len(bounds):
+            member[:, column] = (before >= 0) & (firsts <= bounds[before, 1])
+    numbers: dict[bytes, int] = {}
+    kinds = np.empty(len(firsts), np.int16)
+    masks = [0] * len(sets)
+    for i, row in enumerate(np.packbits(member, axis=1)):
+        if member[i, -1]:
+            kinds[i] = -1
+            continue
+        key = row.tobytes()
+        kind = numbers.get(key)
+        if kind is None:
+            kind = numbers[key] = len(numbers)
+            for column in np.flatnonzero(member[i]).tolist():
+                masks[column] |= 1 << kind
+        kinds[i] = kind
+    return Kinds(firsts, kinds, len(numbers), tuple(masks))

@@ -1,0 +1,179 @@
+"""A byte-level transducer with exactly the meaning of Lark's basic lexer.
+
+What: reads the bytes of a text and emits the terminals that Lark's lexer yields, as soon as no further text
+can change them; `continuations` says what the rest of a lexeme in progress may turn out to be.
+When: to follow the lexer of a `lark.Lark` with tokens that begin and end anywhere.
+Limits: what is not kept exact is refused by name (`equivalence.lark.lexer.patterns`,
+`equivalence.lark.lexer.scanner`); texts that Lark lexes only by giving back much, or after the opening of
+something never closed, are dead (`equivalence.lark.lexer.unreading` lists these cases).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.deadline import Deadline
+from equivalence.errors import BudgetExceeded
+from equivalence.lark.lexer.continuations import find_continuations
+from equivalence.lark.lexer.minimise import Continuations, advance_emissions, merge, tabulate
+from equivalence.lark.lexer.ordered import LexemeAutomaton
+from equivalence.lark.lexer.scanner import read_scanner
+from equivalence.lark.lexer.unreading import Terminals, Unreading
+from equivalence.lark.lexer.utf8 import expand
+
+MAX_UNREAD = 100
+"""Largest `unread_limit`: tails lie within tails so deep."""
+
+FEW_TIMES, FEW_MORE = 4, 1_000
+"""`build_thrifty_lexer` explores so many times the states, and so many more, to keep what is never closed."""
+
+
+class LexerMachine(NamedTuple):
+    """S states; state 0 is the start. Sequences are numbered in `sequences`, 0 is the empty one.
+
+    A terminal is emitted as soon as all texts that can end well have it next, so inside a string that has to
+    be closed it may have been emitted already.
+
+    Attributes:
+        terminals: names; numbers of terminals are positions. With those that are ignored, and keywords.
+        ignored: numbers of the terminals that are ignored.
+        step: int32[S, 256], next state, -1 where the text is dead.
+        emitted: int32[S, 256], the sequence that is emitted on that byte, 0 where there is none.
+        sequences: sequences of terminals, without those that are ignored.
+        at_end: int32[S], the sequence that is emitted at the end of the text; -1: the rest cannot be lexed.
+        continuations: for each state, sorted, the sequences that some further text, or its end, makes the
+            machine emit from there on, up to the lexeme that covers the last byte read. ``((),)`` at the
+            start.
+    """
+
+    terminals: tuple[str, ...]
+    ignored: frozenset[int]
+    step: NDArray[np.int32]
+    emitted: NDArray[np.int32]
+    sequences: tuple[Terminals, ...]
+    at_end: NDArray[np.int32]
+    continuations: tuple[Continuations, ...]
+
+
+def build_lexer(
+    grammar: Any,
+    may_follow: NDArray[np.bool_] | None = None,
+    unread_limit: int = 16,
+    max_states: int = 50_000,
+    *,
+    made_elsewhere: Collection[str] = (),
+    keep_unclosed: bool = False,
+    deadline: Deadline | None = None,
+) -> LexerMachine:
+    """The machine of a grammar's lexer.
+
+    Args:
+        grammar: a `lark.Lark` with `parser="lalr"` and `lexer="basic"`; its postlex is left to the caller.
+        may_follow: bool[T, T], whether the parser may take terminal b after a, nothing between them but what
+            is ignored or made elsewhere; numbered as `terminal_names`. Texts are dead where lexing would fall
+            back to other pairs.
+        unread_limit: lexemes that a tail may hold, when a lexeme turns out to have been read too far.
+        max_states: bound on the states of every stage.
+        made_elsewhere: declared terminals that the caller's postlex makes.
+        keep_unclosed: keep what Lark makes of a lexeme that is never closed, at the end of the text only:
+            every comment is then lexed twice, up to `unread_limit`. For comparisons with Lark on short texts.
+        deadline: when to give up; looked at for each state.
+
+    Raises:
+        UnsupportedGrammar: a terminal, callback or option whose meaning is not kept; the message names it.
+        BudgetExceeded: more states than `max_states`, or it is too late.
+        ValueError: `may_follow` of another shape, or bounds out of range.
+    """
+    deadline = deadline or Deadline()
+    lexemes = _lexemes(grammar, may_follow, unread_limit, max_states, made_elsewhere, deadline)
+    unreading = Unreading(lexemes, may_follow, unread_limit, max_states, deadline, keep_unclosed)
+    return _machine(unreading, max_states, deadline)
+
+
+def build_thrifty_lexer(
+    grammar: Any,
+    may_follow: NDArray[np.bool_],
+    unread_limit: int = 16,
+    max_states: int = 50_000,
+    deadline: Deadline | None = None,
+) -> LexerMachine:
+    """The machine with `keep_unclosed` where that costs few states, and without it elsewhere.
+
+    To give back the opening of what is never closed (``a /*b`` is a product for Lark), the lexer has to know
+    what all that follows would be cut into. The parser takes none of it in SynCode's Java and SQL, so that no
+    state is added; in its Go there are more than 50,000.
+
+    Args, Raises: as `build_lexer`.
+    """
+    deadline = deadline or Deadline()
+    lexemes = _lexemes(grammar, may_follow, unread_limit, max_states, (), deadline)
+    plain = Unreading(lexemes, may_follow, unread_limit, max_states, deadline)
+    few = min(FEW_TIMES * len(plain.places) + FEW_MORE, max_states)
+    try:
+        # tables are made once: they took 0.1 s of the 0.3 for Java, exploring 0.07
+        kept = Unreading(lexemes, may_follow, unread_limit, few, deadline, keep_unclosed=True)
+        if (kept.places, kept.at_end) != (plain.places, plain.at_end):
+            return _machine(kept, max_states, deadline)
+    except BudgetExceeded:
+        deadline.check("the lexer")
+    return _machine(plain, max_states, deadline)
+
+
+def _lexemes(
+    grammar: Any,
+    may_follow: NDArray[np.bool_] | None,
+    unread_limit: int,
+    max_states: int,
+    made_elsewhere: Collection[str],
+    deadline: Deadline,
+) -> LexemeAutomaton:
+    """The automaton of one lexeme, once all arguments are as `build_lexer` says."""
+    scanner = read_scanner(grammar, made_elsewhere)
+    n_terminals = len(scanner.names)
+    if may_follow is not None and may_follow.shape != (n_terminals, n_terminals):
+        raise ValueError(
+            f"may_follow has the shape {may_follow.shape}; it takes ({n_terminals}, {n_terminals}): one row "
+            "and one column for each of terminal_names(grammar)"
+        )
+    if not 1 <= unread_limit <= MAX_UNREAD or max_states < 1:
+        raise ValueError(
+            f"unread_limit={unread_limit}, max_states={max_states}: from 1 to {MAX_UNREAD}, and at least 1"
+        )
+    return LexemeAutomaton(scanner, max_states, deadline)
+
+
+def _machine(unreading: Unreading, max_states: int, deadline: Deadline) -> LexerMachine:
+    """Tables of what was explored."""
+    lexemes = unreading.lexemes
+    scanner = lexemes.scanner
+    table = tabulate(unreading)
+    reached = _reached(table.step)
+    found = find_continuations(unreading, table, reached, 4 * max_states, deadline)
+    for state in reached:
+        table.continuations[state] = found[state]
+    machine = merge(advance_emissions(merge(table, deadline), deadline), deadline)
+    whole = expand(machine, lexemes.kinds, max_states, deadline)
+    return LexerMachine(
+        scanner.names,
+        scanner.ignored,
+        whole.step,
+        whole.emitted,
+        whole.sequences,
+        whole.at_end,
+        whole.continuations,
+    )
+
+
+def _reached(step: NDArray[np.int32]) -> list[int]:
+    """States that some text leads to."""
+    order, seen = [0], {0}
+    for state in order:
+        for target in np.unique(step[state]).tolist():
+            if target >= 0 and target not in seen:
+                seen.add(target)
+                order.append(target)
+    return order

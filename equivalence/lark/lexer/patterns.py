@@ -1,0 +1,396 @@
+"""Regular expressions as ordered automata: positions, and what follows them in the order of preference.
+
+What: `Positions` holds the positions of any number of patterns in one table; a position reads one character
+or ends a pattern. `after` gives what is tried after a character, first choice first: alternatives from the
+left, greedy repeats going on before they stop, lazy ones the other way. Look-ahead is carried along as an
+*obligation* (`Obligation`), look-behind is settled by the character just read.
+When: one table for all terminals of a lexer, and one for its keywords.
+Limits: what has no such form is refused by name: back-references, conditions on groups, atomic groups and
+possessive repeats, ``^`` and ``\\A``, look-behind that is not one character wide or sees beyond the lexeme.
+Bounded repeats are written out, up to `MAX_POSITIONS`.
+
+Patterns are parsed by the standard library's own parser of regular expressions: what a pattern means is then
+not a matter of opinion, whatever Python's version makes of its syntax.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from equivalence.errors import UnsupportedGrammar
+from equivalence.lark.lexer.characters import (
+    ALL,
+    Characters,
+    Kinds,
+    complement,
+    matched,
+    partition_characters,
+    regex_parser,
+    union,
+)
+
+MAX_POSITIONS = 20_000
+"""Nodes of one table; a bounded repeat counts as often as it may occur."""
+
+READ, END, CHOICE, ENTER, LEAVE, AHEAD, BEHIND = range(7)
+"""Kinds of nodes. `READ` (set, next) and `END` (label) are positions, the others lie between them: `CHOICE`
+(alternatives), `ENTER` (loop, next) and `LEAVE` (loop, again, next) around the body of a repeat that may
+match nothing, `AHEAD` (wanted, start, next), `BEHIND` (wanted, set, next)."""
+
+
+class Obligation(NamedTuple):
+    """What the text that follows has to match, or must not; `threads` are where the match has come to."""
+
+    wanted: bool
+    threads: frozenset[Thread]
+
+
+class Thread(NamedTuple):
+    """A position, taken only if all obligations are met."""
+
+    position: int
+    obligations: frozenset[Obligation]
+
+
+NONE: frozenset[Obligation] = frozenset()
+
+
+class Positions:
+    """Patterns in one table. First all `add`, then `close`, then everything else.
+
+    Attributes:
+        nodes: kind and arguments of each node.
+        starts: the first node of each pattern, in the order of `add`.
+        label: the label of the pattern that a node belongs to.
+        sets: the sets of characters that nodes read.
+        masks: after `close`: for each set its kinds, as bits of an integer.
+        obliged: whether some pattern looks ahead.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[tuple[Any, ...]] = []
+        self.starts: list[int] = []
+        self.label: list[int] = []
+        self.sets: list[Characters] = []
+        self.masks: tuple[int, ...] = ()
+        self.obliged = False
+        self._set_numbers: dict[Characters, int] = {}
+        self._sets_of_items: dict[tuple[str, int], int] = {}
+        self._closures: dict[int, tuple[Thread, ...] | None] = {}
+        self._after: dict[tuple[int, int], tuple[Thread, ...]] = {}
+        self._behind: dict[int, frozenset[int]] = {}
+        self._name = ""
+        self._label = 0
+        self._next_loop = 0
+
+    # building
+
+    def add(self, name: str, pattern: str, flags: int, label: int) -> None:
+        """Add a pattern whose end has a label; `name` is what messages call it."""
+        self._name, self._label = name, label
+        parsed = regex_parser.parse(pattern, flags)
+        end = self._node(END, label)
+        self.starts.append(self._sequence(parsed, parsed.state.flags, end))
+
+    def close(self, kinds: Kinds) -> None:
+        """Fix the kinds of characters, a partition of all sets of this table (and of others')."""
+        self.masks = kinds.masks
+
+    def _node(self, *node: Any) -> int:
+        if len(self.nodes) >= MAX_POSITIONS:
+            raise self._refusal(
+                f"a pattern of more than {MAX_POSITIONS} positions (bounded repeats are written out)"
+            )
+        self.nodes.append(node)
+        self.label.append(self._label)
+        return len(self.nodes) - 1
+
+    def _refusal(self, construct: str) -> UnsupportedGrammar:
+        return UnsupportedGrammar(f"the terminal {self._name}: {construct}")
+
+    def _set(self, characters: Characters) -> int:
+        number = self._set_numbers.setdefault(characters, len(self.sets))
+        if number == len(self.sets):
+            self.sets.append(characters)
+        return number
+
+    def _set_of(self, item: Any, flags: int) -> int:
+        key = (repr(item), flags & (re.IGNORECASE | re.ASCII | re.DOTALL | re.UNICODE | re.LOCALE))
+        number = self._sets_of_items.get(key)
+        if number is None:
+            number = self._sets_of_items[key] = self._set(matched(item, flags))
+        return number
+
+    def _sequence(self, items: Iterable[Any], flags: int, following: int) -> int:
+        for item in reversed(list(items)):
+            following = self._item(item, flags, following)
+        return following
+
+    def _item(self, item: Any, flags: int, following: int) -> int:
+        operation, argument = item
+        name = str(operation)
+        if name in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
+            return self._node(READ, self._set_of(item, flags), following)
+        if name == "BRANCH":
+            return self._node(CHOICE, tuple(self._sequence(one, flags, following) for one in argument[1]))
+        if name == "SUBPATTERN":
+            _, added, removed, body = argument
+            return self._sequence(body, (flags | added) & ~removed, following)
+        if name in ("MAX_REPEAT", "MIN_REPEAT"):
+            least, most, body = argument
+            return self._repeat(least, most, body, flags, following, name == "MIN_REPEAT")
+        if name in ("ASSERT", "ASSERT_NOT"):
+            direction, body = argument
+            if direction < 0:
+                return self._node(BEHIND, name == "ASSERT", self._behind_set(body, flags), following)
+            return self._ahead(name == "ASSERT", lambda end: self._sequence(body, flags, end), following)
+        if name == "FAILURE":
+            return self._node(CHOICE, ())
+        if name == "AT":
+            return self._anchor(str(argument), flags, following)
+        refused = {
+            "GROUPREF": "a back-reference",
+            "GROUPREF_EXISTS": "a condition on a group, (?(...)...)",
+            "ATOMIC_GROUP": "an atomic group, (?>...)",
+            "POSSESSIVE_REPEAT": "a possessive repeat",
+        }
+        raise self._refusal(f"{refused.get(name, name)}, which no finite automaton follows exactly here")
+
+    def _repeat(self, least: int, most: Any, body: Any, flags: int, following: int, lazy: bool) -> int:
+        """Required rounds one after the other, then optional ones.
+
+        `re` ends a repeat whose optional round has matched nothing: hence `ENTER` and `LEAVE` around a body
+        that may do so. Simply not trying a node twice (as automata usually do) prefers other matches:
+        ``(|a)*`` matches nothing of "a".
+        """
+        careful = body.getwidth()[0] == 0
+
+        def round_of(again: int) -> int:
+            if not careful:
+                return self._sequence(body, flags, again)
+            loop = self._next_loop = self._next_loop + 1
+            return self._node(
+                ENTER, loop, self._sequence(body, flags, self._node(LEAVE, loop, again, following))
+            )
+
+        def choice(go_on: int) -> tuple[int, int]:
+            return (following, go_on) if lazy else (go_on, following)
+
+        if most is regex_parser.MAXREPEAT:
+            node = self._node(CHOICE, ())
+            self.nodes[node] = (CHOICE, choice(round_of(node)))
+        else:
+            node = following
+            for _ in range(most - least):
+                node = self._node(CHOICE, choice(round_of(node)))
+        for _ in range(least):
+            node = self._sequence(body, flags, node)
+        return node
+
+    def _ahead(self, wanted: bool, build: Callable[[int], int], following: int) -> int:
+        self.obliged = True
+        return self._node(AHEAD, wanted, build(self._node(END, -1)), following)
+
+    def _behind_set(self, body: Any, flags: int) -> int:
+        """The set of a look-behind's one character."""
+        if body.getwidth() != (1, 1):
+            raise self._refusal("a look-behind that is not exactly one character wide")
+        sets: list[Characters] = []
+        stack = [(body, flags)]
+        while stack:
+            items, inside = stack.pop()
+            if len(items) != 1:
+                raise self._refusal("a look-behind with more than a set of characters")
+            operation, argument = items[0]
+            if str(operation) == "BRANCH":
+                stack.extend((one, inside) for one in argument[1])
+            elif str(operation) == "SUBPATTERN":
+                stack.append((argument[3], (inside | argument[1]) & ~argument[2]))
+            elif str(operation) in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
+                sets.append(matched(items[0], inside))
+            else:
+                raise self._refusal("a look-behind with more than a set of characters")
+        return self._set(union(*sets))
+
+    def _anchor(self, name: str, flags: int, following: int) -> int:
+        """Anchors at the end and boundaries of words, as look-around."""
+        if name == "AT_END_STRING":
+            return self._not_ahead([ALL], following)
+        if name == "AT_END":
+            other = complement(((10, 10),))
+            if flags & re.MULTILINE:
+                return self._not_ahead([other], following)
+            # at the very end, or before one last newline
+            self.obliged = True
+            end = self._node(END, -1)
+            more = self._node(READ, self._set(((10, 10),)), self._node(READ, self._set(ALL), end))
+            start = self._node(CHOICE, (self._node(READ, self._set(other), end), more))
+            return self._node(AHEAD, False, start, following)
+        if name in ("AT_BOUNDARY", "AT_NON_BOUNDARY"):
+            word = self._set(
+                matched((regex_parser.IN, [(regex_parser.CATEGORY, regex_parser.CATEGORY_WORD)]), flags)
+            )
+            change = name == "AT_BOUNDARY"
+
+            def side(inside: bool) -> int:
+                ahead = self._ahead(inside != change, lambda end: self._node(READ, word, end), following)
+                return self._node(BEHIND, inside, word, ahead)
+
+            return self._node(CHOICE, (side(True), side(False)))
+        raise self._refusal(f"the anchor {name} (^ or \\A): what lies before a lexeme is not known")
+
+    def _not_ahead(self, sets: list[Characters], following: int) -> int:
+        return self._ahead(
+            False,
+            lambda end: self._node(CHOICE, tuple(self._node(READ, self._set(s), end) for s in sets)),
+            following,
+        )
+
+    # running
+
+    def start(self, pattern: int) -> tuple[Thread, ...]:
+        """The threads at the start of a pattern, first choice first.
+
+        Raises:
+            UnsupportedGrammar: whether they are taken depends on what lies before the lexeme.
+        """
+        return self._closure(self.starts[pattern], -1)
+
+    def after(self, position: int, kind: int) -> tuple[Thread, ...]:
+        """The threads after a `READ` position that has read a character of this kind, first choice first."""
+        following = self.nodes[position][2]
+        if following not in self._closures:
+            self._closures[following] = self._closure(following, -1) if not self.behind(following) else None
+        found = self._closures[following]
+        if found is not None:
+            return found
+        key = (following, kind)
+        if key not in self._after:
+            self._after[key] = self._closure(following, kind)
+        return self._after[key]
+
+    def behind(self, node: int) -> frozenset[int]:
+        """The sets that decide what follows a node, by the character just read."""
+        if node not in self._behind:
+            found, seen, stack = set(), {node}, [node]
+            while stack:
+                kind, *arguments = self.nodes[stack.pop()]
+                if kind == BEHIND:
+                    found.add(arguments[1])
+                inner = _neighbours(kind, arguments)
+                stack.extend(n for n in inner if n not in seen)
+                seen.update(inner)
+            self._behind[node] = frozenset(found)
+        return self._behind[node]
+
+    def _closure(self, node: int, kind: int) -> tuple[Thread, ...]:
+        """Positions reached without reading, in order; `kind`: of the character before, -1: unknown."""
+        found: dict[Thread, None] = {}
+        inside: frozenset[int] = frozenset()  # bodies of repeats entered on the way here
+        stack = [(node, inside, NONE)]
+        seen = set()
+        while stack:
+            entry = stack.pop()
+            if entry in seen:
+                continue
+            seen.add(entry)
+            current, inside, obligations = entry
+            what, *arguments = self.nodes[current]
+            if what in (READ, END):
+                found.setdefault(Thread(current, obligations))
+            elif what == CHOICE:
+                stack.extend((one, inside, obligations) for one in reversed(arguments[0]))
+            elif what == ENTER:
+                stack.append((arguments[1], inside | {arguments[0]}, obligations))
+            elif what == LEAVE:
+                loop, again, following = arguments
+                if loop in inside:
+                    stack.append((following, inside - {loop}, obligations))
+                else:
+                    stack.append((again, inside, obligations))
+            elif what == BEHIND:
+                wanted, number, following = arguments
+                if kind < 0:
+                    raise LooksBeforeLexeme(self.label[current])
+                if bool(self.masks[number] >> kind & 1) == wanted:
+                    stack.append((following, inside, obligations))
+            else:
+                wanted, start, following = arguments
+                obligation = settle(self, Obligation(wanted, frozenset(self._closure(start, kind))))
+                if obligation is True:
+                    stack.append((following, inside, obligations))
+                elif obligation is not False:
+                    stack.append((following, inside, obligations | {obligation}))
+        return tuple(found)
+
+
+class LooksBeforeLexeme(Exception):
+    """A look-behind sees what lies before the lexeme; `args[0]` is the label of its pattern."""
+
+
+def _neighbours(kind: int, arguments: list[Any]) -> tuple[int, ...]:
+    """Nodes that are reached from a node without reading."""
+    if kind == CHOICE:
+        return tuple(arguments[0])
+    if kind in (ENTER, BEHIND):
+        return (arguments[-1],)
+    if kind in (LEAVE, AHEAD):
+        return (arguments[1], arguments[2])
+    return ()
+
+
+def settle(positions: Positions, obligation: Obligation) -> Obligation | bool:
+    """An obligation whose threads are up to date, or how it has ended."""
+    for position, obligations in obligation.threads:
+        if positions.nodes[position][0] == END and not obligations:
+            return obligation.wanted
+    return obligation if obligation.threads else not obligation.wanted
+
+
+def advance(
+    positions: Positions, obligations: frozenset[Obligation], kind: int
+) -> frozenset[Obligation] | None:
+    """What is left of obligations after a character; None if one is broken."""
+    left = set()
+    for obligation in obligations:
+        threads = set()
+        for position, nested in obligation.threads:
+            still = advance(positions, nested, kind) if nested else nested
+            if still is None:
+                continue
+            what, *arguments = positions.nodes[position]
+            if what == END:
+                threads.add(Thread(position, still))
+            elif positions.masks[arguments[0]] >> kind & 1:
+                threads.update(Thread(p, still | more) for p, more in positions.after(position, kind))
+        settled = settle(positions, Obligation(obligation.wanted, frozenset(threads)))
+        if settled is False:
+            return None
+        if settled is not True:
+            left.add(settled)
+    return frozenset(left)
+
+
+def met_at_end(positions: Positions, obligations: frozenset[Obligation]) -> bool:
+    """Whether obligations are met if the text ends here."""
+    return all(
+        obligation.wanted
+        == any(
+            positions.nodes[position][0] == END and met_at_end(positions, nested)
+            for position, nested in obligation.threads
+        )
+        for obligation in obligations
+    )
+
+
+def close_together(*tables: Positions) -> Kinds:
+    """Close tables over one partition of the characters; gives its kinds."""
+    sets = [characters for table in tables for characters in table.sets]
+    kinds = partition_characters(sets)
+    begin = 0
+    for table in tables:
+        table.close(kinds._replace(masks=kinds.masks[begin : begin + len(table.sets)]))
+        begin += len(table.sets)
+    return kinds

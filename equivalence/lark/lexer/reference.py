@@ -1,0 +1,46 @@
+"""Lark's own lexer on whole texts, and the machine run byte by byte: the two that have to agree.
+
+What: `lex_all` asks Lark; `run` and `follow` step a `LexerMachine`, plainly.
+When: in tests, and to see what a machine does with a text.
+Limits: slow on purpose.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from equivalence.lark.lexer.machine import LexerMachine
+from equivalence.lark.lexer.scanner import basic_lexer
+
+
+def lex_all(grammar: Any, text: str) -> list[str] | None:
+    """Names of the terminals that Lark yields for a whole text, before postlex; None if it fails."""
+    from lark.exceptions import UnexpectedCharacters
+    from lark.lexer import LexerThread
+
+    thread: Any = LexerThread.from_text(basic_lexer(grammar), text)  # Lark leaves its methods without types
+    try:
+        return [token.type for token in thread.lex(None)]
+    except UnexpectedCharacters:
+        return None
+
+
+def follow(machine: LexerMachine, text: bytes) -> tuple[int, list[int]]:
+    """The state after a text, -1 if it is dead, and the numbers of the terminals emitted so far."""
+    state = 0
+    terminals: list[int] = []
+    for byte in text:
+        terminals.extend(machine.sequences[machine.emitted[state, byte]])
+        state = int(machine.step[state, byte])
+        if state < 0:
+            break
+    return state, terminals
+
+
+def run(machine: LexerMachine, text: bytes) -> list[str] | None:
+    """Names of the terminals of a whole text, None if it is dead."""
+    state, terminals = follow(machine, text)
+    if state < 0 or machine.at_end[state] < 0:
+        return None
+    terminals.extend(machine.sequences[machine.at_end[state]])
+    return [machine.terminals[number] for number in terminals]

@@ -1,0 +1,114 @@
+"""What Lark's basic lexer does, read from Lark's own objects.
+
+What: the terminals in the order in which they are tried, which of them become keywords ("unless"), which are
+ignored, and the flags that hold for all patterns. Nothing is derived anew: a decision of Lark is looked up in
+the objects that Lark decided with.
+When: the first step of `equivalence.lark.lexer.machine.build_lexer`. Lark tries the patterns on the texts of
+keywords then, for which `re` may take any time: see `hybrid.xgrammar.guard`.
+Limits: `parser="lalr"`, `lexer="basic"`, the standard library's `re`, text rather than bytes. Callbacks of
+the user, custom lexers and declared terminals that nobody answers for are refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from equivalence.errors import UnsupportedGrammar
+
+
+class Scanner(NamedTuple):
+    """Terminals are numbered as in `names`.
+
+    Attributes:
+        names: the terminals that have a pattern, in Lark's order of definition.
+        patterns: the regular expression of each, its own flags written into it.
+        flags: the flags of `re` that hold for all of them.
+        order: the terminals that are tried, first to last.
+        keywords: for each terminal the terminals that it becomes if they match its whole text, first to last.
+        ignored: the terminals whose matches are dropped, even where they become keywords.
+    """
+
+    names: tuple[str, ...]
+    patterns: tuple[str, ...]
+    flags: int
+    order: tuple[int, ...]
+    keywords: dict[int, tuple[int, ...]]
+    ignored: frozenset[int]
+
+
+def terminal_names(grammar: Any) -> tuple[str, ...]:
+    """Names of the terminals of a `lark.Lark` that have a pattern; positions are their numbers."""
+    return tuple(terminal.name for terminal in grammar.terminals)
+
+
+def basic_lexer(grammar: Any) -> Any:
+    """Lark's own lexer object of a `lark.Lark`; it holds the scanner and its callbacks.
+
+    Raises:
+        UnsupportedGrammar: another parser or lexer than "lalr" and "basic".
+    """
+    from lark.lexer import BasicLexer  # here: Lark is slow to import, and few grammars are Lark's
+
+    options = grammar.options
+    if options.parser != "lalr" or options.lexer != "basic":
+        raise UnsupportedGrammar(
+            f"a Lark grammar with parser={options.parser!r} and lexer={options.lexer!r}: tokens are followed "
+            'for parser="lalr" with lexer="basic" only'
+        )
+    lexer = grammar.parser.lexer
+    if grammar.options.postlex:
+        lexer = lexer.lexer  # what it yields before the grammar's postlex sees it
+    if type(lexer) is not BasicLexer:
+        raise UnsupportedGrammar(
+            f"a Lark grammar with the lexer {type(lexer).__name__} instead of Lark's own"
+        )
+    return lexer
+
+
+def read_scanner(grammar: Any, made_elsewhere: Collection[str] = ()) -> Scanner:
+    """The scanner of a `lark.Lark`.
+
+    Args:
+        grammar: built with `parser="lalr"` and `lexer="basic"`.
+        made_elsewhere: declared terminals that the caller makes itself, as Lark's `Indenter` does.
+
+    Raises:
+        UnsupportedGrammar: what Lark would do cannot be read from patterns; the message names it.
+    """
+    from lark.lexer import UnlessCallback
+
+    lexer = basic_lexer(grammar)
+    if lexer.use_bytes:
+        raise UnsupportedGrammar("use_bytes=True: patterns are read as patterns of text; drop the option")
+    if lexer.re is not re:
+        raise UnsupportedGrammar(f"patterns of the module {lexer.re.__name__!r}: only 're' is supported")
+    names = terminal_names(grammar)
+    number = {name: i for i, name in enumerate(names)}
+    used = {symbol.name for rule in grammar.rules for symbol in rule.expansion if symbol.is_term}
+    # %ignore may name a declared terminal too
+    for name in sorted((used | set(grammar.ignore_tokens)) - set(names) - set(made_elsewhere)):
+        raise UnsupportedGrammar(
+            f"the declared terminal {name}: it has no pattern, so nothing in a text matches it; give it one, "
+            "or pass it in made_elsewhere if the caller inserts it"
+        )
+    try:
+        scanner = lexer.scanner  # builds `lexer.callback` too
+    except re.error as error:  # a reference to a group by number, say: Lark puts groups around terminals
+        raise UnsupportedGrammar(
+            f"Lark's own scanner does not compile: {error}, in the alternatives of all terminals"
+        ) from error
+    keywords = {}
+    for name, callback in lexer.callback.items():
+        if type(callback) is not UnlessCallback:
+            raise UnsupportedGrammar(f"a lexer callback on the terminal {name}: only Lark knows what it does")
+        keywords[number[name]] = tuple(number[terminal.name] for terminal in callback.scanner.terminals)
+    return Scanner(
+        names=names,
+        patterns=tuple(terminal.pattern.to_regexp() for terminal in grammar.terminals),
+        flags=int(lexer.g_regex_flags),
+        order=tuple(number[terminal.name] for terminal in scanner.terminals),
+        keywords=keywords,
+        ignored=frozenset(number[name] for name in lexer.ignore_types if name in number),
+    )

@@ -1,0 +1,209 @@
+"""From kinds of characters to bytes: states in the middle of a character.
+
+What: UTF-8 as a graph of blocks: a block of 64 characters that share all bytes but the last, of 64 blocks,
+and so on. For each state, steps on kinds become steps on bytes; blocks whose characters do the same share a
+state, and emit at once what all of them emit.
+When: the last step of `equivalence.lark.lexer.machine.build_lexer`.
+Limits: what is not UTF-8 (surrogates, over-long forms, above U+10FFFF) is dead. States within a character are
+equal only if all bytes that may follow do the same, so merging needs no second pass.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.deadline import Deadline
+from equivalence.errors import BudgetExceeded
+from equivalence.lark.lexer.characters import Kinds
+from equivalence.lark.lexer.minimise import Continuations, Transducer, common_prefix
+from equivalence.lark.lexer.unreading import Terminals
+
+SIZE = 64
+"""Bytes that continue a character: 0x80 to 0xBF."""
+
+
+class Blocks(NamedTuple):
+    """Distinct blocks; what they are made of is -1 where no character lies.
+
+    Attributes:
+        ascii: int32[128], the kind of each character of one byte.
+        leaves: int32[L, 64], kinds of characters: blocks whose bytes differ in the last one only.
+        middle: int32[M, 64], numbers of leaves.
+        upper: int32[U, 64], numbers of middle blocks.
+        leads: int32[256, 2], for each first byte of two to four the level (0 to 2) and number of its block.
+    """
+
+    ascii: NDArray[np.int32]
+    leaves: NDArray[np.int32]
+    middle: NDArray[np.int32]
+    upper: NDArray[np.int32]
+    leads: NDArray[np.int32]
+
+
+def blocks_of(kinds: Kinds) -> Blocks:
+    """The blocks of a partition of all characters."""
+    lengths = np.diff(kinds.firsts, append=0x110000)
+    whole = np.repeat(kinds.kinds.astype(np.int32), lengths).reshape(-1, SIZE)
+    ascii_kinds = whole[:2].reshape(-1).copy()
+    # what has a shorter form is no part of a longer one: one byte, two (U+0000 to U+07FF), three (to U+FFFF)
+    whole[:2] = -1
+    leaf_of, leaves = _distinct(whole)
+    longer = leaf_of.copy()
+    longer[:32] = -1
+    middle_of, middle = _distinct(longer.reshape(-1, SIZE))
+    leads = np.full((256, 2), -1, np.int32)
+    for byte in range(0xC2, 0xE0):
+        leads[byte] = 0, leaf_of[byte - 0xC0]
+    for byte in range(0xE0, 0xF0):
+        leads[byte] = 1, middle_of[byte - 0xE0]
+    upper = np.full((5, SIZE), -1, np.int32)
+    upper.reshape(-1)[16 : len(middle_of)] = middle_of[16:]
+    for byte in range(0xF0, 0xF5):
+        leads[byte] = 2, byte - 0xF0
+    return Blocks(ascii_kinds, leaves, middle, upper, leads)
+
+
+def _distinct(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The number of each row among the distinct ones, and those; neighbours that are equal cost little."""
+    changes = np.ones(len(rows), bool)
+    changes[1:] = (rows[1:] != rows[:-1]).any(1)
+    numbers: dict[bytes, int] = {}
+    of_runs = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows[changes]]
+    found = np.frombuffer(b"".join(numbers), np.int32).reshape(-1, rows.shape[1])
+    return np.array(of_runs, np.int32)[np.cumsum(changes) - 1], found
+
+
+class ByteMachine(NamedTuple):
+    """As `Transducer`, on bytes."""
+
+    step: NDArray[np.int32]
+    emitted: NDArray[np.int32]
+    at_end: NDArray[np.int32]
+    sequences: tuple[Terminals, ...]
+    continuations: tuple[Continuations, ...]
+
+
+class _Expansion:
+    """States are numbered on; a *result* is a pair of an emission and a state, 0: dead."""
+
+    def __init__(self, machine: Transducer, blocks: Blocks, max_states: int) -> None:
+        self.machine, self.blocks, self.max_states = machine, blocks, max_states
+        self.sequences = dict.fromkeys(machine.sequences, 0)
+        for number, one in enumerate(self.sequences):
+            self.sequences[one] = number
+        self.results: dict[tuple[Terminals, int], int] = {((), -1): 0}
+        self.outcomes: list[tuple[Terminals, int]] = [((), -1)]
+        self.rows: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+        self.continuations = list(machine.continuations)
+        self._states: dict[bytes, int] = {}
+        self._known: dict[bytes, NDArray[np.int32]] = {}
+
+    def result(self, terminals: Terminals, state: int) -> int:
+        number = self.results.setdefault((terminals, state), len(self.outcomes))
+        if number == len(self.outcomes):
+            self.outcomes.append((terminals, state))
+        return number
+
+    def combine(self, row: NDArray[np.int32]) -> int:
+        """The result of a byte after which 64 others lead to the results of a row."""
+        key = row.tobytes()
+        if key in self._states:
+            return self._states[key]
+        alive = [self.outcomes[number] for number in np.unique(row).tolist() if number]
+        if not alive:
+            found = 0
+        else:
+            shared = alive[0][0]
+            for terminals, _ in alive:
+                shared = common_prefix(shared, terminals)
+            if shared:
+                rest = [0] * len(self.outcomes)
+                for number in np.unique(row).tolist():
+                    if number:
+                        terminals, state = self.outcomes[number]
+                        rest[number] = self.result(terminals[len(shared) :], state)
+                _, state = self.outcomes[self.combine(np.array(rest, np.int32)[row])]
+            else:
+                state = self._add(row, alive)
+            found = self.result(shared, state)
+        self._states[key] = found
+        return found
+
+    def _add(self, row: NDArray[np.int32], alive: list[tuple[Terminals, int]]) -> int:
+        number = len(self.continuations)
+        if number >= self.max_states:
+            raise BudgetExceeded(f"the lexer has more than {self.max_states} states of bytes; allow more")
+        self.rows.append(self.table(row))
+        self.continuations.append(
+            tuple(
+                sorted({terminals + one for terminals, state in alive for one in self.continuations[state]})
+            )
+        )
+        return number
+
+    def table(self, row: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Steps and emissions of results."""
+        step, emitted = np.empty(len(row), np.int32), np.empty(len(row), np.int32)
+        for number in np.unique(row).tolist():
+            terminals, state = self.outcomes[number]
+            where = row == number
+            step[where] = state
+            emitted[where] = self.sequences.setdefault(terminals, len(self.sequences))
+        return step, emitted
+
+    def leads(self, row: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Results of all first bytes of longer characters, by the results of kinds (last: no character)."""
+        key = row.tobytes()
+        if key not in self._known:
+            levels = []
+            below = row
+            for blocks in (self.blocks.leaves, self.blocks.middle, self.blocks.upper):
+                below = np.array([self.combine(one) for one in below[blocks]] + [0], np.int32)
+                levels.append(below)
+            found = np.zeros(256, np.int32)
+            for byte in range(0xC2, 0xF5):
+                level, number = self.blocks.leads[byte]
+                found[byte] = levels[level][number]
+            self._known[key] = found
+        return self._known[key]
+
+
+def expand(machine: Transducer, kinds: Kinds, max_states: int, deadline: Deadline) -> ByteMachine:
+    """A machine on bytes from a merged one on kinds; its states come first.
+
+    Raises:
+        BudgetExceeded: more than `max_states` states, or it is too late.
+    """
+    blocks = blocks_of(kinds)
+    expansion = _Expansion(machine, blocks, max_states)
+    n_states = len(machine.step)
+    beyond = np.zeros(kinds.number + 1, bool)  # kinds with characters of more than one byte
+    beyond[np.unique(blocks.leaves)] = True
+    step, emitted = np.full((n_states, 256), -1, np.int32), np.zeros((n_states, 256), np.int32)
+    for state in range(n_states):
+        deadline.check("the lexer's bytes")
+        steps, emissions = machine.step[state], machine.emitted[state]
+        step[state, :128] = steps[blocks.ascii]
+        emitted[state, :128] = emissions[blocks.ascii]
+        row = np.zeros(kinds.number + 1, np.int32)
+        for kind in np.flatnonzero(beyond[:-1] & (steps >= 0)).tolist():
+            row[kind] = expansion.result(machine.sequences[emissions[kind]], int(steps[kind]))
+        if row.any():
+            lead_steps, lead_emissions = expansion.table(expansion.leads(row))
+            step[state, 128:] = lead_steps[128:]
+            emitted[state, 128:] = lead_emissions[128:]
+    more = len(expansion.rows)
+    inner_step, inner_emitted = np.full((more, 256), -1, np.int32), np.zeros((more, 256), np.int32)
+    for number, (steps, emissions) in enumerate(expansion.rows):
+        inner_step[number, 128:192] = steps
+        inner_emitted[number, 128:192] = emissions
+    return ByteMachine(
+        np.concatenate([step, inner_step]),
+        np.concatenate([emitted, inner_emitted]),
+        np.concatenate([machine.at_end, np.full(more, -1, np.int32)]),
+        tuple(expansion.sequences),
+        tuple(expansion.continuations),
+    )

@@ -1,6 +1,0 @@
-"""Lexers: the automaton that has exactly the meaning of Lark's basic lexer, byte by byte."""
-
-from equivalence.lexing.machine import LexerMachine, build_lexer, build_thrifty_lexer
-from equivalence.lexing.scanner import terminal_names
-
-__all__ = ["LexerMachine", "build_lexer", "build_thrifty_lexer", "terminal_names"]

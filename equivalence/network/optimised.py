@@ -1,0 +1,86 @@
+"""What XGrammar's optimiser makes of a grammar: its rules and their automata, read back from its text.
+
+What: `optimised` compiles a serialised grammar with XGrammar, over empty tokens, and reads the result;
+`optimised_by` lets somebody else do the compiling and writing, for as long as it lasts.
+When: for automata that XGrammar makes itself: of patterns and tag dispatches (`equivalence.network.foreign`),
+and of whole grammars (`equivalence.classes.byte_strings.automata`).
+Limits: the serialised form repeats all automata once per rule, 70 ns and 20 bytes of memory for each byte of
+it; one that would be larger than asked for is not written. XGrammar cannot be interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+
+class Wanted(NamedTuple):
+    """A grammar to be optimised.
+
+    Attributes:
+        text: the serialised grammar.
+        n_tokens: empty tokens of the vocabulary that it is compiled over; the last one is a stop token.
+        most_bytes: no answer where the serialised form would be larger, about.
+        pattern: the text of the pattern that the grammar consists of; empty for other grammars.
+    """
+
+    text: str
+    n_tokens: int
+    most_bytes: int
+    pattern: str = ""
+
+
+Optimise = Callable[[Wanted], str | None]
+"""Gives what `optimised_text` does."""
+
+
+def optimised_text(wanted: Wanted) -> str | None:
+    """JSON [grammar without its automata, automata that all rules share], or None: it would be too large."""
+    import xgrammar
+    from xgrammar.testing import _print_grammar_fsms
+
+    compiler = _compiler(wanted.n_tokens)
+    grammar = compiler.compile_grammar(xgrammar.Grammar.deserialize_json(wanted.text)).grammar
+    printed = _print_grammar_fsms(grammar)
+    if len(printed) * max(1, printed.count("\nRule ")) > 2 * wanted.most_bytes:
+        return None
+    text = grammar.serialize_json()
+    begin = text.index('"complete_fsm":') + len('"complete_fsm":')
+    _, end = json.JSONDecoder().raw_decode(text, begin)
+    complete = text[begin:end]
+    # every rule's entry repeats the whole automaton: drop the copies before parsing
+    return f"[{text.replace(complete, '0')},{complete}]"
+
+
+@lru_cache(maxsize=4)
+def _compiler(n_tokens: int) -> Any:
+    import xgrammar
+
+    info = xgrammar.TokenizerInfo([b""] * n_tokens, vocab_size=n_tokens, stop_token_ids=[n_tokens - 1])
+    return xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+
+
+_optimise: ContextVar[Optimise] = ContextVar("optimise", default=optimised_text)
+
+
+@contextlib.contextmanager
+def optimised_by(optimise: Optimise) -> Iterator[None]:
+    """While this lasts, in this thread, somebody else makes the texts; may raise a `HybridError`."""
+    before = _optimise.set(optimise)
+    try:
+        yield
+    finally:
+        _optimise.reset(before)
+
+
+def optimised(wanted: Wanted) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """XGrammar's optimised grammar without its automata, and the automata; None: they are too large."""
+    text = _optimise.get()(wanted)
+    if text is None:
+        return None
+    grammar, complete = json.loads(text)
+    return grammar, complete

@@ -1,0 +1,158 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""The suffixes of byte strings: numbers for them, and those that are left to be read as byte strings.
+
+What: a suffix is the node of a trie of the *reversed* strings, 0 is the empty one: `suffixes_of` numbers
+them; `mark_pending` and `strings_of` make a small vocabulary of those that outcomes leave to be read.
+When: once per vocabulary (`equivalence.trie.trie`), and in explorations that look at suffixes first.
+Limits: suffixes are those of `suffixes_of`: a suffix's parent has a lower number.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.hashing import mix
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.hashing import mix
+    from equivalence.arrays.interning import Interned
+
+    built.plain(__name__)
+
+
+def suffixes_of(
+    data: cython.const[cython.uchar][::1], offsets: cython.const[cython.Py_ssize_t][::1]
+) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]:
+    """The trie of the reversed strings, whose nodes are all suffixes.
+
+    Args:
+        data: uint8, the strings side by side.
+        offsets: int64[G + 1], where each begins; ascending, the last one is the length of `data`.
+
+    Returns:
+        (each suffix without its first byte int32[S], that byte uint8[S], the suffix that each whole string is
+        int32[G]).
+    """
+    capacity = data.shape[0] + 1
+    size: cython.Py_ssize_t = 16
+    while size < 2 * capacity:
+        size *= 2
+    table: cython.int[::1] = np.full(size, -1, np.int32)
+    parent: cython.int[::1] = np.zeros(capacity, np.int32)
+    first: cython.uchar[::1] = np.zeros(capacity, np.uint8)
+    whole: cython.int[::1] = np.zeros(offsets.shape[0] - 1, np.int32)
+    n: cython.Py_ssize_t = 1
+    current: cython.Py_ssize_t
+    b: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    slot: cython.Py_ssize_t
+    with cython.nogil:
+        for g in range(whole.shape[0]):
+            current = 0
+            i = offsets[g + 1] - 1
+            while i >= offsets[g]:
+                b = cython.cast(cython.Py_ssize_t, data[i])
+                slot = mix(mix(7, current), b) & (size - 1)
+                while table[slot] >= 0 and not (parent[table[slot]] == current and first[table[slot]] == b):
+                    slot = (slot + 1) & (size - 1)
+                if table[slot] < 0:
+                    table[slot] = cython.cast(cython.int, n)
+                    parent[n] = cython.cast(cython.int, current)
+                    first[n] = cython.cast(cython.uchar, b)
+                    n += 1
+                current = cython.cast(cython.Py_ssize_t, table[slot])
+                i -= 1
+            whole[g] = cython.cast(cython.int, current)
+    return np.array(parent[:n]), np.array(first[:n]), np.asarray(whole)
+
+
+def mark_pending(
+    outcomes: Interned,
+    begin: cython.Py_ssize_t,
+    noted: cython.uchar[::1],
+    parent: cython.const[cython.int][::1],
+) -> int:
+    """Mark the suffixes that outcomes leave to be read, and that no earlier call has marked.
+
+    Args:
+        outcomes: lists [label, (port, suffix) ...]; a negative port has no suffix.
+        begin: the first outcome to look at; those before were looked at by earlier calls.
+        noted: uint8[S], changed: 1 for a suffix that is new, 2 for one of an earlier call.
+        parent: int32[S], of `suffixes_of`.
+
+    Returns:
+        How many are new.
+    """
+    n: cython.Py_ssize_t = 0
+    suffix: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    marks = np.asarray(noted)
+    marks += (marks == 1).view(np.uint8)
+    with cython.nogil:
+        for outcome in range(begin, outcomes.count):
+            at = outcomes.starts[outcome] + 1
+            while at < outcomes.starts[outcome + 1]:
+                if outcomes.pool[at] >= 0:
+                    suffix = outcomes.pool[at + 1]
+                    while suffix != 0 and not noted[suffix]:
+                        noted[suffix] = 1
+                        n += 1
+                        # after the first call few are new, and one left by a run of blanks leaves the next
+                        # shorter one
+                        suffix = parent[suffix] if begin > 0 else 0
+                at += 2
+    return n
+
+
+def strings_of(
+    order: cython.const[cython.int][::1],
+    wanted: cython.const[cython.uchar][::1],
+    parent: cython.const[cython.int][::1],
+    first_byte: cython.const[cython.uchar][::1],
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32]]:
+    """The suffixes that are marked with 1, as byte strings in order.
+
+    Args:
+        order: int32[S - 1], the suffixes but the empty one, in byte order.
+        wanted: uint8[S], the marks.
+        parent, first_byte: of `suffixes_of`.
+
+    Returns:
+        (the strings side by side uint8, where each begins int64[n + 1], the suffix that each is int32[n]).
+    """
+    n: cython.Py_ssize_t = 0
+    total: cython.Py_ssize_t = 0
+    suffix: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(order.shape[0]):
+            suffix = order[i]
+            if wanted[suffix] == 1:
+                n += 1
+                while suffix != 0:
+                    total += 1
+                    suffix = parent[suffix]
+    data: cython.uchar[::1] = np.empty(total, np.uint8)
+    offsets: cython.Py_ssize_t[::1] = np.zeros(n + 1, np.int64)
+    numbers: cython.int[::1] = np.empty(n, np.int32)
+    n = total = 0
+    with cython.nogil:
+        for i in range(order.shape[0]):
+            suffix = order[i]
+            if wanted[suffix] == 1:
+                numbers[n] = cython.cast(cython.int, suffix)
+                n += 1
+                while suffix != 0:
+                    data[total] = first_byte[suffix]
+                    total += 1
+                    suffix = parent[suffix]
+                offsets[n] = total
+    return np.asarray(data), np.asarray(offsets), np.asarray(numbers)

@@ -1,0 +1,386 @@
+"""The vocabulary: token id -> bytes, and which ids are no text at all.
+
+What: the one description of a tokenizer that classes, masks and engines are computed from.
+When: build it once per model and keep it; its trie is built on first use and shared. `prepare`, or the
+keyword `cache_dir` of every constructor, keeps the trie and walks of grammars in a folder for others.
+Limits: ids are dense (0 .. size-1); a token's text is its raw bytes, never a decoded string.
+
+An id is *text* if it has bytes and is not special. Special ids, empty tokens and ids past the
+tokenizer (padding of the logits) are never allowed by a byte-level grammar: that is XGrammar's
+meaning, and their stored bytes are empty here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import forking
+from equivalence.arguments import integer, integer_from, integers, one_or_more, path_of, shown
+from equivalence.errors import VocabularyError
+from equivalence.runs import ByteOrder, byte_order
+from equivalence.store import Arrays, Unusable
+from equivalence.trie.trie import Trie, build_trie, read_only, stored_trie
+from equivalence.vocabulary.npz import read_npz
+from equivalence.walks.kept import KeptWalks, Shelf
+
+if TYPE_CHECKING:
+    import xgrammar
+
+MAX_IDS = 1 << 24
+"""Most ids accepted: real vocabularies stay below 300,000, and memory is reserved for each."""
+
+MAX_TOKEN_BYTES = 4096
+"""Longest token accepted: real ones stay below 400 bytes, and the trie is as deep as its longest token."""
+
+FILE_BYTES = {"data": 2**26, "lens": 2**24, "stop_ids": 2**24, "special_ids": 2**24}
+"""Bytes that the arrays of a file may have: 64 MiB of text, and two million ids in int64. Real ones have 2
+MiB for 262,144 ids; a file of 200 KB may be decompressed to all of it."""
+
+
+@forking.with_listed_properties
+class Vocabulary:
+    """Token id -> bytes, with special ids, stop ids and the padding of the logits.
+
+    Build one with `from_bytes`, `from_huggingface` or `load`; instances are immutable.
+
+    Attributes:
+        tokens: the bytes of each id, ``b""`` for ids that are no text; length ``size``.
+        size: number of logits (ids), padding included.
+        stop_token_ids: ids that end generation, in the order given.
+        special_token_ids: every id that is no text, ascending (empty tokens and padding included).
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[bytes],
+        stop_token_ids: Sequence[int],
+        special_token_ids: Iterable[int],
+        vocab_size: int | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._cache_dir = None if cache_dir is None else path_of(cache_dir, "cache_dir", VocabularyError)
+        try:
+            given = list(tokens)
+        except TypeError as error:
+            raise VocabularyError(f"tokens is {shown(tokens)}, allowed is a list of bytes") from error
+        size = len(given) if vocab_size is None else integer(vocab_size, "vocab_size", VocabularyError)
+        if not 1 <= size <= MAX_IDS:
+            raise VocabularyError(f"a vocabulary needs at least one id, given {size}, and at most {MAX_IDS}")
+        given = given[:size]
+        for token_id, token in enumerate(given):
+            if not isinstance(token, bytes):
+                raise VocabularyError(
+                    f"token {token_id} is {type(token).__name__}, allowed is bytes; "
+                    "encode text, or use Vocabulary.from_huggingface"
+                )
+            if len(token) > MAX_TOKEN_BYTES:
+                raise VocabularyError(
+                    f"token {token_id} has {len(token)} bytes, allowed are {MAX_TOKEN_BYTES}; "
+                    "list such ids in special_token_ids with empty bytes"
+                )
+        given.extend([b""] * (size - len(given)))
+        for token_id in _ids(special_token_ids, size, "special_token_ids"):
+            given[token_id] = b""
+        self.tokens: tuple[bytes, ...] = tuple(given)
+        self.size: int = size
+        self.stop_token_ids: tuple[int, ...] = _ids(stop_token_ids, size, "stop_token_ids")
+        self.special_token_ids: tuple[int, ...] = tuple(i for i, token in enumerate(given) if not token)
+
+    @classmethod
+    def from_bytes(
+        cls,
+        tokens: Sequence[bytes],
+        *,
+        stop_token_ids: Sequence[int] | int = (),
+        special_token_ids: Iterable[int] = (),
+        vocab_size: int | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+    ) -> Vocabulary:
+        """A vocabulary from raw bytes per id.
+
+        Args:
+            tokens: bytes of each id; ``b""`` stands for an id without text.
+            stop_token_ids: ids that end generation; they may also be text.
+            special_token_ids: ids that are never text, whatever bytes they were given with.
+            vocab_size: number of logits when it differs from ``len(tokens)``: larger pads with ids
+                that are never allowed, smaller cuts.
+            cache_dir: folder that keeps what is derived from the vocabulary; see `prepare`.
+
+        Raises:
+            VocabularyError: a token that is not bytes, an id out of range, an empty vocabulary.
+        """
+        stops = one_or_more(stop_token_ids, "stop_token_ids", VocabularyError)
+        return cls(tokens, stops, special_token_ids, vocab_size, cache_dir)
+
+    @classmethod
+    def from_tokenizer_info(
+        cls, info: xgrammar.TokenizerInfo, *, cache_dir: str | os.PathLike[str] | None = None
+    ) -> Vocabulary:
+        """The vocabulary that an `xgrammar.TokenizerInfo` describes, id for id."""
+        if not hasattr(info, "decoded_vocab"):
+            raise VocabularyError(f"info is {shown(info)}, allowed is an xgrammar.TokenizerInfo")
+        return cls(
+            list(info.decoded_vocab),
+            tuple(info.stop_token_ids),
+            info.special_token_ids,
+            info.vocab_size,
+            cache_dir,
+        )
+
+    @classmethod
+    def from_huggingface(
+        cls,
+        tokenizer: Any,
+        *,
+        vocab_size: int | None = None,
+        stop_token_ids: Sequence[int] | int | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+    ) -> Vocabulary:
+        """The vocabulary of a Hugging Face tokenizer, decoded by XGrammar's own `TokenizerInfo`.
+
+        Added tokens such as ``<|im_start|>`` are text here, because they are text to XGrammar.
+
+        Args:
+            tokenizer: a `transformers` tokenizer (fast, tiktoken or sentencepiece backed).
+            vocab_size: width of the model's logits when it differs from the tokenizer's.
+            stop_token_ids: ids that end generation; by default the tokenizer's ``eos_token_id``.
+            cache_dir: folder that keeps what is derived from the vocabulary; see `prepare`.
+
+        Raises:
+            VocabularyError: XGrammar cannot tell what kind of tokenizer it is.
+        """
+        import xgrammar
+
+        if vocab_size is not None:
+            vocab_size = integer_from(1, vocab_size, "vocab_size", VocabularyError, MAX_IDS)
+        stops = None
+        if stop_token_ids is not None:
+            stops = one_or_more(stop_token_ids, "stop_token_ids", VocabularyError)
+        try:
+            info = xgrammar.TokenizerInfo.from_huggingface(
+                tokenizer, vocab_size=vocab_size, stop_token_ids=stops
+            )
+        except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+            raise VocabularyError(
+                f"XGrammar cannot read a tokenizer of type {type(tokenizer).__name__} ({error}); "
+                "pass the bytes of each id to Vocabulary.from_bytes instead"
+            ) from error
+        return cls.from_tokenizer_info(info, cache_dir=cache_dir)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str] | None = None
+    ) -> Vocabulary:
+        """Read a ``.npz`` with arrays ``data`` (uint8: all bytes in id order), ``lens`` (bytes per id),
+        ``stop_ids`` and ``special_ids``; nothing is unpickled.
+
+        Args:
+            path: the file.
+            cache_dir: folder that keeps what is derived from the vocabulary; see `prepare`.
+
+        The file may come from anybody: sizes are looked at before there is memory for them.
+
+        Raises:
+            VocabularyError: no such file, not this layout, larger than `FILE_BYTES`, or lengths that do not
+                fit the data.
+        """
+        path = path_of(path, "path", VocabularyError)
+        try:
+            arrays = read_npz(path, FILE_BYTES)
+        except (OSError, ValueError, Unusable) as error:
+            raise VocabularyError(
+                f"{os.fspath(path)!r} is not a vocabulary file ({error}); expected is an .npz with the "
+                "arrays data, lens, stop_ids and special_ids"
+            ) from error
+        try:
+            return cls(*_texts_and_ids(arrays), cache_dir=cache_dir)
+        except VocabularyError as error:
+            raise VocabularyError(f"{os.fspath(path)!r}: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the layout that `load` reads; the file appears whole or not at all."""
+        target = path_of(path, "path", VocabularyError)
+        partial = f"{target}.{os.getpid()}.partial"
+        longest = max(map(len, self.tokens))
+        try:
+            with open(partial, "wb") as stream:
+                np.savez_compressed(
+                    stream,
+                    data=np.frombuffer(b"".join(self.tokens), np.uint8),
+                    lens=np.array([len(t) for t in self.tokens], np.uint16 if longest < 65536 else np.uint32),
+                    stop_ids=np.array(self.stop_token_ids, np.int32),
+                    special_ids=np.array(self.special_token_ids, np.int32),
+                )
+            os.replace(partial, target)
+        finally:
+            if os.path.exists(partial):
+                os.unlink(partial)
+
+    def prepare(self, cache_dir: str | os.PathLike[str] | None = None) -> Vocabulary:
+        """Derive now what the first grammar would wait for, and return this vocabulary.
+
+        Args:
+            cache_dir: folder where the trie is read from, or written to where it is not there yet; made if
+                it is missing. None stands for the folder that the vocabulary was made with, if any. A file
+                there that is damaged, or of another version or vocabulary, is replaced. Walks that other
+                processes kept there are read, unless this vocabulary keeps some already (`save_walks`).
+        """
+        if cache_dir is not None:
+            self._cache_dir = path_of(cache_dir, "cache_dir", VocabularyError)
+            built = self.__dict__.get("trie")
+            if built is not None:
+                stored_trie(lambda: built, self.flat, self.fingerprint, cache_dir)
+        _ = self.byte_order
+        if self._cache_dir is not None:
+            self.kept_walks.load(self._shelf(self._cache_dir))
+        return self
+
+    def save_walks(self, cache_dir: str | os.PathLike[str] | None = None) -> bool:
+        """Write the walks that grammars left in memory to the folder, for the next process.
+
+        They are written by themselves now and then as they grow, and by `GrammarCompiler.close`; call this
+        when no more grammars are to come. A file system that fails costs one warning.
+
+        Args:
+            cache_dir: the folder, made if it is missing. None stands for the one that the vocabulary was made
+                or prepared with, if any.
+
+        Returns:
+            False where nothing was written: no folder is known, no walks are kept, the file has them all, it
+            has more of another process, or it cannot be written.
+        """
+        if "kept_walks" not in self.__dict__:
+            return False
+        if cache_dir is not None:
+            cache_dir = path_of(cache_dir, "cache_dir", VocabularyError)
+        return self.kept_walks.save(None if cache_dir is None else self._shelf(cache_dir))
+
+    def _shelf(self, folder: str | os.PathLike[str]) -> Shelf:
+        return Shelf(Path(folder), self.fingerprint, self.trie)
+
+    def __copy__(self) -> Vocabulary:
+        return self  # nobody can tell, as nothing of it changes
+
+    def __deepcopy__(self, memo: Any) -> Vocabulary:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("tokenizer_info", None)  # XGrammar cannot pickle it
+        state.pop("kept_walks", None)  # it holds a lock, and the next process soon has its own
+        state.pop("byte_order", None)  # made in less time than it takes to send
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "trie" in state:  # pickling forgets that arrays are read-only
+            read_only(state["trie"])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hexadecimal digest (BLAKE2b, 128 bits) of everything that masks depend on."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in (self.token_lengths, np.array(self.stop_token_ids, np.int64)):
+            digest.update(np.int64(part.size).tobytes())
+            digest.update(part.tobytes())
+        digest.update(b"".join(self.tokens))
+        return digest.hexdigest()
+
+    @cached_property
+    def token_lengths(self) -> NDArray[np.int64]:
+        """int64[size]: bytes of each token, 0 for ids that are no text."""
+        return np.array([len(token) for token in self.tokens], np.int64)
+
+    @cached_property
+    def flat(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """All bytes in id order (uint8), and where each id's begin and end (int64[size + 1])."""
+        offsets = np.zeros(self.size + 1, np.int64)
+        np.cumsum(self.token_lengths, out=offsets[1:])
+        return np.frombuffer(b"".join(self.tokens), np.uint8), offsets
+
+    @cached_property
+    def trie(self) -> Trie:
+        """The flat depth-first trie of all ids that are text; its arrays are read-only."""
+        if self._cache_dir is None:
+            return build_trie(self.tokens)
+        return stored_trie(lambda: build_trie(self.tokens), self.flat, self.fingerprint, self._cache_dir)
+
+    @cached_property
+    def byte_order(self) -> ByteOrder:
+        """The ids by the groups of the trie, as classes are numbered and listed (5 MiB for 128,000 ids)."""
+        return byte_order(self.trie, self.token_lengths, self.stop_token_ids)
+
+    @cached_property
+    def kept_walks(self) -> KeptWalks:
+        """Walks of former grammars over the trie, kept for the next grammar; see docs/caches.md."""
+        return KeptWalks(shelf=None if self._cache_dir is None else self._shelf(self._cache_dir))
+
+    @cached_property
+    def tokenizer_info(self) -> xgrammar.TokenizerInfo:
+        """This vocabulary as plain XGrammar sees it (used by the engine strategy and by comparisons)."""
+        import xgrammar
+
+        return xgrammar.TokenizerInfo(
+            list(self.tokens),
+            xgrammar.VocabType.RAW,
+            vocab_size=self.size,
+            stop_token_ids=list(self.stop_token_ids),
+        )
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return (
+            f"Vocabulary({self.size} ids, {self.size - len(self.special_token_ids)} text, "
+            f"stop {list(self.stop_token_ids)}, {self.fingerprint[:8]})"
+        )
+
+
+def _texts_and_ids(arrays: Arrays) -> tuple[list[bytes], list[int], list[int]]:
+    """The tokens, stop ids and special ids that the arrays of a file say.
+
+    Raises:
+        VocabularyError: arrays of other types or shapes, or numbers that do not fit.
+    """
+    for name, array in arrays.items():
+        allowed = "u" if name == "data" else "iu"
+        # an empty list of ids is an array of floats to numpy
+        if array.ndim != 1 or not (array.dtype.kind in allowed or (name != "data" and not array.size)):
+            raise VocabularyError(
+                f"`{name}` has type {array.dtype} and shape {array.shape}, allowed are lists "
+                f"of {'uint8' if name == 'data' else 'integers'}"
+            )
+    data, given = arrays["data"], arrays["lens"]
+    if data.dtype != np.uint8:
+        raise VocabularyError(f"`data` has type {data.dtype}, allowed is uint8")
+    # compared as they are: a number that does not fit int64 must not become another one
+    wrong = np.flatnonzero((given < 0) | (given > MAX_TOKEN_BYTES))
+    if len(wrong):
+        raise VocabularyError(
+            f"token {wrong[0]} has {given[wrong[0]]} bytes, allowed are 0 to {MAX_TOKEN_BYTES}"
+        )
+    ends = np.cumsum(given.astype(np.int64))
+    if (ends[-1] if len(ends) else 0) != len(data):
+        raise VocabularyError(f"the lengths in `lens` do not add up to the {len(data)} bytes of `data`")
+    text = data.tobytes()
+    tokens = [text[begin:end] for begin, end in itertools.pairwise([0, *ends.tolist()])]
+    return tokens, arrays["stop_ids"].tolist(), arrays["special_ids"].tolist()
+
+
+def _ids(values: Iterable[int], size: int, name: str) -> tuple[int, ...]:
+    """Distinct ids in the order given, each checked against the size."""
+    ids = dict.fromkeys(integers(values, name, VocabularyError))
+    for token_id in ids:
+        if not 0 <= token_id < size:
+            raise VocabularyError(f"{name} holds {token_id}, allowed are ids from 0 to {size - 1}")
+    return tuple(ids)

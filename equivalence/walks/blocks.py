@@ -1,0 +1,141 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Blocks: what contexts have in common after a token's first byte.
+
+What: a *block* is (byte, configuration after it). Contexts that agree after a token's first byte treat all
+tokens with that first byte alike, so a block is walked once for all of them. The 50 contexts inside the
+property names of an object with additional properties have one block of string text in common.
+When: before the tokens of blocks are walked (`equivalence.walks.walks`), or looked up
+(`equivalence.walks.kept`).
+Limits: as of the `Space`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.space import Space
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+    from equivalence.parser.space import Space
+
+REJECT = cython.declare(cython.Py_ssize_t, 0)
+
+
+class Blocks(NamedTuple):
+    """The blocks of some contexts.
+
+    Attributes:
+        block_starts: int64[257], the blocks of each first byte.
+        blocks: int64[blocks], the configuration of each.
+        user_starts: int64[257], the users of each first byte.
+        users: int64[users, 2], rows (context, block).
+    """
+
+    block_starts: NDArray[np.int64]
+    blocks: NDArray[np.int64]
+    user_starts: NDArray[np.int64]
+    users: NDArray[np.int64]
+
+
+def find_blocks(
+    space: Space,
+    contexts: cython.const[cython.Py_ssize_t][:, ::1],
+    child: NDArray[np.int64],
+) -> Blocks:
+    """The blocks of some contexts.
+
+    Args:
+        space: the configurations.
+        contexts: int64[n, 2], rows (symbol, unit) as `Space.context_of` has them.
+        child: int64[256], not 0 for the bytes that tokens begin with.
+
+    Raises:
+        BudgetExceeded: more configurations or bytes than may be, or told to stop.
+        ValueError: arrays of another type or shape.
+    """
+    if contexts.shape[1] != 2 or len(child) != 256:
+        raise ValueError("contexts that are no pairs, or other than 256 bytes")
+    n_contexts: cython.Py_ssize_t = contexts.shape[0]
+    n_classes: cython.Py_ssize_t = space.n_classes
+    after = np.zeros((n_classes, n_contexts), np.int32)  # is read class by class
+    following: cython.int[:, ::1] = after
+    with cython.nogil:
+        for i in range(n_contexts):
+            start = space.context(contexts[i, 0], contexts[i, 1])
+            for c in range(n_classes):
+                configuration: cython.Py_ssize_t = space.steps[start, c]
+                if configuration < 0:  # not known yet
+                    configuration = space.step(start, c)
+                following[c, i] = cython.cast(cython.int, configuration)
+    return _numbered(space, after, child != 0)
+
+
+def _numbered(space: Space, after: cython.const[cython.int][:, ::1], begins: NDArray[np.bool_]) -> Blocks:
+    """The blocks, given what follows int32[B, contexts] each class of bytes on each context, and whether
+    tokens begin with a byte."""
+    n_contexts: cython.Py_ssize_t = after.shape[1]
+    per_class = np.count_nonzero(after, axis=1)
+    starts = np.zeros(257, np.int64)
+    np.cumsum(np.where(begins, per_class[np.asarray(space.class_of_byte)], 0), out=starts[1:])
+    users: cython.Py_ssize_t[:, ::1] = np.zeros((starts[256], 2), np.int64)
+    block_starts: cython.Py_ssize_t[::1] = np.zeros(257, np.int64)
+    blocks: cython.Py_ssize_t[::1] = np.zeros(starts[256], np.int64)
+    number: cython.Py_ssize_t[::1] = np.full(space.configurations.count, -1, np.int64)
+    has_tokens: cython.const[cython.uchar][::1] = begins.view(np.uint8)
+    n_blocks: cython.Py_ssize_t = 0
+    n: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for b in range(256):
+            first_block = n_blocks
+            if has_tokens[b]:
+                c = space.class_of_byte[b]
+                for i in range(n_contexts):
+                    configuration = after[c, i]
+                    if configuration == REJECT:
+                        continue
+                    if number[configuration] < first_block:
+                        number[configuration] = n_blocks
+                        blocks[n_blocks] = configuration
+                        n_blocks += 1
+                    users[n, 0] = i
+                    users[n, 1] = number[configuration]
+                    n += 1
+            block_starts[b + 1] = n_blocks
+    return Blocks(np.asarray(block_starts), np.array(blocks[:n_blocks]), starts, np.asarray(users))
+
+
+def united_firsts(
+    users: cython.const[cython.Py_ssize_t][:, ::1],
+    firsts: cython.const[cython.uchar][:, ::1],
+    n_blocks: cython.Py_ssize_t,
+) -> NDArray[np.uint8]:
+    """What can follow below the known part, for some user of each block.
+
+    Args:
+        users: as of `Blocks`.
+        firsts: uint8[contexts, B], what can follow below the known part of each context.
+        n_blocks: blocks.
+
+    Returns:
+        uint8[blocks, B], B rounded up: eight classes are one word (there are many users a block).
+    """
+    padded = np.zeros((firsts.shape[0], (firsts.shape[1] + 7) & ~7), np.uint8)
+    padded[:, : firsts.shape[1]] = firsts
+    of_context: cython.const[cython.Py_ssize_t][:, ::1] = padded.view(np.int64)
+    first: cython.Py_ssize_t[:, ::1] = np.zeros((n_blocks, of_context.shape[1]), np.int64)
+    with cython.nogil:
+        for u in range(users.shape[0]):
+            for w in range(of_context.shape[1]):
+                first[users[u, 1], w] |= of_context[users[u, 0], w]
+    return np.asarray(first).view(np.uint8)

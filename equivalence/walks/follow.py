@@ -1,0 +1,203 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Follow: which bytes can come next below what is known of a stack.
+
+What: a below set holds the symbols (states, or counted rules after a unit) that may lie below, each over
+another below set; what can come next on a set is what its symbols can read, and, where a symbol may return,
+what can come next on the set below it.
+When: once per network, before exploring; classifiers use the same rows.
+Limits: an upper bound: a byte that can come next in some stack of the set. Least fixed points.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+    from equivalence.arrays.account import Account
+
+Integers = NDArray[np.int64]
+
+
+class Follow(NamedTuple):
+    """What can come next, as rows of 0 and 1 by byte class.
+
+    Attributes:
+        contexts: uint8[contexts, B], below the known part of each context.
+        below: uint8[below sets, B], on each below set.
+        occurrences: uint8[occurrences, B], on each symbol occurrence of a below set.
+        symbols, symbol_index: the distinct symbols int64, and the one of each occurrence int64[occurrences].
+        returns: uint8[symbols, B], after each distinct symbol has returned, wherever it occurs, as it is read
+            once for all.
+    """
+
+    contexts: NDArray[np.uint8]
+    below: NDArray[np.uint8]
+    occurrences: NDArray[np.uint8]
+    symbols: Integers
+    symbol_index: Integers
+    returns: NDArray[np.uint8]
+
+
+def follow_of(network: Any, state_first: NDArray[np.uint8], stop: Any = None) -> Follow:
+    """What can come next in a network.
+
+    Args:
+        network: an `equivalence.network.Network`.
+        state_first: uint8[S, B], the classes that each state can read next (`ByteTables.first`).
+        stop: an `equivalence.deadline.deadline.Stop`, or nothing that says stop.
+
+    Raises:
+        BudgetExceeded: told to stop.
+    """
+    symbols, index = np.unique(network.below_symbols, return_inverse=True)
+    spread = Spread(network, index, state_first, Account(stop))
+    contexts = np.zeros((len(network.contexts), state_first.shape[1]), np.uint8)
+    returns = np.zeros((len(symbols), state_first.shape[1]), np.uint8)
+    spread.begin()
+    spread.pass_on()
+    spread.after_symbols(returns)
+    spread.below_contexts(network.context_starts, network.context_below, contexts)
+    return Follow(contexts, np.asarray(spread.below), np.asarray(spread.occurrences), symbols, index, returns)
+
+
+@cython.final
+@cython.cclass
+class Spread:
+    """The rows in the making.
+
+    Attributes:
+        set_starts: the occurrences of set i are those from ``set_starts[i]``.
+        set_below: of each occurrence, the set below it.
+        symbol: of each occurrence, its symbol's number.
+        begins: of each occurrence, the state that it reads with.
+        returning: of each occurrence, whether it may return.
+        first: what each state can read next.
+        below, occurrences: see `Follow`.
+    """
+
+    set_starts: cython.const[cython.Py_ssize_t][::1]
+    set_below: cython.const[cython.Py_ssize_t][::1]
+    symbol: cython.const[cython.Py_ssize_t][::1]
+    begins: cython.Py_ssize_t[::1]
+    returning: cython.uchar[::1]
+    first: cython.const[cython.uchar][:, ::1]
+    below: cython.uchar[:, ::1]
+    occurrences: cython.uchar[:, ::1]
+    n_sets: cython.Py_ssize_t
+    n_classes: cython.Py_ssize_t
+    account: Account
+
+    def __init__(self, network: Any, symbol: Any, first: Any, account: Account) -> None:
+        self.set_starts = network.below_starts
+        self.set_below = network.below_of_symbol
+        self.symbol = symbol
+        self.first = first
+        self.account = account
+        self.n_sets = len(network.below_starts) - 1
+        self.n_classes = first.shape[1]
+        self.begins = np.empty(len(symbol), np.int64)
+        self.returning = np.empty(len(symbol), np.uint8)
+        self.below = np.zeros((self.n_sets, self.n_classes), np.uint8)
+        self.occurrences = np.zeros((len(symbol), self.n_classes), np.uint8)
+        final, counted = network.automaton[0], network.automaton[5]
+        self.find_begins(network.below_symbols, final.view(np.uint8), counted)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def find_begins(
+        self,
+        symbols: cython.const[cython.Py_ssize_t][::1],
+        final: cython.const[cython.uchar][::1],
+        counted: cython.const[cython.Py_ssize_t][:, ::1],
+    ) -> cython.int:
+        """What each occurrence reads with, and whether it may return."""
+        for k in range(symbols.shape[0]):
+            if symbols[k] >= 0:
+                self.begins[k] = symbols[k]
+                self.returning[k] = final[symbols[k]]
+            else:
+                self.begins[k] = counted[-1 - symbols[k], 0]
+                self.returning[k] = 1
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def begin(self) -> cython.int:
+        """What symbols read themselves."""
+        with cython.nogil:
+            for i in range(self.n_sets):
+                for k in range(self.set_starts[i], self.set_starts[i + 1]):
+                    for c in range(self.n_classes):
+                        self.occurrences[k, c] |= self.first[self.begins[k], c]
+                        self.below[i, c] |= self.first[self.begins[k], c]
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def pass_on(self) -> cython.int:
+        """What can be read below symbols that return, and below those, until there is no more."""
+        changed: cython.bint = True
+        with cython.nogil:
+            while changed:
+                changed = False
+                for i in range(self.n_sets):
+                    for k in range(self.set_starts[i], self.set_starts[i + 1]):
+                        self.account.look()
+                        if self.returning[k] and self.unite(i, self.set_below[k]):
+                            changed = True
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def unite(self, target: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.bint:
+        """Add a set's row to another's; whether that changes it."""
+        more: cython.uchar = 0
+        for c in range(self.n_classes):
+            more |= self.below[source, c] & ~self.below[target, c]
+            self.below[target, c] |= self.below[source, c]
+        return more != 0
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def after_symbols(self, returns: cython.uchar[:, ::1]) -> cython.int:
+        """What can be read once symbols have returned: of occurrences that may, and of each symbol."""
+        with cython.nogil:
+            for k in range(self.set_below.shape[0]):
+                self.account.look()
+                for c in range(self.n_classes):
+                    returns[self.symbol[k], c] |= self.below[self.set_below[k], c]
+                    if self.returning[k]:
+                        self.occurrences[k, c] |= self.below[self.set_below[k], c]
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def below_contexts(
+        self,
+        context_starts: cython.const[cython.Py_ssize_t][::1],
+        context_below: cython.const[cython.Py_ssize_t][::1],
+        contexts: cython.uchar[:, ::1],
+    ) -> cython.int:
+        """What can be read below contexts, each over some sets."""
+        with cython.nogil:
+            for i in range(contexts.shape[0]):
+                self.account.look()
+                for k in range(context_starts[i], context_starts[i + 1]):
+                    for c in range(self.n_classes):
+                        contexts[i, c] |= self.below[context_below[k], c]
+        return 0

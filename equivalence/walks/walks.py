@@ -1,0 +1,523 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Walks over the vocabulary: what every token does on every context.
+
+What: `Walks` follows the trie of a vocabulary and the configurations of a `Space` side by side, one block
+(`equivalence.walks.blocks`) after the other, and writes down the tokens that are read outright, and an
+*outcome* for each of the others that are not rejected.
+When: by `equivalence.classes.explore` and `equivalence.walks.kept`; the innermost loop of a compilation.
+Limits: the trie is one that `equivalence.trie.trie` built or checked; what is met is bounded by the space and
+by the outcomes, and the space's account pays for tables that grow. Not for two threads at once.
+
+An outcome is the interned list [label, (port, suffix) ...]: what a token does on a context. label -1: not
+read by the known part; 0: read outright (then nothing follows); c > 0: as in configurations; then the
+suffixes still to be read below the known part. With displacement, label is the final configuration.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import bigger, new_records, records
+from equivalence.errors import BudgetExceeded
+from equivalence.walks.blocks import find_blocks, united_firsts
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.arrays.sorting import insert_sorted
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.space import Space
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from equivalence.arrays.sorting import insert_sorted
+    from equivalence.parser.space import Space
+
+Node = cython.struct(
+    child=cython.int,
+    group=cython.int,
+    group_end=cython.int,
+    bits=cython.int,
+    below_0=cython.int,
+    below_1=cython.int,
+    below_2=cython.int,
+    below_3=cython.int,
+)
+Level = cython.struct(
+    configuration=cython.Py_ssize_t,
+    n_returns=cython.Py_ssize_t,
+    child=cython.Py_ssize_t,
+    end=cython.Py_ssize_t,
+)
+Return = cython.struct(depth=cython.Py_ssize_t, port=cython.Py_ssize_t)
+Range = cython.struct(first=cython.Py_ssize_t, end=cython.Py_ssize_t)
+Event = cython.struct(group=cython.Py_ssize_t, outcome=cython.Py_ssize_t)
+
+NODE = "child group group_end bits below_0 below_1 below_2 below_3"
+"""A node's children are those from its `child` to that of the next row. The bits are the byte into the node,
+then `ENDS`, then `OTHERS`, see `equivalence.trie.trie`."""
+
+ENDS = cython.declare(cython.Py_ssize_t, 8)
+OTHERS = cython.declare(cython.Py_ssize_t, 9)
+REJECT = cython.declare(cython.Py_ssize_t, 0)
+
+FIRST_ROWS = 16384
+"""Ranges, and events, that there is room for at first."""
+
+NOTHING, OUTRIGHT = 0, 1
+"""The numbers of the first two outcomes: [-1], and [0]."""
+
+
+class Rows(NamedTuple):
+    """What the tokens of some blocks do; behind the last rows there may be room, which holds anything.
+
+    Attributes:
+        range_starts, ranges: int64[blocks + 1] and int64[n, 2], groups (first, end) that a block reads
+            outright.
+        event_starts, events: int64[blocks + 1] and int64[n, 2], rows (group, outcome) of the others that it
+            does not reject.
+    """
+
+    range_starts: NDArray[np.int64]
+    ranges: NDArray[np.int64]
+    event_starts: NDArray[np.int64]
+    events: NDArray[np.int64]
+
+
+class Walked(NamedTuple):
+    """The blocks of some contexts, see `Blocks`, and what their tokens do, see `Rows`."""
+
+    block_starts: NDArray[np.int64]
+    user_starts: NDArray[np.int64]
+    users: NDArray[np.int64]
+    range_starts: NDArray[np.int64]
+    ranges: NDArray[np.int64]
+    event_starts: NDArray[np.int64]
+    events: NDArray[np.int64]
+
+
+def first_outcomes(capacity: int, most: int, account: Account | None, excess: str) -> Interned:
+    """The outcomes `NOTHING` and `OUTRIGHT`, and room for more.
+
+    Args:
+        capacity, most, account, excess: as of `Interned`.
+    """
+    outcomes = Interned(capacity, 16, most, account, excess)
+    outcomes.add(np.array([-1]))
+    outcomes.add(np.array([0]))
+    return outcomes
+
+
+@cython.final
+@cython.cclass
+class Walks:
+    """Walks over a trie.
+
+    Args:
+        space: the configurations.
+        nodes: int32[N + 1, 8], as `equivalence.trie.trie.Trie` has them.
+        suffix_parent, group_suffix: int32[S] and int32[G], as there.
+        longest: bytes of the longest token.
+        outcomes: of `first_outcomes`.
+        displacement: distinguish also what tokens leave behind.
+
+    Attributes:
+        outcomes: as given.
+        levels: of each depth on the path, the configuration, how many returns are noted up to there, the
+            child that is next, and where the children end.
+        returns: where the text so far has left the known part of the stack: at which depth, by which port.
+        pairs: scratch of `add_event`.
+        first, row: the byte classes that can follow below the known part, uint8[n, B], and the row of the
+            block at hand.
+        start: the block's configuration.
+        ranges, events: the rows; `range_rows` and `event_rows` are the same as arrays.
+        open_range: ranges from here on are the block's, and may be extended.
+    """
+
+    space: Space
+    account: Account
+    outcomes = cython.declare(Interned, visibility="readonly")
+    nodes: cython.const[Node][::1]
+    suffix_parent: cython.const[cython.int][::1]
+    group_suffix: cython.const[cython.int][::1]
+    displacement: cython.bint
+    levels: Level[::1]
+    returns: Return[::1]
+    pairs: cython.Py_ssize_t[::1]
+    first: cython.const[cython.uchar][:, ::1]
+    row: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    ranges: Range[::1]
+    events: Event[::1]
+    range_rows: object
+    event_rows: object
+    n_ranges: cython.Py_ssize_t
+    n_events: cython.Py_ssize_t
+    open_range: cython.Py_ssize_t
+
+    def __init__(
+        self,
+        space: Space,
+        nodes: Any,
+        suffix_parent: Any,
+        group_suffix: Any,
+        longest: cython.Py_ssize_t,
+        outcomes: Interned,
+        displacement: cython.bint,
+    ) -> None:
+        if nodes.ndim != 2 or nodes.shape[1] != 8:
+            raise ValueError(f"nodes of shape {nodes.shape}, not [N + 1, 8]")
+        self.space = space
+        self.account = space.account
+        self.nodes = records(nodes, NODE)
+        self.suffix_parent = suffix_parent
+        self.group_suffix = group_suffix
+        self.outcomes = outcomes
+        self.displacement = displacement
+        most_returns = 4 * longest + 64
+        self.levels = new_records(longest + 2, "configuration n_returns child end")
+        self.returns = new_records(most_returns, "depth port")
+        self.pairs = np.empty(most_returns, np.int64)
+        self.first = np.empty((0, space.n_classes), np.uint8)
+        self.row = 0
+        self.start = REJECT
+        self.n_ranges = self.n_events = self.open_range = 0
+
+    # ---------------------------------------------------------------- from Python
+
+    def walk_all(self, contexts: NDArray[np.int64], firsts: NDArray[np.uint8]) -> Walked:
+        """Walk every block of some contexts.
+
+        Args:
+            contexts: int64[n, 2], rows (symbol, unit) as `Space.context_of` has them.
+            firsts: uint8[n, B], the byte classes that can follow below each context's known part.
+
+        Raises:
+            BudgetExceeded: more configurations, outcomes or bytes than may be, or told to stop.
+            ValueError: arrays of another type or shape.
+        """
+        if firsts.shape != (len(contexts), self.space.n_classes):
+            raise ValueError(f"firsts of shape {firsts.shape}, not [{len(contexts)}, {self.space.n_classes}]")
+        child = self.children()
+        found = find_blocks(self.space, contexts, child)
+        first = united_firsts(found.users, firsts, len(found.blocks))
+        nodes = np.repeat(child, np.diff(found.block_starts))
+        rows = self.walk_blocks(nodes, found.blocks, np.arange(len(found.blocks)), first)
+        return Walked(found.block_starts, found.user_starts, found.users, *rows)
+
+    def apart(self) -> Walks:
+        """The same walks into outcomes of their own, which are bounded, and paid for, alike."""
+        known = self.outcomes
+        outcomes = first_outcomes(min(64, known.most), known.most, known.account, known.excess)
+        nodes = np.asarray(self.nodes).view(np.int32).reshape(-1, 8)
+        longest = self.levels.shape[0] - 2
+        return Walks(
+            self.space, nodes, self.suffix_parent, self.group_suffix, longest, outcomes, self.displacement
+        )  # fmt: skip
+
+    def children(self) -> NDArray[np.int64]:
+        """int64[256]: the child of the root by first byte, 0 where there is none."""
+        child: cython.Py_ssize_t[::1] = np.zeros(256, np.int64)
+        for i in range(self.nodes[0].child, self.nodes[1].child):
+            child[self.nodes[i].bits & 255] = i
+        return np.asarray(child)
+
+    def walk_blocks(
+        self,
+        nodes: cython.const[cython.Py_ssize_t][::1],
+        blocks: cython.const[cython.Py_ssize_t][::1],
+        first_rows: cython.const[cython.Py_ssize_t][::1],
+        first: cython.const[cython.uchar][:, ::1],
+    ) -> Rows:
+        """Walk some blocks: all tokens below a child of the root, from the configuration after its byte.
+
+        Args:
+            nodes: int64[n], the child of the root (`children`) of each block.
+            blocks: int64[n], the configurations.
+            first_rows: int64[n], rows of `first`.
+            first: uint8[rows, B or more], the byte classes that can follow below the known part.
+
+        Raises:
+            BudgetExceeded: as `walk_all`.
+        """
+        n: cython.Py_ssize_t = blocks.shape[0]
+        if nodes.shape[0] != n or first_rows.shape[0] != n or first.shape[1] < self.space.n_classes:
+            raise ValueError("blocks without a node, a row, or its classes")
+        self.account.claim(32 * FIRST_ROWS)
+        range_starts: cython.Py_ssize_t[::1] = np.zeros(n + 1, np.int64)
+        event_starts: cython.Py_ssize_t[::1] = np.zeros(n + 1, np.int64)
+        self.n_ranges = self.n_events = 0
+        self.keep_rows(np.empty((FIRST_ROWS, 2), np.int64), np.empty((FIRST_ROWS, 2), np.int64))
+        self.first = first
+        with cython.nogil:
+            for i in range(n):
+                self.account.look()
+                # room for all that this block can add, so that what adds it need not look
+                room = self.nodes[nodes[i]].group_end - self.nodes[nodes[i]].group
+                if self.n_ranges + room > self.ranges.shape[0] or self.n_events + room > self.events.shape[0]:
+                    with cython.gil:
+                        self.grow(room)
+                self.open_range = self.n_ranges
+                self.row = first_rows[i]
+                self.start = blocks[i]
+                self.walk(nodes[i])
+                range_starts[i + 1] = self.n_ranges
+                event_starts[i + 1] = self.n_events
+        return Rows(np.asarray(range_starts), self.range_rows, np.asarray(event_starts), self.event_rows)
+
+    # ---------------------------------------------------------------- the walk
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def walk(self, node: cython.Py_ssize_t) -> cython.int:
+        """All tokens of the block at hand, below a child of the root."""
+        self.levels[1].child = node
+        self.levels[1].end = node + 1
+        d: cython.Py_ssize_t = 1
+        while d > 0:
+            i = self.levels[d].child
+            last = self.levels[d].end
+            above = self.levels[d - 1].configuration
+            if above != REJECT:
+                i = self.pass_over(i, last, above, self.levels[d - 1].n_returns)
+            if i == last:
+                d -= 1
+            else:
+                self.levels[d].child = i + 1
+                d = self.enter(i, d)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def pass_over(
+        self,
+        i: cython.Py_ssize_t,
+        last: cython.Py_ssize_t,
+        above: cython.Py_ssize_t,
+        n_returns: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """The first child from i on that has to be entered: most are rejected, or go on in a loop that holds
+        all below them, and these take a loop of few words."""
+        looping: cython.bint = self.space.facts[above].label == 0 and not self.displacement
+        returning: cython.bint = self.space.facts[above].n_ports > 0
+        while i < last:
+            byte = self.nodes[i].bits & 255
+            c = self.space.class_of_byte[byte]
+            following = self.space.steps[above, c]
+            if following == REJECT:
+                if n_returns > 0 or (returning and self.first[self.row, c]):
+                    break
+            elif following == above and looping:
+                if byte >= 0x80 or not self.is_learned(above, byte) or not self.loops_below(i, above):
+                    break
+                self.add_range(self.nodes[i].group, self.nodes[i].group_end)
+            else:
+                break
+            i += 1
+        return i
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_learned(self, configuration: cython.Py_ssize_t, byte: cython.Py_ssize_t) -> cython.bint:
+        """Is a configuration known to stay itself on an ASCII byte?"""
+        if byte < 64:
+            if byte < 32:
+                return (self.space.facts[configuration].loop_0 >> byte) & 1
+            return (self.space.facts[configuration].loop_1 >> (byte - 32)) & 1
+        if byte < 96:
+            return (self.space.facts[configuration].loop_2 >> (byte - 64)) & 1
+        return (self.space.facts[configuration].loop_3 >> (byte - 96)) & 1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def loops_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
+        """Is a configuration known to stay itself on all that occurs below a node?"""
+        others = self.nodes[i].bits >> OTHERS
+        if others & 1 and not (self.space.facts[configuration].character_loop and others & 2):
+            return False
+        return (
+            (self.nodes[i].below_0 & ~self.space.facts[configuration].loop_0)
+            | (self.nodes[i].below_1 & ~self.space.facts[configuration].loop_1)
+            | (self.nodes[i].below_2 & ~self.space.facts[configuration].loop_2)
+            | (self.nodes[i].below_3 & ~self.space.facts[configuration].loop_3)
+        ) == 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def enter(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Read the byte into a node at depth d; the depth to go on at, which is more if its children are
+        next."""
+        above = self.levels[d - 1].configuration
+        n = self.levels[d - 1].n_returns
+        configuration: cython.Py_ssize_t = REJECT
+        if d == 1:
+            configuration = self.start
+        elif above != REJECT:
+            c = self.space.class_of_byte[self.nodes[i].bits & 255]
+            if self.space.facts[above].n_ports > 0 and self.first[self.row, c]:
+                n = self.add_returns(above, d - 1, n)
+            configuration = self.space.steps[above, c]
+            if configuration < 0:  # not known yet
+                configuration = self.space.step(above, c)
+        if configuration == REJECT and n == 0:
+            return d
+        self.levels[d].configuration = configuration
+        self.levels[d].n_returns = n
+        label = self.space.facts[configuration].label
+        if label >= 0:
+            if self.displacement:
+                label = configuration
+            elif label == 0:
+                return self.read_outright(i, d)
+        if self.nodes[i].bits >> ENDS & 1:
+            self.add_event(label, n, self.nodes[i].group)
+        return self.descend(i, d)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_outright(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Note what is read outright at a node: all groups below it if none of them leaves a loop; the depth
+        to go on at."""
+        self.learn(i, d)
+        if self.loops_below(i, self.levels[d].configuration):
+            self.add_range(self.nodes[i].group, self.nodes[i].group_end)
+            return d
+        if self.nodes[i].bits >> ENDS & 1:
+            self.add_range(self.nodes[i].group, self.nodes[i].group + 1)
+        return self.descend(i, d)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def learn(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
+        """Loops are learned where they are met: to try every byte of every loop cost four times the steps."""
+        configuration = self.levels[d].configuration
+        byte = self.nodes[i].bits & 255
+        if configuration == self.levels[d - 1].configuration:
+            c = self.space.class_of_byte[byte]
+            self.space.facts[configuration].loop_0 |= self.space.byte_classes[c].word_0
+            self.space.facts[configuration].loop_1 |= self.space.byte_classes[c].word_1
+            self.space.facts[configuration].loop_2 |= self.space.byte_classes[c].word_2
+            self.space.facts[configuration].loop_3 |= self.space.byte_classes[c].word_3
+        elif byte >= 0x80 and not self.space.facts[configuration].characters_known:
+            if (
+                configuration == self.levels[max(d - 2, 0)].configuration
+                or configuration == self.levels[max(d - 3, 0)].configuration
+            ):
+                self.space.find_character_loop(configuration)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def descend(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Let the children of a node at depth d be next; their depth."""
+        self.levels[d + 1].child = self.nodes[i].child
+        self.levels[d + 1].end = self.nodes[i + 1].child
+        return d + 1
+
+    # ---------------------------------------------------------------- what is noted
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add_range(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
+        """Note groups that are read outright."""
+        last = self.n_ranges - 1
+        if last >= self.open_range and self.ranges[last].end == first:
+            self.ranges[last].end = end
+        else:
+            self.ranges[last + 1].first = first
+            self.ranges[last + 1].end = end
+            self.n_ranges = last + 2
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_returns(
+        self, configuration: cython.Py_ssize_t, depth: cython.Py_ssize_t, n: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Note that text may leave the known part of the stack by the ports of a configuration, where n
+        returns are noted; how many are now."""
+        at = self.space.configurations.starts[configuration] + 2
+        for k in range(at, at + self.space.facts[configuration].n_ports):
+            if n >= self.returns.shape[0]:
+                with cython.gil:
+                    raise BudgetExceeded(self.outcomes.excess)
+            self.returns[n].depth = depth
+            self.returns[n].port = -1 - self.space.configurations.pool[k]
+            n += 1
+        return n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_event(
+        self, label: cython.Py_ssize_t, n_returns: cython.Py_ssize_t, group: cython.Py_ssize_t
+    ) -> cython.int:
+        """Note a group's outcome: its label, and the suffixes at the depths of its returns, in order of
+        (port, suffix)."""
+        n: cython.Py_ssize_t = 0
+        if n_returns > 0:
+            depth: cython.Py_ssize_t = 0
+            suffix: cython.Py_ssize_t = self.group_suffix[group]
+            for k in range(n_returns):
+                while depth < self.returns[k].depth:
+                    suffix = self.suffix_parent[suffix]
+                    depth += 1
+                n = insert_sorted(self.pairs, n, (self.returns[k].port << 30) + suffix)
+        at = self.outcomes.room(1 + 2 * n)
+        self.outcomes.pool[at] = label
+        for k in range(n):
+            self.outcomes.pool[at + 1 + 2 * k] = self.pairs[k] >> 30
+            self.outcomes.pool[at + 2 + 2 * k] = self.pairs[k] & 0x3FFFFFFF
+        self.events[self.n_events].group = group
+        self.events[self.n_events].outcome = self.outcomes.intern(1 + 2 * n)
+        self.n_events += 1
+        return 0
+
+    @cython.cfunc
+    def keep_rows(self, ranges: object, events: object) -> object:
+        """Let ranges and events be written into arrays int64[n, 2]."""
+        self.range_rows = ranges
+        self.event_rows = events
+        self.ranges = records(ranges, "first end")
+        self.events = records(events, "group outcome")
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow(self, room: cython.Py_ssize_t) -> cython.int:
+        """Make room for as many more ranges and events, and for a block of all groups."""
+        old: cython.Py_ssize_t = self.ranges.shape[0]
+        size: cython.Py_ssize_t = 2 * (self.n_ranges + self.group_suffix.shape[0])
+        if self.n_ranges + room > old:
+            self.account.claim(16 * size, 16 * old)
+            self.keep_rows(bigger(self.range_rows, size, self.n_ranges), self.event_rows)
+        old = self.events.shape[0]
+        size = 2 * (self.n_events + self.group_suffix.shape[0])
+        if self.n_events + room > old:
+            self.account.claim(16 * size, 16 * old)
+            self.keep_rows(self.range_rows, bigger(self.event_rows, size, self.n_events))
+        return 0
