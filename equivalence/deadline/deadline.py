@@ -7,8 +7,9 @@ When: one for each compilation; thread-safe.
 Limits: whoever computes has to look. What cannot look (code of other libraries) is estimated before it is
 called, or called in a process that can be ended.
 
-The clock of deadlines (`equivalence.deadline.clock`) is monotonic. One thread wakes for all deadlines of the program (`equivalence.deadline.alarm`), another hears of
-Ctrl-C while kernels run (`equivalence.deadline.interrupts`).
+The clock of deadlines (`equivalence.deadline.clock`) is monotonic. One thread wakes for all deadlines of the
+program (`equivalence.deadline.alarm`), another hears of Ctrl-C while kernels run
+(`equivalence.deadline.interrupts`).
 """
 
 from __future__ import annotations
