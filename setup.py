@@ -84,6 +84,19 @@ class Build(build_ext):
         self.parallel = self.parallel or CORES
         self.force = True
 
+    def run(self) -> None:
+        self._remove_former()
+        super().run()
+
+    def _remove_former(self) -> None:
+        """What was built of files that are gone would go into a wheel."""
+        built = Path(self.build_lib)
+        wanted = {Path(self.get_ext_filename(extension.name)) for extension in self.extensions}
+        for path in built.rglob("*"):
+            inner = path.relative_to(built)
+            if path.is_file() and inner not in wanted and not (HERE / inner).is_file():
+                path.unlink()
+
     def build_extension(self, extension: Extension) -> None:
         made_from = extension.define_macros[0][1].strip('"')
         target = Path(self.get_ext_fullpath(extension.name))
