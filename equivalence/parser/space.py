@@ -27,29 +27,27 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records, records
+from equivalence.arrays.growing import bigger, new_records
 from equivalence.errors import BudgetExceeded
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
     from cython.cimports.equivalence.arrays.utf8 import utf8_step
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.equivalence.parser.automaton import Automaton
+    from cython.cimports.equivalence.parser.configurations import Configurations
     from cython.cimports.equivalence.parser.stacks import Stacks
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
     from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
     from equivalence.arrays.utf8 import utf8_step
     from equivalence.parser.automaton import Automaton
+    from equivalence.parser.configurations import Configurations
     from equivalence.parser.stacks import Stacks
 
     built.plain(__name__)
 
-FACTS = "loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports"
-BYTE_CLASS = "byte word_0 word_1 word_2 word_3"
 BY_STATE = "now now_stamp now_list next next_stamp next_list rank unused"  # a row is a cache line
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
@@ -62,7 +60,7 @@ MOST_PORTS = 8192
 
 @cython.final
 @cython.cclass
-class Space:
+class Space(Configurations):
     """All configurations met, and the scratch arrays of a step. S states, B byte classes.
 
     Args:
@@ -79,15 +77,6 @@ class Space:
 
     Attributes:
         stacks: frames and tails.
-        configurations: the lists.
-        steps: int32[configurations, B]: the configuration that follows; -1: not known yet.
-        facts: of each configuration, the ASCII bytes on which it is known to stay itself, as four words of 32
-            bits; whether all characters of several bytes do so, and whether that is known; its label and
-            number of ports.
-        byte_classes: of each class a byte, and its ASCII bytes as four words of 32 bits, signed as those of
-            the trie.
-        behaviour: uint8[2 S + 1, B]: which classes a state can read; then which it treats like the one
-            before; then a scratch row.
         by_state, links: the tails on which each state occurs, before (`now`) and after (`next`) the byte at
             hand: lists of links, told from those of former steps by a stamp, and united when all are known,
             since uniting them one by one made a new tail each time.
@@ -106,21 +95,12 @@ class Space:
         account: Account = None,
         excess: str = "too many configurations",
     ) -> None:
-        class_of_byte, example, first, alike = byte_tables
         account = Account() if account is None else account
-        self.automaton = automaton
-        self.account = account
-        self.class_of_byte = class_of_byte
-        self.n_states = automaton.n_states
-        self.n_classes = len(example)
-        account.claim((configurations + 2) * (4 * self.n_classes + 64) + 24 * frames + 8 * MOST_PORTS)
-        account.claim((2 * self.n_states + 41) * self.n_classes + 64 * (self.n_states + 1))
+        Configurations.__init__(
+            self, automaton, byte_tables, configurations, most_configurations, account, excess
+        )
+        account.claim(24 * frames + 8 * MOST_PORTS + 64 * (self.n_states + 1))
         self.stacks = Stacks(automaton, absorbing, frames, most_frames, account, excess)
-        self.configurations = Interned(configurations, 12, most_configurations, account, excess)
-        self.steps = np.empty((configurations + 2, self.n_classes), np.int32)
-        self.facts = new_records(configurations + 2, FACTS)
-        self.byte_classes = records(_byte_classes(class_of_byte, example), BYTE_CLASS)
-        self.behaviour = np.concatenate([first, alike, np.zeros((1, self.n_classes), np.uint8)])
         by_state = new_records(self.n_states + 1, BY_STATE)
         by_state["rank"][: self.n_states] = rank
         self.by_state = by_state
@@ -130,10 +110,6 @@ class Space:
         self.inside = np.empty(7, np.int64)
         self.n_links = 0
         self.stamp = 0
-        self.configurations.add(np.array([-1, 0]))
-        self.facts[0].label = -1
-        for c in range(self.n_classes):
-            self.steps[0, c] = 0
 
     # ---------------------------------------------------------------- lists of states with their tails
 
@@ -433,113 +409,6 @@ class Space:
             end += 2
         return self.put(end - first)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def put(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the configuration that was written to the end of the pool; a new one can only be
-        rejected on what none of its states reads."""
-        at = self.configurations.used
-        number = self.configurations.count
-        if number >= self.steps.shape[0]:  # before it has a number: where there is no room it must not
-            with cython.gil:
-                self.grow_configurations()
-        configuration = self.configurations.intern(length)
-        if configuration < number:
-            return configuration
-        c: cython.Py_ssize_t
-        i: cython.Py_ssize_t
-        for c in range(self.n_classes):
-            self.steps[configuration, c] = 0
-        for i in range(at + 2 + self.configurations.pool[at + 1], at + length, 2):
-            state = self.configurations.pool[i]
-            for c in range(self.n_classes):  # -1 is not known yet, 0 is REJECT
-                self.steps[configuration, c] |= -cython.cast(cython.int, self.behaviour[state, c])
-        self.facts[configuration].loop_0 = 0
-        self.facts[configuration].loop_1 = 0
-        self.facts[configuration].loop_2 = 0
-        self.facts[configuration].loop_3 = 0
-        self.facts[configuration].character_loop = 0
-        self.facts[configuration].characters_known = 0
-        self.facts[configuration].label = self.configurations.pool[at]
-        self.facts[configuration].n_ports = self.configurations.pool[at + 1]
-        return configuration
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def note_step(
-        self,
-        configuration: cython.Py_ssize_t,
-        byte_class: cython.Py_ssize_t,
-        begin: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        following: cython.Py_ssize_t,
-    ) -> cython.void:
-        """Note a step for its class, and for the classes around it that all states treat like it, unless
-        those beside
-        it are known: the bytes of literals mostly stand alone."""
-        low = byte_class
-        high = byte_class + 1
-        same = 2 * self.n_states
-        c: cython.Py_ssize_t
-        i: cython.Py_ssize_t
-        if (low > 0 and self.steps[configuration, low - 1] < 0) or (
-            high < self.n_classes and self.steps[configuration, high] < 0
-        ):
-            for c in range(self.n_classes):
-                self.behaviour[same, c] = 1
-            for i in range(begin, end, 2):
-                state = self.n_states + self.configurations.pool[i]
-                for c in range(self.n_classes):
-                    self.behaviour[same, c] &= self.behaviour[state, c]
-            while low > 0 and self.behaviour[same, low]:
-                low -= 1
-            while high < self.n_classes and self.behaviour[same, high]:
-                high += 1
-        for c in range(low, high):
-            self.steps[configuration, c] = cython.cast(cython.int, following)
-        if end - begin == 2:
-            self.note_twins(self.configurations.pool[begin], configuration, byte_class, following)
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def note_twins(
-        self,
-        state: cython.Py_ssize_t,
-        configuration: cython.Py_ssize_t,
-        byte_class: cython.Py_ssize_t,
-        following: cython.Py_ssize_t,
-    ) -> cython.void:
-        """Note the same step for the other classes on edges of a lone state to where the class leads, if no
-        call of
-        the state reads one: white space before a token is three classes, and was three steps of four."""
-        byte = self.byte_classes[byte_class].byte
-        target: cython.Py_ssize_t = -1
-        k: cython.Py_ssize_t
-        for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
-            if self.automaton.edges[k].first <= byte <= self.automaton.edges[k].last:
-                target = self.automaton.edges[k].target
-        if target < 0:
-            return
-        for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
-            if self.automaton.edges[k].target != target:
-                continue
-            first = self.class_of_byte[self.automaton.edges[k].first]
-            for other in range(first, self.class_of_byte[self.automaton.edges[k].last] + 1):
-                if self.steps[configuration, other] >= 0:
-                    continue
-                alike: cython.bint = True
-                for i in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
-                    callee = self.automaton.calls[i].callee
-                    if callee < 0:
-                        callee = self.automaton.counted[-1 - callee].start
-                    if self.behaviour[callee, other] or self.behaviour[callee, byte_class]:
-                        alike = False
-                if alike:
-                    self.steps[configuration, other] = cython.cast(cython.int, following)
-
     # ---------------------------------------------------------------- where walks begin
 
     @cython.cfunc
@@ -604,25 +473,6 @@ class Space:
         self.facts[configuration].character_loop = 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def bottom(self, state: cython.Py_ssize_t, is_final: cython.bint) -> cython.Py_ssize_t:
-        """The configuration of a state over the empty stack; -1 for no state."""
-        first = self.configurations.room(5)
-        self.configurations.pool[first] = 0
-        self.configurations.pool[first + 1] = 1 if is_final else 0
-        self.configurations.pool[first + 2] = -1
-        end = first + (3 if is_final else 2)
-        if state >= 0 and (
-            self.automaton.edge_starts[state] < self.automaton.edge_starts[state + 1]
-            or self.automaton.call_starts[state] < self.automaton.call_starts[state + 1]
-        ):
-            self.configurations.pool[end] = state
-            self.configurations.pool[end + 1] = 0
-            end += 2
-        return self.put(end - first)
-
     # ---------------------------------------------------------------- room
 
     @cython.cfunc
@@ -641,158 +491,6 @@ class Space:
         old: cython.Py_ssize_t = self.returning.shape[0]
         self.account.claim(16 * old, 8 * old)
         self.returning = bigger(self.returning, 2 * old)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_configurations(self) -> cython.int:
-        """Make room for the steps and facts of more configurations."""
-        old: cython.Py_ssize_t = self.steps.shape[0]
-        row: cython.Py_ssize_t = 4 * self.n_classes + 64
-        self.account.claim(2 * old * row, old * row)
-        steps, facts = bigger(self.steps, 2 * old), bigger(self.facts, 2 * old)
-        self.steps = steps
-        self.facts = facts
-        return 0
-
-    # ---------------------------------------------------------------- from other spaces
-
-    def copied(self, frames: cython.Py_ssize_t, configurations: cython.Py_ssize_t, account: Account) -> Space:
-        """The same space in arrays of its own, paid for by another account.
-
-        Args:
-            frames, configurations: rows that there is room for beyond those in use.
-
-        Raises:
-            BudgetExceeded: the account does not pay for it.
-        """
-        copy: Space = Space.__new__(Space)
-        rows: cython.Py_ssize_t = self.configurations.count
-        used: cython.Py_ssize_t = max(rows, self.configurations.used // 12)
-        configurations += used
-        copy.automaton = self.automaton
-        copy.account = account
-        copy.class_of_byte = self.class_of_byte
-        copy.byte_classes = self.byte_classes
-        copy.n_states = self.n_states
-        copy.n_classes = self.n_classes
-        account.claim((configurations + 2) * (4 * self.n_classes + 64) + 24 * frames + 8 * MOST_PORTS)
-        account.claim((2 * self.n_states + 41) * self.n_classes + 64 * (self.n_states + 1))
-        excess = self.configurations.excess
-        copy.stacks = self.stacks.copied(frames, account, excess)
-        most = self.configurations.most
-        lists = Interned(configurations, 12, most, account, excess)
-        copy.configurations = lists.fill(*self.configurations.lists())
-        copy.steps = bigger(self.steps, configurations + 2, rows)
-        copy.facts = bigger(self.facts, configurations + 2, rows)
-        copy.behaviour = np.array(self.behaviour)
-        copy.by_state = new_records(self.n_states + 1, BY_STATE)
-        for i in range(self.n_states):
-            copy.by_state[i].rank = self.by_state[i].rank
-        copy.links = new_records(frames, "tail next")
-        copy.returning = np.empty(frames + 2, np.int64)
-        copy.ports = np.empty(MOST_PORTS, np.int64)
-        copy.inside = np.empty(7, np.int64)
-        copy.n_links = 0
-        copy.stamp = 0
-        return copy
-
-    def bring(self, other: Space, configuration: cython.Py_ssize_t) -> int:
-        """The configuration that is here what one is in another space of the same automata.
-
-        Args:
-            other: the other space.
-            configuration: one of that space.
-
-        Raises:
-            ValueError: there is no such configuration, or the automata have other states.
-            BudgetExceeded: there is no room for it.
-        """
-        if not 0 <= configuration < other.configurations.count or other.n_states != self.n_states:
-            raise ValueError(f"there is no configuration {configuration} to be brought")
-        n_tails: cython.Py_ssize_t = other.stacks.tails.count
-        found: cython.int[::1] = np.full(n_tails, -1, np.int32)
-        begin: cython.Py_ssize_t = other.configurations.starts[configuration]
-        end: cython.Py_ssize_t = other.configurations.starts[configuration + 1]
-        tops: cython.Py_ssize_t = begin + 2 + other.configurations.pool[begin + 1]
-        i: cython.Py_ssize_t
-        with cython.nogil:
-            found[0] = 0
-            self.needed_tails(other, tops, end, found)
-            for i in range(1, n_tails):  # a tail has a greater number than all that lie below it
-                if found[i] == -2:
-                    self.bring_tail(other, i, found)
-            at = self.configurations.room(end - begin)
-            for i in range(begin, end):
-                self.configurations.pool[at + i - begin] = other.configurations.pool[i]
-            for i in range(tops + 1, end, 2):
-                self.configurations.pool[at + i - begin] = found[other.configurations.pool[i]]
-            number = self.put(end - begin)
-        return number  # noqa: RET504 - an object, with the lock held
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def needed_tails(
-        self, other: Space, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, found: cython.int[::1]
-    ) -> cython.int:
-        """Mark by -2 the tails of some tops of a configuration, and all that lie below."""
-        n: cython.Py_ssize_t = 0
-        i: cython.Py_ssize_t
-        for i in range(begin + 1, end, 2):
-            n = self.mark(other.configurations.pool[i], found, n)
-        while n > 0:
-            n -= 1
-            tail = self.returning[n]
-            for i in range(other.stacks.tails.starts[tail], other.stacks.tails.starts[tail + 1]):
-                n = self.mark(other.stacks.frames[other.stacks.tails.pool[i]].tail, found, n)
-        return 0
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def mark(
-        self, tail: cython.Py_ssize_t, found: cython.int[::1], n: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
-        """List a tail, unless it was, behind n others; how many are listed."""
-        if found[tail] != -1:
-            return n
-        found[tail] = -2
-        if n >= self.returning.shape[0]:
-            with cython.gil:
-                self.grow_returning()
-        self.returning[n] = tail
-        return n + 1
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def bring_tail(self, other: Space, tail: cython.Py_ssize_t, found: cython.int[::1]) -> cython.Py_ssize_t:
-        """Note what a tail of another space is here, given those below."""
-        begin = other.stacks.tails.starts[tail]
-        length = other.stacks.tails.starts[tail + 1] - begin
-        i: cython.Py_ssize_t
-        while length > self.returning.shape[0]:
-            with cython.gil:
-                self.grow_returning()
-        label: cython.Py_ssize_t = FAR
-        for i in range(length):
-            frame = other.stacks.tails.pool[begin + i]
-            alone: cython.Py_ssize_t = 0
-            if frame != 0:
-                alone = self.stacks.frame(
-                    other.stacks.frames[frame].state,
-                    other.stacks.frames[frame].count,
-                    found[other.stacks.frames[frame].tail],
-                )
-            self.returning[i] = self.stacks.tails.pool[self.stacks.tails.starts[alone]]
-            label = min(label, self.stacks.label[alone])
-        at = self.stacks.tails.room(length)
-        n: cython.Py_ssize_t = 0
-        for i in range(length):
-            n = self.stacks.insert(at, n, self.returning[i])
-        found[tail] = cython.cast(cython.int, self.stacks.tail_of(n, label))
         return 0
 
     # ---------------------------------------------------------------- from Python
@@ -815,32 +513,8 @@ class Space:
         """
         return self.after(configuration, byte_class)
 
-    def list_of(self, configuration: cython.Py_ssize_t) -> Any:
-        """int64[n]: a copy of the list that a configuration is."""
-        begin = self.configurations.starts[configuration]
-        return np.array(self.configurations.pool[begin : self.configurations.starts[configuration + 1]])
-
-    def known_steps(self) -> Any:
-        """int32[configurations, B]: a copy of the steps."""
-        return np.array(self.steps[: self.configurations.count])
-
-    def known_facts(self) -> Any:
-        """A copy of the facts, records by name."""
-        return np.array(np.asarray(self.facts)[: self.configurations.count]).view(np.recarray)
-
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that grow."""
         own = self.steps.shape[0] * (4 * self.n_classes + 64) + 16 * self.links.shape[0]
         return own + 8 * self.returning.shape[0] + self.configurations.nbytes + self.stacks.nbytes
-
-
-def _byte_classes(class_of_byte: Any, example: Any) -> Any:
-    """int64[B, 5]: a byte of each class, and its ASCII bytes as four words of 32 bits, signed as those of the
-    trie."""
-    rows = np.zeros((len(example), 5), np.int64)
-    rows[:, 0] = example
-    byte = np.arange(128)
-    np.add.at(rows, (np.asarray(class_of_byte)[:128], 1 + (byte >> 5)), 1 << (byte & 31))
-    rows[:, 1:] -= (rows[:, 1:] >> 31) << 32
-    return rows

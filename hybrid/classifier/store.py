@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.errors import BudgetExceeded
+from equivalence.parser.bringing import bring, copied
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
@@ -80,7 +81,7 @@ class Store:
         self.account = Account(None, limit // 4, excess)
         if met is not None:
             try:
-                self.space = met.copied(frames, configurations, self.account)
+                self.space = copied(met, frames, configurations, self.account)
             except BudgetExceeded:
                 met = None
         if met is None:
@@ -287,7 +288,7 @@ class Store:
         Raises:
             BudgetExceeded: the tables are full.
         """
-        return self.space.bring(other.space, configuration)
+        return bring(self.space, other.space, configuration)
 
     # ---------------------------------------------------------------- masks
 

@@ -1,0 +1,41 @@
+from equivalence.arrays.account cimport Account
+from equivalence.arrays.interning cimport Interned
+from equivalence.parser.automaton cimport Automaton
+
+
+cdef struct Facts:
+    Py_ssize_t loop_0
+    Py_ssize_t loop_1
+    Py_ssize_t loop_2
+    Py_ssize_t loop_3
+    Py_ssize_t character_loop
+    Py_ssize_t characters_known
+    Py_ssize_t label
+    Py_ssize_t n_ports
+
+
+cdef struct ByteClass:
+    Py_ssize_t byte
+    Py_ssize_t word_0
+    Py_ssize_t word_1
+    Py_ssize_t word_2
+    Py_ssize_t word_3
+
+
+cdef class Configurations:
+    cdef readonly Automaton automaton
+    cdef readonly Interned configurations
+    cdef int[:, ::1] steps
+    cdef Facts[::1] facts
+    cdef const Py_ssize_t[::1] class_of_byte
+    cdef ByteClass[::1] byte_classes
+    cdef unsigned char[:, ::1] behaviour
+    cdef readonly Py_ssize_t n_states
+    cdef readonly Py_ssize_t n_classes
+    cdef readonly Account account
+
+    cdef Py_ssize_t put(self, Py_ssize_t length) except -1 nogil
+    cdef Py_ssize_t bottom(self, Py_ssize_t state, bint is_final) except -1 nogil
+    cdef int grow_configurations(self) except -1
+    cdef void note_step(self, Py_ssize_t configuration, Py_ssize_t byte_class, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t following) noexcept nogil
+    cdef void note_twins(self, Py_ssize_t state, Py_ssize_t configuration, Py_ssize_t byte_class, Py_ssize_t following) noexcept nogil

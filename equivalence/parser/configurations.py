@@ -1,0 +1,255 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Configurations as numbers, and what is known of each.
+
+What: `Configurations` holds all that one computation has met, with a table of which follows which and with
+facts that walks read; it finds what a step that was computed says of other classes of bytes.
+When: the base of `equivalence.parser.space.Space`, which computes the steps and says what a configuration is.
+Limits: never forgotten, bounded by rows and by the account's bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import bigger, new_records, records
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.automaton import Automaton
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.arrays.interning import Interned
+    from equivalence.parser.automaton import Automaton
+
+    built.plain(__name__)
+
+FACTS = "loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports"
+BYTE_CLASS = "byte word_0 word_1 word_2 word_3"
+
+
+@cython.cclass
+class Configurations:
+    """All configurations met, by number. S states, B byte classes.
+
+    Args:
+        automaton: the grammar's automata.
+        byte_tables: (class of each byte int64[256]; a byte of each class int64[B]; whether a state can read a
+            class next uint8[S, B]; whether it treats a class like the one before uint8[S, B]).
+        rows: configurations that there is room for at first.
+        most: configurations that there may be.
+        account: what pays for growth, and may say stop.
+        excess: the message of the error for more.
+
+    Attributes:
+        configurations: the lists.
+        steps: int32[configurations, B]: the configuration that follows; -1: not known yet.
+        facts: of each configuration, the ASCII bytes on which it is known to stay itself, as four words of 32
+            bits; whether all characters of several bytes do so, and whether that is known; its label and
+            number of ports.
+        byte_classes: of each class a byte, and its ASCII bytes as four words of 32 bits, signed as those of
+            the trie.
+        behaviour: uint8[2 S + 1, B]: which classes a state can read; then which it treats like the one
+            before; then a scratch row.
+    """
+
+    def __init__(
+        self,
+        automaton: Automaton,
+        byte_tables: Any,
+        rows: cython.Py_ssize_t,
+        most: cython.Py_ssize_t,
+        account: Account,
+        excess: str,
+    ) -> None:
+        class_of_byte, example, first, alike = byte_tables
+        self.automaton = automaton
+        self.account = account
+        self.class_of_byte = class_of_byte
+        self.n_states = automaton.n_states
+        self.n_classes = len(example)
+        account.claim((rows + 2) * (4 * self.n_classes + 64) + (2 * self.n_states + 41) * self.n_classes)
+        self.configurations = Interned(rows, 12, most, account, excess)
+        self.steps = np.empty((rows + 2, self.n_classes), np.int32)
+        self.facts = new_records(rows + 2, FACTS)
+        self.byte_classes = records(_byte_classes(class_of_byte, example), BYTE_CLASS)
+        self.behaviour = np.concatenate([first, alike, np.zeros((1, self.n_classes), np.uint8)])
+        self.configurations.add(np.array([-1, 0]))
+        self.facts[0].label = -1  # configuration 0: no stack at all
+        for c in range(self.n_classes):
+            self.steps[0, c] = 0
+
+    # ---------------------------------------------------------------- new ones
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def put(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the configuration that was written to the end of the pool; a new one can only be
+        rejected on what none of its states reads."""
+        at = self.configurations.used
+        number = self.configurations.count
+        if number >= self.steps.shape[0]:  # before it has a number: where there is no room it must not
+            with cython.gil:
+                self.grow_configurations()
+        configuration = self.configurations.intern(length)
+        if configuration < number:
+            return configuration
+        c: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        for c in range(self.n_classes):
+            self.steps[configuration, c] = 0
+        for i in range(at + 2 + self.configurations.pool[at + 1], at + length, 2):
+            state = self.configurations.pool[i]
+            for c in range(self.n_classes):  # -1 is not known yet, 0 is REJECT
+                self.steps[configuration, c] |= -cython.cast(cython.int, self.behaviour[state, c])
+        self.facts[configuration].loop_0 = 0
+        self.facts[configuration].loop_1 = 0
+        self.facts[configuration].loop_2 = 0
+        self.facts[configuration].loop_3 = 0
+        self.facts[configuration].character_loop = 0
+        self.facts[configuration].characters_known = 0
+        self.facts[configuration].label = self.configurations.pool[at]
+        self.facts[configuration].n_ports = self.configurations.pool[at + 1]
+        return configuration
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def bottom(self, state: cython.Py_ssize_t, is_final: cython.bint) -> cython.Py_ssize_t:
+        """The configuration of a state over the empty stack; -1 for no state."""
+        first = self.configurations.room(5)
+        self.configurations.pool[first] = 0
+        self.configurations.pool[first + 1] = 1 if is_final else 0
+        self.configurations.pool[first + 2] = -1
+        end = first + (3 if is_final else 2)
+        if state >= 0 and (
+            self.automaton.edge_starts[state] < self.automaton.edge_starts[state + 1]
+            or self.automaton.call_starts[state] < self.automaton.call_starts[state + 1]
+        ):
+            self.configurations.pool[end] = state
+            self.configurations.pool[end + 1] = 0
+            end += 2
+        return self.put(end - first)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_configurations(self) -> cython.int:
+        """Make room for the steps and facts of more configurations."""
+        old: cython.Py_ssize_t = self.steps.shape[0]
+        row: cython.Py_ssize_t = 4 * self.n_classes + 64
+        self.account.claim(2 * old * row, old * row)
+        steps, facts = bigger(self.steps, 2 * old), bigger(self.facts, 2 * old)
+        self.steps = steps
+        self.facts = facts
+        return 0
+
+    # ---------------------------------------------------------------- what a step says
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def note_step(
+        self,
+        configuration: cython.Py_ssize_t,
+        byte_class: cython.Py_ssize_t,
+        begin: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        following: cython.Py_ssize_t,
+    ) -> cython.void:
+        """Note a step for its class, and for the classes around it that all states treat like it, unless
+        those beside it are known: the bytes of literals mostly stand alone."""
+        low = byte_class
+        high = byte_class + 1
+        same = 2 * self.n_states
+        c: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        if (low > 0 and self.steps[configuration, low - 1] < 0) or (
+            high < self.n_classes and self.steps[configuration, high] < 0
+        ):
+            for c in range(self.n_classes):
+                self.behaviour[same, c] = 1
+            for i in range(begin, end, 2):
+                state = self.n_states + self.configurations.pool[i]
+                for c in range(self.n_classes):
+                    self.behaviour[same, c] &= self.behaviour[state, c]
+            while low > 0 and self.behaviour[same, low]:
+                low -= 1
+            while high < self.n_classes and self.behaviour[same, high]:
+                high += 1
+        for c in range(low, high):
+            self.steps[configuration, c] = cython.cast(cython.int, following)
+        if end - begin == 2:
+            self.note_twins(self.configurations.pool[begin], configuration, byte_class, following)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def note_twins(
+        self,
+        state: cython.Py_ssize_t,
+        configuration: cython.Py_ssize_t,
+        byte_class: cython.Py_ssize_t,
+        following: cython.Py_ssize_t,
+    ) -> cython.void:
+        """Note the same step for the other classes on edges of a lone state to where the class leads, if no
+        call of the state reads one: white space before a token is three classes, and was three steps of
+        four."""
+        byte = self.byte_classes[byte_class].byte
+        target: cython.Py_ssize_t = -1
+        k: cython.Py_ssize_t
+        for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
+            if self.automaton.edges[k].first <= byte <= self.automaton.edges[k].last:
+                target = self.automaton.edges[k].target
+        if target < 0:
+            return
+        for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
+            if self.automaton.edges[k].target != target:
+                continue
+            first = self.class_of_byte[self.automaton.edges[k].first]
+            for other in range(first, self.class_of_byte[self.automaton.edges[k].last] + 1):
+                if self.steps[configuration, other] >= 0:
+                    continue
+                alike: cython.bint = True
+                for i in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
+                    callee = self.automaton.calls[i].callee
+                    if callee < 0:
+                        callee = self.automaton.counted[-1 - callee].start
+                    if self.behaviour[callee, other] or self.behaviour[callee, byte_class]:
+                        alike = False
+                if alike:
+                    self.steps[configuration, other] = cython.cast(cython.int, following)
+
+    # ---------------------------------------------------------------- from Python
+
+    def list_of(self, configuration: cython.Py_ssize_t) -> Any:
+        """int64[n]: a copy of the list that a configuration is."""
+        begin = self.configurations.starts[configuration]
+        return np.array(self.configurations.pool[begin : self.configurations.starts[configuration + 1]])
+
+    def known_steps(self) -> Any:
+        """int32[configurations, B]: a copy of the steps."""
+        return np.array(self.steps[: self.configurations.count])
+
+    def known_facts(self) -> Any:
+        """A copy of the facts, records by name."""
+        return np.array(np.asarray(self.facts)[: self.configurations.count]).view(np.recarray)
+
+
+def _byte_classes(class_of_byte: Any, example: Any) -> Any:
+    """int64[B, 5]: a byte of each class, and its ASCII bytes as four words of 32 bits, signed as those of the
+    trie."""
+    rows = np.zeros((len(example), 5), np.int64)
+    rows[:, 0] = example
+    byte = np.arange(128)
+    np.add.at(rows, (np.asarray(class_of_byte)[:128], 1 + (byte >> 5)), 1 << (byte & 31))
+    rows[:, 1:] -= (rows[:, 1:] >> 31) << 32
+    return rows
