@@ -1,0 +1,105 @@
+"""Our matcher beside plain XGrammar's: asked the same, held to the same answers.
+
+What: `Sides` is a pair of matchers of one grammar over one of two small vocabularies.
+When: in the tests of the matcher, ``test_matcher*.py``.
+Limits: small made vocabularies; real ones are compared in ``test_equality.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import xgrammar
+
+from equivalence import Vocabulary
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+
+STRATEGIES = ("classifier", "representatives", "engine")
+
+A, B, C, ONE, AB, ABC, X, EMPTY, SPECIAL, C1, BC, STOP = range(12)
+"""Ids of the small vocabulary. `SPECIAL` is given with text that fits, but is declared to be no text."""
+
+PADDING = 12
+SIZE = 40
+WORDS = 2
+
+VOCABULARY = Vocabulary.from_bytes(
+    [b"a", b"b", b"c", b"1", b"ab", b"abc", b"x", b"", b"a", b"c1", b"bc", b""],
+    stop_token_ids=STOP,
+    special_token_ids=[SPECIAL],
+    vocab_size=SIZE,
+)
+
+TEXT_STOPS = Vocabulary.from_bytes([b"a", b"b", b"c", b"ab", b"bc"], stop_token_ids=B)
+"""A vocabulary whose stop token is text as well."""
+
+SUFFIXED = 'root ::= "a" "b" [c1]*'
+
+
+@cache
+def compiled_by(vocabulary: Vocabulary, strategy: str, grammar: str) -> CompiledGrammar:
+    compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar)
+    assert compiled.strategy == strategy
+    return compiled
+
+
+@cache
+def plain_compiled_by(vocabulary: Vocabulary, grammar: str) -> xgrammar.CompiledGrammar:
+    compiler = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1)
+    return compiler.compile_grammar(grammar)
+
+
+class Sides:
+    """Our matcher and plain XGrammar's, asked the same and held to the same answer."""
+
+    def __init__(self, ours: GrammarMatcher, plain: Any, size: int) -> None:
+        self.ours, self.plain, self.size = ours, plain, size
+
+    @classmethod
+    def of(
+        cls, strategy: str, grammar: str = SUFFIXED, vocabulary: Vocabulary = VOCABULARY, **options: Any
+    ) -> Sides:
+        return cls(
+            GrammarMatcher(compiled_by(vocabulary, strategy, grammar), **options),
+            xgrammar.GrammarMatcher(plain_compiled_by(vocabulary, grammar), **options),
+            vocabulary.size,
+        )
+
+    def same(self, method: str, *arguments: Any) -> Any:
+        """The answer of both sides to a method, or `RuntimeError` if both raise it."""
+        answers = [_outcome(getattr(side, method), *arguments) for side in (self.ours, self.plain)]
+        assert answers[0] == answers[1], f"{method}{arguments}: ours {answers[0]}, plain {answers[1]}"
+        return answers[0]
+
+    def mask(self) -> list[int]:
+        """The allowed ids, the same on both sides."""
+        ours, plain = allowed(self.ours, self.size), allowed(self.plain, self.size)
+        assert ours == plain
+        return ours[1]
+
+    def state(self) -> Any:
+        """All that can be observed, the same on both sides."""
+        facts = [self.same(name) for name in ("is_terminated", "is_completed", "find_jump_forward_string")]
+        return (*facts, _outcome(self.mask))
+
+    def fork(self) -> Sides:
+        return Sides(self.ours.fork(), self.plain.fork(), self.size)
+
+
+def _outcome(call: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except RuntimeError:
+        return RuntimeError
+
+
+def allowed(matcher: Any, size: int) -> tuple[bool, list[int]]:
+    """What ``fill`` returns, and the ids whose bit is set; the row held other bits before."""
+    bitmask = allocate_token_bitmask(1, size)
+    bitmask.fill_(0x55555555)
+    needed = matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")
+    return bool(needed), np.flatnonzero(bits[:size]).tolist()

@@ -1,0 +1,201 @@
+"""Bitmasks and batches: which rows are written, which are left alone, and what is refused.
+
+What: rows of bitmasks of every layout, the batch matcher's methods, and rows filled by several threads; on
+every strategy.
+When: after any change of the matcher, the batch matcher or the gather.
+Limits: small made vocabularies.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xgrammar
+
+from equivalence import BatchError, BitmaskError, Vocabulary
+from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from tests.matchers import AB, ABC, C1, ONE, SIZE, STOP, STRATEGIES, WORDS, A, C, Sides, X
+
+
+@pytest.fixture(params=STRATEGIES)
+def strategy(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_other_rows_stay_as_they_are(strategy: str) -> None:
+    matcher = Sides.of(strategy).ours
+    bitmask = torch.full((4, WORDS), 7, dtype=torch.int32)
+    matcher.fill_next_token_bitmask(bitmask, 2)
+    assert bitmask[[0, 1, 3]].eq(7).all()
+    assert bitmask[2].tolist() == [1 << A | 1 << AB | 1 << ABC, 0]
+
+
+@pytest.mark.parametrize(
+    "bitmask",
+    [
+        torch.zeros(WORDS, dtype=torch.int32),
+        np.zeros(WORDS, np.int32),
+        np.zeros((1, WORDS), np.int32),
+    ],
+    ids=["1-D tensor", "1-D array", "array"],
+)
+def test_one_row_and_arrays_are_bitmasks(strategy: str, bitmask: Any) -> None:
+    assert Sides.of(strategy).ours.fill_next_token_bitmask(bitmask)
+    assert bitmask.reshape(-1).tolist() == [1 << A | 1 << AB | 1 << ABC, 0]
+
+
+REFUSED: dict[str, tuple[Any, Any]] = {
+    "int64": (torch.full((1, WORDS), 7, dtype=torch.int64), 0),
+    "uint8": (torch.full((1, WORDS), 7, dtype=torch.uint8), 0),
+    "float": (torch.full((1, WORDS), 7, dtype=torch.float32), 0),
+    "too narrow": (torch.full((1, WORDS - 1), 7, dtype=torch.int32), 0),
+    "too wide": (torch.full((1, WORDS + 1), 7, dtype=torch.int32), 0),
+    "1-D and too wide": (torch.full((WORDS + 1,), 7, dtype=torch.int32), 0),
+    "3-D": (torch.full((1, 1, WORDS), 7, dtype=torch.int32), 0),
+    "0-D": (torch.full((), 7, dtype=torch.int32), 0),
+    "no rows": (torch.full((0, WORDS), 7, dtype=torch.int32), 0),
+    "row 1 of 1": (torch.full((1, WORDS), 7, dtype=torch.int32), 1),
+    "row -1": (torch.full((1, WORDS), 7, dtype=torch.int32), -1),
+    "row 1 of a 1-D bitmask": (torch.full((WORDS,), 7, dtype=torch.int32), 1),
+    "half a row": (torch.full((1, WORDS), 7, dtype=torch.int32), 0.5),
+    "no row": (torch.full((1, WORDS), 7, dtype=torch.int32), None),
+    "meta": (torch.empty((1, WORDS), dtype=torch.int32, device="meta"), 0),
+    "transposed": (torch.full((WORDS, 2), 7, dtype=torch.int32).T, 1),
+    "uint32 array": (np.full((1, WORDS), 7, np.uint32), 0),
+    "swapped bytes": (np.full((1, WORDS), 7, ">i4"), 0),
+    "list": ([[7] * WORDS], 0),
+    "None": (None, 0),
+}
+
+
+@pytest.mark.parametrize(("bitmask", "index"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_bitmask_is_refused(strategy: str, bitmask: Any, index: Any) -> None:
+    before = str(bitmask)
+    with pytest.raises(BitmaskError, match=r"bitmask|index"):
+        Sides.of(strategy).ours.fill_next_token_bitmask(bitmask, index)
+    assert str(bitmask) == before
+
+
+def test_a_read_only_array_is_refused(strategy: str) -> None:
+    bitmask = np.full((1, WORDS), 7, np.int32)
+    bitmask.flags.writeable = False
+    with pytest.raises(BitmaskError, match="writable"):
+        Sides.of(strategy).ours.fill_next_token_bitmask(bitmask)
+    assert (bitmask == 7).all()
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "left columns": lambda whole: whole[:, :WORDS],
+    "right columns": lambda whole: whole[:, WORDS:],
+    "every other row": lambda whole: whole[::2, :WORDS],
+    "rows from the second": lambda whole: whole[1:, :WORDS],
+}
+
+
+@pytest.mark.parametrize("kind", [torch.from_numpy, np.asarray], ids=["tensor", "array"])
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_row_of_a_view_is_written_where_it_lies(
+    strategy: str, view: Callable[[Any], Any], kind: Callable[[Any], Any]
+) -> None:
+    """Or refused; plain XGrammar does not look at strides and would write somewhere else."""
+    whole = np.full((6, 2 * WORDS), 7, np.int32)
+    expected = whole.copy()
+    view(expected)[1] = [1 << A | 1 << AB | 1 << ABC, 0]
+    try:
+        Sides.of(strategy).ours.fill_next_token_bitmask(view(kind(whole)), 1)
+    except BitmaskError:
+        expected[:] = 7
+    assert (whole == expected).all()
+
+
+def test_reversed_rows_are_written_or_refused(strategy: str) -> None:
+    whole = np.full((3, WORDS), 7, np.int32)
+    expected = whole.copy()
+    expected[2] = [1 << A | 1 << AB | 1 << ABC, 0]
+    try:
+        Sides.of(strategy).ours.fill_next_token_bitmask(whole[::-1], 0)
+    except BitmaskError:
+        expected[:] = 7
+    assert (whole == expected).all()
+
+
+# Many matchers.
+
+
+def test_batch_fill_leaves_other_rows(strategy: str) -> None:
+    batch, plain_batch = BatchGrammarMatcher(), xgrammar.BatchGrammarMatcher()
+    sides = [Sides.of(strategy) for _ in range(3)]
+    for each, text in zip(sides, ("", "a", "ab"), strict=True):
+        each.same("accept_string", text)
+    ours, plain = allocate_token_bitmask(6, SIZE), allocate_token_bitmask(6, SIZE)
+    batch.batch_fill_next_token_bitmask([each.ours for each in sides], ours, [4, 0, 2])
+    plain_batch.batch_fill_next_token_bitmask([each.plain for each in sides], plain, [4, 0, 2])
+    assert ours.equal(plain)
+    assert ours[[1, 3, 5]].eq(-1).all() and not ours[[0, 2, 4]].eq(-1).any()
+
+
+def test_batch_fill_takes_the_first_rows(strategy: str) -> None:
+    matchers = [Sides.of(strategy).ours for _ in range(2)]
+    matchers[1].accept_token(AB)
+    bitmask = allocate_token_bitmask(3, SIZE)
+    BatchGrammarMatcher(max_threads=2).batch_fill_next_token_bitmask(matchers, bitmask)
+    assert bitmask[:, 0].tolist() == [
+        1 << A | 1 << AB | 1 << ABC,
+        1 << C | 1 << ONE | 1 << C1 | 1 << STOP,
+        -1,
+    ]
+
+
+def test_batch_fill_needs_one_row_each(strategy: str) -> None:
+    matchers = [Sides.of(strategy).ours for _ in range(2)]
+    bitmask = allocate_token_bitmask(3, SIZE)
+    with pytest.raises(BitmaskError, match="1 indices are given for 2 matchers"):
+        BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask, [0])
+    with pytest.raises(BitmaskError, match="index is 3"):
+        BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask, [3, 0])
+    assert bitmask.eq(-1).all()
+
+
+def test_batch_steps(strategy: str) -> None:
+    matchers = [Sides.of(strategy).ours for _ in range(3)]
+    assert BatchGrammarMatcher.batch_accept_token(matchers, [A, X, AB]) == [True, False, True]
+    assert BatchGrammarMatcher.batch_accept_string(matchers, ["b", b"ab", "a"]) == [True, True, False]
+    assert [each.is_completed() for each in matchers] == [True, True, True]
+    BatchGrammarMatcher.batch_rollback(matchers)
+    assert [each.is_completed() for each in matchers] == [False, False, False]
+    with pytest.raises(BatchError, match="1 tokens are given for 3 matchers"):
+        BatchGrammarMatcher.batch_accept_token(matchers, [A])
+
+
+def test_threads_fill_rows_of_one_bitmask(strategy: str) -> None:
+    vocabulary = Vocabulary.from_bytes(
+        [bytes([byte]) for byte in range(256)] + [b"ab", b'": ', b"]}", b""], stop_token_ids=259
+    )
+    compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_builtin_json_grammar()
+    texts = ["", "{", '{"a', '{"a": ', "[1", "[1, ", "[true", '["\\u12']
+    matchers = [GrammarMatcher(compiled) for _ in texts]
+    expected = allocate_token_bitmask(len(texts), vocabulary.size)
+    for row, (matcher, text) in enumerate(zip(matchers, texts, strict=True)):
+        assert matcher.accept_string(text)
+        matcher.fill_next_token_bitmask(expected, row)
+    bitmask = allocate_token_bitmask(len(texts), vocabulary.size)
+    start = threading.Barrier(len(texts))
+
+    def fill_often(row: int) -> bool:
+        start.wait()
+        for _ in range(100):
+            bitmask[row] = 0x55555555
+            matchers[row].fill_next_token_bitmask(bitmask, row)
+            if not bitmask[row].equal(expected[row]):
+                return False
+        return True
+
+    with ThreadPoolExecutor(len(texts)) as pool:
+        assert all(pool.map(fill_often, range(len(texts))))
+    assert bitmask.equal(expected)
