@@ -29,8 +29,8 @@ from equivalence.network import build_network
 from equivalence.parser.absorbing import absorbing_states
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compile.compilation import Compilation
+from tests.caches import Gate, wait_for
 from tests.test_artifact import VOCABULARY
-from tests.test_cache import Gate, wait_for
 
 RECURSIVE = """root ::= sum | "[" (root ("," root)*)? "]" | [a-z]{2,70} [0-9]{3,9}
 sum ::= sum "+" part | part | maybe sum "!"

@@ -32,8 +32,8 @@ from hybrid.compile import promotion as promoting
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.rule import Promotion, Use, choose_promotion
 from hybrid.xgrammar.guard import worker
+from tests.caches import wait_for
 from tests.test_artifact import TOKENS, VOCABULARY, masks_along
-from tests.test_cache import wait_for
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 

@@ -32,9 +32,9 @@ from equivalence import BudgetExceeded, compute_classes, forking
 from equivalence.deadline import Deadline, interrupts
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.lark import FactoredClassifier
+from tests.caches import wait_for
 from tests.test_artifact import TOKENS, VOCABULARY, masks_along
 from tests.test_budget import COUNTING, LARK
-from tests.test_cache import wait_for
 
 ENDLESS = xgrammar.Grammar.from_ebnf('root ::= ("a" | "b")* "a" ' + '("a" | "b") ' * 40)
 """An automaton of 2**40 states: one kernel writes them down until it is stopped."""

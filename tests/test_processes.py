@@ -67,7 +67,7 @@ import xgrammar
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
 from hybrid.compile import promotion
 from tests.test_artifact import VOCABULARY, masks_along
-from tests.test_cache import wait_for
+from tests.caches import wait_for
 endless = xgrammar.Grammar.from_ebnf('root ::= ("a" | "b")* "a" ' + '("a" | "b") ' * 40)
 budget = Budget(seconds=None, states=2**40, bytes=2**40)
 compiler = GrammarCompiler(VOCABULARY, n_jobs=2, budget=budget)
