@@ -1,103 +1,45 @@
 """The parser stack classifier: its masks and steps are those of the grammar, whatever it has met before.
 
 What: masks against the slow reference on random grammars, ahead of time and on demand; nothing is left to
-find after building ahead; forks, rollbacks and batches against reading from scratch; full tables;
-ambiguous and deep texts, whose configurations stay small.
+find after building ahead; forks, rollbacks and batches against reading from scratch; ambiguous and deep
+texts, whose configurations stay small. Full tables have a file of their own beside this one.
 When: after any change of `hybrid.classifier` or of the kernels that it shares with the exploration.
 Limits: what it shares with other strategies is compared with XGrammar in ``test_matcher.py``.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 from typing import Any
 
-import numpy as np
 import pytest
 import xgrammar
-from hypothesis import given, reject, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.cases import Case
-from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, built
+from equivalence import Vocabulary
 from equivalence.classes.reference import ReferenceGrammar
 from equivalence.network import build_network
 from equivalence.parser.absorbing import absorbing_states
 from equivalence.parser.automaton import Automaton
-from hybrid import (
-    BatchGrammarMatcher,
-    Budget,
-    CompiledGrammar,
-    GrammarCompiler,
-    GrammarMatcher,
-    allocate_token_bitmask,
+from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from tests.classifiers import (
+    COMPILED,
+    EXAMPLES,
+    LETTERS,
+    NESTED,
+    STOP,
+    classifier_case,
+    compiled_of,
+    mask_of,
+    walk,
 )
-from hybrid.classifier.matcher import ClassifierMatcher
-from hybrid.classifier.rows import Rows
-from hybrid.classifier.steps import Steps
-from hybrid.classifier.store import Store
-from hybrid.classifier.summaries import summaries_of
 from tests.conftest import load_cases
 from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
-
-COMPILED = os.environ.get(built.PLAIN, "0") == "0"
-EXAMPLES = 150 if COMPILED else 20
-
-SMALL = Budget(states=4_000)
-"""Enough for all but the most ambiguous random grammars."""
-
-LETTERS = [
-    b"a",
-    b"b",
-    b"ab",
-    b"aa",
-    b"(",
-    b")",
-    b"((",
-    b"))",
-    b"+",
-    b"a+",
-    b"x",
-    b"xx",
-    b"",
-    b"aaa",
-    b"+a",
-    b")+",
-]
-STOP = LETTERS.index(b"")
-
-
-def vocabulary_of(tokens: list[bytes]) -> Vocabulary:
-    """The tokens, and a stop id behind them."""
-    return Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
-
-
-def compiled_of(grammar: Any, vocabulary: Vocabulary, **options: Any) -> CompiledGrammar:
-    compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False, **options)
-    return compiler.compile_grammar(grammar)
-
-
-def mask_of(matcher: GrammarMatcher, size: int) -> list[int]:
-    bitmask = allocate_token_bitmask(1, size)
-    matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits[:size]).tolist()
-
-
-def classifier_case(case: GrammarCase, on_demand: bool) -> tuple[CompiledGrammar, Vocabulary]:
-    """The example compiled; one that is refused or outgrows its budget is left out."""
-    vocabulary = vocabulary_of(case.vocabulary)
-    try:
-        compiled = compiled_of(case.ebnf, vocabulary, on_demand=on_demand, budget=SMALL)
-    except (UnsupportedGrammar, BudgetExceeded):
-        reject()
-    if compiled.strategy != "classifier":
-        reject()
-    return compiled, vocabulary
 
 
 # --- Random grammars, against the reference ------------------------------------------------------------
@@ -191,260 +133,6 @@ def test_cases(case: Case) -> None:
             assert (read and matcher.is_completed()) == whole, (case.name, text, compiled.reason)
     for text in case.prefixes:
         assert GrammarMatcher(compiled).accept_string(text), (case.name, text)
-
-
-# --- Full tables --------------------------------------------------------------------------------------------
-
-NESTED = 'root ::= ("(" root ")" | "a"{2,9} | "+" root "x")*'
-
-
-def walk(compiled: CompiledGrammar, seed: int, steps: int) -> tuple[list[int], list[list[int]]]:
-    """Random tokens, and the mask before each; a text that cannot go on begins again."""
-    rng = random.Random(seed)
-    matcher = GrammarMatcher(compiled)
-    ids, masks = [], []
-    for _ in range(steps):
-        masks.append(mask_of(matcher, len(LETTERS)))
-        going_on = [token_id for token_id in masks[-1] if token_id != STOP]
-        if not going_on:
-            matcher.reset()
-            ids.append(-1)
-            continue
-        ids.append(rng.choice(going_on))
-        assert matcher.accept_token(ids[-1])
-    return ids, masks
-
-
-def test_full_tables_begin_anew_with_the_same_masks() -> None:
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    roomy = compiled_of(NESTED, vocabulary)
-    tight = compiled_of(NESTED, vocabulary, budget=Budget(table_bytes=4_000_000))
-    assert tight.classifier is not None
-    matcher = GrammarMatcher(tight)
-    other = GrammarMatcher(roomy)
-    rng = random.Random(0)
-    steps = 400 if COMPILED else 100
-    for _ in range(steps):
-        allowed = mask_of(other, vocabulary.size)
-        assert mask_of(matcher, vocabulary.size) == allowed
-        token_id = rng.choice([token_id for token_id in allowed if token_id != STOP])
-        assert matcher.accept_token(token_id)
-        assert other.accept_token(token_id)
-        if rng.random() < 0.1:
-            tight.classifier.session.left = -1  # the budget of remembered steps and masks is used up
-    assert isinstance(matcher, ClassifierMatcher)
-    assert tight.classifier.session.serial > 0
-    matcher.rollback(20)
-    other.rollback(20)
-    assert mask_of(matcher, vocabulary.size) == mask_of(other, vocabulary.size)
-
-
-@pytest.mark.parametrize(
-    ("grammar", "taken_over"),
-    [
-        ('root ::= ("(" root ")" | "a" | "+" root "x")*', True),
-        (NESTED, False),
-        ('root ::= "(" [ax]{2,500} ")" root?', False),
-    ],
-)
-def test_the_first_session_begins_with_what_exploring_met(grammar: str, taken_over: bool) -> None:
-    """Not where a count is bounded by the length of a token in one, and by that of the text in the other."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = GrammarCompiler(vocabulary, strategy="auto").compile_grammar(grammar)
-    classifier = compiled.classifier
-    assert classifier is not None
-    begun_with = classifier.session.store.n_configurations
-    ids, masks = walk(compiled, 0, 60)
-    classifier.renew()  # with empty tables
-    assert walk(compiled, 0, 60) == (ids, masks)
-    assert walk(compiled_of(grammar, vocabulary), 0, 60) == (ids, masks)
-    classifier.renew()
-    assert (begun_with > classifier.session.store.n_configurations) == taken_over
-
-
-@pytest.mark.parametrize("grammar", [NESTED, 'root ::= e\ne ::= e "+" e | "(" e ")" | "a"{1,3}'])
-def test_a_store_begins_with_what_another_has_met(grammar: str) -> None:
-    """A copy has room of its own, and everything has the same number in both."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of(grammar, vocabulary)
-    classifier = compiled.classifier
-    assert classifier is not None
-    walk(compiled, 1, 80)
-    store = classifier.session.store
-    met = store.n_configurations
-    other = Store(classifier._fixed, 1 << 26, None, store.space)
-    assert other.n_configurations == met > 10
-    assert np.array_equal(other.space.known_steps(), store.space.known_steps())
-    for configuration in range(met):
-        assert other.space.list_of(configuration).tolist() == store.space.list_of(configuration).tolist()
-        assert other.is_whole(configuration) == store.is_whole(configuration)
-        masks = [one.mask_words(one.class_mask(configuration) >> 1).tolist() for one in (store, other)]
-        assert masks[0] == masks[1]
-    assert store.n_configurations == met, "they share nothing"
-    tight = Store(classifier._fixed, 4 * store.nbytes // 16, None, store.space)
-    assert tight.n_configurations < met, "too much for the limit: begun without it"
-
-
-@pytest.mark.parametrize("grammar", [NESTED, 'root ::= e\ne ::= e "+" e | "(" e ")" | "a"{1,3}'])
-def test_what_is_brought_is_the_same(grammar: str) -> None:
-    """Every configuration of one store, brought to another and back."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of(grammar, vocabulary)
-    classifier = compiled.classifier
-    assert classifier is not None
-    walk(compiled, 2, 80)
-    store, other = classifier.session.store, Store(classifier._fixed, 1 << 26)
-    for configuration in reversed(range(store.n_configurations)):
-        brought = other.bring(store, configuration)
-        assert store.bring(other, brought) == configuration
-        masks = [
-            one.mask_words(one.class_mask(number) >> 1).tolist()
-            for one, number in ((store, configuration), (other, brought))
-        ]
-        assert masks[0] == masks[1] and other.is_whole(brought) == store.is_whole(configuration)
-    with pytest.raises(ValueError, match="no configuration"):
-        other.bring(store, store.n_configurations + 1000)
-
-
-def test_what_a_store_refuses() -> None:
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of(NESTED, vocabulary)
-    assert compiled.classifier is not None
-    store = compiled.classifier.session.store
-    beyond = store.n_configurations
-    for ask in (store.class_mask, store.is_whole, store.forced_byte, store.mask_words):
-        for number in (-1, 1 << 40):
-            with pytest.raises(IndexError, match="there is no"):
-                ask(number)
-    with pytest.raises(IndexError, match="configuration"):
-        store.advance(beyond, 0)
-    for token in (-1, len(LETTERS)):
-        with pytest.raises(IndexError, match="token"):
-            store.advance(1, token)
-    with pytest.raises(IndexError, match="state"):
-        store.start(1 << 20, False)
-    numbers = np.ones(3, np.int64)
-    with pytest.raises(ValueError, match="not as many"):
-        store.class_masks(numbers, numbers[:2].copy())
-    with pytest.raises(ValueError, match="not as many"):
-        store.advances(numbers, numbers, numbers[:2].copy())
-    with pytest.raises(ValueError, match="dtype"):
-        store.class_masks(numbers.astype(np.int32), numbers)
-    with pytest.raises(IndexError, match="token"):
-        store.advances(numbers, 100 * numbers, numbers.copy())
-
-
-def test_bytes_that_are_used_up_leave_tables_whole() -> None:
-    """Every growth may be refused, and asked for again with more bytes: nothing is lost or half made."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of(NESTED, vocabulary)
-    assert compiled.classifier is not None
-    fixed = compiled.classifier._fixed
-    tight, roomy = Store(fixed, 1 << 30), Store(fixed, 1 << 30)
-    limit = tight.nbytes
-    refused: list[str] = []
-    rng = random.Random(3)
-    configuration = other = tight.start(fixed.start, fixed.start_final)
-    assert roomy.start(fixed.start, fixed.start_final) == other
-    for _ in range(6_000 if COMPILED else 200):
-        token = rng.choice([4, 4, 6, 8, 0, 3])
-        wanted = roomy.advance(other, token), roomy.class_mask(other)
-        while True:
-            tight.bound(limit)
-            try:
-                found = tight.advance(configuration, token), tight.class_mask(configuration)
-                break
-            except BudgetExceeded as error:
-                refused.append(str(error))
-                limit += 50_000
-        assert found == wanted
-        if found[0]:
-            configuration = other = found[0]
-    assert len(refused) > 5 or not COMPILED
-    assert all(f"bytes and need more, allowed are {1 << 30};" in text for text in refused)
-    assert tight.nbytes == roomy.nbytes
-
-
-def test_remembered_steps_and_rows() -> None:
-    steps: Steps = Steps()
-    wanted: dict[tuple[int, int], int] = {}
-    rng = random.Random(4)
-    for _ in range(3_000):
-        step = rng.randrange(5_000), rng.randrange(130_000)
-        assert steps.get(*step) == wanted.get(step, -1)
-        wanted[step] = rng.randrange(1 << 30)
-        steps.add(*step, wanted[step])
-    assert len(steps) == len(wanted) and all(steps.get(*step) == wanted[step] for step in wanted)
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of(NESTED, vocabulary)
-    classifier = compiled.classifier
-    assert classifier is not None
-    rows, store = Rows(classifier.gather, (STOP,)), classifier.session.store
-    walk(compiled, 5, 60)
-    buffer = np.zeros(1, np.uint32)
-    for configuration in range(1, store.n_configurations):
-        assert rows.get(configuration) is None and rows.copy(configuration, buffer.ctypes.data) == -1
-        mask = store.class_mask(configuration)
-        row = rows.of(configuration, mask) or rows.make(configuration, mask, store.mask_words(mask >> 1))
-        assert bool(row.words[0] >> STOP & 1) == bool(mask & 1) and row.needed
-        assert rows.get(configuration) is row
-        assert rows.copy(configuration, buffer.ctypes.data) == row.needed and buffer[0] == row.words[0]
-    assert len(rows) == store.n_configurations - 1 > rows.n_rows > 3
-    for unknown in (-1, 1 << 40):
-        assert rows.get(unknown) is None
-    with pytest.raises(ValueError, match="stop ids"):
-        Rows(classifier.gather, (len(LETTERS),))
-    with pytest.raises(ValueError, match="not enough"):
-        rows.make(0, 5, np.zeros(0, np.uint32))
-
-
-def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
-    """An automaton that calls itself complete, without its summaries: matchers go on elsewhere."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    fresh, compiled = GrammarMatcher(compiled_of(NESTED, vocabulary)), compiled_of(NESTED, vocabulary)
-    classifier = compiled.classifier
-    assert classifier is not None and classifier._known.complete and classifier._known.n_known > 0
-    known = classifier._known
-    classifier._known = summaries_of(
-        known.first_rows(), np.empty((0, 4), np.int64), known.pendings.lists(), known.masks.lists(),
-        known.units.lists(), known.n_words, True,
-    )  # fmt: skip
-    classifier.renew()
-    matchers = [GrammarMatcher(compiled) for _ in range(3)]
-    for matcher in (fresh, *matchers):
-        assert all(matcher.accept_token(LETTERS.index(text)) for text in (b"((", b"a"))
-    bitmask = allocate_token_bitmask(3, vocabulary.size)
-    BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask)
-    expected = mask_of(fresh, vocabulary.size)
-    for row, matcher in zip(bitmask.numpy(), matchers, strict=True):
-        assert not isinstance(matcher, ClassifierMatcher)
-        bits = np.unpackbits(row.view(np.uint8), bitorder="little")
-        assert np.flatnonzero(bits[: vocabulary.size]).tolist() == expected
-        assert mask_of(matcher, vocabulary.size) == expected
-
-
-@pytest.mark.skipif(not COMPILED, reason="slow as plain Python")
-def test_too_small_a_budget_goes_on_with_representatives() -> None:
-    """A stack that does not fit even empty tables: the matcher goes on elsewhere, in the same state."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    grammar = 'root ::= "(" root ")" | "a"'
-    compiled = compiled_of(grammar, vocabulary, budget=Budget(table_bytes=4_000_000))
-    assert compiled.strategy == "classifier"
-    matcher = GrammarMatcher(compiled)
-    depth = 0
-    while isinstance(matcher, ClassifierMatcher):
-        assert mask_of(matcher, vocabulary.size) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
-        assert matcher.accept_token(LETTERS.index(b"(("))
-        depth += 2
-        assert depth < 20_000
-    assert depth > 1_000
-    assert "went on in" in compiled.reason
-    assert matcher.accept_string(b"a" + b")" * (depth - 1))
-    assert mask_of(matcher, vocabulary.size) == [LETTERS.index(b")")]
-    matcher.rollback(1 + depth // 4)
-    assert mask_of(matcher, vocabulary.size) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
-    assert matcher.accept_string(b"a" + b")" * (depth - 2 * (depth // 4)))
-    assert matcher.is_completed()
 
 
 # --- Ambiguous and deep texts ----------------------------------------------------------------------------

@@ -1,0 +1,93 @@
+"""Classifiers of small grammars: what the tests of classifiers, and of what completes them, begin with.
+
+What: a small vocabulary, budgets and numbers of examples, and how a random grammar becomes a classifier.
+When: in ``test_classifier*.py`` and in the tests of promotion.
+Limits: small vocabularies and grammars.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import numpy as np
+from hypothesis import reject
+
+from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, built
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from tests.random_grammars import GrammarCase
+
+COMPILED = os.environ.get(built.PLAIN, "0") == "0"
+EXAMPLES = 150 if COMPILED else 20
+
+SMALL = Budget(states=4_000)
+"""Enough for all but the most ambiguous random grammars."""
+
+LETTERS = [
+    b"a",
+    b"b",
+    b"ab",
+    b"aa",
+    b"(",
+    b")",
+    b"((",
+    b"))",
+    b"+",
+    b"a+",
+    b"x",
+    b"xx",
+    b"",
+    b"aaa",
+    b"+a",
+    b")+",
+]
+STOP = LETTERS.index(b"")
+
+NESTED = 'root ::= ("(" root ")" | "a"{2,9} | "+" root "x")*'
+
+
+def vocabulary_of(tokens: list[bytes]) -> Vocabulary:
+    """The tokens, and a stop id behind them."""
+    return Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
+
+
+def compiled_of(grammar: Any, vocabulary: Vocabulary, **options: Any) -> CompiledGrammar:
+    compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False, **options)
+    return compiler.compile_grammar(grammar)
+
+
+def mask_of(matcher: GrammarMatcher, size: int) -> list[int]:
+    bitmask = allocate_token_bitmask(1, size)
+    matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits[:size]).tolist()
+
+
+def classifier_case(case: GrammarCase, on_demand: bool) -> tuple[CompiledGrammar, Vocabulary]:
+    """The example compiled; one that is refused or outgrows its budget is left out."""
+    vocabulary = vocabulary_of(case.vocabulary)
+    try:
+        compiled = compiled_of(case.ebnf, vocabulary, on_demand=on_demand, budget=SMALL)
+    except (UnsupportedGrammar, BudgetExceeded):
+        reject()
+    if compiled.strategy != "classifier":
+        reject()
+    return compiled, vocabulary
+
+
+def walk(compiled: CompiledGrammar, seed: int, steps: int) -> tuple[list[int], list[list[int]]]:
+    """Random tokens, and the mask before each; a text that cannot go on begins again."""
+    rng = random.Random(seed)
+    matcher = GrammarMatcher(compiled)
+    ids, masks = [], []
+    for _ in range(steps):
+        masks.append(mask_of(matcher, len(LETTERS)))
+        going_on = [token_id for token_id in masks[-1] if token_id != STOP]
+        if not going_on:
+            matcher.reset()
+            ids.append(-1)
+            continue
+        ids.append(rng.choice(going_on))
+        assert matcher.accept_token(ids[-1])
+    return ids, masks
