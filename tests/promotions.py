@@ -1,0 +1,68 @@
+"""Classifiers that become complete: what the tests of completing and of promotion share.
+
+What: a classifier's states and the piece at hand, and use of it along a random text.
+When: in ``test_completing.py`` and ``test_promotion*.py``.
+Limits: small vocabularies and grammars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bench.cases import CHECKOUT
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid.classifier.completing import Completing
+from hybrid.classifier.reachable import Reachable
+from tests.classifiers import mask_of
+from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
+
+NESTED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root)*'
+
+
+def reachable_of(compiled: CompiledGrammar) -> Reachable:
+    assert compiled.classifier is not None and compiled.classifier.reachable is not None
+    return compiled.classifier.reachable
+
+
+def begun(compiled: CompiledGrammar) -> Completing:
+    assert compiled.classifier is not None
+    return Completing(compiled.classifier, reachable_of(compiled), states=10_000, limit=1 << 30)
+
+
+def known_states(compiled: CompiledGrammar) -> int:
+    assert compiled.classifier is not None
+    return compiled.classifier.n_found
+
+
+def is_complete(compiled: CompiledGrammar) -> bool:
+    return compiled.classifier is not None and compiled.classifier.is_complete
+
+
+def use(compiled: CompiledGrammar, seed: int = 1, steps: int = 40) -> list[bytes]:
+    """Serve one sequence, and give its masks."""
+    return masks_along(compiled, seed, steps)
+
+
+def text_of(grammar: str) -> Callable[[GrammarCompiler], CompiledGrammar]:
+    if grammar == "json":
+        return lambda compiler: compiler.compile_builtin_json_grammar()
+    if grammar == "schema":
+        return lambda compiler: compiler.compile_json_schema(SCHEMA)
+    text = (CHECKOUT / "hybrid" / "grammars" / f"{grammar}.gbnf").read_text("utf-8")
+    return lambda compiler: compiler.compile_grammar(text)
+
+
+def promotions(compiler: GrammarCompiler) -> tuple[int, int, int]:
+    found = compiler.stats()["promotions"]
+    return found["done"], found["given_up"], found["dropped"]
+
+
+def read(compiled: CompiledGrammar, name: str) -> int:
+    """Serve a sample, byte by byte; how many masks it took."""
+    matcher = GrammarMatcher(compiled)
+    text = (CHECKOUT / "bench" / "samples" / "c_like" / f"{name}.c").read_bytes()
+    for place, byte in enumerate(text):
+        mask_of(matcher, VOCABULARY.size)
+        if not matcher.accept_token(byte):  # a comment at the beginning, a space at the end
+            return place
+    return len(text)
