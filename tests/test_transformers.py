@@ -1,48 +1,42 @@
 """`adapters.transformers` in `model.generate`, on a tiny random model, against matchers fed from the start.
 
-Every run of `generate` here goes through `Oracle`, which knows where the prompt ends and compares each mask
-with that of a fresh matcher that has read the whole row; so the texts are not the only thing checked.
+Every run of `generate` here goes through `Oracle` (`tests.generating`), which knows where the prompt ends and
+compares each mask with that of a fresh matcher that has read the whole row; so the texts are not the only
+thing checked. Several generations of one processor are tested in ``test_transformers_generations.py``.
 """
 
 from __future__ import annotations
 
-import json
-import random
 import re
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    LogitsProcessor,
-    LogitsProcessorList,
-    PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from transformers import LlamaForCausalLM, T5Config, T5ForConditionalGeneration
 
 from adapters import transformers as adapter
-from adapters.transformers import (
-    GrammarLogitsProcessor,
-    HistoryError,
-    NoAllowedToken,
-    RejectedToken,
-)
+from adapters.transformers import GrammarLogitsProcessor, NoAllowedToken, RejectedToken
 from equivalence.errors import BatchError, HybridError, VocabularyError
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
-
-INF = float("inf")
-SCHEMA = {
-    "type": "object",
-    "properties": {"ok": {"type": "boolean"}, "n": {"enum": [1, 22, 333]}},
-    "required": ["ok", "n"],
-    "additionalProperties": False,
-}
+from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from tests.generating import (
+    ANYTHING,
+    COMPILER,
+    EOS,
+    INF,
+    JSON,
+    LETTERS,
+    PAD,
+    TOKENIZER,
+    VOCABULARY,
+    WORDS,
+    Oracle,
+    _model,
+    call,
+    check_json,
+    expected_ids,
+    ids,
+    run,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,141 +47,9 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
-    """Byte level, all bytes and a few merges; `<eos>` and `<pad>` are added tokens."""
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    merges = [
-        ("t", "r"),
-        ("u", "e"),
-        ("tr", "ue"),
-        ("y", "e"),
-        ("ye", "s"),
-        ("n", "o"),
-        ("a", "b"),
-        ('"', ":"),
-    ]
-    vocabulary = {text: number for number, text in enumerate([*letters, *(a + b for a, b in merges)])}
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<pad>", padding_side="left"
-    )
-
-
-TOKENIZER = _tokenizer()
-EOS, PAD = TOKENIZER.eos_token_id, TOKENIZER.pad_token_id
-VOCABULARY = Vocabulary.from_huggingface(TOKENIZER)
-COMPILER = GrammarCompiler(VOCABULARY)
-JSON = COMPILER.compile_json_schema(json.dumps(SCHEMA), any_whitespace=False)
-WORDS = COMPILER.compile_regex("(yes|no|maybe)")
-LETTERS = COMPILER.compile_regex("[ab]{3,6}c")
-ANYTHING = COMPILER.compile_regex("[a-z ]*")
-
-
-def _model(seed: int, vocab_size: int = len(TOKENIZER)) -> LlamaForCausalLM:
-    torch.manual_seed(seed)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=vocab_size,
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            max_position_embeddings=256,
-            initializer_range=0.5,
-            bos_token_id=None,
-            eos_token_id=EOS,
-            pad_token_id=PAD,
-        )
-    )
-    return model.eval()
-
-
 @pytest.fixture(scope="module")
 def model() -> LlamaForCausalLM:
     return _model(0)
-
-
-class Oracle(LogitsProcessor):
-    """Calls a processor and recomputes each of its masks without any memory."""
-
-    def __init__(
-        self,
-        processor: GrammarLogitsProcessor,
-        grammars: list[CompiledGrammar],
-        prompt_length: int,
-        stops=(EOS,),
-    ) -> None:
-        self.processor, self.grammars, self.prompt_length, self.stops = (
-            processor,
-            grammars,
-            prompt_length,
-            stops,
-        )
-        self.lengths: list[int] = []
-
-    def __call__(self, input_ids, scores):
-        before = scores.clone()
-        masked = self.processor(input_ids, scores)
-        assert torch.equal(scores, before), "the argument was changed"
-        assert masked.dtype == scores.dtype
-        self.lengths.append(input_ids.shape[1])
-        for index, row in enumerate(input_ids.tolist()):
-            grammar = self.grammars[index * len(self.grammars) // len(input_ids)]
-            allowed = expected_ids(grammar, row[self.prompt_length :], self.stops)
-            expected = torch.full_like(before[index], -INF)
-            expected[allowed] = before[index][allowed]
-            assert torch.equal(masked[index], expected), (index, row)
-        return masked
-
-
-def expected_ids(grammar: CompiledGrammar, tokens: list[int], stops=(EOS,)) -> list[int]:
-    matcher = GrammarMatcher(grammar, override_stop_tokens=list(stops))
-    for token in tokens:
-        if matcher.is_terminated() or not matcher.accept_token(token):
-            return list(stops)
-    if matcher.is_terminated():
-        return list(stops)
-    bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
-    matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits[: grammar.vocabulary.size]).tolist()
-
-
-def run(model, processor, grammars, prompts, **options) -> list[str]:
-    """The texts generated after the prompts (or after a tensor of ids)."""
-    torch.manual_seed(options.pop("seed", 0))
-    inputs = TOKENIZER(prompts, return_tensors="pt", padding=True) if isinstance(prompts, list) else prompts
-    length = inputs["input_ids"].shape[1]
-    oracle = Oracle(processor, grammars, length, options.pop("stops", (EOS,)))
-    output = model.generate(
-        input_ids=inputs["input_ids"],
-        attention_mask=inputs["attention_mask"],
-        logits_processor=LogitsProcessorList([oracle]),
-        max_new_tokens=options.pop("max_new_tokens", 40),
-        **options,
-    )
-    assert oracle.lengths
-    return TOKENIZER.batch_decode(output[:, length:], skip_special_tokens=True)
-
-
-def ids(text: str) -> dict[str, torch.Tensor]:
-    tokens = torch.tensor([TOKENIZER(text)["input_ids"]])
-    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
-
-
-def call(processor, *rows: list[int]) -> list[list[int]]:
-    """The ids that are left to each row, for hand-made rows."""
-    masked = processor(torch.tensor(rows), torch.ones(len(rows), VOCABULARY.size))
-    return [torch.nonzero(row > -INF).flatten().tolist() for row in masked]
-
-
-def check_json(text: str) -> None:
-    value = json.loads(text)
-    assert set(value) == {"ok", "n"}
-    assert value["ok"] in (True, False)
-    assert value["n"] in (1, 22, 333)
 
 
 # --- decoding methods ---
@@ -343,162 +205,6 @@ def test_an_encoder_decoder_model():
         oracle = Oracle(processor, [JSON], 1)
         output = t5.generate(**ids(text), logits_processor=[oracle], num_beams=beams, max_new_tokens=40)
         check_json(TOKENIZER.decode(output[0], skip_special_tokens=True))
-
-
-# --- one object, several generations ---
-
-
-def test_second_generate_with_other_prompts_and_batch_sizes(model):
-    processor = GrammarLogitsProcessor(LETTERS)
-    for prompts in (["first"], ["second"], ["second"], ["a", "b", "c"], ["a", "b"], ["sec"], ["second one"]):
-        for options in ({"do_sample": True}, {"num_beams": 2}, {"do_sample": False, "max_new_tokens": 2}):
-            for text in run(model, processor, [LETTERS], prompts, **options):
-                assert re.fullmatch("[ab]{3,6}c" if "max_new_tokens" not in options else "[ab]{2,4}", text)
-
-
-@pytest.mark.parametrize("user", ["\nUser: more\n", "!?"])
-def test_chat_continuation(model, user):
-    processor = GrammarLogitsProcessor(JSON)
-    prompt = "User: JSON\n"
-    for _ in range(3):
-        [text] = run(model, processor, [JSON], ids(prompt), do_sample=True)
-        check_json(text)
-        prompt += text + "<eos>" + user
-
-
-def test_a_prompt_that_is_longer_by_one_illegal_token(model):
-    processor = GrammarLogitsProcessor(JSON)
-    for prompt in ("Give JSON", "Give JSON!", "Give JSON! ", "Give JSON"):
-        [text] = run(model, processor, [JSON], ids(prompt), do_sample=False)
-        check_json(text)
-
-
-def test_an_edited_prompt_shorter_than_the_last_answer(model):
-    processor = GrammarLogitsProcessor(JSON)
-    for prompt in ("Give JSON", "Give JSON quickly", "Give JSON slowly"):
-        [text] = run(model, processor, [JSON], ids(prompt), do_sample=False)
-        check_json(text)
-
-
-def test_an_ambiguous_prompt_is_an_error_and_reset_or_prompt_length_decide(model):
-    prompt, edited = ids("tell"), ids("tell me now")
-    processor = GrammarLogitsProcessor(ANYTHING)
-    run(model, processor, [ANYTHING], prompt, do_sample=True, max_new_tokens=20, min_new_tokens=20)
-    with pytest.raises(HistoryError, match=r"call reset\(\)"):
-        run(model, processor, [ANYTHING], edited)
-    run(model, processor, [ANYTHING], prompt, do_sample=True, max_new_tokens=20, min_new_tokens=20)
-    processor.reset()
-    run(model, processor, [ANYTHING], edited)
-    run(model, processor, [ANYTHING], prompt, do_sample=True, max_new_tokens=20, min_new_tokens=20)
-    processor.prompt_length = edited["input_ids"].shape[1]
-    run(model, processor, [ANYTHING], edited)
-
-
-def test_a_prompt_too_long_for_a_step_is_new_however_well_it_fits(model):
-    processor = GrammarLogitsProcessor(ANYTHING)
-    for prompt in (ids("tell"), ids("tell me now all that you know about this")):
-        run(model, processor, [ANYTHING], prompt, max_new_tokens=4, do_sample=True)
-
-
-def test_generating_on_from_ones_own_output_needs_a_word(model):
-    """What was generated, given as a prompt, looks like the next step; `reset` says that it is not."""
-    processor = GrammarLogitsProcessor(LETTERS)
-    prompt = ids("x")
-    [text] = run(model, processor, [LETTERS], prompt, do_sample=False, max_new_tokens=2)
-    longer = ids("x" + text[:1])
-    allowed = call(processor, longer["input_ids"][0].tolist())
-    assert allowed == [expected_ids(LETTERS, TOKENIZER(text[:1])["input_ids"])]
-    processor.reset()
-    assert call(processor, longer["input_ids"][0].tolist()) == [expected_ids(LETTERS, [])]
-
-
-def test_interleaved_generations_are_noticed():
-    a, b = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "ab")
-    processor = GrammarLogitsProcessor(LETTERS)
-    call(processor, [5, 6])
-    call(processor, [5, 6, a])
-    call(processor, [9])
-    with pytest.raises(HistoryError, match="interleave"):
-        call(processor, [5, 6, a, b])
-    assert call(processor, [5, 6, a, b]) == [expected_ids(LETTERS, [])]  # after an error all is new
-    processor.reset()
-    for prompt in ([5, 6], [9], [5, 6, 7], [9], [5, 6, 7, 8]):  # prompts that only resemble each other
-        assert call(processor, prompt) == [expected_ids(LETTERS, [])]
-    processor.reset()
-
-
-def test_a_generation_keeps_its_number_of_rows():
-    a = TOKENIZER.convert_tokens_to_ids("a")
-    processor = GrammarLogitsProcessor(LETTERS)
-    call(processor, [5], [6])
-    call(processor, [5, a], [6, a])
-    assert call(processor, [6, a, 7]) == [expected_ids(LETTERS, [])]
-    processor.reset()
-    call(processor, [5], [6])
-    call(processor, [5, a], [6, a])
-    with pytest.raises(HistoryError, match="1 rows continue a generation of 2 rows"):
-        call(processor, [6, a, a])
-
-
-def test_prompt_length_takes_any_rows_at_any_time():
-    a, b, c = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "abc")
-    processor = GrammarLogitsProcessor(LETTERS, prompt_length=1)
-    for row in ([5, a, b], [5, a, b, b], [5, b, b, b, c], [5], [6, a], [6, a, a, a, c, EOS, PAD], [6, b, a]):
-        assert call(processor, row) == [expected_ids(LETTERS, row[1:])]
-    with pytest.raises(RejectedToken, match="Check prompt_length"):
-        call(processor, [6, a, c, a, c])
-    with pytest.raises(HistoryError, match="prompt_length is 1"):
-        call(processor, [])
-    call(processor, [6, a])
-    call(processor, [6, a, b])
-    processor.prompt_length = 3  # between two calls that would otherwise be steps of one generation
-    assert call(processor, [6, a, b, b]) == [expected_ids(LETTERS, [b])]
-
-
-def test_an_empty_prompt_begins_again(model):
-    """`inputs_embeds` without ids: every generation begins with no column at all."""
-    a = TOKENIZER.convert_tokens_to_ids("a")
-    processor = GrammarLogitsProcessor(LETTERS)
-    embeddings = model.get_input_embeddings()(ids("hello")["input_ids"])
-    for _ in range(2):
-        oracle = Oracle(processor, [LETTERS], 0)
-        output = model.generate(inputs_embeds=embeddings, logits_processor=[oracle], max_new_tokens=9)
-        assert re.fullmatch("[ab]{3,6}c", TOKENIZER.decode(output[0], skip_special_tokens=True))
-        assert call(processor, []) == [expected_ids(LETTERS, [])]
-        assert call(processor, [a]) == [expected_ids(LETTERS, [a])]
-        assert call(processor, [a, a]) == [expected_ids(LETTERS, [a, a])]
-
-
-def test_the_groups_of_a_diverse_beam_search_take_turns():
-    a, b = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "ab")
-    processor = GrammarLogitsProcessor(LETTERS)
-    rows: list[list[int]] = [[9], [9], [9]]
-    tokens = random.Random(1)
-    for _ in range(4):
-        for index, row in enumerate(rows):
-            assert call(processor, row) == [expected_ids(LETTERS, row[1:])]
-            rows[index] = [*row, tokens.choice([a, a, b])]
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 3), st.sampled_from([JSON, LETTERS]))
-def test_any_loop_that_asks_before_it_chooses(seed, prompts, beams, grammar):
-    """Rows reordered, duplicated, taken back by several tokens, generations begun again."""
-    chance = random.Random(seed)
-    processor = GrammarLogitsProcessor(grammar)
-    for _ in range(2):
-        start = [[chance.randrange(40, 60) for _ in range(3)] for _ in range(prompts)]
-        length = len(start[0])
-        rows = [list(start[index // beams]) for index in range(prompts * beams)]
-        for _ in range(12):
-            got = call(processor, *rows)
-            assert got == [expected_ids(grammar, row[length:]) for row in rows]
-            back = chance.randrange(3) if prompts * beams == 1 else 0
-            parents = [index // beams * beams + chance.randrange(beams) for index in range(len(rows))]
-            rows = [[*rows[parent], chance.choice(got[parent])] for parent in parents]
-            if back and len(rows[0]) > length + back:
-                kept = rows[0][: len(rows[0]) - back]
-                rows = [[*kept[:-1], chance.choice(expected_ids(grammar, kept[length:-1]))]]
 
 
 # --- rows that end, rows that cannot go on ---

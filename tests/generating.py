@@ -1,0 +1,165 @@
+"""A tiny random model and an oracle: what the tests of `adapters.transformers` generate with.
+
+What: a tokenizer, a model, compiled grammars; `run` goes through `Oracle`, which knows where the prompt ends
+and compares each mask with that of a fresh matcher that has read the whole row.
+When: in ``test_transformers*.py``.
+Limits: the texts mean nothing; the model's weights are random.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    LogitsProcessor,
+    LogitsProcessorList,
+    PreTrainedTokenizerFast,
+)
+
+from adapters.transformers import GrammarLogitsProcessor
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+
+INF = float("inf")
+SCHEMA = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}, "n": {"enum": [1, 22, 333]}},
+    "required": ["ok", "n"],
+    "additionalProperties": False,
+}
+
+
+def _tokenizer() -> PreTrainedTokenizerFast:
+    """Byte level, all bytes and a few merges; `<eos>` and `<pad>` are added tokens."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [
+        ("t", "r"),
+        ("u", "e"),
+        ("tr", "ue"),
+        ("y", "e"),
+        ("ye", "s"),
+        ("n", "o"),
+        ("a", "b"),
+        ('"', ":"),
+    ]
+    vocabulary = {text: number for number, text in enumerate([*letters, *(a + b for a, b in merges)])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<pad>", padding_side="left"
+    )
+
+
+TOKENIZER = _tokenizer()
+EOS, PAD = TOKENIZER.eos_token_id, TOKENIZER.pad_token_id
+VOCABULARY = Vocabulary.from_huggingface(TOKENIZER)
+COMPILER = GrammarCompiler(VOCABULARY)
+JSON = COMPILER.compile_json_schema(json.dumps(SCHEMA), any_whitespace=False)
+WORDS = COMPILER.compile_regex("(yes|no|maybe)")
+LETTERS = COMPILER.compile_regex("[ab]{3,6}c")
+ANYTHING = COMPILER.compile_regex("[a-z ]*")
+
+
+def _model(seed: int, vocab_size: int = len(TOKENIZER)) -> LlamaForCausalLM:
+    torch.manual_seed(seed)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=vocab_size,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            max_position_embeddings=256,
+            initializer_range=0.5,
+            bos_token_id=None,
+            eos_token_id=EOS,
+            pad_token_id=PAD,
+        )
+    )
+    return model.eval()
+
+
+class Oracle(LogitsProcessor):
+    """Calls a processor and recomputes each of its masks without any memory."""
+
+    def __init__(
+        self,
+        processor: GrammarLogitsProcessor,
+        grammars: list[CompiledGrammar],
+        prompt_length: int,
+        stops=(EOS,),
+    ) -> None:
+        self.processor, self.grammars, self.prompt_length, self.stops = (
+            processor,
+            grammars,
+            prompt_length,
+            stops,
+        )
+        self.lengths: list[int] = []
+
+    def __call__(self, input_ids, scores):
+        before = scores.clone()
+        masked = self.processor(input_ids, scores)
+        assert torch.equal(scores, before), "the argument was changed"
+        assert masked.dtype == scores.dtype
+        self.lengths.append(input_ids.shape[1])
+        for index, row in enumerate(input_ids.tolist()):
+            grammar = self.grammars[index * len(self.grammars) // len(input_ids)]
+            allowed = expected_ids(grammar, row[self.prompt_length :], self.stops)
+            expected = torch.full_like(before[index], -INF)
+            expected[allowed] = before[index][allowed]
+            assert torch.equal(masked[index], expected), (index, row)
+        return masked
+
+
+def expected_ids(grammar: CompiledGrammar, tokens: list[int], stops=(EOS,)) -> list[int]:
+    matcher = GrammarMatcher(grammar, override_stop_tokens=list(stops))
+    for token in tokens:
+        if matcher.is_terminated() or not matcher.accept_token(token):
+            return list(stops)
+    if matcher.is_terminated():
+        return list(stops)
+    bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits[: grammar.vocabulary.size]).tolist()
+
+
+def run(model, processor, grammars, prompts, **options) -> list[str]:
+    """The texts generated after the prompts (or after a tensor of ids)."""
+    torch.manual_seed(options.pop("seed", 0))
+    inputs = TOKENIZER(prompts, return_tensors="pt", padding=True) if isinstance(prompts, list) else prompts
+    length = inputs["input_ids"].shape[1]
+    oracle = Oracle(processor, grammars, length, options.pop("stops", (EOS,)))
+    output = model.generate(
+        input_ids=inputs["input_ids"],
+        attention_mask=inputs["attention_mask"],
+        logits_processor=LogitsProcessorList([oracle]),
+        max_new_tokens=options.pop("max_new_tokens", 40),
+        **options,
+    )
+    assert oracle.lengths
+    return TOKENIZER.batch_decode(output[:, length:], skip_special_tokens=True)
+
+
+def ids(text: str) -> dict[str, torch.Tensor]:
+    tokens = torch.tensor([TOKENIZER(text)["input_ids"]])
+    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+
+
+def call(processor, *rows: list[int]) -> list[list[int]]:
+    """The ids that are left to each row, for hand-made rows."""
+    masked = processor(torch.tensor(rows), torch.ones(len(rows), VOCABULARY.size))
+    return [torch.nonzero(row > -INF).flatten().tolist() for row in masked]
+
+
+def check_json(text: str) -> None:
+    value = json.loads(text)
+    assert set(value) == {"ok", "n"}
+    assert value["ok"] in (True, False)
+    assert value["n"] in (1, 22, 333)
