@@ -1,0 +1,197 @@
+"""Which module imports which, and how long files and functions are, read from the source.
+
+What: `read_imports` gives the modules of a tree with what each imports; `circles` and `upward` judge such
+imports; `long_files` and `long_functions` judge sizes.
+When: by `tests.test_layout`, on the project and on small trees made up for the checkers.
+Limits: names are followed as they are written. What a package's `__init__` imports counts for that package,
+not for each module within it; a module's name put together while the program runs is not seen.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+COMPILED = "cython.cimports."
+"""What Cython puts before the name of a module whose declarations are imported."""
+
+_DECLARED = re.compile(r"^\s*from\s+([\w.]+)\s+cimport\s+([\w, ]+)|^\s*cimport\s+([\w.]+)", re.MULTILINE)
+
+Imports = Mapping[str, Collection[str]]
+"""Of each module, the modules that it imports; all are of the tree."""
+
+
+def read_imports(root: Path, packages: Iterable[str]) -> dict[str, set[str]]:
+    """Of each module below some packages, which others of them it imports, inside of functions too.
+
+    Not counted: imports under `if TYPE_CHECKING`, and of modules outside. `from package import name` counts
+    as an import of the module `package.name` where there is one, else of `package`. A `.pxd` is part of its
+    module.
+
+    Args:
+        root: the folder that holds the packages.
+        packages: their names.
+    """
+    files: dict[str, list[Path]] = {}
+    for package in packages:
+        for file in sorted((root / package).rglob("*.p[yx]*")):
+            if file.suffix in (".py", ".pxd"):
+                parts = file.relative_to(root).with_suffix("").parts
+                files.setdefault(".".join(parts).removesuffix(".__init__"), []).append(file)
+    return {
+        module: {
+            name for file in sources for given in _names(file) if (name := _module_of(given, files))
+        } - {module}
+        for module, sources in files.items()
+    }  # fmt: skip
+
+
+def _module_of(name: str, modules: Collection[str]) -> str:
+    """The module that a name is, or is defined in; "" for one outside of the tree."""
+    if name in modules:
+        return name
+    before = name.rpartition(".")[0]
+    return before if before in modules else ""
+
+
+def _names(file: Path) -> Iterator[str]:
+    """All that a file imports, as `module` or `module.name`."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".pxd":
+        for module, names, whole in _DECLARED.findall(text):
+            yield from (f"{module}.{name.split()[0]}" for name in names.split(",") if name.split())
+            if whole:
+                yield whole
+        return
+    for node in _run(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.removeprefix(COMPILED) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                raise ValueError(f"{file}, line {node.lineno}: a relative import")
+            module = (node.module or "").removeprefix(COMPILED)
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            if node.args and isinstance(node.args[0], ast.Constant):
+                yield str(node.args[0].value)
+
+
+def _run(tree: ast.Module) -> Iterator[ast.AST]:
+    """All nodes but those that only a type checker reads."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            waiting.extend(node.orelse)
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+# --- Judging imports -------------------------------------------------------------------------------------
+
+
+def by_room(imports: Imports, room_of: Callable[[str], str]) -> dict[str, set[str]]:
+    """Imports between rooms.
+
+    Args:
+        imports: between modules.
+        room_of: the room of a module.
+    """
+    rooms: dict[str, set[str]] = {}
+    for module, imported in imports.items():
+        room = room_of(module)
+        rooms.setdefault(room, set()).update(room_of(other) for other in imported)
+        rooms[room].discard(room)
+    return rooms
+
+
+def room_in(parent: str) -> Callable[[str], str]:
+    """The rule that puts a module into the folder, or the file, of a package: `a.b.c` is of room `b` in `a`;
+    the package's own `__init__` is room `__init__`, and all that lies outside room "".
+
+    Args:
+        parent: the package's name.
+    """
+
+    def room_of(module: str) -> str:
+        if module == parent:
+            return "__init__"
+        return module.removeprefix(parent + ".").split(".")[0] if module.startswith(parent + ".") else ""
+
+    return room_of
+
+
+def circles(imports: Imports) -> list[list[str]]:
+    """The sets of modules that lead back to themselves, each sorted; none is as it should be."""
+    found: list[list[str]] = []
+    reached = {module: _reached(module, imports) for module in imports}
+    for module in sorted(imports):
+        if module in reached[module] and not any(module in circle for circle in found):
+            found.append(sorted(other for other in reached[module] if module in reached.get(other, ())))
+    return found
+
+
+def _reached(module: str, imports: Imports) -> set[str]:
+    """The modules that one leads to; itself only if something leads back."""
+    seen: set[str] = set()
+    waiting = list(imports[module])
+    while waiting:
+        other = waiting.pop()
+        if other not in seen:
+            seen.add(other)
+            waiting.extend(imports.get(other, ()))
+    return seen
+
+
+def upward(rooms: Imports, order: Iterable[str]) -> list[str]:
+    """What does not go one way: imports of rooms that come later in an order, rooms that it leaves out, and
+    names of it that are no rooms.
+
+    Args:
+        rooms: which room imports which.
+        order: the rooms, from the one that imports none of the others on; of several in one string, written
+            "a, b", none may import another.
+    """
+    place = {room: i for i, step in enumerate(order) for room in step.split(", ")}
+    wrong = [f"{room} has no place" for room in rooms if room not in place]
+    wrong += [f"{room} is no room" for room in place if room not in rooms]
+    for room, imported in rooms.items():
+        for other in imported:
+            if place.get(other, -1) >= place.get(room, len(place)):
+                wrong.append(f"{room} imports {other}")
+    return sorted(wrong)
+
+
+# --- Sizes -----------------------------------------------------------------------------------------------
+
+
+def sources(root: Path, packages: Iterable[str]) -> list[Path]:
+    """The Python files below some packages of a folder."""
+    return sorted(file for package in packages for file in (root / package).rglob("*.py"))
+
+
+def long_files(files: Iterable[Path], most: int) -> list[str]:
+    """Files of more lines than `most`, as "file: lines"."""
+    found = []
+    for file in files:
+        lines = len(file.read_text(encoding="utf-8").splitlines())
+        if lines > most:
+            found.append(f"{file}: {lines}")
+    return found
+
+
+def long_functions(files: Iterable[Path], most: int) -> list[str]:
+    """Functions of more lines than `most`, decorators and nested functions included, as "file function:
+    lines"."""
+    found = []
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                lines = (node.end_lineno or first) - first + 1
+                if lines > most:
+                    found.append(f"{file} {node.name}: {lines}")
+    return found
