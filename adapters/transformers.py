@@ -27,25 +27,19 @@ A step costs one comparison and one copy of the rows (two vector operations) and
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import transformers
 
+from adapters.generations import Generation, Ids, State
 from equivalence.arguments import integer, integer_from, shown
 from equivalence.errors import ArgumentError, BatchError, HybridError, VocabularyError
 from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
 from hybrid.api.arguments import stop_ids
-
-Ids = npt.NDArray[np.int64]
-
-SPARE_STATES = 16
-"""Matchers kept per prompt beyond one per row: abandoned drafts, beams of another group."""
 
 
 class NoAllowedToken(HybridError, RuntimeError):
@@ -58,116 +52,6 @@ class RejectedToken(HybridError, RuntimeError):
 
 class HistoryError(HybridError, RuntimeError):
     """The rows given can be read both as a step of the generation and as a new prompt, or as neither."""
-
-
-class _State:
-    """A row as it was last seen: its ids (prompt included) and a matcher that has read the generated ones.
-
-    ``fed`` counts the generated tokens in the matcher. It stays behind once the row has ``ended``: at a stop
-    token (the matcher has terminated; padding may follow) or at a token that the matcher rejected.
-    """
-
-    __slots__ = ("ended", "fed", "group", "ids", "length", "matcher", "prompt_length")
-
-    def __init__(self, matcher: GrammarMatcher, prompt: Ids, group: int) -> None:
-        self.matcher = matcher
-        self.ids: Ids = prompt.copy()
-        self.length = self.prompt_length = len(prompt)
-        self.group = group
-        self.fed = 0
-        self.ended: Literal["", "stop", "rejected"] = ""
-
-    @property
-    def generated(self) -> Ids:
-        return self.ids[self.prompt_length : self.length]
-
-    def append(self, token: int) -> bool:
-        """Add one token; False if it is the one at which the row leaves the grammar."""
-        if self.length == len(self.ids):  # doubled, so that a step costs O(1) however long the row is
-            self.ids = np.concatenate([self.ids, np.empty(max(64, self.length), np.int64)])
-        self.ids[self.length] = token
-        self.length += 1
-        if self.ended:
-            return True
-        if not self.matcher.accept_token(token):
-            self.ended = "rejected"
-            return False
-        self.fed += 1
-        if self.matcher.is_terminated():
-            self.ended = "stop"
-        return True
-
-    def rewind(self, length: int) -> None:
-        """Forget the tokens from column ``length`` on."""
-        generated = length - self.prompt_length
-        if generated < self.fed:
-            self.matcher.rollback(self.fed - generated)
-            self.fed = generated
-            self.ended = ""
-        elif self.ended == "rejected" and generated == self.fed:
-            self.ended = ""
-        self.length = length
-
-    def fork(self) -> _State:
-        twin = _State(self.matcher.fork(), self.ids[: self.length], self.group)
-        twin.prompt_length, twin.fed, twin.ended = self.prompt_length, self.fed, self.ended
-        return twin
-
-    def reaches(self, row: Ids) -> bool:
-        """Is ``row`` something this state has seen, or that and one more token?"""
-        parent = len(row) - 1
-        if self.length < parent or (parent and self.ids[parent - 1] != row[parent - 1]):
-            return False
-        return np.array_equal(self.ids[:parent], row[:parent])
-
-    def extends_to(self, row: Ids) -> bool:
-        """For a row that is reached: without taking anything back?"""
-        return self.length < len(row) or (self.length == len(row) and self.ids[len(row) - 1] == row[-1])
-
-
-class _Generation:
-    """One run of `generate`: its prompts and the states of the rows seen so far."""
-
-    def __init__(self, prompt: Ids, groups: list[int]) -> None:
-        self.prompt = prompt
-        self.groups = groups  # row -> number of its (prompt, grammar); rows of one group are interchangeable
-        self.rows: list[_State] = []  # the last call, row by row
-        self.spare: dict[int, list[_State]] = {}  # other states by group, the most recent first
-        self.longest = prompt.shape[1]
-
-    def states(self) -> Iterable[_State]:
-        return itertools.chain(self.rows, *self.spare.values())
-
-    def find(self, host: Ids) -> list[_State | None]:
-        """For each row a state that reaches it, one that need not be taken back where there is one."""
-        by_group: dict[int, list[_State]] = defaultdict(list)
-        for state in self.rows:
-            by_group[state.group].append(state)
-        for group, states in self.spare.items():
-            by_group[group].extend(states)
-        found: list[_State | None] = []
-        for index, row in enumerate(host):
-            best: _State | None = None
-            # The state of the same row first: outside beam search it is the right one.
-            for state in (self.rows[index], *by_group[self.groups[index]]):
-                if state.reaches(row):
-                    best = best or state
-                    if state.extends_to(row):
-                        best = state
-                        break
-            found.append(best)
-        return found
-
-    def keep(self, rows: list[_State], length: int) -> None:
-        """Make ``rows`` the last call; keep what another row of this length or the next may continue."""
-        taken = {id(state) for state in rows}
-        spare: dict[int, list[_State]] = {}
-        for state in self.states():
-            if id(state) not in taken and state.length >= length - 1:
-                spare.setdefault(state.group, []).append(state)
-        self.spare = {group: states[:SPARE_STATES] for group, states in spare.items()}
-        self.rows = rows
-        self.longest = max(self.longest, length)
 
 
 class GrammarLogitsProcessor(transformers.LogitsProcessor):
@@ -254,8 +138,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
 
     def reset(self) -> None:
         """Forget everything seen: the next call starts a generation. Also frees the matchers."""
-        self._generation: _Generation | None = None
-        self._previous: _Generation | None = None  # kept without matchers, to notice interleaved calls
+        self._generation: Generation | None = None
+        self._previous: Generation | None = None  # kept without matchers, to notice interleaved calls
         self._last_ids: torch.Tensor | None = None
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
@@ -278,7 +162,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
 
     # --- which state does each row have? ---
 
-    def _locate(self, input_ids: torch.Tensor) -> list[_State]:
+    def _locate(self, input_ids: torch.Tensor) -> list[State]:
         self._suspects: dict[int, bool] = {}  # rows that leave the grammar here: was the token masked out?
         last, generation, length = self._last_ids, self._generation, input_ids.shape[1]
         if (
@@ -300,7 +184,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         self._last_ids = input_ids.detach().clone()  # beam search reuses its buffers
         return generation.rows
 
-    def _seek(self, host: Ids) -> _Generation:
+    def _seek(self, host: Ids) -> Generation:
         """The generation that the rows belong to by the rule of the module's page, moved to these rows."""
         now, (count, length) = self._generation, host.shape
         if now is None:
@@ -335,7 +219,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         now.keep(rows, length)
         return now
 
-    def _seek_fixed(self, host: Ids) -> _Generation:
+    def _seek_fixed(self, host: Ids) -> Generation:
         """With a known prompt length: states that reach the rows, or new ones that read all of them."""
         now, length, start = self._generation, host.shape[1], self.prompt_length
         assert start is not None
@@ -362,7 +246,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         now.keep(rows, length)
         return now
 
-    def _begin(self, host: Ids) -> _Generation:
+    def _begin(self, host: Ids) -> Generation:
         """A generation whose prompt is everything given."""
         count, grammars = len(host), len(self._grammars)
         if count % grammars:
@@ -384,16 +268,16 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 del state.matcher  # only its ids are needed from here on
         numbers: dict[tuple[bytes, int], int] = {}
         keys = [(row.tobytes(), index * grammars // count) for index, row in enumerate(host)]
-        generation = _Generation(host.copy(), [numbers.setdefault(key, len(numbers)) for key in keys])
+        generation = Generation(host.copy(), [numbers.setdefault(key, len(numbers)) for key in keys])
         generation.rows = [self._new_state(generation, index) for index in range(count)]
         return generation
 
-    def _new_state(self, generation: _Generation, row: int) -> _State:
+    def _new_state(self, generation: Generation, row: int) -> State:
         grammar = self._grammars[row * len(self._grammars) // len(generation.prompt)]
         matcher = GrammarMatcher(grammar, override_stop_tokens=self._override)
-        return _State(matcher, generation.prompt[row], generation.groups[row])
+        return State(matcher, generation.prompt[row], generation.groups[row])
 
-    def _move(self, sources: list[_State], host: Ids) -> list[_State]:
+    def _move(self, sources: list[State], host: Ids) -> list[State]:
         """States for the rows, made from the states that reach them."""
         waiting = Counter(map(id, sources))
         rows = []
@@ -409,7 +293,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             rows.append(state)
         return rows
 
-    def _is_foreign(self, state: _State) -> bool:
+    def _is_foreign(self, state: State) -> bool:
         """Does the row hold what this processor would not have let through?"""
         if state.ended != "stop":
             return bool(state.ended)
@@ -419,14 +303,14 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         """Could the grammar have generated what every row holds from column ``start`` on?"""
         for index, row in enumerate(host):
             grammar = self._grammars[index * len(self._grammars) // len(host)]
-            state = _State(GrammarMatcher(grammar, override_stop_tokens=self._override), row[:start], 0)
+            state = State(GrammarMatcher(grammar, override_stop_tokens=self._override), row[:start], 0)
             for token in row[start:].tolist():
                 state.append(token)
                 if self._is_foreign(state):
                     return False
         return True
 
-    def _continues(self, host: Ids, generation: _Generation) -> bool:
+    def _continues(self, host: Ids, generation: Generation) -> bool:
         """Is every row a step of some row of that generation, whatever its number?"""
         start = generation.prompt.shape[1]
         if host.shape[1] <= start:
@@ -434,7 +318,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         reached = (any(state.reaches(row) for state in generation.states()) for row in host)
         return all(reached) and self._all_legal(host, start)
 
-    def _judge(self, row: int, masked_before: bool, rows: list[_State], scores: torch.Tensor) -> None:
+    def _judge(self, row: int, masked_before: bool, rows: list[State], scores: torch.Tensor) -> None:
         """Raise if the token at which a row has just left the grammar has no innocent explanation."""
         state = rows[row]
         position = state.fed
@@ -461,7 +345,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
 
     # --- masking ---
 
-    def _mask(self, rows: list[_State], scores: torch.FloatTensor) -> torch.FloatTensor:
+    def _mask(self, rows: list[State], scores: torch.FloatTensor) -> torch.FloatTensor:
         size = self._vocabulary.size
         bitmask = self._bitmask
         if bitmask is None or len(bitmask) != len(rows) or bitmask.is_pinned() != scores.is_cuda:
@@ -486,7 +370,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 raise self._no_token(index, rows[index], _unpack(bitmask[index], size))
         return masked  # type: ignore[return-value]
 
-    def _no_token(self, row: int, state: _State, allowed: torch.Tensor) -> NoAllowedToken:
+    def _no_token(self, row: int, state: State, allowed: torch.Tensor) -> NoAllowedToken:
         ids = torch.nonzero(allowed).flatten().tolist()
         some = ", ".join([f"{token} ({self._text([token])})" for token in ids[:8]] + ["..."] * (len(ids) > 8))
         return NoAllowedToken(
