@@ -1,0 +1,193 @@
+"""Frames: what is left to read inside one rule, in the words of the reference.
+
+What: the kinds of frames, what is left of one after a byte, and `Reader`, which turns the numbered
+expressions of a serialised XGrammar grammar into frames.
+When: by `equivalence.classes.reference` only.
+Limits: byte strings, character classes and their stars, rule references, sequences, choices and repeats;
+anything else raises `UnsupportedGrammar`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from equivalence.errors import UnsupportedGrammar
+
+Interval = tuple[int, int]
+"""Code points, or offsets of code points, from the first to the second, both included."""
+
+LAST_CODE_POINT = 0x10FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The bytes ``data``, not empty."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """One character, encoded in UTF-8, whose code point lies in ``intervals``."""
+
+    intervals: tuple[Interval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """The last ``count`` bytes of a character; their 6 * count bits, as a number, lie in ``intervals``."""
+
+    count: int
+    intervals: tuple[Interval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """Any number of characters, none included."""
+
+    character: Character
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One text of rule number ``rule``."""
+
+    rule: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Between ``least`` and ``most`` *further* texts of a rule, at least ``least`` if ``most`` is None."""
+
+    rule: int
+    least: int
+    most: int | None
+
+    def after_one(self) -> Repeat:
+        """What is left once one text of the rule was read: the counter is the frame itself."""
+        return Repeat(self.rule, max(self.least - 1, 0), None if self.most is None else self.most - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """One of the alternatives."""
+
+    alternatives: tuple[tuple[Frame, ...], ...]
+
+
+Frame = Text | Character | Continuation | Star | Call | Repeat | Choices
+Rest = tuple[Frame, ...]
+"""A position inside a rule: the frames left to read, in order."""
+
+
+def clip(intervals: Iterable[Interval], first: int, last: int) -> tuple[Interval, ...]:
+    """The parts of the intervals inside ``first .. last``, counted from ``first``."""
+    return tuple(
+        (max(low, first) - first, min(high, last) - first)
+        for low, high in intervals
+        if low <= last and high >= first
+    )
+
+
+def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    """The same code points in ascending intervals that neither overlap nor touch."""
+    result: list[Interval] = []
+    for low, high in sorted(interval for interval in intervals if interval[0] <= interval[1]):
+        if result and low <= result[-1][1] + 1:
+            result[-1] = (result[-1][0], max(result[-1][1], high))
+        else:
+            result.append((low, high))
+    return tuple(result)
+
+
+def after_byte(frame: Frame, byte: int) -> Rest | None:
+    """What is left of a frame that reads bytes once ``byte`` was read; None if it does not take it."""
+    if isinstance(frame, Text):
+        if frame.data[0] != byte:
+            return None
+        return (Text(frame.data[1:]),) if len(frame.data) > 1 else ()
+    if isinstance(frame, Character):
+        return _after_first_byte(frame.intervals, byte)
+    if isinstance(frame, Continuation) and byte & 0xC0 == 0x80:
+        size = 64 ** (frame.count - 1)
+        first = (byte & 0x3F) * size
+        return _continuation(frame.count - 1, clip(frame.intervals, first, first + size - 1))
+    return None
+
+
+def _after_first_byte(intervals: tuple[Interval, ...], byte: int) -> Rest | None:
+    """`after_byte` of a whole character: the form of UTF-8, without overlong forms, surrogates allowed."""
+    if byte < 0x80:
+        return _continuation(0, clip(intervals, byte, byte))
+    # Lead bytes: smallest lead, bytes that follow, smallest code point that needs this length.
+    for lead, count, least in ((0xF0, 3, 0x10000), (0xE0, 2, 0x800), (0xC0, 1, 0x80)):
+        if lead <= byte <= 0xF7:
+            first = (byte - lead) * 64**count
+            valid = clip(intervals, least, LAST_CODE_POINT)
+            # `clip` counts from its lower bound; shift back to code points before the second clip.
+            shifted = tuple((low + least, high + least) for low, high in valid)
+            return _continuation(count, clip(shifted, first, first + 64**count - 1))
+    return None
+
+
+def _continuation(count: int, intervals: tuple[Interval, ...]) -> Rest | None:
+    if not intervals:
+        return None
+    return (Continuation(count, intervals),) if count else ()
+
+
+# --- Reading the serialised grammar --------------------------------------------------------------------
+
+_UNREAD_TYPES = {
+    7: "tag dispatch",
+    9: "token edge",
+    10: "excluded token edge",
+    11: "token tag dispatch",
+    12: "regular expression",
+    13: "substring",
+}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Turns the numbered expressions of the JSON text into frames."""
+
+    data: Sequence[int]
+    starts: Sequence[int]
+
+    def rest(self, expression: int) -> Rest:
+        """The frames of one expression."""
+        start = self.starts[expression]
+        kind, length = self.data[start], self.data[start + 1]
+        values = list(self.data[start + 2 : start + 2 + length])
+        if kind == 0:
+            return (Text(bytes(values)),) if values else ()
+        if kind == 1:
+            return (self._character(values),)
+        if kind == 2:
+            return (Star(self._character(values)),)
+        if kind == 3:
+            return ()
+        if kind == 4:
+            return (Call(values[0]),)
+        if kind == 5:
+            return tuple(frame for element in values for frame in self.rest(element))
+        if kind == 6:
+            return (Choices(tuple(self.rest(element) for element in values)),)
+        if kind == 8:
+            return (Repeat(values[0], values[1], None if values[2] < 0 else values[2]),)
+        name = _UNREAD_TYPES.get(kind, f"construct of type {kind}")
+        raise UnsupportedGrammar(
+            f"the reference cannot read this {name}; it reads byte strings, character classes, rule "
+            "references, sequences, choices and repeats; ask XGrammar itself about this grammar"
+        )
+
+    def _character(self, values: list[int]) -> Character:
+        intervals = list(zip(values[1::2], values[2::2], strict=True))
+        if not values[0]:
+            return Character(merged(intervals))
+        # The complement is taken over all code points, also those beyond ASCII.
+        bounds = [-1, *(end for interval in merged(intervals) for end in interval), LAST_CODE_POINT + 1]
+        gaps = zip(bounds[0::2], bounds[1::2], strict=True)
+        return Character(merged((low + 1, high - 1) for low, high in gaps))
