@@ -23,7 +23,8 @@ from equivalence.parser.byte_tables import byte_classes, byte_tables_of, call_ra
 from equivalence.parser.space import Space
 from equivalence.walks import suffix_twins
 from equivalence.walks.follow import follow_of
-from equivalence.walks.walks import Walks, first_outcomes
+from equivalence.walks.outcomes import first_outcomes
+from equivalence.walks.walks import Walks
 
 GRAMMARS = {
     "nested": 'root ::= "(" root ")" | "[" root "]" | item\nitem ::= [a-z]+ | item "," item',

@@ -15,7 +15,7 @@ from equivalence.walks.kept.generation import Generation, interned_of, restored
 from equivalence.walks.kept.joining import Part, joined
 from equivalence.walks.kept.masks import class_masks, class_rows, in_order_of_masks, masks_of_blocks, widened
 from equivalence.walks.kept.naming import names_of
-from equivalence.walks.walks import first_outcomes
+from equivalence.walks.outcomes import first_outcomes
 from tests.test_walks import COMPILED, space_of
 
 pytestmark = pytest.mark.kernels

@@ -15,7 +15,8 @@ from equivalence.parser.automaton import Automaton
 from equivalence.parser.space import Space
 from equivalence.vocabulary import Vocabulary
 from equivalence.walks import walks as walks_module
-from equivalence.walks.walks import FIRST_ROWS, OUTRIGHT, Walks, first_outcomes
+from equivalence.walks.outcomes import OUTRIGHT, first_outcomes
+from equivalence.walks.walks import FIRST_ROWS, Walks
 
 pytestmark = pytest.mark.kernels
 

@@ -36,8 +36,9 @@ from equivalence.trie.nodes import by_level, depth_first
 from equivalence.trie.suffixes import mark_pending, strings_of
 from equivalence.walks.follow import Follow, follow_of
 from equivalence.walks.kept import KeptWalks
+from equivalence.walks.outcomes import first_outcomes
 from equivalence.walks.suffix_twins import Rounds, rewrite_outcomes, twins_of
-from equivalence.walks.walks import Walks, first_outcomes
+from equivalence.walks.walks import Walks
 
 Integers = NDArray[np.int64]
 

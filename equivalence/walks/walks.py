@@ -4,19 +4,15 @@
 
 What: `Walks` follows the trie of a vocabulary and the configurations of a `Space` side by side, one block
 (`equivalence.walks.blocks`) after the other, and writes down the tokens that are read outright, and an
-*outcome* for each of the others that are not rejected.
+*outcome* (`equivalence.walks.outcomes`) for each of the others that are not rejected.
 When: by `equivalence.classes.explore` and `equivalence.walks.kept`; the innermost loop of a compilation.
 Limits: the trie is one that `equivalence.trie.trie` built or checked; what is met is bounded by the space and
 by the outcomes, and the space's account pays for tables that grow. Not for two threads at once.
-
-An outcome is the interned list [label, (port, suffix) ...]: what a token does on a context. label -1: not
-read by the known part; 0: read outright (then nothing follows); c > 0: as in configurations; then the
-suffixes still to be read below the known part. With displacement, label is the final configuration.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import cython
 import numpy as np
@@ -26,6 +22,7 @@ from equivalence import built
 from equivalence.arrays.growing import bigger, new_records, records
 from equivalence.errors import BudgetExceeded
 from equivalence.walks.blocks import find_blocks, united_firsts
+from equivalence.walks.outcomes import Rows, Walked, first_outcomes
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
@@ -72,49 +69,6 @@ REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 FIRST_ROWS = 16384
 """Ranges, and events, that there is room for at first."""
-
-NOTHING, OUTRIGHT = 0, 1
-"""The numbers of the first two outcomes: [-1], and [0]."""
-
-
-class Rows(NamedTuple):
-    """What the tokens of some blocks do; behind the last rows there may be room, which holds anything.
-
-    Attributes:
-        range_starts, ranges: int64[blocks + 1] and int64[n, 2], groups (first, end) that a block reads
-            outright.
-        event_starts, events: int64[blocks + 1] and int64[n, 2], rows (group, outcome) of the others that it
-            does not reject.
-    """
-
-    range_starts: NDArray[np.int64]
-    ranges: NDArray[np.int64]
-    event_starts: NDArray[np.int64]
-    events: NDArray[np.int64]
-
-
-class Walked(NamedTuple):
-    """The blocks of some contexts, see `Blocks`, and what their tokens do, see `Rows`."""
-
-    block_starts: NDArray[np.int64]
-    user_starts: NDArray[np.int64]
-    users: NDArray[np.int64]
-    range_starts: NDArray[np.int64]
-    ranges: NDArray[np.int64]
-    event_starts: NDArray[np.int64]
-    events: NDArray[np.int64]
-
-
-def first_outcomes(capacity: int, most: int, account: Account | None, excess: str) -> Interned:
-    """The outcomes `NOTHING` and `OUTRIGHT`, and room for more.
-
-    Args:
-        capacity, most, account, excess: as of `Interned`.
-    """
-    outcomes = Interned(capacity, 16, most, account, excess)
-    outcomes.add(np.array([-1]))
-    outcomes.add(np.array([0]))
-    return outcomes
 
 
 @cython.final

@@ -25,7 +25,7 @@ from equivalence.arrays.growing import bigger, new_records, records
 from equivalence.walks.kept.filtering import Filter
 from equivalence.walks.kept.joining import Part
 from equivalence.walks.kept.naming import names_of
-from equivalence.walks.walks import first_outcomes
+from equivalence.walks.outcomes import first_outcomes
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.interning import Interned
@@ -57,7 +57,7 @@ class Snapshot(NamedTuple):
         masks: int64[n, 8], the bytes that were taken to follow below the known part.
         places: int64[n, 4], begin and end of a walk's rows in `ranges`, and in `events`.
         outcome_starts, outcome_cells: the outcomes, likewise.
-        ranges, events: int32[n, 2], as of `equivalence.walks.walks.Rows`; the outcomes are these.
+        ranges, events: int32[n, 2], as of `equivalence.walks.outcomes.Rows`; the outcomes are these.
     """
 
     list_starts: NDArray[np.int64]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.walks.walks import Rows
+from equivalence.walks.outcomes import Rows
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     Attributes:
         blocks: int64[n], the blocks.
         range_begins, range_ends: int64[n], the rows of each block in `ranges`.
-        ranges: int64[m, 2], see `equivalence.walks.walks.Rows`.
+        ranges: int64[m, 2], see `equivalence.walks.outcomes.Rows`.
         event_begins, event_ends, events: likewise.
     """
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from equivalence.store import Arrays, Unusable, digest_of, read_arrays, write_arrays
 from equivalence.trie import Trie
 from equivalence.walks.kept.generation import Generation, Snapshot, restored
-from equivalence.walks.walks import OUTRIGHT
+from equivalence.walks.outcomes import OUTRIGHT
 
 STORED_VERSION = 1
 """Of the names and the layout of the arrays."""

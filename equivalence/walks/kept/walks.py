@@ -38,7 +38,8 @@ from equivalence.walks.kept.generation import Generation
 from equivalence.walks.kept.joining import Part, joined, part_of
 from equivalence.walks.kept.masks import class_masks, class_rows, masks_of_blocks, widened
 from equivalence.walks.kept.stored import Shelf, as_arrays
-from equivalence.walks.walks import Walked, Walks
+from equivalence.walks.outcomes import Walked
+from equivalence.walks.walks import Walks
 
 Integers = NDArray[np.int64]
 
