@@ -29,8 +29,8 @@ from equivalence.errors import BudgetExceeded
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
     from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.arrays.sorting import insert_sorted
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.classes.symbols import Symbols
     from cython.cimports.equivalence.parser.space import Space
 
     built.check(__name__, EQUIMASK_SOURCE)
@@ -38,7 +38,7 @@ else:
     built.plain(__name__)
     from equivalence.arrays.account import Account
     from equivalence.arrays.interning import Interned
-    from equivalence.arrays.sorting import insert_sorted
+    from equivalence.classes.symbols import Symbols
     from equivalence.parser.space import Space
 
 Integers = NDArray[np.int64]
@@ -46,8 +46,6 @@ Integers = NDArray[np.int64]
 Row = cython.struct(tag=cython.Py_ssize_t, value=cython.Py_ssize_t)
 
 ROW = "tag value"
-REJECT = cython.declare(cython.Py_ssize_t, 0)
-OUTRIGHT = cython.declare(cython.Py_ssize_t, 1)
 
 FIRST_ITEMS = 1024
 """Items that there is room for at first."""
@@ -111,17 +109,14 @@ class Items:
         most: items that there may be.
 
     Attributes:
-        first, symbol_first, return_first: byte classes that can come next on a set, on an occurrence of a
-            symbol, and after a symbol has returned.
-        symbol_start: the configuration of each distinct symbol.
-        sets: the sets of suffixes.
+        first, symbol_first: byte classes that can come next on a set, and on an occurrence of a symbol.
+        symbols: the outcomes of sets of suffixes on symbols.
+        sets: the sets of suffixes, which are those of `symbols`.
         items: pairs (set, below set).
-        memo, known: the outcome of pairs (set, symbol) that were read.
         rows: of queries, then of items; `n_rows` of them are there.
         item_starts: where the rows of each item begin.
         leads: the byte classes that the suffixes at hand begin with.
         lead_stamp: of each byte class, the last item that began with it.
-        pairs: what the suffixes at hand leave to be read.
     """
 
     space: Space
@@ -129,25 +124,19 @@ class Items:
     outcomes: Interned
     sets: Interned
     items: Interned
-    memo: Interned
-    displacement: cython.bint
+    symbols: Symbols
     most: cython.Py_ssize_t
     below_starts: cython.const[cython.Py_ssize_t][::1]
     below_of_symbol: cython.const[cython.Py_ssize_t][::1]
     symbol_index: cython.const[cython.Py_ssize_t][::1]
     first: cython.const[cython.uchar][:, ::1]
     symbol_first: cython.const[cython.uchar][:, ::1]
-    return_first: cython.const[cython.uchar][:, ::1]
-    suffix_parent: cython.const[cython.int][::1]
     suffix_byte: cython.const[cython.uchar][::1]
-    symbol_start: cython.Py_ssize_t[::1]
-    known: cython.Py_ssize_t[::1]
     rows: Row[::1]
     n_rows: cython.Py_ssize_t
     item_starts: cython.Py_ssize_t[::1]
     leads: cython.Py_ssize_t[::1]
     lead_stamp: cython.Py_ssize_t[::1]
-    pairs: cython.Py_ssize_t[::1]
 
     def __init__(
         self,
@@ -162,38 +151,23 @@ class Items:
         self.space = space
         self.account = space.account
         self.outcomes = outcomes
-        self.displacement = displacement
         self.most = most
         self.below_starts = network.below_starts
         self.below_of_symbol = network.below_of_symbol
         self.symbol_index = follow.symbol_index
         self.first = follow.below
         self.symbol_first = follow.occurrences
-        self.return_first = follow.returns
-        self.suffix_parent, self.suffix_byte = suffixes
+        self.suffix_byte = suffixes[1]
         room: cython.Py_ssize_t = min(FIRST_ITEMS, most)
-        self.sets = Interned(room, 16, most, self.account, outcomes.excess)
+        self.symbols = Symbols(space, follow, suffixes, outcomes, displacement, room, most)
+        self.sets = self.symbols.sets
         self.items = Interned(room, 2, most, self.account, outcomes.excess)
-        self.memo = Interned(room, 2, account=self.account)
         self.leads = np.empty(space.n_classes, np.int64)
         self.lead_stamp = np.full(space.n_classes, -1, np.int64)
-        self.known = np.empty(room, np.int64)
         self.rows = new_records(FIRST_ROWS, ROW)
         self.n_rows = 0
         self.item_starts = np.empty(room + 1, np.int64)
-        self.pairs = np.empty(256, np.int64)
         self.account.claim(self.own_bytes())
-        self.find_starts(follow.symbols)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def find_starts(self, symbols: cython.const[cython.Py_ssize_t][::1]) -> cython.int:
-        """The configuration of each distinct symbol."""
-        self.symbol_start = np.empty(symbols.shape[0], np.int64)
-        with cython.nogil:
-            for i in range(symbols.shape[0]):
-                self.symbol_start[i] = self.space.context(symbols[i], -1)
-        return 0
 
     # ---------------------------------------------------------------- from Python
 
@@ -226,8 +200,8 @@ class Items:
         """Let go of what no result needs; nothing can be read afterwards."""
         size = self.rows.shape[0]
         n: cython.Py_ssize_t = self.items.count
-        freed = self.own_bytes() + self.sets.nbytes + self.items.nbytes + self.memo.nbytes
-        self.sets = self.items = self.memo = None
+        freed = self.own_bytes() + self.symbols.nbytes() + self.items.nbytes
+        self.symbols = self.sets = self.items = None
         self.account.claim(0, freed - 16 * size - 8 * (2 * n + 1))
 
     # ---------------------------------------------------------------- one item
@@ -243,7 +217,9 @@ class Items:
         for k in range(self.below_starts[below], self.below_starts[below + 1]):
             for i in range(n_leads):
                 if self.symbol_first[k, self.leads[i]]:
-                    self.add_rows(self.outcome_of(suffixes, self.symbol_index[k]), self.below_of_symbol[k])
+                    self.add_rows(
+                        self.symbols.outcome_of(suffixes, self.symbol_index[k]), self.below_of_symbol[k]
+                    )
                     break
             self.add_row(-1, -1)
         return 0
@@ -261,88 +237,6 @@ class Items:
                 self.leads[n] = c
                 n += 1
         return n
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def outcome_of(self, suffixes: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The outcome of a set of suffixes on a symbol, which is read once."""
-        at = self.memo.room(2)
-        self.memo.pool[at] = suffixes
-        self.memo.pool[at + 1] = symbol
-        n = self.memo.count
-        number = self.memo.intern(2)
-        if number == n:
-            if number >= self.known.shape[0]:
-                with cython.gil:
-                    self.grow_known()
-            self.known[number] = self.read_symbol(suffixes, symbol)
-        return self.known[number]
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def read_symbol(self, suffixes: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The outcome of a set of suffixes on a symbol."""
-        n: cython.Py_ssize_t = 0
-        label: cython.Py_ssize_t = -1
-        for k in range(self.sets.starts[suffixes], self.sets.starts[suffixes + 1]):
-            suffix = self.sets.pool[k]
-            configuration = self.symbol_start[symbol]
-            while suffix != 0 and configuration != REJECT:
-                c = self.space.class_of_byte[self.suffix_byte[suffix]]
-                if self.space.facts[configuration].n_ports > 0 and self.return_first[symbol, c]:
-                    n = self.leave(configuration, suffix, n)
-                following: cython.Py_ssize_t = self.space.steps[configuration, c]
-                if following < 0:  # not known yet
-                    following = self.space.step(configuration, c)
-                configuration = following
-                suffix = self.suffix_parent[suffix]
-            if configuration == REJECT:
-                continue
-            if self.displacement:
-                n = self.add_pair(n, -1 - configuration)
-            elif label < 0 or self.space.facts[configuration].label < label:
-                label = self.space.facts[configuration].label
-        return OUTRIGHT if label == 0 else self.new_outcome(label, n)
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def leave(
-        self, configuration: cython.Py_ssize_t, suffix: cython.Py_ssize_t, n: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
-        """Note that a suffix is left to be read behind each port of a configuration; how many pairs there
-        are."""
-        at = self.space.configurations.starts[configuration] + 2
-        for k in range(at, at + self.space.facts[configuration].n_ports):
-            n = self.add_pair(n, ((-1 - self.space.configurations.pool[k]) << 30) + suffix)
-        return n
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_pair(self, n: cython.Py_ssize_t, pair: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Insert into the sorted pairs; how many there are."""
-        if n >= self.pairs.shape[0]:
-            with cython.gil:
-                self.grow_pairs()
-        return insert_sorted(self.pairs, n, pair)
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def new_outcome(self, label: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The outcome of a label and n pairs."""
-        at = self.outcomes.room(1 + 2 * n)
-        self.outcomes.pool[at] = label
-        for k in range(n):
-            pair = self.pairs[k]
-            # below 0: a final configuration
-            self.outcomes.pool[at + 1 + 2 * k] = pair - 1 if pair < 0 else pair >> 30
-            self.outcomes.pool[at + 2 + 2 * k] = 0 if pair < 0 else pair & 0x3FFFFFFF
-        return self.outcomes.intern(1 + 2 * n)
 
     # ---------------------------------------------------------------- rows
 
@@ -398,8 +292,7 @@ class Items:
     @cython.cfunc
     def own_bytes(self) -> cython.Py_ssize_t:
         """Bytes of the arrays that grow, the lists left out."""
-        numbers = self.known.shape[0] + self.item_starts.shape[0] + self.pairs.shape[0]
-        return 16 * self.rows.shape[0] + 8 * numbers
+        return 16 * self.rows.shape[0] + 8 * self.item_starts.shape[0]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -419,22 +312,4 @@ class Items:
         old: cython.Py_ssize_t = self.item_starts.shape[0]
         self.account.claim(16 * old, 8 * old)
         self.item_starts = bigger(self.item_starts, 2 * old)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_known(self) -> cython.int:
-        """Make room for more pairs (set, symbol)."""
-        old: cython.Py_ssize_t = self.known.shape[0]
-        self.account.claim(32 * old, 8 * old)
-        self.known = bigger(self.known, 4 * old)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_pairs(self) -> cython.int:
-        """Make room for more of what a set of suffixes leaves to be read."""
-        old: cython.Py_ssize_t = self.pairs.shape[0]
-        self.account.claim(16 * old, 8 * old)
-        self.pairs = bigger(self.pairs, 2 * old)
         return 0

@@ -1,0 +1,205 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Symbols: what sets of suffixes do on each symbol that may lie below, read once.
+
+What: `Symbols` numbers sets of suffixes and gives the outcome of each on a symbol, in which what is left to
+be read is written as further suffixes.
+When: by `equivalence.classes.items`.
+Limits: the account pays for tables and lists. Not for two threads at once, as the space is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import bigger
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.arrays.sorting import insert_sorted
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.space import Space
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+    from equivalence.arrays.interning import Interned
+    from equivalence.arrays.sorting import insert_sorted
+    from equivalence.parser.space import Space
+
+REJECT = cython.declare(cython.Py_ssize_t, 0)
+OUTRIGHT = cython.declare(cython.Py_ssize_t, 1)
+
+
+@cython.final
+@cython.cclass
+class Symbols:
+    """Sets of suffixes, and their outcomes on symbols.
+
+    Args:
+        space: the configurations.
+        follow: what can come next in the network (`equivalence.walks.follow.Follow`).
+        suffixes: the suffix without its first byte int32[S], and that byte uint8[S], of each suffix.
+        outcomes: what tokens do; what suffixes do on symbols is added.
+        displacement: distinguish also what tokens leave behind.
+        room, most: sets that there is room for at first, and that there may be.
+
+    Attributes:
+        sets: the sets of suffixes.
+        return_first: byte classes that can come next after a symbol has returned.
+        symbol_start: the configuration of each distinct symbol.
+        memo, known: the outcome of pairs (set, symbol) that were read.
+        pairs: what the suffixes at hand leave to be read.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        follow: Any,
+        suffixes: tuple[NDArray[np.int32], NDArray[np.uint8]],
+        outcomes: Interned,
+        displacement: cython.bint,
+        room: cython.Py_ssize_t,
+        most: cython.Py_ssize_t,
+    ) -> None:
+        self.space = space
+        self.account = space.account
+        self.outcomes = outcomes
+        self.displacement = displacement
+        self.return_first = follow.returns
+        self.suffix_parent, self.suffix_byte = suffixes
+        self.sets = Interned(room, 16, most, self.account, outcomes.excess)
+        self.memo = Interned(room, 2, account=self.account)
+        self.known = np.empty(room, np.int64)
+        self.pairs = np.empty(256, np.int64)
+        self.account.claim(self.own_bytes())
+        self.find_starts(follow.symbols)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def find_starts(self, symbols: cython.const[cython.Py_ssize_t][::1]) -> cython.int:
+        """The configuration of each distinct symbol."""
+        self.symbol_start = np.empty(symbols.shape[0], np.int64)
+        with cython.nogil:
+            for i in range(symbols.shape[0]):
+                self.symbol_start[i] = self.space.context(symbols[i], -1)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def outcome_of(self, suffixes: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The outcome of a set of suffixes on a symbol, which is read once."""
+        at = self.memo.room(2)
+        self.memo.pool[at] = suffixes
+        self.memo.pool[at + 1] = symbol
+        n = self.memo.count
+        number = self.memo.intern(2)
+        if number == n:
+            if number >= self.known.shape[0]:
+                with cython.gil:
+                    self.grow_known()
+            self.known[number] = self.read_symbol(suffixes, symbol)
+        return self.known[number]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_symbol(self, suffixes: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The outcome of a set of suffixes on a symbol."""
+        n: cython.Py_ssize_t = 0
+        label: cython.Py_ssize_t = -1
+        for k in range(self.sets.starts[suffixes], self.sets.starts[suffixes + 1]):
+            suffix = self.sets.pool[k]
+            configuration = self.symbol_start[symbol]
+            while suffix != 0 and configuration != REJECT:
+                c = self.space.class_of_byte[self.suffix_byte[suffix]]
+                if self.space.facts[configuration].n_ports > 0 and self.return_first[symbol, c]:
+                    n = self.leave(configuration, suffix, n)
+                following: cython.Py_ssize_t = self.space.steps[configuration, c]
+                if following < 0:  # not known yet
+                    following = self.space.step(configuration, c)
+                configuration = following
+                suffix = self.suffix_parent[suffix]
+            if configuration == REJECT:
+                continue
+            if self.displacement:
+                n = self.add_pair(n, -1 - configuration)
+            elif label < 0 or self.space.facts[configuration].label < label:
+                label = self.space.facts[configuration].label
+        return OUTRIGHT if label == 0 else self.new_outcome(label, n)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def leave(
+        self, configuration: cython.Py_ssize_t, suffix: cython.Py_ssize_t, n: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Note that a suffix is left to be read behind each port of a configuration; how many pairs there
+        are."""
+        at = self.space.configurations.starts[configuration] + 2
+        for k in range(at, at + self.space.facts[configuration].n_ports):
+            n = self.add_pair(n, ((-1 - self.space.configurations.pool[k]) << 30) + suffix)
+        return n
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_pair(self, n: cython.Py_ssize_t, pair: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Insert into the sorted pairs; how many there are."""
+        if n >= self.pairs.shape[0]:
+            with cython.gil:
+                self.grow_pairs()
+        return insert_sorted(self.pairs, n, pair)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def new_outcome(self, label: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The outcome of a label and n pairs."""
+        at = self.outcomes.room(1 + 2 * n)
+        self.outcomes.pool[at] = label
+        for k in range(n):
+            pair = self.pairs[k]
+            # below 0: a final configuration
+            self.outcomes.pool[at + 1 + 2 * k] = pair - 1 if pair < 0 else pair >> 30
+            self.outcomes.pool[at + 2 + 2 * k] = 0 if pair < 0 else pair & 0x3FFFFFFF
+        return self.outcomes.intern(1 + 2 * n)
+
+    # ---------------------------------------------------------------- room
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def own_bytes(self) -> cython.Py_ssize_t:
+        """Bytes of the arrays that grow, the lists left out."""
+        return 8 * (self.known.shape[0] + self.pairs.shape[0])
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def nbytes(self) -> cython.Py_ssize_t:
+        """Bytes of the arrays that grow."""
+        return self.own_bytes() + self.sets.nbytes + self.memo.nbytes
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_known(self) -> cython.int:
+        """Make room for more pairs (set, symbol)."""
+        old: cython.Py_ssize_t = self.known.shape[0]
+        self.account.claim(32 * old, 8 * old)
+        self.known = bigger(self.known, 4 * old)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_pairs(self) -> cython.int:
+        """Make room for more of what a set of suffixes leaves to be read."""
+        old: cython.Py_ssize_t = self.pairs.shape[0]
+        self.account.claim(16 * old, 8 * old)
+        self.pairs = bigger(self.pairs, 2 * old)
+        return 0
