@@ -9,10 +9,8 @@ the peak of the process, not of what building takes above it.
 
 from __future__ import annotations
 
-import multiprocessing
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -21,7 +19,7 @@ from typing import Any
 from rich.console import Console
 
 from bench import report, workloads
-from bench.memory import give_back, reset_peak, status_bytes
+from bench.memory import give_back, in_another_process, reset_peak, status_bytes
 
 Compile = Callable[[Any], Any]
 """What a compiler of ours is given; it has to survive pickling."""
@@ -63,9 +61,7 @@ def measure_building(
         those before, of the first one, or None; ``classes``, ``sizes``, ``held`` (bytes by its own
         account); and with a classifier ``artefact`` (bytes), ``save`` and ``load`` seconds.
     """
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(_build_here, vocabulary, compile_with, repeats, strategy, on_demand).result()
+    return in_another_process(_build_here, vocabulary, compile_with, repeats, strategy, on_demand)
 
 
 def _build_here(

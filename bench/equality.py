@@ -28,7 +28,7 @@ from rich.table import Table
 
 from bench import options, workloads
 from bench.cases import Case, load_grammars
-from bench.report import environment, make_console, say, write_json
+from bench.report import environment, make_console, make_table, say, write_json
 from equivalence import Vocabulary
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.verify import Comparison, compare_along, compare_walk
@@ -185,11 +185,8 @@ COUNTS = ("grammars", "on_classes", "refused", "ended_early", "masks", "differen
 
 def summary_table(lines: Sequence[dict[str, Any]]) -> Table:
     """One line for each vocabulary and kind of grammar."""
-    table = Table(title="masks compared with plain XGrammar's", title_justify="left")
-    for column in ("vocabulary", "kind"):
-        table.add_column(column)
-    for column in (*COUNTS, "contradictions (bits in masks)"):
-        table.add_column(column.replace("_", " "), justify="right", no_wrap=True)
+    columns = [column.replace("_", " ") for column in (*COUNTS, "contradictions (bits in masks)")]
+    table = make_table("masks compared with plain XGrammar's", ("vocabulary", "kind"), columns)
     for line in lines:
         bits = f"{line['contradictions']:,} in {line['contradicted_masks']:,}"
         table.add_row(line["vocabulary"], line["kind"], *(f"{line[name]:,}" for name in COUNTS), bits)

@@ -250,8 +250,7 @@ def _measure(
     found: dict[str, Any] = {"clock": clock, "calls": {name: asdict(row) for name, row in rows.items()}}
     if batch > 1:
         found["batches"] = serving.batch_times(ways[""], ids, batch, seed, clock)
-        each = [(name, "s", spread) for name, spread in found["batches"].items()]
-        console.print(report.spread_table(f"a row of a batch of {batch}", each))
+        console.print(report.spread_table(f"a row of a batch of {batch}", found["batches"]))
     compiled = ways[""]()
     serving.serve(compiled, ids, xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size))
     found["held"] = compiled.memory_size_bytes
@@ -273,8 +272,7 @@ def _print_equality(
         f"compile: ours {readable(summary['compile'])}, XGrammar {readable(summary['plain_compile'])}; first "
         f"mask: ours {readable(summary['first_mask'])}, XGrammar {readable(summary['plain_first_mask'])}",
     )
-    each = [(name, "s", spread) for name, spread in summary["spreads"].items()]
-    console.print(report.spread_table("while comparing", each))
+    console.print(report.spread_table("while comparing", summary["spreads"]))
     for row in rows:
         if not row.comparison.complete:
             report.say(

@@ -241,8 +241,7 @@ class _Case:
         found: dict[str, Any] = {"clock": clock, "calls": {name: asdict(row) for name, row in rows.items()}}
         if self.batch > 1:
             found["batches"] = serving.batch_times(fresh, ids, self.batch, self.seed, clock)
-            each = [(name, "s", spread) for name, spread in found["batches"].items()]
-            self.console.print(report.spread_table(f"a row of a batch of {self.batch}", each))
+            self.console.print(report.spread_table(f"a row of a batch of {self.batch}", found["batches"]))
         if self.peer_files:
             found["llguidance"] = self._peer(fresh, ids[: self.peer_files], clock)
         compiled = fresh()

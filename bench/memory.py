@@ -1,10 +1,10 @@
-"""The memory that one computation of classes takes, measured in a process of its own.
+"""The memory that some work takes at its peak, measured in a process of its own.
 
-What: `measure_memory` runs `compute_classes` in a new process and reads the largest resident size from the
-system before, during and after.
-When: in `bench.classes`.
-Limits: Linux (None elsewhere). The vocabulary, its trie and the kernels are there before; a first
-computation touches pages of code and of the allocator that a second one finds, so both are reported.
+What: `in_another_process` runs a function there, `reset_peak` and `status_bytes` read the largest resident
+size from the system, `peak_of_classes` does so for one computation of token classes.
+When: in `bench.classes` and `bench.building`, and in tests of what stays after long work.
+Limits: Linux (None elsewhere). The vocabulary and its trie are there before; a first computation touches
+pages of code and of the allocator that a second one finds.
 """
 
 from __future__ import annotations
@@ -14,31 +14,34 @@ import ctypes
 import gc
 import json
 import multiprocessing
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
+
+Found = TypeVar("Found")
 
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
 
 
-def measure_memory(vocabulary: str, grammar: str, relation: str) -> dict[str, int] | None:
-    """Bytes that computing classes takes; None where the system does not say.
+def in_another_process(function: Callable[..., Found], *arguments: Any) -> Found:
+    """What a function of a module returns in a new process, in which nothing was done before."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def peak_of_classes(vocabulary: str, grammar: str) -> int | None:
+    """Bytes at the peak of computing classes, above what was resident; None where the system does not say.
 
     Args:
         vocabulary: as on the command line.
         grammar: what `xgrammar.Grammar.serialize_json` gives.
-        relation: of the classes.
-
-    Returns:
-        ``before``: resident bytes before. ``first``, ``again``: bytes above them at the peak of the first and
-        of the second computation. ``left``: bytes above them after the results were dropped.
     """
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(_measure_here, vocabulary, grammar, relation).result()
+    return in_another_process(_peak_here, vocabulary, grammar)
 
 
-def _measure_here(spec: str, grammar: str, relation: str) -> dict[str, int] | None:
+def _peak_here(spec: str, grammar: str) -> int | None:
     from equivalence import compute_classes
     from hybrid.cli.vocabulary_spec import load_vocabulary
 
@@ -47,14 +50,8 @@ def _measure_here(spec: str, grammar: str, relation: str) -> dict[str, int] | No
     if not reset_peak():
         return None
     before = status_bytes("VmRSS")
-    peaks = []
-    for _ in range(2):
-        reset_peak()
-        found = compute_classes(serialized, vocabulary, relation)  # type: ignore[arg-type]
-        peaks.append(status_bytes("VmHWM") - before)
-        del found
-        give_back()
-    return {"before": before, "first": peaks[0], "again": peaks[1], "left": status_bytes("VmRSS") - before}
+    compute_classes(serialized, vocabulary)
+    return status_bytes("VmHWM") - before
 
 
 def status_bytes(name: str) -> int:

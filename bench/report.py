@@ -94,13 +94,20 @@ def write_json(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def spread_table(title: str, rows: Sequence[tuple[str, str, Spread]]) -> Table:
-    """A table of spreads; each row is a name, a unit (``"s"`` picks a readable one) and a spread."""
+def make_table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """An empty table: columns of text, then columns of numbers."""
     table = Table(title=title, title_justify="left")
-    table.add_column("", no_wrap=True)
-    for name in ("n", "mean", "p50", "p90", "p99", "max"):
+    for name in texts:
+        table.add_column(name)
+    for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
-    for name, unit, spread in rows:
+    return table
+
+
+def spread_table(title: str, spreads: Mapping[str, Spread], unit: str = "s") -> Table:
+    """A table of spreads, those of nothing left out; ``"s"`` picks a readable unit of time."""
+    table = make_table(title, ("",), ("n", "mean", "p50", "p90", "p99", "max"))
+    for name, spread in spreads.items():
         if spread.count:
             values = (spread.mean, spread.p50, spread.p90, spread.p99, spread.max)
             table.add_row(name, f"{spread.count:,}", *(readable(value, unit) for value in values))

@@ -1,7 +1,7 @@
 """How the time for token classes grows: with the properties of a schema, and with the vocabulary.
 
-What: `made_schema` writes schemas of any number of properties; `by_properties` and `by_vocabulary` measure
-along both, `exponent` says with which power of the size the time grows, `draw_growth` draws it (matplotlib).
+What: `made_schema` writes schemas of any number of properties; `measure_growth` measures along both, prints
+tables and says with which power of the size the time grows (`exponent`).
 When: ``python -m bench classes --scaling``.
 Limits: the schemas are made, not met; the smaller vocabularies are the first ids of a real one, which are
 its most frequent tokens.
@@ -10,14 +10,14 @@ its most frequent tokens.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from time import perf_counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import xgrammar
+from rich.console import Console
 
+from bench import report
 from equivalence import Vocabulary
 
 PROPERTIES = (1, 10, 100, 300, 1000, 3000)
@@ -38,8 +38,8 @@ NOUNS = (
     "ratio",
 )
 
-Measure = Callable[[xgrammar.Grammar, Vocabulary], dict[str, Any]]
-"""What measures one grammar: the columns of a row."""
+Measure = Callable[[xgrammar.Grammar, str, Vocabulary], dict[str, Any]]
+"""What measures one grammar: the columns of a row, or its ``refusal``."""
 
 
 def made_schema(properties: int) -> dict[str, Any]:
@@ -77,11 +77,9 @@ def by_properties(
 ) -> Iterator[dict[str, Any]]:
     """One row for each vocabulary and number of properties."""
     for count in counts:
-        began = perf_counter()
         grammar = xgrammar.Grammar.from_json_schema(json.dumps(made_schema(count)))
-        parsing = perf_counter() - began
         for name, vocabulary in vocabularies.items():
-            yield {"series": name, "size": count, "parse_seconds": parsing, **measure(grammar, vocabulary)}
+            yield {"series": name, "size": count, **measure(grammar, "acceptance", vocabulary)}
 
 
 def by_vocabulary(
@@ -92,7 +90,7 @@ def by_vocabulary(
     while True:
         part = Vocabulary.from_bytes(vocabulary.tokens[:size]).prepare()
         for name, grammar in grammars.items():
-            yield {"series": name, "size": size, **measure(grammar, part)}
+            yield {"series": name, "size": size, **measure(grammar, "acceptance", part)}
         if size == vocabulary.size:
             return
         size = min(2 * size, vocabulary.size)
@@ -107,53 +105,38 @@ def exponent(rows: Sequence[dict[str, Any]]) -> float | None:
     return float(np.polyfit(sizes, seconds, 1)[0])
 
 
-def require_matplotlib() -> None:
-    """Fail before anything is measured.
-
-    Raises:
-        ValueError: matplotlib is missing; the message says how to get it.
-    """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ValueError(
-            f"pictures need matplotlib ({error}); install it with: pip install 'equimask[bench]'"
-        ) from error
-    matplotlib.use("Agg")
-
-
-def draw_growth(rows: Iterable[dict[str, Any]], path: Path, *, title: str, size_label: str) -> None:
-    """CPU seconds over size, a line for each series, beside a line that grows like the size.
-
-    Args:
-        rows: with ``series``, ``size`` and ``cpu_seconds``; a row without was refused and is left out.
-        path: of the picture; the ending chooses the format.
-        title: above the picture.
-        size_label: what the horizontal axis counts, with its unit.
-    """
-    from matplotlib.figure import Figure
-
-    series: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        if row.get("cpu_seconds"):
-            series.setdefault(row["series"], []).append((row["size"], row["cpu_seconds"]))
-    figure = Figure(figsize=(8, 4.2), layout="constrained")
-    axes = figure.subplots()
-    for name, points in series.items():
-        axes.loglog(*zip(*sorted(points), strict=True), marker="o", label=name)
-    _draw_guide(axes, [point for points in series.values() for point in points])
-    axes.set_xlabel(size_label)
-    axes.set_ylabel("CPU time for token classes, one thread [s]")
-    axes.set_title(title)
-    axes.grid(visible=True, which="both", alpha=0.3)
-    figure.legend(loc="outside right upper")  # beside the lines, not on them
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
+def measure_growth(
+    console: Console,
+    vocabularies: dict[str, Vocabulary],
+    grammars: dict[str, xgrammar.Grammar],
+    measure: Measure,
+) -> dict[str, Any]:
+    """Growth with the properties on all vocabularies, and with the largest vocabulary on all grammars."""
+    largest = max(vocabularies, key=lambda name: vocabularies[name].size)
+    found: dict[str, Any] = {}
+    for name, title, rows in (
+        ("properties", "schemas of mixed properties", list(by_properties(vocabularies, measure))),
+        (
+            "vocabulary",
+            f"first ids of {largest}",
+            list(by_vocabulary(vocabularies[largest], grammars, measure)),
+        ),
+    ):
+        sizes = sorted({row["size"] for row in rows})
+        columns = (*(f"{size:,}" for size in sizes), "power")
+        table = report.make_table(title, ("CPU time (classes)",), columns)
+        powers: dict[str, float | None] = {}
+        for series in dict.fromkeys(row["series"] for row in rows):
+            own = {row["size"]: row for row in rows if row["series"] == series}
+            powers[series] = power = exponent(list(own.values()))
+            cells = (_growth_cell(own.get(size)) for size in sizes)
+            table.add_row(series, *cells, "-" if power is None else f"{power:.2f}")
+        console.print(table)
+        found[name] = {"rows": rows, "exponents": powers}
+    return found
 
 
-def _draw_guide(axes: Any, points: Sequence[tuple[float, float]]) -> None:
-    if not points:
-        return
-    begin, end = min(size for size, _ in points), max(size for size, _ in points)
-    low = min(seconds for _, seconds in points)
-    axes.loglog([begin, end], [low, low * end / begin], "k:", alpha=0.6, label="grows like the size")
+def _growth_cell(row: dict[str, Any] | None) -> str:
+    if row is None or "refusal" in row:
+        return "-" if row is None else "refused"
+    return f"{report.readable(row['cpu_seconds'])} ({row['classes']:,})"

@@ -253,9 +253,9 @@ def _spreads(rows: list[Row], name: str) -> dict[str, Spread]:
 
 def print_summary(console: Console, summary: dict[str, Any]) -> None:
     """The tables on the screen."""
-    console.print(report.spread_table("seconds", [(n, "s", s) for n, s in summary["spreads"].items()]))
-    counted = [("classes", "", summary["classes"]), ("XGrammar / ours, first mask", "x", summary["ratio"])]
-    console.print(report.spread_table("counts and ratios", counted))
+    console.print(report.spread_table("seconds", summary["spreads"]))
+    console.print(report.spread_table("classes", {"classes": summary["classes"]}, ""))
+    console.print(report.spread_table("ratios", {"XGrammar / ours, first mask": summary["ratio"]}, "x"))
     if summary["ratio_of_medians"] is not None:
         report.say(
             console,

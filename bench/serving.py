@@ -26,7 +26,7 @@ import numpy as np
 import xgrammar
 from rich.table import Table
 
-from bench.report import Spread
+from bench.report import Spread, make_table
 
 try:
     import resource
@@ -270,10 +270,8 @@ def _quietly(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
 
 def rounds_table(title: str, rows: Mapping[str, Rounds]) -> Table:
     """A table of rounds in microseconds; the last three columns are of calm calls alone."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("us", no_wrap=True)
-    for name in ("calls", "mean", "least", "p50", "p99", "calm calls", "mean", "p99"):
-        table.add_column(name, justify="right", no_wrap=True)
+    numbers = ("calls", "mean", "least", "p50", "p99", "calm calls", "mean", "p99")
+    table = make_table(title, ("us",), numbers)
     for name, row in rows.items():
         every = (f"{value * 1e6:,.3g}" for value in (row.mean, row.least, row.p50, row.p99))
         calm = (f"{value * 1e6:,.3g}" for value in (row.calm_mean, row.calm_p99))

@@ -21,7 +21,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,6 @@ class PeerResult:
     form: str = ""
     attempts: list[str] = field(default_factory=list)
     relation: dict[str, Any] = field(default_factory=dict)
-
-    def record(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def find() -> str:
