@@ -1,18 +1,25 @@
 """The documents that grammars are measured on: real ones, and samples of ours.
 
-What: `read_documents` reads files and folders; `Documents.of` keeps those that a grammar accepts to the
-end, cut into tokens.
-When: in `bench.grammar`.
-Limits: cuts are by longest match or at random, which no real tokenizer makes.
+What: `read_documents` reads files and folders, `read_sources` a folder, an archive or a list in an order
+that only a seed decides; `Documents.of` keeps those that a grammar accepts to the end, cut into tokens,
+`parsable` those that Lark parses.
+When: in `bench.grammar` and `bench.lark`.
+Limits: cuts are by longest match or at random, which no real tokenizer makes. Where Lark is the judge, a
+grammar that is narrower than its language keeps few files; sources that are not UTF-8, or larger than a
+bound, are passed over and not counted as seen.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from lark import Lark
+from lark.exceptions import LarkError
 
 from hybrid.testing.segmentation import tokenize_greedy
 
@@ -62,3 +69,65 @@ def is_accepted(compiled: Any, text: bytes, *, whole: bool = True) -> bool:
 
     matcher = GrammarMatcher(compiled)
     return matcher.accept_string(text) and (not whole or matcher.is_completed())
+
+
+MOST_BYTES = 20_000
+"""Of a file: long enough for deep nesting, short enough for a mask at each of its tokens."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file's text, and its name: a path, or the member of an archive."""
+
+    name: str
+    text: str
+
+
+def read_sources(path: Path, suffix: str, most_bytes: int, seed: int) -> Iterator[Source]:
+    """The files with a suffix below a folder or in a ``.zip``, shuffled; or those that a text file lists."""
+    if path.is_dir():
+        files = {str(item.relative_to(path)): item for item in path.rglob(f"*{suffix}") if item.is_file()}
+        for name in _shuffled(files, seed):
+            if files[name].stat().st_size <= most_bytes:
+                yield from _decoded(name, files[name].read_bytes())
+    elif path.suffix == ".zip":
+        with zipfile.ZipFile(path) as opened:
+            sizes = {item.filename: item.file_size for item in opened.infolist()}
+            for name in _shuffled((name for name in sizes if name.endswith(suffix)), seed):
+                if sizes[name] <= most_bytes:
+                    yield from _decoded(name, opened.read(name))
+    else:
+        for name in path.read_text(encoding="utf-8").splitlines():
+            yield Source(Path(name).name, Path(name).read_bytes().decode("utf-8"))
+
+
+def parsable(lark: Lark, files: Iterable[Source], count: int) -> tuple[list[Source], int, int]:
+    """The first files that Lark (parser "lalr", lexer "basic") parses; how many it saw, how many lexed."""
+    kept: list[Source] = []
+    seen = lexed = 0
+    for source in files:
+        if len(kept) >= count:
+            break
+        seen += 1
+        try:
+            for _ in lark.lex(source.text):
+                pass
+            lexed += 1
+            lark.parse(source.text)
+            kept.append(source)
+        except LarkError:
+            pass
+    return kept, seen, lexed
+
+
+def _shuffled(names: Iterable[str], seed: int) -> list[str]:
+    order = sorted(names)
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def _decoded(name: str, data: bytes) -> Iterator[Source]:
+    try:
+        yield Source(name, data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -236,10 +236,7 @@ def _measure(
     seed: int,
 ) -> dict[str, Any]:
     """Times of calls and of batches, and what the grammar holds after all documents."""
-    clock = serving.clock_cost()
-    rows = serving.call_times(ways, ids, rounds, seed, clock)
-    title = f"calls from Python, cost of the clock {clock * 1e9:.0f} ns subtracted"
-    console.print(serving.rounds_table(title, rows))
+    found, rows = serving.measure_calls(console, ways, ids, rounds, batch, seed)
     new, plain = rows["mask, new document"].calm_mean, spreads["mask, XGrammar"].mean
     if new and plain:
         report.say(
@@ -247,14 +244,6 @@ def _measure(
             f"a mask, means: XGrammar {report.readable(plain)} / ours, new document {report.readable(new)} = "
             f"{plain / new:,.0f} times",
         )
-    found: dict[str, Any] = {"clock": clock, "calls": {name: asdict(row) for name, row in rows.items()}}
-    if batch > 1:
-        found["batches"] = serving.batch_times(ways[""], ids, batch, seed, clock)
-        console.print(report.spread_table(f"a row of a batch of {batch}", found["batches"]))
-    compiled = ways[""]()
-    serving.serve(compiled, ids, xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size))
-    found["held"] = compiled.memory_size_bytes
-    report.say(console, f"held after the documents: {found['held'] / 2**20:.1f} MiB")
     return found
 
 

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,9 +25,9 @@ from rich.console import Console
 from rich.progress import track
 
 from bench import building, lark_checks, options, report, serving, workloads
-from bench.lark_files import MOST_BYTES, Source, parsable, read_sources
+from bench.documents import MOST_BYTES, Source, parsable, read_sources
+from bench.lark_judge import Judge
 from bench.peers import llguidance
-from bench.peers.lark_judge import Judge
 from hybrid import CompiledGrammar
 
 
@@ -101,14 +102,13 @@ def command(
     for name, text in texts.items():
         lark = Lark(text, parser="lalr", lexer="basic", start=start)
         sources = read_sources(paths[name], f".{name}", most_bytes, seed)
-        files = _files(console, name, lark, sources, count, parse)
+        files = _files(console, name, lark, sources, count) if parse else list(islice(sources, count))
         for short, (spec, one) in tokens.items():
             console.rule(f"{name}, {short}")
-            case = _Case(
-                console, text, start, lark, files, spec, one, judged_files, judged_steps, refused, allowed,
-                rounds, batch, builds, peer_files, seed,
-            )  # fmt: skip
-            rows.append({"grammar": name, "vocabulary": short, **case.measure()})
+            judging = _Judging(judged_files, judged_steps, refused, allowed, seed)
+            case = _Case(console, text, start, lark, files, spec, one)
+            row = {"grammar": name, "vocabulary": short, "load_average": report.load_average()}
+            rows.append(row | case.measure(judging, rounds, batch, builds, peer_files))
             report.write_json(json, _record(arguments, rows))
     if not all(row["exact"] for row in rows):
         raise typer.Exit(1)
@@ -122,18 +122,22 @@ def _record(arguments: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, 
     }
 
 
-def _files(
-    console: Console, name: str, lark: Lark, sources: Iterator[Source], count: int, parse: bool
-) -> list[Source]:
-    if not parse:
-        return [source for source, _ in zip(sources, range(count), strict=False)]
+def _files(console: Console, name: str, lark: Lark, sources: Iterator[Source], count: int) -> list[Source]:
     with console.status(f"{name}: Lark parses files"):
-        found = parsable(lark, sources, count)
-    report.say(
-        console,
-        f"{name}: Lark parses {found.parsed:,} of {found.seen:,} files seen and lexes {found.lexed:,}",
-    )
-    return found.kept
+        kept, seen, lexed = parsable(lark, sources, count)
+    report.say(console, f"{name}: Lark parses {len(kept):,} of {seen:,} files seen and lexes {lexed:,}")
+    return kept
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """How many tokens Lark judges, in the words of the command's options."""
+
+    files: int
+    steps: int
+    refused: int
+    allowed: int
+    seed: int
 
 
 @dataclass
@@ -147,44 +151,38 @@ class _Case:
     files: list[Source]
     spec: str
     vocabulary: Any
-    judged_files: int
-    judged_steps: int
-    refused: int
-    allowed: int
-    rounds: int
-    batch: int
-    builds: int
-    peer_files: int
-    seed: int
 
-    def measure(self) -> dict[str, Any]:
+    def measure(
+        self, judging: _Judging, rounds: int, batch: int, builds: int, peer_files: int
+    ) -> dict[str, Any]:
         """Everything that was asked for, as it goes into the record."""
-        found: dict[str, Any] = {"load_average": report.load_average()}
+        found: dict[str, Any] = {}
         compile_with = partial(building.lark, self.text, self.start)
         compiler = workloads.hybrid_compiler(self.vocabulary, "auto", 1)
-        fresh = partial(compile_with, compiler)
-        if self.builds:
-            found["building"] = building.measure_building(self.spec, compile_with, self.builds, "auto")
+        if builds:
+            found["building"] = building.measure_building(self.spec, compile_with, builds, "auto")
             building.print_building(self.console, "in a process of its own", found["building"])
         cuts = {
             cut: [
-                lark_checks.cut_text(self.vocabulary, file.text.encode(), cut, f"{self.seed} {number}")
+                lark_checks.cut_text(self.vocabulary, file.text.encode(), cut, f"{judging.seed} {number}")
                 for number, file in enumerate(self.files)
             ]
             for cut in lark_checks.CUTS
         }
-        compiled = fresh()
-        found |= self._check(compiled, cuts)
+        found |= self._check(compile_with(compiler), cuts, judging)
+        ids = [tokens for tokens in cuts[lark_checks.CUTS[0]] if tokens]
+        if not (found["exact"] and rounds and ids):
+            return found
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "grammar"
-            fresh().save(path)
-            loaded = partial(CompiledGrammar.load, path, self.vocabulary)
-            ids = [tokens for tokens in cuts[lark_checks.CUTS[0]] if tokens]
-            if found["exact"] and self.rounds and ids:
-                found |= self._times(loaded, ids)
+            compile_with(compiler).save(path)
+            fresh = partial(CompiledGrammar.load, path, self.vocabulary)
+            found |= serving.measure_calls(self.console, {"": fresh}, ids, rounds, batch, judging.seed)[0]
+            if peer_files:
+                found["llguidance"] = self._peer(fresh, ids[:peer_files], found["clock"])
         return found
 
-    def _check(self, compiled: Any, cuts: dict[str, list[list[int]]]) -> dict[str, Any]:
+    def _check(self, compiled: Any, cuts: dict[str, list[list[int]]], judging: _Judging) -> dict[str, Any]:
         """Files followed, and tokens put to Lark."""
         followed = [
             lark_checks.follow(compiled, file.name, ids, cut)
@@ -204,15 +202,15 @@ class _Case:
         )
         for item in failed:
             report.say(self.console, f"FAILED {item.name}, {item.cut}: {item.failure}")
-        judge, rng, judged = Judge(self.lark), random.Random(self.seed), lark_checks.Judged()
+        judge, rng, judged = Judge(self.lark), random.Random(judging.seed), lark_checks.Judged()
         near = sorted({token for ids in cuts[lark_checks.CUTS[0]] for token in ids})
-        chosen = list(range(min(self.judged_files, len(self.files))))
+        chosen = list(range(min(judging.files, len(self.files))))
         for number in track(chosen, "judged by Lark", console=self.console, transient=True):
             ids = cuts[lark_checks.CUTS[number % 2]][number]
             judged.add(
                 lark_checks.judge_file(
-                    compiled, judge, self.files[number].text, ids, near, rng, self.judged_steps, self.refused,
-                    self.allowed,
+                    compiled, judge, self.files[number].text, ids, near, rng, judging.steps, judging.refused,
+                    judging.allowed,
                 )
             )  # fmt: skip
         report.say(
@@ -233,45 +231,28 @@ class _Case:
             "judged": judged.record(),
         }
 
-    def _times(self, fresh: serving.Fresh, ids: list[list[int]]) -> dict[str, Any]:
-        clock = serving.clock_cost()
-        rows = serving.call_times({"": fresh}, ids, self.rounds, self.seed, clock)
-        title = f"calls from Python, cost of the clock {clock * 1e9:.0f} ns subtracted"
-        self.console.print(serving.rounds_table(title, rows))
-        found: dict[str, Any] = {"clock": clock, "calls": {name: asdict(row) for name, row in rows.items()}}
-        if self.batch > 1:
-            found["batches"] = serving.batch_times(fresh, ids, self.batch, self.seed, clock)
-            self.console.print(report.spread_table(f"a row of a batch of {self.batch}", found["batches"]))
-        if self.peer_files:
-            found["llguidance"] = self._peer(fresh, ids[: self.peer_files], clock)
-        compiled = fresh()
-        serving.serve(compiled, ids, _bitmask(compiled))
-        found["held"] = compiled.memory_size_bytes
-        report.say(self.console, f"held after all files: {found['held'] / 2**20:.1f} MiB")
-        return found | {"load_average_after": report.load_average()}
-
     def _peer(self, fresh: serving.Fresh, ids: list[list[int]], clock: float) -> dict[str, Any]:
         try:
-            tokenizer = llguidance.peer_tokenizer(self.vocabulary)
-            peer = llguidance.LarkPeer(tokenizer, self.vocabulary, self.text)
-        except ImportError:
-            report.say(self.console, "llguidance is not installed")
+            peer = llguidance.Peer(self.vocabulary)
+        except ValueError as error:
+            report.say(self.console, str(error))
             return {"refusal": "not installed"}
-        if peer.refusal:
-            report.say(self.console, f"llguidance refuses the grammar: {peer.refusal.splitlines()[0]}")
-            return {"refusal": peer.refusal}
-        taken = peer.taken(ids)
-        compiled = fresh()
-        steps, different = peer.differing(compiled, taken)
+        started = peer.lark(self.text)
+        if started.refusal:
+            report.say(self.console, f"llguidance refuses the grammar: {started.refusal.splitlines()[0]}")
+            return {"refusal": started.refusal}
+        taken = peer.taken(started.matcher, ids)
+        steps, different = peer.differing(started.matcher, fresh(), taken)
         half = len(taken) // 2
-        bitmask_of = _bitmask(compiled)
-        compiled = fresh()
-        serving.serve(compiled, taken[:half], bitmask_of)
-        peer.serve(taken[:half])
-        kinds = ("new document", "repeated document")
+        compiled, bitmask = fresh(), xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
+        serving.serve(compiled, taken[:half], bitmask)
+        peer.serve(started.matcher, taken[:half])
         served = {
-            kind: (serving.serve(compiled, taken[half:], bitmask_of), peer.serve(taken[half:]))
-            for kind in kinds
+            kind: (
+                serving.serve(compiled, taken[half:], bitmask),
+                peer.serve(started.matcher, taken[half:]),
+            )
+            for kind in ("new document", "repeated document")
         }
         rows = {
             f"{what}, {kind}, {side}": numbers
@@ -295,14 +276,10 @@ class _Case:
         )
         return {
             "refusal": "",
-            "compile": peer.seconds,
+            "compile": started.seconds,
             "tokens": sum(map(len, taken)),
             "steps": steps,
             "different": different,
             "calls": {name: asdict(row) for name, row in rows.items()},
             "ratios": ratios,
         }
-
-
-def _bitmask(compiled: Any) -> Any:
-    return xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size)

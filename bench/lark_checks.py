@@ -1,7 +1,7 @@
 """Whether masks of a Lark grammar are right, file by file: every file passes, and what is refused is wrong.
 
 What: `follow` runs a file token by token and says where it fails; `judge_file` asks Lark itself
-(`bench.peers.lark_judge`) about tokens that masks refuse and allow along a file.
+(`bench.lark_judge`) about tokens that masks refuse and allow along a file.
 When: in `bench.lark`, before any time is reported.
 Limits: a refused token that Lark takes is a wrong bit for certain, one for which no continuation was found
 is refused rightly as far as was tried. An allowed token is right if one was found, else it is undecided.
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import xgrammar
 
-from bench.peers.lark_judge import Judge
+from bench.lark_judge import Judge
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 
 CUTS = ("longest match", "random")
@@ -68,13 +68,8 @@ class Judged:
 
     def add(self, other: Judged) -> None:
         """Count another's tokens, too."""
-        self.steps += other.steps
-        self.refused += other.refused
-        self.not_text += other.not_text
-        self.unsound += other.unsound
-        self.unclosed += other.unclosed
-        self.allowed += other.allowed
-        self.undecided += other.undecided
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def record(self) -> dict[str, Any]:
         """As it is written to the record; texts are cut to their ends."""
@@ -153,9 +148,8 @@ def judge_file(
     drawn = set(range(len(ids)) if not steps else rng.sample(range(len(ids)), min(steps, len(ids))))
     cuts = np.concatenate([[0], np.cumsum([len(tokens[token]) for token in ids])]).tolist()
     data = text.encode()
-    places = dict(
-        zip(sorted(drawn), judge.places(judge.document(text), [cuts[i] for i in sorted(drawn)]), strict=True)
-    )
+    ordered = sorted(drawn)
+    places = dict(zip(ordered, judge.places(text, [cuts[number] for number in ordered]), strict=True))
     textual = np.array([bool(token) for token in tokens])
     textual[list(vocabulary.stop_token_ids)] = False
     neighbours = np.zeros(vocabulary.size, np.bool_)

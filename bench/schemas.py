@@ -25,7 +25,7 @@ from rich.progress import track
 
 from bench import options, report, workloads
 from bench.forked import ends_within
-from bench.peers.llguidance import PeerTimes, SchemaPeer, peer_counts, peer_spreads
+from bench.peers.llguidance import Peer, PeerTimes, peer_counts, peer_spreads
 from bench.report import Spread
 from hybrid.testing.comparison import Comparison, Times
 
@@ -112,7 +112,7 @@ class SchemaBench:
             for strategy, own in self.beside.items()
         }
         self.plain = workloads.plain_compiler(self.vocabulary, self.threads)
-        self.peer = SchemaPeer(self.vocabulary) if self.llguidance else None
+        self.peer = Peer(self.vocabulary) if self.llguidance else None
         self.bitmask = xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
 
     def measure(self, file: workloads.SchemaFile, plain_first: bool) -> Row:

@@ -17,16 +17,17 @@ import gc
 import random
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import xgrammar
+from rich.console import Console
 from rich.table import Table
 
-from bench.report import Spread, make_table
+from bench.report import Spread, make_table, say, spread_table
 
 try:
     import resource
@@ -277,3 +278,27 @@ def rounds_table(title: str, rows: Mapping[str, Rounds]) -> Table:
         calm = (f"{value * 1e6:,.3g}" for value in (row.calm_mean, row.calm_p99))
         table.add_row(name, f"{row.calls:,}", *every, f"{row.calm_calls:,}", *calm)
     return table
+
+
+def measure_calls(
+    console: Console, ways: Mapping[str, Fresh], documents: Sequence[Ids], rounds: int, batch: int, seed: int
+) -> tuple[dict[str, Any], dict[str, Rounds]]:
+    """Times of calls and of batches, and what is held after all documents: printed, and as a record.
+
+    Args:
+        ways, documents, rounds, seed: as for `call_times`; the first way is that of batches.
+        batch: rows of a batch; none below 2.
+    """
+    clock, fresh = clock_cost(), next(iter(ways.values()))
+    rows = call_times(ways, documents, rounds, seed, clock)
+    title = f"calls from Python, cost of the clock {clock * 1e9:.0f} ns subtracted"
+    console.print(rounds_table(title, rows))
+    found: dict[str, Any] = {"clock": clock, "calls": {name: asdict(row) for name, row in rows.items()}}
+    if batch > 1:
+        found["batches"] = batch_times(fresh, documents, batch, seed, clock)
+        console.print(spread_table(f"a row of a batch of {batch}", found["batches"]))
+    compiled = fresh()
+    serve(compiled, documents, xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size))
+    found["held"] = compiled.memory_size_bytes
+    say(console, f"held after the documents: {found['held'] / 2**20:.1f} MiB")
+    return found, rows

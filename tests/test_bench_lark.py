@@ -12,10 +12,10 @@ import pytest
 from lark import Lark
 from typer.testing import CliRunner
 
-from bench import lark, lark_checks, lark_files
+from bench import documents, lark, lark_checks
 from bench.__main__ import app
+from bench.lark_judge import Judge
 from bench.peers import llguidance
-from bench.peers.lark_judge import Judge
 from equivalence.vocabulary import Vocabulary
 from hybrid import GrammarCompiler
 
@@ -66,8 +66,8 @@ def narrow(vocabulary: Vocabulary) -> Any:
 def judged(judge: Judge, text: str, token: bytes) -> bytes | None:
     """What the judge finds for a token after a text, which is part of a sentence."""
     rest = {"let x1 = 12": ";", "let x": " = 1;", "": ""}
-    document = judge.document(text + next(end for start, end in rest.items() if text.startswith(start)))
-    (place,) = judge.places(document, [len(text.encode())])
+    whole = text + next(end for start, end in rest.items() if text.startswith(start))
+    (place,) = judge.places(whole, [len(text.encode())])
     return judge.taken(place, token)
 
 
@@ -105,8 +105,7 @@ def test_a_find_is_confirmed_only_by_what_lark_takes(judge: Judge) -> None:
 
 
 def test_openings_that_are_never_closed_are_told_apart(judge: Judge) -> None:
-    document = judge.document("let x = y / z;")
-    place = next(judge.places(document, [9]))
+    place = next(judge.places("let x = y / z;", [9]))
     assert place.text.endswith("= y")
     assert judge.unclosed(place, b"/*", b"")
     assert judge.unclosed(place, b"/* 1", b"")
@@ -116,7 +115,7 @@ def test_openings_that_are_never_closed_are_told_apart(judge: Judge) -> None:
 
 def test_the_judge_refuses_a_document_that_lark_does_not_parse(judge: Judge) -> None:
     with pytest.raises(ValueError, match="beyond character 4"):
-        judge.document("let let")
+        list(judge.places("let let", []))
 
 
 def judge_all(compiled: Any, judge: Judge, cut: str) -> lark_checks.Judged:
@@ -228,11 +227,11 @@ def test_sources_are_read_from_folders_archives_and_lists(tmp_path: Path) -> Non
     listed = tmp_path / "list.txt"
     listed.write_text(f"{folder / 'c.txt'}\n{folder / 'a.made'}\n")
     for path in (folder, tmp_path / "files.zip"):
-        assert {source.text for source in lark_files.read_sources(path, ".made", 100, 0)} == {
+        assert {source.text for source in documents.read_sources(path, ".made", 100, 0)} == {
             "a.made",
             "b.made",
         }
-    assert [source.name for source in lark_files.read_sources(listed, ".made", 100, 0)] == ["c.txt", "a.made"]
+    assert [source.name for source in documents.read_sources(listed, ".made", 100, 0)] == ["c.txt", "a.made"]
 
 
 def test_the_shipped_grammars_are_found_by_name() -> None:
@@ -243,15 +242,11 @@ def test_the_shipped_grammars_are_found_by_name() -> None:
 
 def test_llguidance_runs_what_it_takes(compiled: Any, vocabulary: Vocabulary) -> None:
     pytest.importorskip("llguidance")
-    tokenizer = llguidance.peer_tokenizer(vocabulary)
-    peer = llguidance.LarkPeer(tokenizer, vocabulary, GRAMMAR)
-    assert peer.refusal == ""
+    peer = llguidance.Peer(vocabulary)
+    matcher = peer.lark(GRAMMAR).matcher
     ids = lark_checks.cut_text(vocabulary, TEXT.strip().encode(), "longest match", "0")
     wrong = lark_checks.cut_text(vocabulary, b"let ;", "longest match", "0")
-    assert peer.taken([ids, wrong]) == [ids, wrong[:1]]
-    assert [len(times) for times in peer.serve([ids]).fill] == [len(ids)]
-    assert peer.differing(compiled, [ids])[0] == len(ids)
-    assert (
-        "priority"
-        in llguidance.LarkPeer(tokenizer, vocabulary, GRAMMAR.replace("start:", "start.2:")).refusal
-    )
+    assert peer.taken(matcher, [ids, wrong]) == [ids, wrong[:1]]
+    assert [len(times) for times in peer.serve(matcher, [ids]).fill] == [len(ids)]
+    assert peer.differing(matcher, compiled, [ids])[0] == len(ids)
+    assert "priority" in peer.lark(GRAMMAR.replace("start:", "start.2:")).refusal

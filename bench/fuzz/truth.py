@@ -2,7 +2,7 @@
 
 What: a `Truth` follows the steps of a walk, and says which tokens may come next.
 When: in `bench.fuzz.walks`.
-Limits: of Lark (`bench.peers.lark_oracle`), a token that is said to be refused was not completed by any
+Limits: of Lark (`bench.peers.lark`), a token that is said to be refused was not completed by any
 continuation of a few characters; before it counts as wrong, longer ones are tried.
 """
 
@@ -19,7 +19,7 @@ import xgrammar
 from numpy.typing import NDArray
 
 from bench.fuzz.inputs import SPARSE, Case
-from bench.peers.lark_oracle import Oracle
+from bench.peers.lark import Oracle
 
 Bits = NDArray[np.bool_]
 

@@ -1,7 +1,7 @@
 """llguidance next to us, on JSON schemas and on Lark grammars: the times of its masks on the same tokens.
 
-What: `SchemaPeer` compiles a schema and `LarkPeer` a Lark grammar with llguidance, or say why it does not;
-both run the same documents in the same tokens as we do.
+What: `Peer` compiles schemas and Lark grammars with llguidance, or says why it does not, and runs the same
+documents in the same tokens as we do.
 When: in `bench.schemas` with ``--llguidance``, and in `bench.lark`, where llguidance is installed.
 Limits: times are what is compared. llguidance has its own reading of a schema (it keeps keywords that
 XGrammar leaves out, and refuses others by name) and a lexer of its own for Lark's notation, so its masks mean
@@ -49,99 +49,14 @@ class _Tokenizer:
         return tokenize_greedy(self._vocabulary, data) if data else []
 
 
-def _timed(matcher: Any, ids: Sequence[int], row: Any, fills: array[float], accepts: array[float]) -> None:
-    """Append the seconds of each mask, and of each token after it."""
-    address, size = row.ctypes.data, row.nbytes
-    for token in ids:
-        began = perf_counter()
-        matcher.unsafe_compute_mask_ptr(address, size)
-        filled = perf_counter()
-        matcher.consume_token(token)
-        ended = perf_counter()
-        fills.append(filled - began)
-        accepts.append(ended - filled)
+@dataclass
+class Started:
+    """A grammar in llguidance; `refusal` says why there is none. Seconds are those to the first mask."""
 
-
-def peer_tokenizer(vocabulary: Any) -> Any:
-    """A vocabulary in llguidance, with the slices that it takes by itself."""
-    from llguidance import LLTokenizer, TokenizerWrapper
-
-    return LLTokenizer(TokenizerWrapper(_Tokenizer(vocabulary)), n_vocab=vocabulary.size)
-
-
-class LarkPeer:
-    """A Lark grammar in llguidance.
-
-    Attributes:
-        refusal: why it cannot be used; empty if it can.
-        seconds: of compiling and the first matcher.
-    """
-
-    def __init__(self, tokenizer: Any, vocabulary: Any, text: str) -> None:
-        from llguidance import LLMatcher
-
-        self._vocabulary = vocabulary
-        self.refusal = ""
-        began = perf_counter()
-        try:
-            grammar = LLMatcher.grammar_from_lark(HEADER + text)
-            self._matcher = LLMatcher(tokenizer, grammar, log_level=0)
-            self.refusal = self._matcher.get_error()
-        except ValueError as error:
-            self.refusal = str(error)
-        self.seconds = perf_counter() - began
-
-    def taken(self, documents: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Each document up to the first token that it refuses."""
-        found = []
-        for ids in documents:
-            self._matcher.reset()
-            found.append(list(ids[: self._matcher.try_consume_tokens(list(ids))]))
-        self._matcher.reset()
-        return found
-
-    def serve(self, documents: Sequence[Sequence[int]]) -> Served:
-        """Run documents that it takes, a full row for each token; as `bench.serving.serve`."""
-        served = Served()
-        row = np.zeros((self._vocabulary.size + 31) // 32, np.int32)
-        for ids in documents:
-            self._matcher.reset()
-            fills, accepts, calm = array("d"), array("d"), bytearray()
-            for first in range(0, len(ids), AROUND):
-                before = switches()
-                _timed(self._matcher, ids[first : first + AROUND], row, fills, accepts)
-                still = switches() == before
-                calm.extend(still for _ in range(len(fills) - first))
-            served.fill.append(fills)
-            served.accept.append(accepts)
-            served.calm.append(calm)
-        return served
-
-    def differing(self, compiled: Any, documents: Sequence[Sequence[int]]) -> tuple[int, int]:
-        """Steps, and at how many of them its mask differs from ours in an id that has text."""
-        from hybrid import GrammarMatcher
-
-        row = np.zeros((self._vocabulary.size + 31) // 32, np.int32)
-        bitmask = xgrammar.allocate_token_bitmask(1, self._vocabulary.size)
-        ours = bitmask.numpy()[0]
-        textual = np.array([bool(token) for token in self._vocabulary.tokens])
-        textual[list(self._vocabulary.stop_token_ids)] = False
-        packed = np.packbits(textual, bitorder="little")
-        words = np.zeros(row.nbytes, np.uint8)
-        words[: packed.size] = packed
-        compared = words.view(np.int32)
-        steps = different = 0
-        for ids in documents:
-            self._matcher.reset()
-            matcher = GrammarMatcher(compiled)
-            for token in ids:
-                self._matcher.unsafe_compute_mask_ptr(row.ctypes.data, row.nbytes)
-                matcher.fill_next_token_bitmask(bitmask)
-                steps += 1
-                different += bool(np.any((row ^ ours) & compared))
-                self._matcher.consume_token(token)
-                matcher.accept_token(token)
-        return steps, different
+    matcher: Any = None
+    refusal: str = ""
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
 
 @dataclass
@@ -168,8 +83,8 @@ class PeerTimes:
         }
 
 
-class SchemaPeer:
-    """llguidance over one vocabulary.
+class Peer:
+    """llguidance over one vocabulary, with the slices that it takes by itself.
 
     Raises:
         ValueError: it is not installed.
@@ -177,44 +92,103 @@ class SchemaPeer:
 
     def __init__(self, vocabulary: Any) -> None:
         try:
-            self._tokenizer = peer_tokenizer(vocabulary)
+            from llguidance import LLTokenizer, TokenizerWrapper
         except ImportError as error:
             raise ValueError(
                 f"llguidance cannot be imported ({error}); install it with: pip install llguidance"
             ) from error
+        self._vocabulary = vocabulary
+        self._tokenizer = LLTokenizer(TokenizerWrapper(_Tokenizer(vocabulary)), n_vocab=vocabulary.size)
         self._row = np.zeros((vocabulary.size + 31) // 32, np.int32)
 
-    def measure(self, schema: Any, documents: Sequence[Sequence[int]]) -> PeerTimes:
-        """Compile a schema, take the time of its first mask, then run documents."""
+    def schema(self, schema: Any) -> Started:
+        """A JSON schema."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        return self._start("grammar_from_json_schema", text)
+
+    def lark(self, text: str) -> Started:
+        """A Lark grammar."""
+        return self._start("grammar_from_lark", HEADER + text)
+
+    def _start(self, read: str, text: str) -> Started:
         from llguidance import LLMatcher
 
-        found = PeerTimes()
-        address, size = self._row.ctypes.data, self._row.nbytes
         gc.collect()
         cpu_began, began = process_time(), perf_counter()
         try:
-            text = schema if isinstance(schema, str) else json.dumps(schema)
-            matcher = LLMatcher(self._tokenizer, LLMatcher.grammar_from_json_schema(text), log_level=0)
+            matcher = LLMatcher(self._tokenizer, getattr(LLMatcher, read)(text), log_level=0)
             if not matcher.get_error():
-                matcher.unsafe_compute_mask_ptr(address, size)
-            found.first_mask, found.first_mask_cpu = perf_counter() - began, process_time() - cpu_began
-            found.refusal = matcher.get_error()
+                matcher.unsafe_compute_mask_ptr(self._row.ctypes.data, self._row.nbytes)
+            refusal = matcher.get_error()
         except (ValueError, RecursionError) as error:
-            found.refusal = str(error) or type(error).__name__
-        if found.refusal:
-            found.first_mask = found.first_mask_cpu = None
-            return found
-        for ids in documents:
-            self._serve(matcher, ids, found)
+            matcher, refusal = None, str(error) or type(error).__name__
+        return Started(matcher, refusal, perf_counter() - began, process_time() - cpu_began)
+
+    def measure(self, schema: Any, documents: Sequence[Sequence[int]]) -> PeerTimes:
+        """Compile a schema, take the time of its first mask, then run documents."""
+        started = self.schema(schema)
+        if started.refusal:
+            return PeerTimes(started.refusal)
+        found = PeerTimes("", started.seconds, started.cpu_seconds)
+        for ids, taken in zip(documents, self.taken(started.matcher, documents), strict=True):
+            served = self.serve(started.matcher, [taken])
+            found.fill.extend(served.fill[0])
+            found.accept.extend(served.accept[0])
+            found.documents += 1
+            found.complete += len(taken) == len(ids) and started.matcher.is_accepting()
         return found
 
-    def _serve(self, matcher: Any, ids: Sequence[int], found: PeerTimes) -> None:
-        # a copy finds where to stop, so that the matcher has learnt nothing of this document before
-        taken = matcher.deep_copy().try_consume_tokens(list(ids))
-        _timed(matcher, ids[:taken], self._row, found.fill, found.accept)
-        found.documents += 1
-        found.complete += taken == len(ids) and matcher.is_accepting()
+    def taken(self, matcher: Any, documents: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Each document up to the first token that it refuses; by copies, which teach the matcher nothing."""
         matcher.reset()
+        return [list(ids[: matcher.deep_copy().try_consume_tokens(list(ids))]) for ids in documents]
+
+    def serve(self, matcher: Any, documents: Sequence[Sequence[int]]) -> Served:
+        """Run documents that it takes, a full row for each token; as `bench.serving.serve`."""
+        served = Served()
+        address, size = self._row.ctypes.data, self._row.nbytes
+        for ids in documents:
+            matcher.reset()
+            fills, accepts, calm = array("d"), array("d"), bytearray()
+            for first in range(0, len(ids), AROUND):
+                before = switches()
+                for token in ids[first : first + AROUND]:
+                    began = perf_counter()
+                    matcher.unsafe_compute_mask_ptr(address, size)
+                    filled = perf_counter()
+                    matcher.consume_token(token)
+                    ended = perf_counter()
+                    fills.append(filled - began)
+                    accepts.append(ended - filled)
+                still = switches() == before
+                calm.extend(still for _ in range(len(fills) - first))
+            served.fill.append(fills)
+            served.accept.append(accepts)
+            served.calm.append(calm)
+        return served
+
+    def differing(self, matcher: Any, compiled: Any, documents: Sequence[Sequence[int]]) -> tuple[int, int]:
+        """Steps, and at how many of them its mask differs from ours in an id that has text."""
+        from hybrid import GrammarMatcher
+
+        bitmask = xgrammar.allocate_token_bitmask(1, self._vocabulary.size)
+        textual = np.array([bool(token) for token in self._vocabulary.tokens])
+        textual[list(self._vocabulary.stop_token_ids)] = False
+        compared = np.zeros_like(self._row)
+        packed = np.packbits(textual, bitorder="little")
+        compared.view(np.uint8)[: packed.size] = packed
+        steps = different = 0
+        for ids in documents:
+            matcher.reset()
+            ours = GrammarMatcher(compiled)
+            for token in ids:
+                matcher.unsafe_compute_mask_ptr(self._row.ctypes.data, self._row.nbytes)
+                ours.fill_next_token_bitmask(bitmask)
+                steps += 1
+                different += bool(np.any((self._row ^ bitmask.numpy()[0]) & compared))
+                matcher.consume_token(token)
+                ours.accept_token(token)
+        return steps, different
 
 
 def peer_spreads(rows: Sequence[Any]) -> dict[str, Spread]:

@@ -1,8 +1,10 @@
-"""What a Lark grammar allows, by brute force with Lark's own lexer and parser.
+"""Lark as the peer of its own grammars: its lexer and parser table, asked about single texts and tokens.
 
-What: `Oracle` answers for one grammar (parser "lalr", lexer "basic") whether a text is complete, whether it
-is a viable prefix, and which tokens keep it one.
-When: in `bench.fuzz`, and in tests of the code that answers the same without brute force.
+What: a `Machine` cuts lexemes and shifts them as Lark does (parser "lalr", lexer "basic"). Its `Oracle`
+answers by brute force whether a text is complete, whether it is a viable prefix, and which tokens keep it
+one.
+When: the oracle in `bench.fuzz`, and in tests of the code that answers the same without brute force; the
+machine in `bench.lark_checks` too, on real files.
 Limits: continuations are tried up to a length, over an alphabet; a cut character also becomes one other. True
 is certain. False means that none was found; it is exact where the lexer decides within that length. Patterns
 that look behind their own beginning are not for the search that shares work (`viable_by_definition` takes
@@ -11,7 +13,7 @@ them).
 A text p, of bytes, is a *viable prefix* if for some continuation c, maybe none, the basic lexer cuts p + c at
 least up to the lexeme that covers the last byte of p, and the parser shifts the terminals of all lexemes up
 to that one. Ignored lexemes are invisible to the parser. What follows need not be lexed or parsed, so a
-viable prefix need not be the beginning of a sentence: that is *strongly viable*.
+viable prefix need not be the beginning of a sentence.
 """
 
 from __future__ import annotations
@@ -20,25 +22,88 @@ import codecs
 from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from lark import Lark, Token
-from lark.exceptions import LarkError, UnexpectedInput
-from lark.lexer import BasicLexer
+from lark.exceptions import LarkError, UnexpectedCharacters, UnexpectedInput
+from lark.lexer import BasicLexer, LexerThread
 from lark.parsers.lalr_parser_state import ParserState
 from lark.utils import TextSlice
-
-from bench.peers.lark_judge import is_cut_and_shifted
 
 Stack = tuple[int, ...]
 """The parser's states, the bottom first."""
 
 
 class Lexeme(NamedTuple):
-    """The first lexeme of a text: its terminal, None if it is ignored, and its length in characters."""
+    """A lexeme: its terminal, None if it is ignored, and its length in characters."""
 
     terminal: str | None
     length: int
+
+
+class Machine:
+    """Lark's lexer and parser table.
+
+    Args:
+        lark: a grammar with parser "lalr" and lexer "basic".
+    """
+
+    def __init__(self, lark: Lark) -> None:
+        self.lark = lark
+        interactive = lark.parse_interactive("")
+        self._lexer = cast(Any, interactive.lexer_thread.lexer)
+        assert isinstance(self._lexer, BasicLexer), "the contextual lexer means something else"
+        self._lexer.scanner  # noqa: B018 - builds `callback`, which is read below
+        # Lark's own way to ask without running the callbacks that build trees
+        self._configuration = copy(interactive.parser_state.parse_conf)
+        self._configuration.callbacks = {}
+        self.start: Stack = (self._configuration.start_state,)
+        self._shifts: dict[tuple[Stack, str], Stack | None] = {}
+
+    def lexeme(self, text: TextSlice[str], at: int = 0) -> Lexeme | None:
+        """The lexeme at a place, as `BasicLexer.next_token` finds it; None if there is none."""
+        matched = self._lexer.match(text, at)
+        if matched is None:
+            return None
+        value, terminal = matched
+        if terminal in self._lexer.ignore_types:
+            return Lexeme(None, len(value))
+        callback = self._lexer.callback.get(terminal)  # a keyword instead of the name that matched
+        return Lexeme(terminal if callback is None else callback(Token(terminal, value)).type, len(value))
+
+    def shift(self, stack: Stack, terminal: str | None) -> Stack | None:
+        """The stack after a terminal is shifted, with the reductions before; None if the parser refuses."""
+        if terminal is None:
+            return stack
+        key = (stack, terminal)
+        if key not in self._shifts:
+            state = ParserState(self._configuration, None, list(stack), [None] * (len(stack) - 1))  # type: ignore[arg-type]
+            try:
+                state.feed_token(Token(terminal, ""))
+                self._shifts[key] = tuple(state.state_stack)
+            except UnexpectedInput:
+                self._shifts[key] = None
+        return self._shifts[key]
+
+    def takes(self, text: str, covered: int) -> bool:
+        """Whether Lark, as users run it, cuts a text up to the lexeme that ends at or after ``covered`` and
+        shifts so far."""
+        interactive = self.lark.parse_interactive("")
+        state = LexerThread.from_text(self._lexer, text).state
+        assert state is not None
+        while state.line_ctr.char_pos < covered:
+            try:
+                token = self._lexer.next_token(state)
+                if token.start_pos >= covered:
+                    return True  # what covers the last character is ignored
+                interactive.feed_token(token)
+            except EOFError:
+                return True  # the rest is ignored
+            except UnexpectedCharacters:
+                return bool(state.line_ctr.char_pos >= covered)
+            except UnexpectedInput:
+                return False
+        return True
 
 
 class Reached(NamedTuple):
@@ -65,23 +130,14 @@ class Oracle:
     """
 
     def __init__(self, lark: Lark, alphabet: str, length: int) -> None:
-        self.lark = lark
+        self.machine = Machine(lark)
         self.alphabet = alphabet
         self.continuations = [
             "".join(word) for size in range(length + 1) for word in product(alphabet, repeat=size)
         ]
-        interactive = lark.parse_interactive("")
-        lexer = interactive.lexer_thread.lexer
-        assert isinstance(lexer, BasicLexer), "the contextual lexer means something else"
-        lexer.scanner  # noqa: B018 - builds `callback`, which is read below
-        self._lexer = lexer
-        # Lark's own way to ask without running the callbacks that build trees
-        self._configuration = copy(interactive.parser_state.parse_conf)
-        self._configuration.callbacks = {}
-        self._start = Reached((self._configuration.start_state,), "", b"")
+        self._start = Reached(self.machine.start, "", b"")
         self._lexemes: dict[str, Lexeme | None] = {}
         self._certain: dict[str, Lexeme | None] = {}
-        self._shifts: dict[tuple[Stack, str], Stack | None] = {}
         self._steps: dict[tuple[Reached, str], Reached | None] = {}
         self._viable: dict[Reached, bool] = {}
         self._texts: dict[bytes, Reached | None] = {b"": self._start}
@@ -92,7 +148,7 @@ class Oracle:
     def complete(self, text: str | bytes) -> bool:
         """Whether Lark parses the text."""
         try:
-            self.lark.parse(text if isinstance(text, str) else text.decode("utf-8"))
+            self.machine.lark.parse(text if isinstance(text, str) else text.decode("utf-8"))
         except (LarkError, UnicodeDecodeError):
             return False
         return True
@@ -103,19 +159,6 @@ class Oracle:
         As every beginning of a viable prefix is one, no continuation is sought where a beginning had none.
         """
         return self._reach(_encoded(text)) is not None
-
-    def viable_strongly(self, text: str | bytes) -> bool:
-        """Whether a continuation was found that makes the text a sentence."""
-        reached = self._reach(_encoded(text))
-        if reached is None:
-            return False
-        starts = self._completions(reached) if reached.tail else [reached]
-        return any(
-            self._ends(stack)
-            for start in starts
-            for continuation in self.continuations
-            if (stack := self._run(start.stack, start.open + continuation, None)) is not None
-        )
 
     def allowed_tokens(self, text: str | bytes, tokens: Sequence[bytes]) -> tuple[bool, ...]:
         """For each token whether text and token together are a viable prefix; none is if the text is not."""
@@ -143,14 +186,8 @@ class Oracle:
             return False
         starts = [start + more for more in self._completing(tail)] if tail else [start]
         return any(
-            self._is_cut_and_shifted(begun + more, len(begun))
-            for begun in starts
-            for more in self.continuations
+            self.machine.takes(begun + more, len(begun)) for begun in starts for more in self.continuations
         )
-
-    def _is_cut_and_shifted(self, text: str, covered: int) -> bool:
-        """Whether Lark cuts the text up to the lexeme that ends at or after ``covered`` and shifts so far."""
-        return is_cut_and_shifted(self.lark, self._lexer, text, covered)
 
     # ---- the search that shares work
 
@@ -205,11 +242,10 @@ class Oracle:
     def _settle(self, stack: Stack, text: str) -> Reached | None:
         """Shift the lexemes that no continuation changes; None if one of them cannot be shifted."""
         while text and (lexeme := self._certain_lexeme(text)) is not None:
-            if lexeme.terminal is not None:
-                shifted = self._shift(stack, lexeme.terminal)
-                if shifted is None:
-                    return None
-                stack = shifted
+            shifted = self.machine.shift(stack, lexeme.terminal)
+            if shifted is None:
+                return None
+            stack = shifted
             text = text[lexeme.length :]
         return Reached(stack, text, b"")
 
@@ -225,60 +261,26 @@ class Oracle:
     def _is_viable(self, reached: Reached) -> bool:
         if reached not in self._viable:
             self._viable[reached] = any(
-                self._run(reached.stack, reached.open + more, len(reached.open)) is not None
+                self._is_shifted(reached.stack, reached.open + more, len(reached.open))
                 for more in self.continuations
             )
         return self._viable[reached]
 
-    def _run(self, stack: Stack, text: str, covered: int | None) -> Stack | None:
-        """The stack after the lexemes that cover so many characters, or all; None if there is none."""
-        left = len(text) if covered is None else covered
-        while left > 0:
+    def _is_shifted(self, stack: Stack, text: str, covered: int) -> bool:
+        """Whether the lexemes that cover so many characters can be shifted."""
+        while covered > 0:
             lexeme = self._lexeme(text)
-            if lexeme is None:
-                return None
-            if lexeme.terminal is not None:
-                shifted = self._shift(stack, lexeme.terminal)
-                if shifted is None:
-                    return None
-                stack = shifted
-            text = text[lexeme.length :]
-            left -= lexeme.length
-        return stack
-
-    # ---- Lark
+            shifted = None if lexeme is None else self.machine.shift(stack, lexeme.terminal)
+            if lexeme is None or shifted is None:
+                return False
+            stack, text, covered = shifted, text[lexeme.length :], covered - lexeme.length
+        return True
 
     def _lexeme(self, text: str) -> Lexeme | None:
-        """The first lexeme of a text, as `BasicLexer.next_token` finds it; None if there is none."""
+        """The first lexeme of a text."""
         if text not in self._lexemes:
-            matched = self._lexer.match(TextSlice.cast_from(text), 0)
-            self._lexemes[text] = None if matched is None else self._named(*matched)
+            self._lexemes[text] = self.machine.lexeme(TextSlice.cast_from(text))
         return self._lexemes[text]
-
-    def _named(self, value: str, terminal: str) -> Lexeme:
-        if terminal in self._lexer.ignore_types:
-            return Lexeme(None, len(value))
-        callback = self._lexer.callback.get(terminal)  # a keyword instead of the name that matched
-        return Lexeme(terminal if callback is None else callback(Token(terminal, value)).type, len(value))
-
-    def _shift(self, stack: Stack, terminal: str) -> Stack | None:
-        """The stack after a terminal is shifted, with the reductions before; None if the parser refuses."""
-        key = (stack, terminal)
-        if key not in self._shifts:
-            self._shifts[key] = self._fed(stack, terminal)
-        return self._shifts[key]
-
-    def _ends(self, stack: Stack) -> bool:
-        """Whether the text may end here."""
-        return self._fed(stack, "$END") is not None
-
-    def _fed(self, stack: Stack, terminal: str) -> Stack | None:
-        state = ParserState(self._configuration, None, list(stack), [None] * (len(stack) - 1))
-        try:
-            state.feed_token(Token(terminal, ""), terminal == "$END")
-        except UnexpectedInput:
-            return None
-        return tuple(state.state_stack)
 
 
 def _encoded(text: str | bytes) -> bytes:
