@@ -179,7 +179,7 @@ def test_children_run_cases_and_are_ended() -> None:
         outcome = worker.ask("run", WORDS, None, 60.0, seconds=60)
         assert outcome.masks["auto"] > 20 and not outcome.findings
         process = worker._process
-        with pytest.raises(Hung):
+        with pytest.raises(Hung, match=r"File .*walks\.py"):
             worker.ask("run", replace(WORDS, walks=10**6), None, 60.0, seconds=0.5)
         assert not process.is_alive()
         assert worker.ask("run", WORDS, (), 60.0, seconds=60).masks["plain"] > 20

@@ -3,8 +3,8 @@
 What: draws cases (`bench.fuzz.inputs`), walks through them (`bench.fuzz.run`), makes small what is wrong
 (`bench.fuzz.minimise`), and prints counts: masks, wrong bits, contradictions of XGrammar, refusals by name,
 slow peers, crashes and hangs. Ends with status 1 where our side is wrong anywhere.
-When: ``python -m bench fuzz --minutes N --seed S``; with ``--cases N`` a fixed number of cases (as under
-``NUMBA_BOUNDSCHECK=1``), with ``--only SEED`` one case again.
+When: ``python -m bench fuzz --minutes N --seed S``; with ``--cases N`` a fixed number of cases, with
+``--only SEED`` one case again.
 Limits: random walks visit few states of each grammar. Cases run in child processes: one that takes too long
 is run again with the peer alone, and is a hang of ours unless the peer is slow, too.
 
@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -45,20 +45,8 @@ PEER_SHARE = 8
 time bound is what the time went to."""
 
 
-@dataclass
-class Row:
-    """Counts of one kind of grammar on one strategy, over one vocabulary."""
-
-    vocabulary: str
-    kind: str
-    strategy: str
-    cases: int = 0
-    masks: int = 0
-    wrong_bits: int = 0
-    other_errors: int = 0
-    contradictions: int = 0
-    refusals: Counter[str] = field(default_factory=Counter)
-    chosen: Counter[str] = field(default_factory=Counter)
+COUNTED = ("cases", "masks", "wrong bits", "other errors", "contradictions")
+"""Counts of each vocabulary, kind and strategy; besides there is one of each refusal and of each choice."""
 
 
 @dataclass
@@ -74,70 +62,74 @@ class Found:
 
 
 class Totals:
-    """All that a run has found so far."""
+    """All that a run has found so far; `counts` are by vocabulary, kind, strategy and what is counted."""
 
     def __init__(self) -> None:
-        self.rows: dict[tuple[str, str, str], Row] = {}
+        self.counts: Counter[tuple[str, str, str, str]] = Counter()
         self.found: list[Found] = []
         self.cases = self.ended_early = 0
         self.slow_peers: list[str] = []
         self.peer_crashes: list[str] = []
-        self.counts: Counter[tuple[str, str, str]] = Counter()
-
-    def row(self, vocabulary: str, kind: str, strategy: str) -> Row:
-        key = (vocabulary, kind, strategy)
-        return self.rows.setdefault(key, Row(*key))
 
     def add(self, outcome: Outcome) -> None:
         """Count a case."""
         self.cases += 1
         self.ended_early += outcome.ended_early
-        for strategy, masks in outcome.masks.items():
-            row = self.row(outcome.vocabulary, outcome.kind, strategy)
-            row.cases += 1
-            row.masks += masks
-        for counts, name in (
-            (outcome.wrong, "wrong_bits"),
-            (outcome.other, "other_errors"),
-            (outcome.contradictions, "contradictions"),
-        ):
-            for strategy, number in counts.items():
-                row = self.row(outcome.vocabulary, outcome.kind, strategy)
-                setattr(row, name, getattr(row, name) + number)
-        for strategy, name in sorted({(strategy, name) for strategy, name, _ in outcome.refusals}):
-            self.row(outcome.vocabulary, outcome.kind, strategy).refusals[name] += 1
-        for strategy, chosen in outcome.chosen.items():
-            self.row(outcome.vocabulary, outcome.kind, strategy).chosen[chosen] += 1
+        refused = {(strategy, f"refused {name}"): 1 for strategy, name, _ in outcome.refusals}
+        chosen = {(strategy, f"chose {name}"): 1 for strategy, name in outcome.chosen.items()}
+        each = (outcome.masks, outcome.wrong, outcome.other, outcome.contradictions)
+        counted = {
+            (strategy, name): n
+            for name, of in zip(COUNTED[1:], each, strict=True)
+            for strategy, n in of.items()
+        }
+        walked = {(strategy, "cases"): 1 for strategy in outcome.masks}
+        for (strategy, name), number in (refused | chosen | counted | walked).items():
+            self.counts[outcome.vocabulary, outcome.kind, strategy, name] += number
 
-    def sum(self, name: str, **where: str) -> int:
-        """Of all rows with these values; "plain" is left out unless it is asked for."""
-        rows = list(self.rows.values())
-        if "strategy" not in where:
-            rows = [row for row in rows if row.strategy != "plain"]
-        fitting = [row for row in rows if all(getattr(row, key) == value for key, value in where.items())]
-        return sum(getattr(row, name) for row in fitting)
+    def sum(self, name: str, kind: str = "", strategy: str = "") -> int:
+        """Over all vocabularies, and over what is not given; "plain" is left out unless it is asked for."""
+        return sum(
+            number
+            for (_, of_kind, of_strategy, counted), number in self.counts.items()
+            if counted == name
+            and kind in ("", of_kind)
+            and (of_strategy == strategy if strategy else of_strategy != "plain")
+        )
+
+    def refusals(self, kind: str = "", strategy: str = "") -> dict[str, int]:
+        """How often each error refused a grammar."""
+        found: Counter[str] = Counter()
+        for (_, of_kind, of_strategy, counted), number in self.counts.items():
+            if counted.startswith("refused ") and kind in ("", of_kind) and strategy in ("", of_strategy):
+                found[counted.removeprefix("refused ")] += number
+        return dict(found.most_common())
 
     @property
     def failed(self) -> bool:
-        return bool(self.found or self.sum("wrong_bits") or self.sum("other_errors"))
+        return bool(self.found or self.sum("wrong bits") or self.sum("other errors"))
 
     def record(self) -> dict[str, Any]:
         """For the file."""
+        rows: dict[tuple[str, ...], dict[str, Any]] = {}
+        for (*where, counted), number in self.counts.items():
+            row = dict(zip(("vocabulary", "kind", "strategy"), where, strict=True))
+            rows.setdefault(tuple(where), row)[counted] = number
         return {
             "cases": self.cases,
             "masks": self.sum("masks"),
-            "wrong_bits": self.sum("wrong_bits"),
-            "other_errors": self.sum("other_errors"),
+            "wrong_bits": self.sum("wrong bits"),
+            "other_errors": self.sum("other errors"),
             "contradictions": self.sum("contradictions", strategy="plain"),
             "plain_masks": self.sum("masks", strategy="plain"),
-            "refusals": dict(sum((row.refusals for row in self.rows.values()), Counter())),
+            "refusals": self.refusals(),
             "crashes": sum(found.what == "crash" for found in self.found),
             "hangs": sum(found.what == "hang" for found in self.found),
             "slow_peers": self.slow_peers,
             "peer_crashes": self.peer_crashes,
             "ended_early": self.ended_early,
             "found": [vars(found) for found in self.found],
-            "rows": [vars(row) for row in self.rows.values()],
+            "rows": list(rows.values()),
         }
 
 
@@ -153,6 +145,7 @@ class Fuzzer:
     def __init__(self, specs: tuple[str, ...], seconds: float, say: Any = lambda text: None) -> None:
         self.specs, self.seconds, self.say = specs, seconds, say
         self.totals = Totals()
+        self._met: Counter[tuple[str, str, str]] = Counter()
         self._lock = Lock()
 
     def run(self, worker: Worker, case: Case) -> None:
@@ -167,7 +160,8 @@ class Fuzzer:
             return
         with self._lock:
             self.totals.add(outcome)
-        for finding in _first_of_each(outcome.findings):
+        first = {(finding.strategy, finding.what): finding for finding in reversed(outcome.findings)}
+        for finding in reversed(first.values()):
             self._make_small(worker, case, finding)
 
     def _attribute(self, worker: Worker, case: Case, error: Hung | Crashed) -> None:
@@ -184,11 +178,9 @@ class Fuzzer:
             if peers:
                 (self.totals.slow_peers if hung else self.totals.peer_crashes).append(case.seed)
         if not peers:
-            what = "hang" if hung else "crash"
             strategy, error = self._narrowed(worker, case, error)
-            self._note(
-                case, Finding(strategy, what, ()), f"{error}\n{snippet(case, Finding(strategy, what, ()))}"
-            )
+            finding = Finding(strategy, "hang" if hung else "crash", ())
+            self._note(case, finding, f"{error}\n{snippet(case, finding)}")
 
     def _narrowed(self, worker: Worker, case: Case, error: Hung | Crashed) -> tuple[str, Hung | Crashed]:
         """The strategy that hangs or crashes by itself, if one does, and its own error."""
@@ -204,8 +196,8 @@ class Fuzzer:
     def _make_small(self, worker: Worker, case: Case, finding: Finding) -> None:
         key = (case.drawn.kind, finding.strategy, finding.what)
         with self._lock:
-            self.totals.counts[key] += 1
-            is_known = self.totals.counts[key] > MINIMISED
+            self._met[key] += 1
+            is_known = self._met[key] > MINIMISED
         if is_known:
             self._note(case, finding, "")
             return
@@ -225,31 +217,14 @@ class Fuzzer:
         self.say(f"\n# {found.what} on {where}: case {found.seed}, {found.kind}\n{text}".rstrip())
 
 
-def _first_of_each(findings: list[Finding]) -> Iterator[Finding]:
-    met = set()
-    for finding in findings:
-        if (finding.strategy, finding.what) not in met:
-            met.add((finding.strategy, finding.what))
-            yield finding
-
-
 def summary_table(totals: Totals) -> Table:
     """Kinds by strategies, vocabularies summed up."""
-    table = Table(title="random grammars against plain XGrammar and Lark", title_justify="left")
-    for name in ("kind", "strategy"):
-        table.add_column(name, no_wrap=True)
-    for name in ("cases", "masks", "wrong bits", "other errors", "contradictions"):
-        table.add_column(name, justify="right")
-    table.add_column("refused")
-    for kind, strategy in sorted({(row.kind, row.strategy) for row in totals.rows.values()}):
-        rows = [row for row in totals.rows.values() if (row.kind, row.strategy) == (kind, strategy)]
-        counts = [
-            f"{sum(getattr(row, name) for row in rows):,}"
-            for name in ("cases", "masks", "wrong_bits", "other_errors", "contradictions")
-        ]
-        refusals: Counter[str] = sum((row.refusals for row in rows), Counter())
-        refused = ", ".join(f"{name} {count:,}" for name, count in refusals.most_common())
-        table.add_row(kind, strategy, *counts, refused)
+    title = "random grammars against plain XGrammar and Lark"
+    table = report.make_table(title, ("kind", "strategy", "refused"), COUNTED)
+    for kind, strategy in sorted({key[1:3] for key in totals.counts}):
+        refusals = totals.refusals(kind, strategy)
+        refused = ", ".join(f"{name} {number:,}" for name, number in refusals.items())
+        table.add_row(kind, strategy, refused, *(f"{totals.sum(name, kind, strategy):,}" for name in COUNTED))
     return table
 
 
@@ -270,9 +245,6 @@ def run_cases(fuzzer: Fuzzer, cases: Iterator[Case], jobs: int, after: Any) -> N
         finally:
             worker.close()
 
-    if jobs == 1:
-        work()
-        return
     with ThreadPoolExecutor(jobs) as pool:
         for future in [pool.submit(work) for _ in range(jobs)]:
             future.result()
@@ -318,7 +290,7 @@ def command(
 
         def after() -> None:
             done = totals.cases if minutes is None else monotonic() - began
-            masks, wrong = totals.sum("masks"), totals.sum("wrong_bits")
+            masks, wrong = totals.sum("masks"), totals.sum("wrong bits")
             text = f"{totals.cases:,} cases, {masks:,} masks, {wrong:,} wrong bits"
             progress.update(task, completed=done, description=text)
 

@@ -9,10 +9,9 @@ continuation of a few characters; before it counts as wrong, longer ones are tri
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import xgrammar
@@ -30,7 +29,7 @@ def bits_of(row: NDArray[np.int32], size: int) -> Bits:
     return np.unpackbits(np.ascontiguousarray(words).view(np.uint8), bitorder="little")[:size].view(np.bool_)
 
 
-class Truth(ABC):
+class Truth(Protocol):
     """What both truths have.
 
     Attributes:
@@ -38,60 +37,44 @@ class Truth(ABC):
         now: which tokens are taken, since the last `settle`.
         plain: plain XGrammar's mask, since the last `fill`; None where there is none.
         matcher: plain XGrammar's; None where there is none.
+        is_far: the text may get beyond what is promised, so that a walk has to begin anew.
     """
 
     size: int
     tokens: Sequence[bytes]
     stops: frozenset[int]
     now: Bits
-    plain: Bits | None = None
-    matcher: Any = None
-
-    @abstractmethod
-    def is_terminated(self) -> bool: ...
-
-    @abstractmethod
-    def is_completed(self) -> bool: ...
+    plain: Bits | None
+    matcher: Any
 
     @property
-    def is_far(self) -> bool:
-        """Whether the text may get beyond what is promised, so that a walk has to begin anew."""
-        return False
+    def is_far(self) -> bool: ...
 
-    @abstractmethod
+    def is_terminated(self) -> bool: ...
+
+    def is_completed(self) -> bool: ...
+
     def accept_token(self, token: int) -> bool: ...
 
-    @abstractmethod
     def accept_string(self, text: bytes) -> bool: ...
 
-    @abstractmethod
     def rollback(self, count: int) -> None: ...
 
-    @abstractmethod
     def reset(self) -> None: ...
 
-    @abstractmethod
-    def fork(self) -> None:
-        """Go on with a copy."""
+    def fork(self) -> None: ...  # go on with a copy
 
-    @abstractmethod
-    def back(self) -> None:
-        """Return to what was copied last."""
+    def back(self) -> None: ...  # return to what was copied last
 
-    @abstractmethod
-    def fill(self) -> None:
-        """Find the peer's own mask."""
+    def fill(self) -> None: ...  # find the peer's own mask
 
-    @abstractmethod
-    def settle(self, rows: Sequence[Bits]) -> Bits:
-        """Find `now`, given the masks of ours."""
+    def settle(self, rows: Sequence[Bits]) -> Bits: ...  # find `now`, given the masks of ours
 
     def sure(self, different: NDArray[np.intp], row: Bits) -> int | None:
         """One of the ids where a mask is not `now`, of which the truth is certain."""
-        return int(different[0])
 
 
-class PlainTruth(Truth):
+class PlainTruth:
     """Plain XGrammar over the whole vocabulary.
 
     Args:
@@ -99,6 +82,8 @@ class PlainTruth(Truth):
         case: for its options.
         vocabulary: of the case.
     """
+
+    is_far = False
 
     def __init__(self, compiled: xgrammar.CompiledGrammar, case: Case, vocabulary: Any) -> None:
         self.matcher = xgrammar.GrammarMatcher(compiled, **case.options)
@@ -142,6 +127,9 @@ class PlainTruth(Truth):
         self.matcher.fill_next_token_bitmask(self._row)
         self.plain = bits_of(self._row.numpy()[0], self.size).copy()
 
+    def sure(self, different: NDArray[np.intp], row: Bits) -> int | None:
+        return int(different[0])
+
     def settle(self, rows: Sequence[Bits]) -> Bits:
         """Which tokens are taken; of a real vocabulary, where masks differ."""
         assert self.plain is not None
@@ -171,7 +159,7 @@ FAR = 10
 """Bytes of a text over a Lark grammar: more than 16 lexemes are not given back (docs/lark.md)."""
 
 
-class LarkTruth(Truth):
+class LarkTruth:
     """Lark itself: the texts of the steps taken, and the oracle about them.
 
     Args:
@@ -180,6 +168,9 @@ class LarkTruth(Truth):
         case: for its options.
         vocabulary: of the case.
     """
+
+    plain: Bits | None = None
+    matcher = None
 
     def __init__(self, oracle: Oracle, longer: Callable[[], Oracle], case: Case, vocabulary: Any) -> None:
         self._oracle, self._longer = oracle, longer

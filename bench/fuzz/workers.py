@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -28,9 +29,8 @@ MOST_BYTES = 3 * 2**30
 BOUND_BYTES = 12 * 2**30
 """Address space of a child: what XGrammar asks for beyond is refused, which ends the child."""
 
-START_SECONDS = 3600.0
-"""A first child compiles kernels, where they are not kept from before."""
-
+START_SECONDS = 300.0
+"""Of a child, which loads vocabularies."""
 
 FRAMES = 8
 """Lines of Python's stack that are kept of a child that hung or crashed."""
@@ -67,7 +67,7 @@ class Worker:
         if self._process is None:
             self._start()
         assert self._connection is not None
-        answer = self._exchange((question, arguments, 0.95 * seconds), seconds)
+        answer = self._exchange((question, arguments), seconds)
         if answer[1] > MOST_BYTES:
             self.close()
         if isinstance(answer[0], BaseException):
@@ -81,7 +81,7 @@ class Worker:
         self._process = context.Process(target=_serve, args=(theirs, self._specs, self._stack.name))
         self._process.start()
         theirs.close()
-        self._exchange(("ready", (), START_SECONDS), START_SECONDS)
+        self._exchange(("ready", ()), START_SECONDS)
 
     def _exchange(self, message: Any, seconds: float) -> Any:
         assert self._connection is not None
@@ -93,13 +93,18 @@ class Worker:
             self._process.join(5)
             code = self._process.exitcode
             raise Crashed(f"the process ended with status {code}{self._ended()}") from None
+        # The handler interrupts the thread whose stack it writes: read by another thread while it changes, a
+        # stack ends the process now and then.
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGUSR1)
+        self._process.join(0.2)
         raise Hung(f"no answer within {seconds:g} s{self._ended()}")
 
     def _ended(self) -> str:
         """End the child, and what it was in."""
-        main_thread = self._stack.read().rpartition("hread 0x")[2]
+        told = self._stack.read().splitlines()
         self.close()
-        lines = [line.strip() for line in main_thread.splitlines()[1 : 1 + FRAMES]]
+        lines = [line.strip() for line in told if line.lstrip().startswith("File ")][:FRAMES]
         return "".join(f"\n    {line}" for line in lines)
 
     def close(self) -> None:
@@ -129,17 +134,16 @@ def _serve(connection: Connection, specs: tuple[str, ...], stack: str) -> None:
     real = {spec: load_vocabulary(spec).prepare() for spec in specs}
     told = open(stack, "w")  # noqa: SIM115 - as long as the process
     faulthandler.enable(told, all_threads=False)
+    faulthandler.register(signal.SIGUSR1, told, all_threads=False)
     while True:
         try:
-            question, arguments, late = connection.recv()
+            question, arguments = connection.recv()
         except EOFError:
             return
-        faulthandler.dump_traceback_later(late, file=told)
         try:
             answer: Any = ANSWERS[question](real, *arguments)
         except Exception as error:  # noqa: BLE001 - raised again by the parent
             answer = RuntimeError(f"{type(error).__name__}: {error}")
-        faulthandler.cancel_dump_traceback_later()
         connection.send((answer, _resident()))
 
 
