@@ -107,7 +107,7 @@ def test_a_planted_wrong_bit_is_found_and_made_small(matcher: Any, monkeypatch: 
     assert outcome.wrong[strategy] > 0 and not outcome.wrong["engine"] and not outcome.other
     case, finding = minimise(WORDS, outcome.findings[0], {})
     assert finding.what == "bit" and case.tokens[finding.token] == b"cc"
-    assert [step[0] for step in finding.steps] == ["token", "mask"]
+    assert [step[0] for step in finding.steps] in (["mask"], ["token", "mask"])
     assert len(case.tokens) <= 4 and len(case.drawn.source) < len(WORDS.drawn.source)
     program = snippet(case, finding)
     printed: list[Any] = []
@@ -179,7 +179,7 @@ def test_children_run_cases_and_are_ended() -> None:
         outcome = worker.ask("run", WORDS, None, 60.0, seconds=60)
         assert outcome.masks["auto"] > 20 and not outcome.findings
         process = worker._process
-        with pytest.raises(Hung, match=r"File .*walks\.py"):
+        with pytest.raises(Hung, match=r"File .*in run_case"):
             worker.ask("run", replace(WORDS, walks=10**6), None, 60.0, seconds=0.5)
         assert not process.is_alive()
         assert worker.ask("run", WORDS, (), 60.0, seconds=60).masks["plain"] > 20

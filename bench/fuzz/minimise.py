@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,20 @@ from bench.fuzz.walks import Finding, Step
 TRIES = 500
 
 
+def fewer(items: Iterable[Any], is_enough: Callable[[list[Any]], bool]) -> None:
+    """Take runs of items away, long ones and late ones first, as long as what is left is enough."""
+    left = list(items)
+    width = len(left)
+    while width:
+        place = len(left) - width
+        while place >= 0:
+            without = left[:place] + left[place + width :]
+            if is_enough(without):
+                left = without
+            place -= max(width // 2, 1)
+        width //= 2
+
+
 class _Minimiser:
     """A case, and the finding that has to stay."""
 
@@ -28,15 +42,15 @@ class _Minimiser:
         self.case, self.finding, self.real = case, finding, real
         self.tries = TRIES
 
-    def keep(self, case: Case, steps: Sequence[Step]) -> bool:
-        """Whether the same is wrong with these; they are kept then."""
+    def keep(self, case: Case, steps: Sequence[Step] | None = None) -> bool:
+        """Whether the same is wrong with these (None: the steps it has); they are kept then."""
         if self.tries <= 0:
             return False
         self.tries -= 1 if case.vocabulary == SPARSE else 25
         wanted = self.finding
         try:
             vocabulary = vocabulary_of(case, self.real)
-            outcome = run_case(case, vocabulary, (wanted.strategy,), steps)
+            outcome = run_case(case, vocabulary, (wanted.strategy,), wanted.steps if steps is None else steps)
         except Exception:  # noqa: BLE001 - no case any more
             return False
         for found in outcome.findings:
@@ -46,15 +60,17 @@ class _Minimiser:
         return False
 
     def run(self) -> None:
-        wanted = self.finding
-        if not self.keep(self.case, wanted.steps):
+        if not self.keep(self.case):
             return
         if self.case.vocabulary != SPARSE:
-            self.make_sparse()
+            steps = [step[1] for step in self.finding.steps if step[0] == "token"]
+            self.with_tokens([*steps, self.finding.token])
         before = -1
         while before != self.size() and self.tries > 0:
             before = self.size()
-            self.fewer_steps()
+            fewer(self.finding.steps, lambda steps: self.keep(self.case, steps))
+            plain = [("mask", "torch") if step[0] == "mask" else step for step in self.finding.steps]
+            self.keep(self.case, plain)
             self.fewer_options()
             if self.case.vocabulary == SPARSE:
                 self.fewer_tokens()
@@ -63,147 +79,85 @@ class _Minimiser:
     def size(self) -> int:
         return len(self.finding.steps) + len(self.case.tokens) + len(self.case.drawn.source)
 
-    def fewer_steps(self) -> None:
-        width = len(self.finding.steps)
-        while width:
-            place = 0
-            while place < len(self.finding.steps):
-                steps = self.finding.steps
-                if not self.keep(self.case, (*steps[:place], *steps[place + width :])):
-                    place += width
-            width //= 2
-        for place, step in enumerate(self.finding.steps):
-            if step[0] == "mask" and step[1] != "torch":
-                steps = list(self.finding.steps)
-                steps[place] = ("mask", "torch")
-                self.keep(self.case, steps)
-
     def fewer_options(self) -> None:
         for name in list(self.case.options):
             options = {key: value for key, value in self.case.options.items() if key != name}
-            self.keep(replace(self.case, options=options), self.finding.steps)
-        plain = replace(self.case, compiler={})
-        if plain.compiler != self.case.compiler:
-            self.keep(plain, self.finding.steps)
+            self.keep(replace(self.case, options=options))
+        if self.case.compiler:
+            self.keep(replace(self.case, compiler={}))
         if self.case.drawn.options:
-            self.keep(replace(self.case, drawn=replace(self.case.drawn, options={})), self.finding.steps)
-
-    def make_sparse(self) -> None:
-        """The tokens of the steps, the wrong one, and a stop token; the ids become others."""
-        vocabulary = self.real[self.case.vocabulary]
-        named = [step[1] for step in self.finding.steps if step[0] == "token"]
-        ids = list(dict.fromkeys([*named, self.finding.token, *vocabulary.stop_token_ids]))
-        ids = [token for token in ids if token >= 0]
-        if "Token(" in self.case.drawn.source:
-            return
-        number = {token: place for place, token in enumerate(ids)}
-        steps = [("token", number[step[1]]) if step[0] == "token" else step for step in self.finding.steps]
-        tokens = tuple(vocabulary.tokens[token] for token in ids)
-        stops = tuple(number[token] for token in vocabulary.stop_token_ids)
-        self.keep(replace(self.case, vocabulary=SPARSE, tokens=tokens, stops=stops), steps)
+            self.keep(replace(self.case, drawn=replace(self.case.drawn, options={})))
 
     def fewer_tokens(self) -> None:
-        width = max(len(self.case.tokens) // 2, 1)
-        while width:
-            place = len(self.case.tokens) - width
-            while place >= 0:
-                self.drop(range(place, place + width))
-                place -= width
-            width //= 2
+        case, steps = self.case, self.finding.steps
+        fewer(range(len(case.tokens)), lambda ids: self.with_tokens(ids, case, steps))
 
-    def drop(self, gone: range) -> bool:
-        """Leave ids out; those that a grammar names keep their numbers, without text."""
-        case = self.case
-        tokens = case.tokens
+    def with_tokens(
+        self, ids: Iterable[int], case: Case | None = None, steps: Sequence[Step] | None = None
+    ) -> bool:
+        """Keep some ids of a case, those that end texts, and those that a grammar names, which keep their
+        numbers and may lose their text; steps of others go."""
+        case, steps = case or self.case, self.finding.steps if steps is None else steps
+        vocabulary = vocabulary_of(case, self.real)
         overridden = case.options.get("override_stop_tokens", ())
-        if any(token in gone for token in (*case.stops, *overridden)):
+        chosen = {token for token in ids if token >= 0}.union(vocabulary.stop_token_ids, overridden)
+        named = range(case.drawn.ids if "Token(" in case.drawn.source else 0)
+        if len(named) > 100:  # of a real vocabulary
             return False
-        if "Token(" in case.drawn.source and gone.start < case.drawn.ids:
-            blank = tuple(b"" if token in gone else text for token, text in enumerate(tokens))
-            return blank != tokens and self.keep(replace(case, tokens=blank), self.finding.steps)
-
-        def moved(token: int) -> int:
-            return token if token < gone.start else token - len(gone)
-
-        steps = [
-            ("token", moved(step[1])) if step[0] == "token" else step
-            for step in self.finding.steps
-            if step[0] != "token" or step[1] not in gone
-        ]
-        fewer = replace(
+        number = {token: place for place, token in enumerate(sorted(chosen.union(named)))}
+        options = dict(case.options)
+        if overridden:
+            options["override_stop_tokens"] = [number[token] for token in overridden]
+        smaller = replace(
             case,
-            tokens=(*tokens[: gone.start], *tokens[gone.stop :]),
-            stops=tuple(map(moved, case.stops)),
-            options={**case.options, "override_stop_tokens": list(map(moved, overridden))}
-            if overridden
-            else case.options,
+            vocabulary=SPARSE,
+            tokens=tuple(vocabulary.tokens[token] if token in chosen else b"" for token in number),
+            stops=tuple(number[token] for token in vocabulary.stop_token_ids),
+            options=options,
         )
-        return self.keep(fewer, steps)
+        moved = [
+            ("token", number[step[1]]) if step[0] == "token" else step
+            for step in steps
+            if step[0] != "token" or step[1] in number
+        ]
+        return self.keep(smaller, moved)
 
     def shorter_source(self) -> None:
-        drawn = self.case.drawn
-        is_json = drawn.parser in ("json_schema", "structural_tag")
-        changed = True
-        while changed and self.tries > 0:
-            changed = False
-            for source in (_smaller_json if is_json else _smaller_text)(self.case.drawn.source):
-                if source != self.case.drawn.source and self.keep(
-                    self.case.with_source(source), self.finding.steps
-                ):
-                    changed = True
-                    break
+        if self.case.drawn.parser in ("json_schema", "structural_tag"):
+            changed = True
+            while changed:
+                smaller = map(json.dumps, _smaller_values(json.loads(self.case.drawn.source)))
+                changed = any(self.keep(self.case.with_source(source)) for source in smaller)
+            return
+
+        def is_enough(parts: list[str]) -> bool:
+            source = "".join(parts)
+            return source != self.case.drawn.source and self.keep(self.case.with_source(source))
+
+        fewer(self.case.drawn.source.splitlines(keepends=True), is_enough)
+        fewer(LEXEME.findall(self.case.drawn.source), is_enough)
+        for match in list(re.finditer(r"\(([^()]*)\)", self.case.drawn.source))[::-1]:
+            source = self.case.drawn.source
+            is_enough([source[: match.start()], match[1], source[match.end() :]])
 
 
-LEXEME = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|\{[^}]*\}|\w+|::=|\s+|.', re.DOTALL)
-
-
-def _smaller_text(source: str) -> Iterator[str]:
-    """A text without one of its lines, parenthesised parts, alternatives, or lexemes; large parts first."""
-    yield re.sub(" +", " ", source)
-    lines = source.splitlines(keepends=True)
-    if len(lines) > 1:
-        for place in range(len(lines) - 1, -1, -1):
-            yield "".join(lines[:place] + lines[place + 1 :])
-    lexemes = LEXEME.findall(source)
-    spans = []
-    opened: list[int] = []
-    begun: list[int] = []
-    for place, lexeme in enumerate(lexemes):
-        if lexeme == "(":
-            opened.append(place)
-        elif lexeme == ")" and opened:
-            spans.append((opened.pop(), place + 1))
-        elif lexeme in ("|", "::=", ":", "\n"):
-            spans += [(start, place) for start in begun[-1:]]
-            begun.append(place)
-        if not lexeme.isspace():
-            spans.append((place, place + 1))
-    for start, end in sorted(set(spans), key=lambda span: (span[0] - span[1], span)):
-        yield "".join(lexemes[:start] + lexemes[end:])
-        if lexemes[start] == "(" and end - start > 2:
-            yield "".join(lexemes[:start] + lexemes[start + 1 : end - 1] + lexemes[end:])
-
-
-def _smaller_json(source: str) -> Iterator[str]:
-    """A document without one of its members or items, or with one of them in its own place."""
-    for smaller in _smaller_values(json.loads(source)):
-        yield json.dumps(smaller)
+LEXEME = re.compile(r'(?:"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|\{[^}]*\}|\w+|::=|.)\s*', re.DOTALL)
 
 
 def _smaller_values(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        for key in value:
-            yield {name: item for name, item in value.items() if name != key}
-        yield from (item for item in value.values() if isinstance(item, dict))
-        for key, item in value.items():
-            for smaller in _smaller_values(item):
-                yield {**value, key: smaller}
-    elif isinstance(value, list):
-        yield from (value[:place] + value[place + 1 :] for place in range(len(value)))
-        yield from (item for item in value if isinstance(item, dict))
-        for place, item in enumerate(value):
-            for smaller in _smaller_values(item):
-                yield [*value[:place], smaller, *value[place + 1 :]]
+    """A document without one of its members or items, or with one of them in its own place."""
+    if isinstance(value, (dict, list)):
+        places = list(value) if isinstance(value, dict) else list(range(len(value)))
+        for place in places:
+            fewer_parts = value.copy()
+            del fewer_parts[place]
+            yield fewer_parts
+        yield from (value[place] for place in places if isinstance(value[place], dict))
+        for place in places:
+            for smaller in _smaller_values(value[place]):
+                other = value.copy()
+                other[place] = smaller
+                yield other
     elif isinstance(value, str) and len(value) > 1:
         yield value[: len(value) // 2]
         yield value[1:]

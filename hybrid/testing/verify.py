@@ -71,7 +71,8 @@ def compare_along(
 
     Args:
         compiled: ours; a plain `xgrammar.CompiledGrammar` works too.
-        plain_compiled: the same grammar compiled by plain XGrammar over the same vocabulary.
+        plain_compiled: the same grammar compiled by plain XGrammar over the same vocabulary; or by us, on
+            another strategy: whatever is found then is an error of ours, contradictions as well.
         token_ids: the tokens; a stop token ends the run.
         matcher: a matcher of ours at its start, to use in place of a new one.
         max_differences: the run ends early with more differences than this.
@@ -152,15 +153,8 @@ class _Pair:
     def __init__(self, compiled: Any, plain_compiled: xgrammar.CompiledGrammar, matcher: Any) -> None:
         import xgrammar
 
-        self.plain: Any = xgrammar.GrammarMatcher(plain_compiled)
-        if matcher is not None:
-            self.ours: Any = matcher
-        elif isinstance(compiled, xgrammar.CompiledGrammar):
-            self.ours = xgrammar.GrammarMatcher(compiled)
-        else:
-            from hybrid import GrammarMatcher
-
-            self.ours = GrammarMatcher(compiled)
+        self.plain: Any = _matcher_of(plain_compiled)
+        self.ours: Any = _matcher_of(compiled) if matcher is None else matcher
         info = plain_compiled.tokenizer_info
         vocabulary = getattr(compiled, "vocabulary", None)
         self._tokens: Sequence[bytes] | None = None if vocabulary is None else vocabulary.tokens
@@ -322,6 +316,17 @@ class _Pair:
         self.ours.reset()
         self.plain.reset()
         self.prefix.clear()
+
+
+def _matcher_of(compiled: Any) -> Any:
+    """A new matcher of a grammar compiled by either side."""
+    import xgrammar
+
+    if isinstance(compiled, xgrammar.CompiledGrammar):
+        return xgrammar.GrammarMatcher(compiled)
+    from hybrid import GrammarMatcher
+
+    return GrammarMatcher(compiled)
 
 
 def _bits(words: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
