@@ -22,7 +22,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 import xgrammar
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
@@ -46,27 +45,21 @@ class Work:
     compile_with: Callable[[Any], Any]
     texts: tuple[bytes, ...]
 
-
-def work_of_schemas(files: Sequence[workloads.SchemaFile]) -> Iterator[Work]:
-    """Schemas with all their instances, valid and invalid."""
-    for file in files:
+    @classmethod
+    def of_schema(cls, file: workloads.SchemaFile) -> Work:
+        """A schema with all its instances, valid and invalid."""
         texts = tuple(map(workloads.render_instance, (*file.valid, *file.invalid)))
-        yield Work(file.name, "schema", partial(_compile_schema, file.schema), texts)
+        return cls(file.name, "schema", partial(_compile_schema, file.schema), texts)
 
-
-def work_of_cases(cases: Sequence[Case]) -> Iterator[Work]:
-    """Cases with all their strings, those that are no texts of the grammar as well."""
-    for case in cases:
+    @classmethod
+    def of_case(cls, case: Case) -> Work:
+        """A case with all its strings, those that are no texts of the grammar as well."""
         texts = (*case.accepts, *case.prefixes, *case.rejects)
-        yield Work(case.name, case.kind, partial(_compile_case, case), texts)
+        return cls(case.name, case.kind, lambda compiler: compiler.compile_grammar(case.parse()), texts)
 
 
 def _compile_schema(schema: Any, compiler: Any) -> Any:
     return compiler.compile_json_schema(schema, strict_mode=False)
-
-
-def _compile_case(case: Case, compiler: Any) -> Any:
-    return compiler.compile_grammar(case.parse())
 
 
 @dataclass
@@ -96,7 +89,7 @@ class Compilers:
         """The row of one grammar, and what was found."""
         from hybrid import HybridError
 
-        row: dict[str, Any] = {"vocabulary": self.name, "kind": work.kind, work_name(work.kind): work.name}
+        row: dict[str, Any] = {"vocabulary": self.name, "kind": work.kind, "name": work.name}
         found = Comparison()
         # refused by us, or by XGrammar's parsers, where a case parses by itself
         compiled, ours_error = _tried(work, self.ours, HybridError, RuntimeError)
@@ -117,14 +110,9 @@ class Compilers:
             if perf_counter() >= deadline:
                 break
         row["within_seconds"] = perf_counter() < deadline
-        row.update(
-            masks=found.masks,
-            equal=found.equal,
-            contradictions=[repr(entry) for entry in found.contradictions[:20]],
-            contradiction_count=found.contradiction_count,
-            contradicted_masks=found.contradicted_masks,
-            differences=[repr(entry) for entry in found.differences[:20]],
-            difference_count=found.difference_count,
+        row |= {name: getattr(found, name) for name in FOUND}
+        row["contradictions"], row["differences"] = (
+            [str(entry) for entry in entries[:20]] for entries in (found.contradictions, found.differences)
         )
         return row, found
 
@@ -152,11 +140,6 @@ def _tried(work: Work, compiler: Any, *refusals: type[Exception]) -> tuple[Any, 
         return None, str(error)
 
 
-def work_name(kind: str) -> str:
-    """The key of a row's name."""
-    return "schema" if kind == "schema" else "grammar"
-
-
 def made_texts(compiled: Any, vocabulary: Vocabulary, seed: int) -> Iterator[bytes]:
     """Texts that random walks make, for grammars that have none; a text may be cut off anywhere."""
     from hybrid import GrammarMatcher
@@ -180,17 +163,10 @@ def made_texts(compiled: Any, vocabulary: Vocabulary, seed: int) -> Iterator[byt
         yield text
 
 
+FOUND = ("masks", "equal", "contradiction_count", "contradicted_masks", "difference_count")
+"""Counts of a `Comparison` that records have of each row and of all."""
+
 COUNTS = ("grammars", "on_classes", "refused", "ended_early", "masks", "differences")
-
-
-def summary_table(lines: Sequence[dict[str, Any]]) -> Table:
-    """One line for each vocabulary and kind of grammar."""
-    columns = [column.replace("_", " ") for column in (*COUNTS, "contradictions (bits in masks)")]
-    table = make_table("masks compared with plain XGrammar's", ("vocabulary", "kind"), columns)
-    for line in lines:
-        bits = f"{line['contradictions']:,} in {line['contradicted_masks']:,}"
-        table.add_row(line["vocabulary"], line["kind"], *(f"{line[name]:,}" for name in COUNTS), bits)
-    return table
 
 
 def summarise(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -214,6 +190,16 @@ def summarise(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             }
         )
     return lines
+
+
+def summary_table(lines: Sequence[dict[str, Any]]) -> Table:
+    """One line for each vocabulary and kind of grammar."""
+    columns = [column.replace("_", " ") for column in (*COUNTS, "contradictions (bits in masks)")]
+    table = make_table("masks compared with plain XGrammar's", ("vocabulary", "kind"), columns)
+    for line in lines:
+        bits = f"{line['contradictions']:,} in {line['contradicted_masks']:,}"
+        table.add_row(line["vocabulary"], line["kind"], *(f"{line[name]:,}" for name in COUNTS), bits)
+    return table
 
 
 def command(
@@ -249,8 +235,8 @@ def command(
             raise ValueError("nothing to compare; give --schemas DIR, --grammars DIR or both")
         files = workloads.load_schema_files(schemas, limit, seed) if schemas else []
         cases = load_grammars(grammars, root) if grammars else []
-        work = [one for one in (*work_of_schemas(files), *work_of_cases(cases)) if one.name not in left_out]
-        work = work[index::parts]
+        work = [*map(Work.of_schema, files), *map(Work.of_case, cases)]
+        work = [one for one in work if one.name not in left_out][index::parts]
         sides = [
             Compilers(
                 *(workloads.short_name(spec), workloads.load_vocabulary(spec), strategy, cache_gib),
@@ -258,7 +244,13 @@ def command(
             )
             for spec in vocabulary
         ]
-    total, rows = _compare_all(console, sides, work)
+    total = Comparison()
+    rows: list[dict[str, Any]] = []
+    for side in sides:
+        for one in track(work, side.name, console=console):
+            row, found = side.compare(one)
+            rows.append(row)
+            total.add(found)
     lines = summarise(rows)
     unlike = sum(row.get("alike") is False for row in rows)
     record = {
@@ -267,18 +259,14 @@ def command(
         "schemas": sum(one.kind == "schema" for one in work),
         "grammars": sum(one.kind != "schema" for one in work),
         "refused_by_one_side": unlike,
-        "masks": total.masks,
-        "equal": total.equal,
-        "contradiction_count": total.contradiction_count,
-        "contradicted_masks": total.contradicted_masks,
-        "difference_count": total.difference_count,
+        **{name: getattr(total, name) for name in FOUND},
         "summary": lines,
         "rows": rows,
     }
     write_json(json_file, record)
     console.print(summary_table(lines))
     for row in rows:
-        name = f"{row['vocabulary']}, {row.get('schema') or row.get('grammar')}"
+        name = f"{row['vocabulary']}, {row['name']}"
         if row.get("difference_count"):
             say(console, f"DIFFERENCE {name}: {row['differences'][0]}")
         elif row.get("contradiction_count"):
@@ -290,16 +278,3 @@ def command(
     outcome = f"{refused} refused, {unlike} by one side only; {engine} on the engine"
     say(console, f"{len(rows)} grammars and vocabularies ({outcome}): {total}")
     raise typer.Exit(1 if total.difference_count or unlike else 0)
-
-
-def _compare_all(
-    console: Console, sides: Sequence[Compilers], work: Sequence[Work]
-) -> tuple[Comparison, list[dict[str, Any]]]:
-    total = Comparison()
-    rows: list[dict[str, Any]] = []
-    for side in sides:
-        for one in track(work, side.name, console=console):
-            row, found = side.compare(one)
-            rows.append(row)
-            total.add(found)
-    return total, rows

@@ -20,10 +20,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 import xgrammar
-from numpy.typing import NDArray
 from rich.console import Console
 
 from bench.report import readable, say
@@ -161,14 +159,6 @@ def class_count(compiled: Any) -> int | None:
     """The number of token classes, None where a grammar runs without classes."""
     classes = compiled.classes
     return None if classes is None else int(classes.n_classes)
-
-
-def mask_bits(row: NDArray[np.int32], size: int) -> NDArray[np.int32]:
-    """A mask without the bits of its last word that stand for no id: what they are nobody says."""
-    if size % 32:
-        row = row.copy()
-        row[-1] &= (1 << size % 32) - 1
-    return row
 
 
 class Setup:

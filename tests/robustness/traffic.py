@@ -44,6 +44,7 @@ from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 from hybrid.testing.verify import compare_along
 from tests.robustness import hostile_schemas
+from tests.robustness.documents import mask_bits
 
 WALK = 30
 """Tokens of a request whose schema has no instance."""
@@ -170,7 +171,7 @@ def _walk(vocabulary: Any, row: Any, traffic: Traffic, request: Request) -> Iter
 
 def mask_name(row: Any, size: int) -> str:
     """A digest of a mask over so many ids."""
-    return blake2b(workloads.mask_bits(row, size), digest_size=8).hexdigest()
+    return blake2b(mask_bits(row, size), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)
