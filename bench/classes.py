@@ -16,7 +16,7 @@ import gc
 import json as json_format
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter, thread_time
@@ -115,7 +115,7 @@ class ClassBench:
         if memory:
             row.memory = peak_of_classes(self.spec, grammar.serialize_json())
         if peer is not None:
-            row.peer = asdict(peer.run(grammar, source.text, self.root, found.class_of_token))
+            row.peer = vars(peer.run(grammar, source.text, self.root, found.class_of_token))
         return row
 
     def try_classes(
@@ -293,7 +293,7 @@ def command(
             bench.measure(schema_source(file, strict), memory=False, check=number in checked)
             for number, file in enumerate(work)
         ]
-    record = report.environment(arguments) | {"benchmark": "classes", "grammars": [*map(asdict, rows)]}
+    record = report.environment(arguments) | {"benchmark": "classes", "grammars": rows}
     console.print(grammar_table(rows))
     if displacement or peer:
         console.print(finer_table(rows))
@@ -301,10 +301,7 @@ def command(
     for name, measured in of_schemas.items():
         if measured:
             summary = summarise(measured)
-            record.setdefault("schemas", {})[name] = {
-                "summary": report.flat(summary),
-                "rows": [asdict(row) for row in measured],
-            }
+            record.setdefault("schemas", {})[name] = {"summary": summary, "rows": measured}
             console.print(report.spread_table(f"{name}: {len(measured)} schemas", summary["spreads"]))
             console.print(report.spread_table(f"{name}: counts", summary["counts"], ""))
             report.say(console, f"{len(summary['refused'])} refused")

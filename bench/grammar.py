@@ -228,7 +228,7 @@ def command(
     record |= {
         "peak_memory_bytes": report.peak_memory_bytes(),
         "load_average_after": report.load_average(),
-        "summary": report.flat(summary),
+        "summary": summary,
         "contradictions": [str(item) for item in total.contradictions[:100]],
         "differences": [str(item) for item in total.differences + agreed.differences],
         "rows": [row.record() for row in rows],

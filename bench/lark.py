@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -118,7 +118,7 @@ def _record(arguments: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, 
     return {
         "benchmark": "lark",
         **report.environment({k: v for k, v in arguments.items() if k not in ("grammar", "documents")}),
-        "rows": [report.flat(row) for row in rows],
+        "rows": rows,
     }
 
 
@@ -227,7 +227,7 @@ class _Case:
             "files": len(self.files),
             "followed": len(followed),
             "tokens": sum(item.tokens for item in followed),
-            "failed": [asdict(item) for item in failed],
+            "failed": failed,
             "judged": judged.record(),
         }
 
@@ -280,6 +280,6 @@ class _Case:
             "tokens": sum(map(len, taken)),
             "steps": steps,
             "different": different,
-            "calls": {name: asdict(row) for name, row in rows.items()},
+            "calls": rows,
             "ratios": ratios,
         }

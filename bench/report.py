@@ -15,8 +15,9 @@ import os
 import platform
 import subprocess
 import sys
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -82,7 +83,7 @@ def usable_cores() -> int:
 
 
 def write_json(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
-    """Writes a record; the file appears whole or not at all."""
+    """Writes a record, dataclasses as objects, arrays as spreads; the file appears whole or not at all."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
@@ -137,11 +138,6 @@ def readable(value: float, unit: str = "s") -> str:
     raise AssertionError
 
 
-def summed(spread: Spread) -> dict[str, float]:
-    """A spread as it is written to a record."""
-    return asdict(spread)
-
-
 def compared(comparison: Comparison) -> dict[str, Any]:
     """What a comparison with plain XGrammar found, as it is written to a record."""
     times = comparison.times
@@ -150,22 +146,11 @@ def compared(comparison: Comparison) -> dict[str, Any]:
         "equal": comparison.equal,
         "contradictions": comparison.contradiction_count,
         "differences": [str(item) for item in comparison.differences],
-        "mask": summed(Spread.of(times.fill)),
-        "plain_mask": summed(Spread.of(times.plain_fill)),
-        "accept": summed(Spread.of(times.accept)),
-        "plain_accept": summed(Spread.of(times.plain_accept)),
+        "mask": Spread.of(times.fill),
+        "plain_mask": Spread.of(times.plain_fill),
+        "accept": Spread.of(times.accept),
+        "plain_accept": Spread.of(times.plain_accept),
     }
-
-
-def flat(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """A summary with every spread as it is written to a record."""
-    written: dict[str, Any] = {}
-    for name, value in summary.items():
-        if isinstance(value, Spread):
-            written[name] = summed(value)
-        else:
-            written[name] = flat(value) if isinstance(value, Mapping) else value
-    return written
 
 
 def _cpu_model() -> str:
@@ -225,7 +210,11 @@ def _plain(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """Floats that JSON has no name for become null."""
+    """A value as JSON can hold it: of arrays their spread; floats that JSON has no name for become null."""
+    if is_dataclass(value):
+        return {one.name: _finite(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, array):
+        return _finite(Spread.of(value))
     if isinstance(value, Mapping):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

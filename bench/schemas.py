@@ -79,9 +79,9 @@ class Row:
         return {
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in plain},
             **report.compared(self.comparison),
-            "repeated_mask": report.summed(Spread.of(self.repeated)),
+            "repeated_mask": Spread.of(self.repeated),
             "beside": {strategy: row.record() for strategy, row in self.beside.items()},
-            "llguidance": None if self.peer is None else self.peer.record(),
+            "llguidance": self.peer,
         }
 
 
@@ -334,7 +334,7 @@ def command(
         **report.environment({**arguments, "threads": threads}),
         "setup_seconds": setup.seconds,
         "peak_memory_bytes": report.peak_memory_bytes(),
-        "summary": report.flat(summary),
+        "summary": summary,
         "rows": [row.record() for row in rows],
     }
     report.write_json(json, record)

@@ -17,7 +17,7 @@ import gc
 import random
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain
 from time import perf_counter
 from typing import Any
@@ -293,7 +293,7 @@ def measure_calls(
     rows = call_times(ways, documents, rounds, seed, clock)
     title = f"calls from Python, cost of the clock {clock * 1e9:.0f} ns subtracted"
     console.print(rounds_table(title, rows))
-    found: dict[str, Any] = {"clock": clock, "calls": {name: asdict(row) for name, row in rows.items()}}
+    found: dict[str, Any] = {"clock": clock, "calls": rows}
     if batch > 1:
         found["batches"] = batch_times(fresh, documents, batch, seed, clock)
         console.print(spread_table(f"a row of a batch of {batch}", found["batches"]))

@@ -128,7 +128,7 @@ class Totals:
             "slow_peers": self.slow_peers,
             "peer_crashes": self.peer_crashes,
             "ended_early": self.ended_early,
-            "found": [vars(found) for found in self.found],
+            "found": self.found,
             "rows": list(rows.values()),
         }
 
@@ -304,7 +304,7 @@ def command(
     record = totals.record()
     report.say(console, _summary(record, monotonic() - began))
     if json is not None:
-        report.write_json(json, {"bench": "fuzz", **report.environment(arguments), **report.flat(record)})
+        report.write_json(json, {"bench": "fuzz", **report.environment(arguments), **record})
     raise typer.Exit(1 if totals.failed else 0)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import xgrammar
 
-from bench.report import Spread, summed
+from bench.report import Spread
 from bench.serving import AROUND, Served, switches
 from hybrid.testing.segmentation import tokenize_greedy
 
@@ -68,19 +68,8 @@ class PeerTimes:
     first_mask_cpu: float | None = None
     documents: int = 0
     complete: int = 0
-    fill: array[float] = field(default_factory=lambda: array("d"))
+    mask: array[float] = field(default_factory=lambda: array("d"))
     accept: array[float] = field(default_factory=lambda: array("d"))
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "refusal": self.refusal,
-            "first_mask": self.first_mask,
-            "first_mask_cpu": self.first_mask_cpu,
-            "documents": self.documents,
-            "complete": self.complete,
-            "mask": summed(Spread.of(self.fill)),
-            "accept": summed(Spread.of(self.accept)),
-        }
 
 
 class Peer:
@@ -132,7 +121,7 @@ class Peer:
         found = PeerTimes("", started.seconds, started.cpu_seconds)
         for ids, taken in zip(documents, self.taken(started.matcher, documents), strict=True):
             served = self.serve(started.matcher, [taken])
-            found.fill.extend(served.fill[0])
+            found.mask.extend(served.fill[0])
             found.accept.extend(served.accept[0])
             found.documents += 1
             found.complete += len(taken) == len(ids) and started.matcher.is_accepting()
@@ -200,7 +189,7 @@ def peer_spreads(rows: Sequence[Any]) -> dict[str, Spread]:
         "first mask, llguidance": Spread.of(peer.first_mask or 0.0 for _, peer in taken),
         "first mask, ours where llguidance has one": Spread.of(row.first_mask or 0.0 for row, _ in taken),
         "first mask, llguidance, CPU": Spread.of(peer.first_mask_cpu or 0.0 for _, peer in taken),
-        "mask, llguidance": Spread.of(value for _, peer in taken for value in peer.fill),
+        "mask, llguidance": Spread.of(value for _, peer in taken for value in peer.mask),
         "mask, ours where llguidance has one": Spread.of(
             value for row, _ in taken for value in row.comparison.times.fill
         ),
