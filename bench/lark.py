@@ -228,7 +228,7 @@ class _Case:
             "followed": len(followed),
             "tokens": sum(item.tokens for item in followed),
             "failed": failed,
-            "judged": judged.record(),
+            "judged": judged,
         }
 
     def _peer(self, fresh: serving.Fresh, ids: list[list[int]], clock: float) -> dict[str, Any]:

@@ -22,6 +22,9 @@ from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 
 CUTS = ("longest match", "random")
 
+KEPT_BYTES = 80
+"""Of the text before a token, in what is kept of it."""
+
 THOROUGH = 100
 """One of so many refused tokens is judged with many more continuations (`Judge.taken`)."""
 
@@ -50,7 +53,7 @@ class Judged:
     Attributes:
         steps: masks that they were drawn from.
         refused: tokens that masks refuse.
-        unsound: of these, those that Lark takes: the text before, the token, the continuation.
+        unsound: of these, those that Lark takes: the end of the text before, the token, the continuation.
         unclosed: those, counted apart, that Lark takes where an opening, of a comment say, is never closed:
             `equivalence.lark.lexer.unreading` leaves such texts out.
         not_text: of these, those that make no UTF-8 text.
@@ -70,21 +73,6 @@ class Judged:
         """Count another's tokens, too."""
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
-
-    def record(self) -> dict[str, Any]:
-        """As it is written to the record; texts are cut to their ends."""
-        return {
-            "steps": self.steps,
-            "refused": self.refused,
-            "refused_no_text": self.not_text,
-            "refused_but_taken": len(self.unsound),
-            "refused_but_taken_cases": [[text[-80:], *rest] for text, *rest in self.unsound[:50]],
-            "refused_but_taken_unclosed": len(self.unclosed),
-            "refused_but_taken_unclosed_cases": [[text[-80:], *rest] for text, *rest in self.unclosed[:10]],
-            "allowed": self.allowed,
-            "undecided": len(self.undecided),
-            "undecided_cases": [[text[-80:], token] for text, token in self.undecided[:50]],
-        }
 
 
 def cut_text(vocabulary: Any, data: bytes, cut: str, seed: str) -> list[int]:
@@ -176,11 +164,11 @@ def judge_file(
                 if more is not None and judge.confirmed(before + tokens[other], more):
                     left_open = judge.unclosed(place, tokens[other], more)
                     cases = found.unclosed if left_open else found.unsound
-                    cases.append((before, tokens[other], more))
+                    cases.append((before[-KEPT_BYTES:], tokens[other], more))
             for other in _draw(rng, np.flatnonzero(textual & bits), allowed):
                 found.allowed += 1
                 if all(judge.taken(place, tokens[other], thorough=deep) is None for deep in (False, True)):
-                    found.undecided.append((data[: cuts[number]], tokens[other]))
+                    found.undecided.append((data[: cuts[number]][-KEPT_BYTES:], tokens[other]))
         matcher.accept_token(token_id)
     return found
 

@@ -186,7 +186,7 @@ def test_the_command_checks_times_and_writes(tmp_path: Path, vocabulary: Vocabul
     assert (row["grammar"], row["vocabulary"], row["exact"], row["files"]) == ("made", "made", True, 4)
     assert row["failed"] == []
     assert row["judged"]["refused"] > 0
-    assert row["judged"]["refused_but_taken"] == 0
+    assert row["judged"]["unsound"] == []
     assert row["building"]["classes"] > 5
     assert row["calls"]["mask, new document"]["calls"] > 0
     assert row["batches"]["mask a row, repeated"]["count"] > 0
