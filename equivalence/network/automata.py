@@ -23,6 +23,7 @@ from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
 from equivalence.deadline import Stop
 from equivalence.errors import UnsupportedGrammar
+from equivalence.network import edge_types, serial
 from equivalence.network.sizes import too_large
 
 if cython.compiled:
@@ -37,23 +38,26 @@ else:
     from equivalence.arrays.interning import Interned
     from equivalence.network.edges import Edges
 
-# kinds of edges, see `edges.FIELDS`
-EMPTY = cython.declare(cython.Py_ssize_t, 0)
-BYTES = cython.declare(cython.Py_ssize_t, 1)
-CALL = cython.declare(cython.Py_ssize_t, 2)
+EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
+BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
+CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
 
-# types of expressions in XGrammar's serialised grammars
-X_BYTES = cython.declare(cython.Py_ssize_t, 0)
-X_CLASS = cython.declare(cython.Py_ssize_t, 1)
-X_STAR = cython.declare(cython.Py_ssize_t, 2)
-X_EMPTY = cython.declare(cython.Py_ssize_t, 3)
-X_RULE = cython.declare(cython.Py_ssize_t, 4)
-X_SEQUENCE = cython.declare(cython.Py_ssize_t, 5)
-X_CHOICES = cython.declare(cython.Py_ssize_t, 6)
-X_TAGS = cython.declare(cython.Py_ssize_t, 7)
-X_REPEAT = cython.declare(cython.Py_ssize_t, 8)
-X_TOKEN_TAGS = cython.declare(cython.Py_ssize_t, 11)
-TOKEN_LEVEL = {9: "token edges", 10: "excluded tokens", 11: "token tag dispatch"}
+# types of expressions, as numbers of C
+X_BYTES = cython.declare(cython.Py_ssize_t, serial.BYTES)
+X_CLASS = cython.declare(cython.Py_ssize_t, serial.CLASS)
+X_STAR = cython.declare(cython.Py_ssize_t, serial.STAR)
+X_EMPTY = cython.declare(cython.Py_ssize_t, serial.EMPTY)
+X_RULE = cython.declare(cython.Py_ssize_t, serial.RULE)
+X_SEQUENCE = cython.declare(cython.Py_ssize_t, serial.SEQUENCE)
+X_CHOICES = cython.declare(cython.Py_ssize_t, serial.CHOICES)
+X_TAGS = cython.declare(cython.Py_ssize_t, serial.TAGS)
+X_REPEAT = cython.declare(cython.Py_ssize_t, serial.REPEAT)
+X_TOKEN_TAGS = cython.declare(cython.Py_ssize_t, serial.TOKEN_TAGS)
+TOKEN_LEVEL = {
+    serial.TOKENS: "token edges",
+    serial.EXCLUDED: "excluded tokens",
+    serial.TOKEN_TAGS: "token tag dispatch",
+}
 
 UNROLLED = cython.declare(cython.Py_ssize_t, 3)  # repeats up to this are plain calls: a counter costs more
 
@@ -172,7 +176,7 @@ class Builder:
         with cython.nogil:
             self.rules.find(root)
             for i in range(self.edges.count):  # rules called by automata that came ready made
-                if self.edges.rows[i].kind == CALL:
+                if self.edges.rows[i].type == CALL:
                     self.rules.find(self.edges.rows[i].a)
             rule = self.rules.next()
             while rule >= 0:
@@ -214,31 +218,32 @@ class Builder:
         self.depth -= 1
         self.source, self.target = self.stack[self.depth].source, self.stack[self.depth].target
         self.at = self.starts[self.stack[self.depth].expression] + 2
-        kind, self.length = self.data[self.at - 2], self.data[self.at - 1]
+        expression_type, self.length = self.data[self.at - 2], self.data[self.at - 1]
         if self.edges.n_states > self.max_states or self.edges.count > 8 * self.max_states:
             with cython.gil:
                 raise too_large(self.max_states)
-        if kind == X_BYTES:
+        if expression_type == X_BYTES:
             return self.text()
-        if kind == X_CLASS:
+        if expression_type == X_CLASS:
             return self.character()
-        if kind == X_STAR:
+        if expression_type == X_STAR:
             loop = self.edges.state()
             self.edges.add(self.source, EMPTY, 0, 0, loop)
             self.edges.add(loop, EMPTY, 0, 0, self.target)
             self.source, self.target = loop, loop
             return self.character()
-        if kind == X_EMPTY:
+        if expression_type == X_EMPTY:
             return self.edges.add(self.source, EMPTY, 0, 0, self.target)
-        if kind in (X_SEQUENCE, X_CHOICES):
-            return self.parts(kind == X_SEQUENCE)
-        if kind in (X_RULE, X_REPEAT):
+        if expression_type in (X_SEQUENCE, X_CHOICES):
+            return self.parts(expression_type == X_SEQUENCE)
+        if expression_type in (X_RULE, X_REPEAT):
             self.rules.find(self.data[self.at])
-            if kind == X_RULE:
+            if expression_type == X_RULE:
                 return self.edges.add(self.source, CALL, self.data[self.at], 0, self.target)
             return self.repeat(self.data[self.at], self.data[self.at + 1], self.data[self.at + 2])
         with cython.gil:
-            raise UnsupportedGrammar(f"the grammar has {TOKEN_LEVEL.get(kind, f'expression type {kind}')}")
+            name = TOKEN_LEVEL.get(expression_type, f"expression type {expression_type}")
+            raise UnsupportedGrammar(f"the grammar has {name}")
 
     @cython.cfunc
     @cython.nogil
@@ -384,20 +389,20 @@ def reachable_rules(
             while depth > 0:
                 depth -= 1
                 at = starts[stack[depth]]
-                kind, length = data[at], data[at + 1]
+                expression_type, length = data[at], data[at + 1]
                 at += 2
-                if kind in (X_SEQUENCE, X_CHOICES):
+                if expression_type in (X_SEQUENCE, X_CHOICES):
                     for i in range(at, at + length):
                         if not known[data[i]]:
                             known[data[i]] = 1
                             stack[depth] = data[i]
                             depth += 1
-                elif kind in (X_RULE, X_REPEAT):
+                elif expression_type in (X_RULE, X_REPEAT):
                     rules.find(data[at])
-                elif kind == X_TAGS:
+                elif expression_type == X_TAGS:
                     for i in range(at + 1, at + length - 2, 2):
                         rules.find(data[i])
-                elif kind == X_TOKEN_TAGS:
+                elif expression_type == X_TOKEN_TAGS:
                     for i in range(at + 2, at + 2 + 2 * data[at], 2):
                         rules.find(data[i])
             rule = rules.next()

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import UnsupportedGrammar
+from equivalence.network import edge_types, serial
 from equivalence.network.automata import build_automata, reachable_rules
 from equivalence.network.below import MergedStates
 from equivalence.network.calls import Calls
@@ -39,7 +40,7 @@ from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.network.states import States
 from equivalence.network.subsets import determinise
 
-_FOREIGN = 1 << 7 | 1 << 12 | 1 << 13  # tag dispatch, regex, substring: their automata are XGrammar's to make
+_FOREIGN = sum(1 << one for one in serial.FOREIGN_TYPES)
 
 PHASE = "the grammar's network"
 """What errors call all of this."""
@@ -107,7 +108,7 @@ def build_network(
 def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadline, stop: Stop) -> Network:
     rules, root = read.rules, read.root
     data, starts = read.data, read.starts
-    bodies = np.array([rule[1] for rule in rules], np.int64)
+    bodies = np.array([rule[serial.BODY] for rule in rules], np.int64)
     n_rules = len(rules)
     edges: Integers = np.zeros((0, 5), np.int64)
     n_states = 2 * n_rules
@@ -180,7 +181,7 @@ def _add_foreign(
             for column in (0, 4):
                 inner = table[:, column] >= 2
                 table[:, column] += np.where(inner, n_states - 2, 2 * own)
-            called = (table[:, 1] == 2) & (table[:, 2] < 0)
+            called = (table[:, 1] == edge_types.CALL) & (table[:, 2] < 0)
             table[called, 2] = np.array(number, np.int64)[-1 - table[called, 2]]
             tables.append(table)
             n_states += width - 2
@@ -188,7 +189,7 @@ def _add_foreign(
         for own, (unit, least, most) in zip(number[len(entry.automata) :], entry.repeats, strict=True):
             new_bodies[own] = len(starts) + len(new_starts)
             new_starts.append(len(data) + len(new_data))
-            new_data += [8, 3, number[-1 - unit] if unit < 0 else unit, least, most]
+            new_data += [serial.REPEAT, 3, number[-1 - unit] if unit < 0 else unit, least, most]
     edges = np.concatenate(tables) if tables else np.zeros((0, 5), np.int64)
     data = np.concatenate([data, np.array(new_data, np.int64)])
     starts = np.concatenate([starts, np.array(new_starts, np.int64)])
@@ -197,17 +198,19 @@ def _add_foreign(
 
 def _refuse_rule_features(rules: list[Any], serialized: dict[str, Any], reachable: NDArray[np.uint8]) -> None:
     for index in np.flatnonzero(reachable).tolist():
-        name, _, _, _, max_tokens, max_chars, _, is_lazy, _ = rules[index]
+        rule = rules[index]
         feature = (
             "bounded by max_tokens"
-            if max_tokens >= 0
+            if rule[serial.MAX_TOKENS] >= 0
             else "bounded by max_chars"
-            if max_chars >= 0
+            if rule[serial.MAX_CHARS] >= 0
             else "lazy"
-            if is_lazy
+            if rule[serial.IS_LAZY]
             else ""
         )
         if feature:
-            raise UnsupportedGrammar(f"rule {name!r} is {feature}, which the stack alone does not tell")
-    if serialized.get("suffix_stop_infos"):
+            raise UnsupportedGrammar(
+                f"rule {rule[serial.NAME]!r} is {feature}, which the stack alone does not tell"
+            )
+    if serialized.get(serial.MARKERS):
         raise UnsupportedGrammar("the grammar has suffix or stop markers of captures")

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from equivalence import built
 from equivalence.arrays.growing import record_type
 from equivalence.deadline import Stop
+from equivalence.network import edge_types
 from equivalence.network.edges import edge_rows
 
 if cython.compiled:
@@ -34,10 +35,9 @@ else:
 Rule = cython.struct(first=cython.Py_ssize_t, next=cython.Py_ssize_t, caller=cython.Py_ssize_t)
 RULE = record_type("first next caller")
 
-# kinds of edges, see `edges.FIELDS`
-EMPTY = cython.declare(cython.Py_ssize_t, 0)
-BYTES = cython.declare(cython.Py_ssize_t, 1)
-CALL = cython.declare(cython.Py_ssize_t, 2)
+EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
+BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
+CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
 
 
 @cython.final
@@ -134,7 +134,7 @@ class Calls:
                 depth -= 1
                 state = self.stack[depth]
                 for e in range(self.edge_starts[state], self.edge_starts[state + 1]):
-                    if self.edges[e].kind == CALL and self.rules[self.edges[e].a].caller != rule:
+                    if self.edges[e].type == CALL and self.rules[self.edges[e].a].caller != rule:
                         self.rules[self.edges[e].a].caller = rule
                         self.callees[n] = self.edges[e].a
                         n += 1
@@ -217,8 +217,8 @@ class Calls:
             if state == self.ends[rule]:
                 return 1
             for e in range(self.edge_starts[state], self.edge_starts[state + 1]):
-                kind = self.edges[e].kind
-                if kind == EMPTY or (kind == CALL and self.empty[self.edges[e].a]):
+                edge_type = self.edges[e].type
+                if edge_type == EMPTY or (edge_type == CALL and self.empty[self.edges[e].a]):
                     target = self.edges[e].target
                     if self.seen[target] != self.now:
                         self.seen[target] = self.now
@@ -277,10 +277,10 @@ class Calls:
             depth -= 1
             state = self.stack[depth]
             for e in range(self.edge_starts[state], self.edge_starts[state + 1]):
-                kind = self.edges[e].kind
-                if kind == BYTES:
+                edge_type = self.edges[e].type
+                if edge_type == BYTES:
                     continue
-                if kind == CALL:
+                if edge_type == CALL:
                     self.note_pair(rule, self.edges[e].a)
                     if not self.empty[self.edges[e].a]:
                         continue

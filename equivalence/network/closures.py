@@ -19,6 +19,7 @@ import numpy as np
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
+from equivalence.network import edge_types
 from equivalence.network.edges import FIELDS
 from equivalence.network.states import rows
 
@@ -34,9 +35,8 @@ else:
 
     built.plain(__name__)
 
-# kinds of edges
-EMPTY = cython.declare(cython.int, 0)
-BYTES = cython.declare(cython.int, 1)
+EMPTY = cython.declare(cython.int, edge_types.EMPTY)
+BYTES = cython.declare(cython.int, edge_types.BYTES)
 
 COPIED = record_type("state back")
 ELEMENT = record_type("stamp subset")
@@ -170,9 +170,9 @@ class Closures:
             is_member = 1
             self.ends_here = True
         for k in range(self.starts[element], self.starts[element + 1]):
-            if self.edges[k].kind == BYTES:
+            if self.edges[k].type == BYTES:
                 is_member = 1
-            elif self.edges[k].kind == EMPTY:
+            elif self.edges[k].type == EMPTY:
                 self.push(self.edges[k].target)
             elif self.follow_call(k):
                 is_member = 1
@@ -240,7 +240,7 @@ class Closures:
             if s == self.end:
                 reached = True
             for k in range(self.starts[s], self.starts[s + 1]):
-                if self.edges[k].kind != EMPTY or depth + 1 >= PATH:
+                if self.edges[k].type != EMPTY or depth + 1 >= PATH:
                     return False
                 self.path[depth] = self.edges[k].target
                 depth += 1

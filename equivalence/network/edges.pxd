@@ -3,7 +3,7 @@ from equivalence.network.codes cimport Codes
 
 cdef struct Edge:
     Py_ssize_t source
-    Py_ssize_t kind
+    Py_ssize_t type
     Py_ssize_t a
     Py_ssize_t b
     Py_ssize_t target
@@ -17,7 +17,7 @@ cdef class Edges:
     cdef Codes ranges
 
     cdef Py_ssize_t state(self) noexcept nogil
-    cdef int add(self, Py_ssize_t source, Py_ssize_t kind, Py_ssize_t a, Py_ssize_t b, Py_ssize_t target) except -1 nogil
+    cdef int add(self, Py_ssize_t source, Py_ssize_t edge_type, Py_ssize_t a, Py_ssize_t b, Py_ssize_t target) except -1 nogil
     cdef int code_points(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int characters(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int several_bytes(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
 from equivalence.errors import GrammarError
+from equivalence.network import edge_types
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -29,15 +30,14 @@ if cython.compiled:
 else:
     from equivalence.network.codes import Codes
 
-FIELDS = "source kind a b target"
-"""Columns of an edge: kind 0 is empty, 1 reads a byte a..b, 2 calls rule a (which may be skipped if the rule
-is nullable, unless b is 1)."""
+FIELDS = "source type a b target"
+"""Columns of an edge; `equivalence.network.edge_types` says what it does."""
 
 EDGE = record_type(FIELDS)
 
-EMPTY = cython.declare(cython.Py_ssize_t, 0)
-BYTES = cython.declare(cython.Py_ssize_t, 1)
-CALL = cython.declare(cython.Py_ssize_t, 2)
+EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
+BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
+CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
 
 
@@ -155,7 +155,7 @@ class Edges:
     def add(
         self,
         source: cython.Py_ssize_t,
-        kind: cython.Py_ssize_t,
+        edge_type: cython.Py_ssize_t,
         a: cython.Py_ssize_t,
         b: cython.Py_ssize_t,
         target: cython.Py_ssize_t,
@@ -167,7 +167,7 @@ class Edges:
                 self.array = bigger(self.array, 2 * n)
                 self.rows = edge_rows(self.array)
         self.rows[n].source = source
-        self.rows[n].kind = kind
+        self.rows[n].type = edge_type
         self.rows[n].a = a
         self.rows[n].b = b
         self.rows[n].target = target

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.errors import UnsupportedGrammar
+from equivalence.network import edge_types, serial
 from equivalence.network.optimised import Wanted, optimised
 
 MAX_SERIALIZED_BYTES = 32_000_000
@@ -31,8 +32,8 @@ class ForeignRule(NamedTuple):
 
     Attributes:
         automata: per rule (edge rows, number of states); state 0 begins, state 1 ends. Rows are
-            (source, kind, a, b, target) with kind 0 empty, 1 bytes a..b, 2 call. A call's ``a`` >= 0 is a
-            rule of the grammar, -1 - i is entry i of these automata, then of `repeats`.
+            (source, type, a, b, target) as in `edges.FIELDS`. A call's ``a`` >= 0 is a rule of the grammar,
+            -1 - i is entry i of these automata, then of `repeats`.
         repeats: (rule, least, most) of calls that are bounded repeats, numbered after `automata`.
     """
 
@@ -42,41 +43,41 @@ class ForeignRule(NamedTuple):
 
 def foreign_rule(serialized: dict[str, Any], rule: int) -> ForeignRule:
     """The automata of rule number ``rule`` of a serialised grammar, as XGrammar makes them."""
-    data, starts = serialized["grammar_expr_data"], serialized["grammar_expr_indptr"]
-    at = starts[serialized["rules"][rule][1]]
-    kind, length = data[at], data[at + 1]
+    data, starts, rules = serialized[serial.DATA], serialized[serial.STARTS], serialized[serial.RULES]
+    at = starts[rules[rule][serial.BODY]]
+    expression_type, length = data[at], data[at + 1]
     body = data[at + 2 : at + 2 + length]
-    if kind != 7:  # regex and substring rules call no other rule
+    if expression_type != serial.TAGS:  # regex and substring rules call no other rule
         known = _context_free if length <= MOST_KEPT else _context_free.__wrapped__
-        return known(kind, tuple(body))
-    # a tag dispatch [tag, rule, ..., loop, excludes]: rules are kept by name, with a stand-in for a body
-    names = {serialized["rules"][callee][0]: callee for callee in body[1:-2:2]}
+        return known(expression_type, tuple(body))
+    # rules are kept by name, with a stand-in for a body
+    names = {rules[callee][serial.NAME]: callee for callee in serial.called_rules(expression_type, body)}
     sub = dict(serialized)
     stand_in = len(starts)
-    sub["grammar_expr_data"] = [*data, 0, 1, 120, 5, 1, stand_in, 6, 1, stand_in + 1]
-    sub["grammar_expr_indptr"] = [*starts, len(data), len(data) + 3, len(data) + 6]
-    sub["rules"] = [
-        [entry[0], stand_in + 2 if number != rule else entry[1], -1, False, -1, -1, "", False, None]
-        for number, entry in enumerate(serialized["rules"])
+    text = [serial.BYTES, 1, ord("x")]
+    text += [serial.SEQUENCE, 1, stand_in, serial.CHOICES, 1, stand_in + 1]
+    sub[serial.DATA] = [*data, *text]
+    sub[serial.STARTS] = [*starts, len(data), len(data) + 3, len(data) + 6]
+    sub[serial.RULES] = [
+        serial.plain_rule(entry[serial.NAME], entry[serial.BODY] if number == rule else stand_in + 2)
+        for number, entry in enumerate(rules)
     ]
-    sub["root_rule_id"] = rule
-    sub["suffix_stop_infos"] = []
+    sub[serial.ROOT] = rule
+    sub[serial.MARKERS] = []
     return _read_back(sub, names)
 
 
 @lru_cache(maxsize=256)
-def _context_free(kind: int, body: tuple[int, ...]) -> ForeignRule:
+def _context_free(expression_type: int, body: tuple[int, ...]) -> ForeignRule:
     sub = {
-        "rules": [["root", 0, -1, False, -1, -1, "", False, None]],
-        "suffix_stop_infos": [],
-        "grammar_expr_data": [kind, len(body), *body],
-        "grammar_expr_indptr": [0],
-        "root_rule_id": 0,
-        "complete_fsm": None,
-        "per_rule_fsms": [],
-        "allow_empty_rule_ids": [],
-        "optimized": False,
-        "__VERSION__": "v16",
+        serial.RULES: [serial.plain_rule("root", 0)],
+        serial.MARKERS: [],
+        serial.DATA: [expression_type, len(body), *body],
+        serial.STARTS: [0],
+        serial.ROOT: 0,
+        serial.MAY_BE_EMPTY: [],
+        serial.VERSION_FIELD: serial.SERIALIZATION_VERSION,
+        **serial.NOT_COMPILED,
     }
     pattern = "".join(chr(code) for code in body if 0 <= code < 0x110000)
     return _read_back(sub, {}, pattern)
@@ -91,17 +92,15 @@ def _read_back(sub: dict[str, Any], names: dict[str, int], pattern: str = "") ->
         )
     grammar, complete = made
     rows, pointers = complete["edges"]["data_"], complete["edges"]["indptr_"]
-    auxiliary = complete["edge_aux_data"]
-    rules = [entry[0] for entry in grammar["rules"]]
-    own = [grammar["root_rule_id"]] + [
-        number for number, name in enumerate(rules) if number != grammar["root_rule_id"] and name not in names
-    ]
+    details, root = complete[serial.EDGE_DETAILS], grammar[serial.ROOT]
+    rules = [entry[serial.NAME] for entry in grammar[serial.RULES]]
+    own = [root] + [number for number, name in enumerate(rules) if number != root and name not in names]
     code = {number: -1 - index for index, number in enumerate(own)}
     code.update({number: names[name] for number, name in enumerate(rules) if name in names})
     repeats: dict[tuple[int, int, int], int] = {}
     automata = []
     for number in own:
-        entry = grammar["per_rule_fsms"][number][0]
+        entry = grammar[serial.AUTOMATA_OF_RULES][number][0]
         _, begin_state, ends = entry[0], entry[1], entry[2]
         state_of = {begin_state: 0}
         queue = [begin_state]
@@ -113,18 +112,18 @@ def _read_back(sub: dict[str, Any], names: dict[str, int], pattern: str = "") ->
                     queue.append(target)
                 source, destination = state_of[state], state_of[target]
                 if low >= 0:
-                    found.append([source, 1, low, high, destination])
-                elif low == -1:
-                    found.append([source, 0, 0, 0, destination])
-                elif low == -2:
-                    found.append([source, 2, code[high], 0, destination])
-                elif low == -4:
-                    unit, least, most = auxiliary[high : high + 3]
+                    found.append([source, edge_types.BYTES, low, high, destination])
+                elif low == serial.EDGE_EMPTY:
+                    found.append([source, edge_types.EMPTY, 0, 0, destination])
+                elif low == serial.EDGE_RULE:
+                    found.append([source, edge_types.CALL, code[high], 0, destination])
+                elif low == serial.EDGE_REPEAT:
+                    unit, least, most = details[high : high + 3]
                     key = (code[unit], least, most)
                     index = repeats.setdefault(key, len(own) + len(repeats))
-                    found.append([source, 2, -1 - index, 0, destination])
+                    found.append([source, edge_types.CALL, -1 - index, 0, destination])
                 else:
-                    raise UnsupportedGrammar(f"an automaton of XGrammar has an edge of kind {low}")
-        found += [[state_of[state], 0, 0, 0, 1] for state in ends if state in state_of]
+                    raise UnsupportedGrammar(f"an automaton of XGrammar has an edge of type {low}")
+        found += [[state_of[state], edge_types.EMPTY, 0, 0, 1] for state in ends if state in state_of]
         automata.append((np.array(found, np.int64).reshape(-1, 5), len(state_of) + 1))
     return ForeignRule(tuple(automata), tuple(repeats))

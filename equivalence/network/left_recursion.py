@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from equivalence.deadline import Stop
 from equivalence.errors import UnsupportedGrammar
+from equivalence.network.edge_types import CALL, EMPTY
 from equivalence.network.sizes import too_large
 
 Integers = NDArray[np.int64]
@@ -132,21 +133,22 @@ def remove_left_recursion(
             for rule in members:
                 stop.look()
                 for state in states[rule]:
-                    for _, kind, a, b, target in outgoing.get(state, ()):
-                        rows.append([name[rule, state], kind, a, b, name[rule, target]])
+                    for _, edge_type, a, b, target in outgoing.get(state, ()):
+                        rows.append([name[rule, state], edge_type, a, b, name[rule, target]])
             corner, queue = {goal}, [goal]
             for rule in queue:  # the rules whose first part may start the goal
                 stop.look()
                 for state in _without_bytes(old[rule][0], outgoing, nullable):
-                    for _, kind, a, b, target in outgoing.get(state, ()):
-                        if kind == 2 and a in component:
-                            rows.append([name[a, old[a][1]], 0, 0, 0, name[rule, target]])
+                    for _, edge_type, a, b, target in outgoing.get(state, ()):
+                        if edge_type == CALL and a in component:
+                            rows.append([name[a, old[a][1]], EMPTY, 0, 0, name[rule, target]])
                             if a not in corner:
                                 corner.add(a)
                                 queue.append(a)
-                        elif kind != 0:
+                        elif edge_type != EMPTY:
                             # what follows a skipped call is already in the corner: mark it not to be skipped
-                            rows.append([begin, kind, a, 1 if kind == 2 else b, name[rule, target]])
+                            b = 1 if edge_type == CALL else b
+                            rows.append([begin, edge_type, a, b, name[rule, target]])
             new_begins[goal] = begin
             ends[goal] = name[goal, old[goal][1]]
             tables.append(np.array(rows, np.int64).reshape(-1, 5))
@@ -170,8 +172,9 @@ def _without_bytes(
 ) -> list[int]:
     seen, queue = {begin}, [begin]
     for state in queue:
-        for _, kind, a, _, target in outgoing.get(state, ()):
-            if (kind == 0 or (kind == 2 and nullable[a])) and target not in seen:
+        for _, edge_type, a, _, target in outgoing.get(state, ()):
+            is_silent = edge_type == EMPTY or (edge_type == CALL and nullable[a])
+            if is_silent and target not in seen:
                 seen.add(target)
                 queue.append(target)
     return queue

@@ -17,6 +17,10 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from equivalence.network.serial import AUTOMATA
+
+_BEFORE_AUTOMATA = f'"{AUTOMATA}":'
+
 
 class Wanted(NamedTuple):
     """A grammar to be optimised.
@@ -45,11 +49,19 @@ def optimised_text(wanted: Wanted) -> str | None:
 
     compiler = _compiler(wanted.n_tokens)
     grammar = compiler.compile_grammar(xgrammar.Grammar.deserialize_json(wanted.text)).grammar
-    printed = _print_grammar_fsms(grammar)
-    if len(printed) * max(1, printed.count("\nRule ")) > 2 * wanted.most_bytes:
+    if is_too_large(_print_grammar_fsms(grammar), wanted.most_bytes):
         return None
-    text = grammar.serialize_json()
-    begin = text.index('"complete_fsm":') + len('"complete_fsm":')
+    return automata_apart(grammar.serialize_json())
+
+
+def is_too_large(printed: str, most_bytes: int) -> bool:
+    """Whether the serialised form of automata that XGrammar has printed would be, about."""
+    return len(printed) * max(1, printed.count("\nRule ")) > 2 * most_bytes
+
+
+def automata_apart(text: str) -> str:
+    """A compiled grammar's serialised form as `optimised_text` gives it."""
+    begin = text.index(_BEFORE_AUTOMATA) + len(_BEFORE_AUTOMATA)
     _, end = json.JSONDecoder().raw_decode(text, begin)
     complete = text[begin:end]
     # every rule's entry repeats the whole automaton: drop the copies before parsing

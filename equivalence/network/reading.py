@@ -17,14 +17,10 @@ from numpy.typing import NDArray
 
 from equivalence.errors import GrammarError
 from equivalence.network.integers import read_integers
-
-SERIALIZATION_VERSION = "v16"
-"""The layout of `xgrammar.Grammar.serialize_json` that is read here."""
-
-_DATA_NAME, _STARTS_NAME = "grammar_expr_data", "grammar_expr_indptr"
+from equivalence.network.serial import DATA, ROOT, RULES, SERIALIZATION_VERSION, STARTS, VERSION_FIELD
 
 # A quote inside a JSON string is escaped, so these bytes occur nowhere else.
-_DATA, _STARTS = f'"{_DATA_NAME}":['.encode(), f'],"{_STARTS_NAME}":['.encode()
+_BEFORE_DATA, _BEFORE_STARTS = f'"{DATA}":['.encode(), f'],"{STARTS}":['.encode()
 
 
 class ReadGrammar(NamedTuple):
@@ -41,19 +37,19 @@ class ReadGrammar(NamedTuple):
 
     @property
     def rules(self) -> list[Any]:
-        """Per rule [name, body, lookahead, exact, max_tokens, max_chars, capture, lazy, temperature]."""
-        rules: list[Any] = self.features["rules"]
+        """The rules, each with the columns that `equivalence.network.serial` names."""
+        rules: list[Any] = self.features[RULES]
         return rules
 
     @property
     def root(self) -> int:
         """Number of the root rule."""
-        return int(self.features["root_rule_id"])
+        return int(self.features[ROOT])
 
     def whole(self) -> dict[str, Any]:
         """The serialised form with its expressions, as `json.loads` gives it; rules are not copied."""
         # lists of integers are made in a fifth of the time that reading them as JSON takes
-        return {**self.features, _DATA_NAME: self.data.tolist(), _STARTS_NAME: self.starts.tolist()}
+        return {**self.features, DATA: self.data.tolist(), STARTS: self.starts.tolist()}
 
 
 def read_grammar(grammar: Any) -> ReadGrammar:
@@ -65,26 +61,24 @@ def read_grammar(grammar: Any) -> ReadGrammar:
         features = grammar
     else:
         text = grammar.serialize_json().encode()
-        at = text.find(_DATA)
+        at = text.find(_BEFORE_DATA)
         if at >= 0:
-            data, end = read_integers(text, at + len(_DATA))
-            if text.startswith(_STARTS, end):
-                starts, end = read_integers(text, end + len(_STARTS))
+            data, end = read_integers(text, at + len(_BEFORE_DATA))
+            if text.startswith(_BEFORE_STARTS, end):
+                starts, end = read_integers(text, end + len(_BEFORE_STARTS))
                 features = json.loads(text[:at] + b'"read":[' + text[end:])
                 del features["read"]
                 check_version(features)
                 return ReadGrammar(features, data, starts)
         features = json.loads(text)
     check_version(features)
-    rest = {name: value for name, value in features.items() if name not in (_DATA_NAME, _STARTS_NAME)}
-    return ReadGrammar(
-        rest, np.array(features[_DATA_NAME], np.int64), np.array(features[_STARTS_NAME], np.int64)
-    )
+    rest = {name: value for name, value in features.items() if name not in (DATA, STARTS)}
+    return ReadGrammar(rest, np.array(features[DATA], np.int64), np.array(features[STARTS], np.int64))
 
 
 def check_version(features: dict[str, Any]) -> None:
     """Refuse a serialised grammar of a layout that is not read here, by a `GrammarError`."""
-    if features.get("__VERSION__") != SERIALIZATION_VERSION:
+    if features.get(VERSION_FIELD) != SERIALIZATION_VERSION:
         raise GrammarError(
             f"XGrammar serialises grammars in version {features.get('__VERSION__')!r}, read here is "
             f"{SERIALIZATION_VERSION!r}; install xgrammar 0.2.8, or use strategy='engine'"

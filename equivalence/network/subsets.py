@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from equivalence import built
 from equivalence.arrays.growing import record_type
 from equivalence.deadline import Stop
+from equivalence.network import edge_types
 from equivalence.network.sizes import too_large
 from equivalence.network.states import Integers, States
 
@@ -45,9 +46,8 @@ Called = cython.struct(rule=cython.Py_ssize_t, back=cython.Py_ssize_t, next=cyth
 
 CALLED = record_type("rule back next")
 
-# kinds of edges
-BYTES = cython.declare(cython.int, 1)
-CALL = cython.declare(cython.int, 2)
+BYTES = cython.declare(cython.int, edge_types.BYTES)
+CALL = cython.declare(cython.int, edge_types.CALL)
 
 # of all subsets, for each state that may be: nested repeats in a pattern took a minute for 8,000 states
 MEMBERS_A_STATE = cython.declare(cython.int, 64)
@@ -112,10 +112,10 @@ class Subsets:
     @cython.exceptval(check=False)
     def add_edge_of(self, k: cython.Py_ssize_t) -> cython.void:
         """The way out, or the call, by a edge of a member; there is room for it."""
-        kind = self.closures.edges[k].kind
-        if kind == BYTES:
+        edge_type = self.closures.edges[k].type
+        if edge_type == BYTES:
             self.ways.add(self.closures.edges[k].a, self.closures.edges[k].b, self.closures.edges[k].target)
-        elif kind == CALL:
+        elif edge_type == CALL:
             rule = self.closures.edges[k].a
             if self.made.inlined[rule] or self.closures.is_tail(k):
                 return  # the closure has followed it
@@ -313,8 +313,7 @@ def determinise(
 
     Args:
         starts: int64[states + 1], where the edges of each state start.
-        edges: int64[edges, 5], rows (source, kind, first, last, target), sorted by source; kind 0 is empty, 1
-            reads the bytes first..last, 2 calls rule `first`, and is not skipped where `last` is 1.
+        edges: int64[edges, 5], columns as in `edges.FIELDS`, sorted by source.
         begins, ends: int64[rules], the first and the last state of each rule.
         nullable: uint8[rules and counted rules], the latter being numbered after the others.
         order: int64, the rules that are used, callees first where there is no recursion.

@@ -24,7 +24,7 @@ from equivalence.classes.byte_strings.classes import byte_string_classes
 from equivalence.classes.classes import TokenClasses, classes_and_network
 from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline
-from equivalence.network import Network
+from equivalence.network import Network, serial
 from equivalence.network.optimised import optimised_by
 from equivalence.network.reading import ReadGrammar, read_grammar
 from hybrid.api.compiled import CompiledGrammar
@@ -406,7 +406,7 @@ def _with_trial(serialized: dict[str, Any], features: Features, classes: TokenCl
     """The classes, to be tried where the grammar would need rules of our own and may not get them."""
     if classes.trial or _may_change(features, classes):
         return classes
-    lists = ("grammar_expr_data", "grammar_expr_indptr", "rules")
+    lists = (serial.DATA, serial.STARTS, serial.RULES)
     needed = classes_as_rules({name: list(serialized[name]) for name in lists})
     return replace(classes, trial=True) if needed else classes
 

@@ -18,15 +18,29 @@ import xgrammar
 from numpy.typing import NDArray
 
 from equivalence.errors import ArtifactError, GrammarError
+from equivalence.network import serial
 from equivalence.network.reading import check_version
+from equivalence.network.serial import (
+    BYTES,
+    CHOICES,
+    CLASS,
+    EMPTY,
+    EXCLUDED,
+    N_TYPES,
+    NOT_COMPILED,
+    PATTERN,
+    REPEAT,
+    RULE,
+    SEQUENCE,
+    STAR,
+    SUBSTRING,
+    TAGS,
+    TOKEN_TAGS,
+    TOKENS,
+)
 from hybrid.files.container import AGAIN, malformed
 from hybrid.xgrammar.sanitize import refuse_endless_rules
 
-BYTES, CLASS, STAR, EMPTY, RULE, SEQUENCE, CHOICES = range(7)
-TAGS, REPEAT, TOKENS, EXCLUDED, DISPATCH, PATTERN, SUBSTRING = range(7, 14)
-"""Types of expressions."""
-
-N_TYPES = 14
 FIXED_LENGTHS = {EMPTY: 0, RULE: 1, REPEAT: 3}
 
 PARTS = {
@@ -35,7 +49,7 @@ PARTS = {
 }
 """What sequences and choices consist of, as XGrammar's parsers leave them, and its compiler relies on."""
 
-BODIES = (CHOICES, TAGS, DISPATCH, PATTERN, SUBSTRING)
+BODIES = (CHOICES, TAGS, TOKEN_TAGS, PATTERN, SUBSTRING)
 """What the body of a rule is."""
 
 LAST_CODE = 0x10FFFF
@@ -44,11 +58,15 @@ MOST = 2**31 - 1
 DEEPEST = 20_000
 """Nesting of expressions: two for each group of a pattern, of which XGrammar survives 10,000."""
 
-RULE_TYPES = {(str, int, int, bool, int, int, str, bool, kind) for kind in (int, float, type(None))}
-"""A rule: name, body, lookahead, exact, max_tokens, max_chars, capture, lazy, temperature."""
+RULE_TYPES = {(str, int, int, bool, int, int, str, bool, last) for last in (int, float, type(None))}
+"""Types of the columns of a rule."""
 
-COMPILED: dict[str, Any] = {"complete_fsm": None, "per_rule_fsms": [], "optimized": False}
-"""What XGrammar's compiler adds to a grammar, and what stands there before: it is added anew if need be."""
+NUMBERS = (serial.BODY, serial.LOOKAHEAD, serial.MAX_TOKENS, serial.MAX_CHARS)
+"""Columns of a rule that are numbers."""
+
+_COMPILED = f'"{serial.IS_COMPILED}":true'
+"""Stands in the text of a grammar to which XGrammar's compiler has added automata. They are not written, and
+are made anew if need be."""
 
 Integers = NDArray[np.int64]
 
@@ -56,8 +74,8 @@ Integers = NDArray[np.int64]
 def written(grammar: xgrammar.Grammar) -> bytes:
     """The text of a grammar, without what XGrammar's compiler adds."""
     text = str(grammar.serialize_json())
-    if '"optimized":true' in text:
-        text = json.dumps({**json.loads(text), **COMPILED}, separators=(",", ":"), ensure_ascii=False)
+    if _COMPILED in text:
+        text = json.dumps({**json.loads(text), **NOT_COMPILED}, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -98,27 +116,27 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check(content: dict[str, Any], n_tokens: int) -> None:
     """Refuse what leads XGrammar, or our kernels, to what does not exist."""
-    rules = content["rules"]
-    data = _integers(content["grammar_expr_data"], "expressions")
-    starts = _integers(content["grammar_expr_indptr"], "places of expressions")
+    rules = content[serial.RULES]
+    data = _integers(content[serial.DATA], "expressions")
+    starts = _integers(content[serial.STARTS], "places of expressions")
     n = len(starts)
     for rule in rules:
         if tuple(map(type, rule)) not in RULE_TYPES:
             raise malformed(f"a rule of its grammar is {str(rule)[:200]}")
-    numbers = np.array([[rule[1], rule[2], rule[4], rule[5]] for rule in rules], np.int64).reshape(-1, 4)
+    numbers = np.array([[rule[column] for column in NUMBERS] for rule in rules], np.int64).reshape(-1, 4)
     if not len(numbers) or numbers[:, 0].min() < 0 or numbers[:, :2].max() >= n or numbers.min() < -1:
         raise malformed("a rule of its grammar has a body that does not exist, or a count out of range")
-    root = content["root_rule_id"]
+    root = content[serial.ROOT]
     if numbers.max() > MOST or type(root) is not int or not 0 <= root < len(rules):
         raise malformed("its grammar has a number out of range, or a root that does not exist")
-    empty = _integers(content["allow_empty_rule_ids"], "rules that may be empty")
+    empty = _integers(content[serial.MAY_BE_EMPTY], "rules that may be empty")
     if len(empty) and not 0 <= empty.min() <= empty.max() < len(rules):
         raise malformed("a rule of its grammar that may be empty does not exist")
-    if content["suffix_stop_infos"] or any(content[name] != value for name, value in COMPILED.items()):
+    if content[serial.MARKERS] or any(content[name] != value for name, value in NOT_COMPILED.items()):
         raise malformed("its grammar has markers, or automata of XGrammar's")
-    kinds = _check_expressions(data, starts, len(rules), n_tokens, numbers[:, 0])
+    types = _check_expressions(data, starts, len(rules), n_tokens, numbers[:, 0])
     lookaheads = numbers[numbers[:, 1] >= 0, 1]
-    if not np.isin(kinds[numbers[:, 0]], BODIES).all() or (kinds[lookaheads] != SEQUENCE).any():
+    if not np.isin(types[numbers[:, 0]], BODIES).all() or (types[lookaheads] != SEQUENCE).any():
         raise malformed("a rule of its grammar has a body or a lookahead of another type")
 
 
@@ -128,52 +146,52 @@ def _check_expressions(
     """The types of expressions, none of which lies outside of the data, or names what does not exist."""
     if not len(starts) or starts[0] < 0 or starts[-1] > len(data) - 2 or (np.diff(starts) < 2).any():
         raise malformed("the expressions of its grammar are out of order")
-    kinds, lengths = data[starts], data[starts + 1]
+    types, lengths = data[starts], data[starts + 1]
     ends = starts + 2 + lengths
     if lengths.min() < 0 or (ends > np.append(starts[1:], len(data))).any():
         raise malformed("an expression of its grammar is longer than there is room for")
-    if kinds.min() < 0 or kinds.max() >= N_TYPES:
+    if types.min() < 0 or types.max() >= N_TYPES:
         raise malformed("its grammar has expressions of an unknown type")
     for fixed, length in FIXED_LENGTHS.items():
-        if (lengths[kinds == fixed] != length).any():
+        if (lengths[types == fixed] != length).any():
             raise malformed(f"an expression of its grammar of type {fixed} has another length than {length}")
     owner: Integers = np.repeat(np.arange(len(starts)), lengths)
     begins: Integers = np.cumsum(lengths) - lengths
     place: Integers = np.arange(len(owner)) - begins[owner]
-    values, kind = data[starts[owner] + 2 + place], kinds[owner]
+    values, type_of = data[starts[owner] + 2 + place], types[owner]
     least, most = np.zeros(len(values), np.int64), np.full(len(values), LAST_CODE)
-    least[kind == BYTES], most[kind == BYTES] = -128, 255  # C++ may write a byte with its sign
-    most[(kind == TOKENS) | (kind == EXCLUDED)] = n_tokens - 1
-    most[(kind == RULE) | ((kind == REPEAT) & (place == 0))] = n_rules - 1
-    counts = (kind == REPEAT) & (place > 0)
+    least[type_of == BYTES], most[type_of == BYTES] = -128, 255  # C++ may write a byte with its sign
+    most[(type_of == TOKENS) | (type_of == EXCLUDED)] = n_tokens - 1
+    most[(type_of == RULE) | ((type_of == REPEAT) & (place == 0))] = n_rules - 1
+    counts = (type_of == REPEAT) & (place > 0)
     least[counts & (place == 2)], most[counts] = -1, MOST
-    parts = (kind == SEQUENCE) | (kind == CHOICES)
+    parts = (type_of == SEQUENCE) | (type_of == CHOICES)
     most[parts] = owner[parts] - 1  # parts are written before the whole: no expression contains itself
-    for one in np.flatnonzero((kinds == TAGS) | (kinds == DISPATCH)).tolist():
+    for one in np.flatnonzero((types == TAGS) | (types == TOKEN_TAGS)).tolist():
         own = slice(int(begins[one]), int(begins[one] + lengths[one]))
-        most[own] = _bounds(int(kinds[one]), values[own].tolist(), one, n_rules, n_tokens)
+        most[own] = _bounds(int(types[one]), values[own].tolist(), one, n_rules, n_tokens)
     if ((values < least) | (values > most)).any():
         raise malformed("an expression of its grammar holds a number out of range")
-    classes = (kinds == CLASS) | (kinds == STAR)
+    classes = (types == CLASS) | (types == STAR)
     if (lengths[classes] % 2 == 0).any() or (data[starts[classes] + 2] > 1).any():
         raise malformed("a class of characters of its grammar is not in pairs")
     for whole, allowed in PARTS.items():
-        if not np.isin(kinds[values[kind == whole]], allowed).all():
+        if not np.isin(types[values[type_of == whole]], allowed).all():
             raise malformed(f"an expression of its grammar of type {whole} has parts of another type")
     is_body = np.zeros(len(starts), bool)
     is_body[bodies] = True
-    if (kinds[values[is_body[owner] & (kind == CHOICES)]] == BYTES).any():
+    if (types[values[is_body[owner] & (type_of == CHOICES)]] == BYTES).any():
         raise malformed("a choice of its grammar is no sequence")
     _check_depth(values[parts], owner[parts], len(starts))
-    return kinds
+    return types
 
 
-def _bounds(kind: int, values: list[int], number: int, n_rules: int, n_tokens: int) -> list[int]:
+def _bounds(expression_type: int, values: list[int], number: int, n_rules: int, n_tokens: int) -> list[int]:
     """The greatest value that each place of a dispatch may have.
 
     [(expression, rule) ..., loop, expression], or [n, (id, rule) n times, loop, m, id m times].
     """
-    if kind == TAGS:
+    if expression_type == TAGS:
         pairs = len(values) // 2 - 1
         found = [number - 1, n_rules - 1] * pairs + [1, number - 1]
     else:

@@ -14,6 +14,7 @@ from typing import Any
 
 from equivalence import GrammarError, TokenClasses, UnsupportedGrammar, Vocabulary
 from equivalence.classes.byte_strings import Features, renumber_tokens
+from equivalence.network import serial
 
 
 def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
@@ -42,7 +43,7 @@ def refuse_beyond_stacks(features: Features, serialized: dict[str, Any]) -> None
         raise UnsupportedGrammar(f"the grammar has {features}, which bytes and stacks do not decide")
     if features.captures:
         raise UnsupportedGrammar("the grammar has captures, which only an engine records")
-    if any(rule[8] is not None for rule in serialized["rules"]):
+    if any(rule[serial.TEMPERATURE] is not None for rule in serialized[serial.RULES]):
         raise UnsupportedGrammar("the grammar sets temperatures, which only an engine follows")
 
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from equivalence import GrammarError
-
-_CLASSES, _CALLS, _SEQUENCE, _CHOICES, _REPEAT = (1, 2), (4, 8), 5, 6, 8
-"""Types of expressions: a character class or its star; a call or a repeat of one; these three."""
+from equivalence.network import serial
+from equivalence.network.serial import BODY, IS_EXACT, LOOKAHEAD, NAME
 
 
 def without_lookahead(serialized: dict[str, Any]) -> bool:
@@ -26,9 +25,9 @@ def without_lookahead(serialized: dict[str, Any]) -> bool:
     representatives, one token's wrong bit would be its whole class's.
     """
     found = False
-    for rule in serialized["rules"]:
-        if rule[2] != -1:
-            rule[2], rule[3] = -1, False
+    for rule in serialized[serial.RULES]:
+        if rule[LOOKAHEAD] != -1:
+            rule[LOOKAHEAD], rule[IS_EXACT] = -1, False
             found = True
     return found
 
@@ -40,35 +39,31 @@ def shield_root(serialized: dict[str, Any]) -> bool:
     tokens that its `accept_token` takes (``root ::= "a" "a" | root{2}`` after ``a``: the token ``aa``).
     Returns whether that was needed.
     """
-    data, starts, root = (
-        serialized["grammar_expr_data"],
-        serialized["grammar_expr_indptr"],
-        serialized["root_rule_id"],
-    )
-    called = False
-    for at in starts:
-        kind, length = data[at], data[at + 1]
-        body = data[at + 2 : at + 2 + length]
-        if kind in (4, 8):
-            called = body[0] == root
-        elif kind == 7:
-            called = root in body[1:-2:2]
-        elif kind == 11:
-            called = root in body[2 : 2 + 2 * body[0] : 2]
-        if called:
-            break
-    if not called:
+    data, starts, root = serialized[serial.DATA], serialized[serial.STARTS], serialized[serial.ROOT]
+    if not any(_calls(data, at, root) for at in starts):
         return False
-    for row in ([4, 1, root], [5, 1, len(starts)], [6, 1, len(starts) + 1]):
+    for row in (
+        [serial.RULE, 1, root], [serial.SEQUENCE, 1, len(starts)], [serial.CHOICES, 1, len(starts) + 1],
+    ):  # fmt: skip
         starts.append(len(data))
         data.extend(row)
-    names = {rule[0] for rule in serialized["rules"]}
+    names = {rule[NAME] for rule in serialized[serial.RULES]}
     name = "outer_root"
     while name in names:
         name += "_"
-    serialized["root_rule_id"] = len(serialized["rules"])
-    serialized["rules"].append([name, len(starts) - 1, -1, False, -1, -1, "", False, None])
+    serialized[serial.ROOT] = len(serialized[serial.RULES])
+    serialized[serial.RULES].append(serial.plain_rule(name, len(starts) - 1))
     return True
+
+
+def _calls(data: list[int], at: int, rule: int) -> bool:
+    """Whether the expression at a place calls a rule itself."""
+    expression_type = data[at]
+    if expression_type in serial.CALLS:  # nearly all that call any, so nothing is copied for them
+        return data[at + 2] == rule
+    if expression_type not in serial.TAG_TYPES:
+        return False
+    return rule in serial.called_rules(expression_type, data[at + 2 : at + 2 + data[at + 1]])
 
 
 def classes_as_rules(serialized: dict[str, Any]) -> bool:
@@ -84,23 +79,24 @@ def classes_as_rules(serialized: dict[str, Any]) -> bool:
     Returns:
         Whether there was any.
     """
-    data, starts = serialized["grammar_expr_data"], serialized["grammar_expr_indptr"]
-    rules = serialized["rules"]
+    data, starts = serialized[serial.DATA], serialized[serial.STARTS]
+    rules = serialized[serial.RULES]
     made = _ClassRules(serialized)
     for at in starts[:]:
-        kind, length = data[at], data[at + 1]
-        if kind == _SEQUENCE:
+        expression_type, length = data[at], data[at + 1]
+        if expression_type == serial.SEQUENCE:
             called = False
             for place in range(at + 2, at + 2 + length):
-                kind = data[starts[data[place]]]
-                if called and kind in _CLASSES:
+                part_type = data[starts[data[place]]]
+                if called and part_type in serial.CLASSES:
                     data[place] = made.reference(data[place])
-                called = called or kind in _CALLS
-        elif kind == _REPEAT:
+                called = called or part_type in serial.CALLS
+        elif expression_type == serial.REPEAT:
             repeated = rules[data[at + 2]]
-            alone = _only_class(data, starts, repeated[1])
+            alone = _only_class(data, starts, repeated[BODY])
             if alone >= 0:  # the rule itself: it may have a temperature or a name to capture by
-                rules[data[at + 2]] = [repeated[0], made.body(alone), *repeated[2:]]
+                rules[data[at + 2]] = [*repeated]
+                rules[data[at + 2]][BODY] = made.body(alone)
     return made.any
 
 
@@ -108,8 +104,8 @@ class _ClassRules:
     """The rules made of character classes, one for each that is different."""
 
     def __init__(self, serialized: dict[str, Any]) -> None:
-        self._data, self._starts = serialized["grammar_expr_data"], serialized["grammar_expr_indptr"]
-        self._rules = serialized["rules"]
+        self._data, self._starts = serialized[serial.DATA], serialized[serial.STARTS]
+        self._rules = serialized[serial.RULES]
         self._names: set[str] = set()
         self._never = -1
         self._references: dict[tuple[int, ...], int] = {}
@@ -124,42 +120,42 @@ class _ClassRules:
         data, at = self._data, self._starts[expression]
         key = tuple(data[at : at + 2 + data[at + 1]])
         if key not in self._references:
-            self._references[key] = self._add(4, self._rule("class", self.body(expression)))
+            self._references[key] = self._add(serial.RULE, self._rule("class", self.body(expression)))
         return self._references[key]
 
     def body(self, expression: int) -> int:
         """The body of a rule that is this class, and a second way that reads nothing."""
         if self._never < 0:
-            self._never = self._rule("never", self._choices(self._add(1, 0)))
-        return self._choices(expression, self._add(4, self._never))
+            self._never = self._rule("never", self._choices(self._add(serial.CLASS, 0)))
+        return self._choices(expression, self._add(serial.RULE, self._never))
 
     def _choices(self, *ways: int) -> int:
-        return self._add(_CHOICES, *[self._add(_SEQUENCE, way) for way in ways])
+        return self._add(serial.CHOICES, *[self._add(serial.SEQUENCE, way) for way in ways])
 
-    def _add(self, kind: int, *body: int) -> int:
+    def _add(self, expression_type: int, *body: int) -> int:
         self._starts.append(len(self._data))
-        self._data.extend((kind, len(body), *body))
+        self._data.extend((expression_type, len(body), *body))
         return len(self._starts) - 1
 
     def _rule(self, name: str, body: int) -> int:
         if not self._names:
-            self._names = {rule[0] for rule in self._rules}
+            self._names = {rule[NAME] for rule in self._rules}
         while name in self._names:
             name = f"{name.rstrip('0123456789_')}_{len(self._rules)}_{len(self._names)}"
         self._names.add(name)
-        self._rules.append([name, body, -1, False, -1, -1, "", False, None])
+        self._rules.append(serial.plain_rule(name, body))
         return len(self._rules) - 1
 
 
 def _only_class(data: list[int], starts: list[int], expression: int) -> int:
     """The character class that a rule's body is, -1 if it is more or less than one."""
     at = starts[expression]
-    for kind in (_CHOICES, _SEQUENCE):
-        if data[at] != kind or data[at + 1] != 1:
+    for whole in (serial.CHOICES, serial.SEQUENCE):
+        if data[at] != whole or data[at + 1] != 1:
             return -1
         expression = data[at + 2]
         at = starts[expression]
-    return expression if data[at] in _CLASSES else -1
+    return expression if data[at] in serial.CLASSES else -1
 
 
 def prefix_closed(tokens: list[bytes]) -> list[bytes]:
@@ -185,15 +181,15 @@ def refuse_endless_rules(serialized: dict[str, Any]) -> None:
     Raises:
         GrammarError: naming the rule.
     """
-    data, starts = serialized["grammar_expr_data"], serialized["grammar_expr_indptr"]
+    data, starts = serialized[serial.DATA], serialized[serial.STARTS]
     leads: list[int] = []  # to the rule that each is nothing but, -1: it is more
     repeats: list[bool] = []
-    for rule in serialized["rules"]:
-        at = starts[rule[1]]
-        while data[at] in (5, 6) and data[at + 1] == 1:  # a sequence or choice of one
+    for rule in serialized[serial.RULES]:
+        at = starts[rule[BODY]]
+        while data[at] in serial.WHOLES and data[at + 1] == 1:  # a sequence or choice of one
             at = starts[data[at + 2]]
-        leads.append(data[at + 2] if data[at] in (4, 8) else -1)
-        repeats.append(data[at] == 8)
+        leads.append(data[at + 2] if data[at] in serial.CALLS else -1)
+        repeats.append(data[at] == serial.REPEAT)
     met = [-1] * len(leads)  # the rule that the way to each began with
     for start in range(len(leads)):
         number = start
@@ -210,6 +206,6 @@ def refuse_endless_rules(serialized: dict[str, Any]) -> None:
             number = leads[number]
         if repeated:
             raise GrammarError(
-                f"rule {serialized['rules'][end][0]!r} is nothing but a repeat of itself, which "
+                f"rule {serialized[serial.RULES][end][NAME]!r} is nothing but a repeat of itself, which "
                 "crashes XGrammar's compiler; give the rule another alternative, or remove it"
             )

@@ -20,6 +20,7 @@ from equivalence.arrays.account import Account
 from equivalence.classes.byte_strings.features import find_features, renumber_tokens
 from equivalence.classes.byte_strings.silent import silent_reach
 from equivalence.deadline import Deadline
+from equivalence.network import serial
 from equivalence.network.optimised import Wanted, optimised
 
 MAX_SERIALIZED_BYTES = 64_000_000
@@ -30,8 +31,6 @@ MAX_STATES = 30_000
 
 PHASE = "the classes of byte strings"
 """What errors call all of this."""
-
-_EMPTY, _CALL, _REPEAT, _EXCLUDE = -1, -2, -4, -6  # -3 reads the end of the text, -5 a token
 
 
 class Automata(NamedTuple):
@@ -69,33 +68,35 @@ def read_automata(serialized: dict[str, Any], deadline: Deadline | None = None) 
     rows = np.array(complete["edges"]["data_"], np.int64).reshape(-1, 3)
     pointers = np.array(complete["edges"]["indptr_"], np.int64)
     n_states = len(pointers) - 1
-    if n_states > MAX_STATES or (rows[:, 0] < _EXCLUDE).any():
+    if n_states > MAX_STATES or (rows[:, 0] < serial.EDGE_EXCLUDED).any():
         return None
-    if any(entry is None for entry in grammar["per_rule_fsms"]):  # then a rule would run as it is written
+    if any(
+        entry is None for entry in grammar[serial.AUTOMATA_OF_RULES]
+    ):  # then a rule would run as it is written
         return None
     source = np.repeat(np.arange(n_states), np.diff(pointers))
-    auxiliary = complete["edge_aux_data"]
-    n_rules = len(grammar["rules"])
+    details = complete[serial.EDGE_DETAILS]
+    n_rules = len(grammar[serial.RULES])
     start_of = np.full(n_rules, -1, np.int64)
     silent: list[tuple[int, int]] = []
     done = n_states  # node done + r: rule r has ended somewhere
-    budgeted = {info[0] for info in grammar["suffix_stop_infos"]}
-    for number, entry in enumerate(grammar["per_rule_fsms"]):
+    budgeted = {info[0] for info in grammar[serial.MARKERS]}
+    for number, entry in enumerate(grammar[serial.AUTOMATA_OF_RULES]):
         _, start, ends = entry[0][:3]
         start_of[number] = start
         silent += [(end, done + number) for end in ends]
         if number in budgeted:  # such a rule may be ended where its budget is spent
             silent += [(state, done + number) for state in _states_from(start, rows, pointers)]
-    silent += [(int(start_of[r]), done + r) for r in grammar["allow_empty_rule_ids"]]
-    for kind in (_EMPTY, _CALL, _REPEAT):
-        chosen = rows[:, 0] == kind
+    silent += [(int(start_of[r]), done + r) for r in grammar[serial.MAY_BE_EMPTY]]
+    for edge_type in (serial.EDGE_EMPTY, serial.EDGE_RULE, serial.EDGE_REPEAT):
+        chosen = rows[:, 0] == edge_type
         edges = zip(source[chosen].tolist(), rows[chosen, 1].tolist(), rows[chosen, 2].tolist(), strict=True)
         for begin, detail, target in edges:
-            if kind == _EMPTY:
+            if edge_type == serial.EDGE_EMPTY:
                 silent.append((begin, target))
                 continue
-            if kind == _REPEAT:
-                callee = auxiliary[detail]
+            if edge_type == serial.EDGE_REPEAT:
+                callee = details[detail]
                 silent += [(begin, target), (done + callee, begin)]
             else:
                 callee = detail
@@ -132,22 +133,22 @@ def _ambiguous_lazy(grammar: dict[str, Any], rows: NDArray[np.int64], pointers: 
     is not deterministic, and where different beginnings of the rule count as one: as the last part of the
     root (or of a rule that ends it, and so on), whose beginnings XGrammar does not tell apart.
     """
-    lazy = {number for number, rule in enumerate(grammar["rules"]) if rule[7]}
+    lazy = {number for number, rule in enumerate(grammar[serial.RULES]) if rule[serial.IS_LAZY]}
     for number in lazy:
-        for state in _states_from(grammar["per_rule_fsms"][number][0][1], rows, pointers):
+        for state in _states_from(grammar[serial.AUTOMATA_OF_RULES][number][0][1], rows, pointers):
             own = sorted(rows[pointers[state] : pointers[state + 1]].tolist())
             pairs = pairwise(own)
             if any(row[0] < 0 for row in own) or any(right[0] <= left[1] for left, right in pairs):
                 return True
-    ending = [grammar["root_rule_id"]]
+    ending = [grammar[serial.ROOT]]
     for rule in ending if lazy else []:
         if rule in lazy:
             return True
-        _, start, ends = grammar["per_rule_fsms"][rule][0][:3]
+        _, start, ends = grammar[serial.AUTOMATA_OF_RULES][rule][0][:3]
         for state in _states_from(start, rows, pointers):
-            for kind, callee, target in rows[pointers[state] : pointers[state + 1]].tolist():
+            for edge_type, callee, target in rows[pointers[state] : pointers[state + 1]].tolist():
                 last = target in ends and pointers[target] == pointers[target + 1]
-                if kind == _CALL and last and callee not in ending:
+                if edge_type == serial.EDGE_RULE and last and callee not in ending:
                     ending.append(callee)
     return False
 
@@ -160,16 +161,17 @@ def _budgets_over_calls(
     One text of a called rule may belong to several callers, some of whose budgets are exhausted.
     `accept_token` drops these in the middle of a token, XGrammar's masks only before it.
     """
-    for number, rule in enumerate(grammar["rules"]):
-        if rule[4] < 0:
+    for number, rule in enumerate(grammar[serial.RULES]):
+        if rule[serial.MAX_TOKENS] < 0:
             continue
         called = [number]
         for current in called:
-            for state in _states_from(grammar["per_rule_fsms"][current][0][1], rows, pointers):
-                for kind, callee, _ in rows[pointers[state] : pointers[state + 1]].tolist():
-                    if kind == _REPEAT or (current != number and kind not in (_EMPTY, _CALL)):
+            for state in _states_from(grammar[serial.AUTOMATA_OF_RULES][current][0][1], rows, pointers):
+                for edge_type, callee, _ in rows[pointers[state] : pointers[state + 1]].tolist():
+                    is_silent = edge_type in (serial.EDGE_EMPTY, serial.EDGE_RULE)
+                    if edge_type == serial.EDGE_REPEAT or (current != number and not is_silent):
                         return True
-                    if kind == _CALL and callee not in called:
+                    if edge_type == serial.EDGE_RULE and callee not in called:
                         called.append(callee)
     return False
 

@@ -2,7 +2,7 @@
 
 What: `find_features` names such constructs of a serialised grammar; `renumber_tokens` writes other ids in.
 When: before classes are computed, and before a grammar is compiled over another vocabulary.
-Limits: reads the layout of XGrammar 0.2.8 (see `equivalence.network.build`); works on the form that
+Limits: reads one version of the layout (`equivalence.network.serial`); works on the form that
 `xgrammar.Grammar.serialize_json` gives, parsed by `json.loads`.
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-TOKEN, EXCLUDE, DISPATCH = 9, 10, 11
-"""Expression types: [id, ...]; [id, ...]; [n, n times (id, rule), loop, m, m times id]."""
+from equivalence.network import serial
+from equivalence.network.serial import CAPTURE, IS_LAZY, MAX_CHARS, MAX_TOKENS
 
 
 class Features(NamedTuple):
@@ -64,26 +64,25 @@ PLAIN = Features((), False, False, False, False, False, False, False)
 """A grammar of bytes and stacks only."""
 
 
-def is_plain(serialized: dict[str, Any], kinds: set[int]) -> bool:
+def is_plain(serialized: dict[str, Any], types: set[int]) -> bool:
     """Whether no rule, reachable or not, has such a construct, given the types of all expressions."""
     return (
-        kinds.isdisjoint((TOKEN, EXCLUDE, DISPATCH))
-        and not serialized.get("suffix_stop_infos")
-        and not any(rule[4] >= 0 or rule[5] >= 0 or rule[6] or rule[7] for rule in serialized["rules"])
+        types.isdisjoint(serial.TOKEN_TYPES)
+        and not serialized.get(serial.MARKERS)
+        and not any(
+            rule[MAX_TOKENS] >= 0 or rule[MAX_CHARS] >= 0 or rule[CAPTURE] or rule[IS_LAZY]
+            for rule in serialized[serial.RULES]
+        )
     )
 
 
 def find_features(serialized: dict[str, Any]) -> Features:
     """The constructs beyond bytes and stacks of a serialised grammar."""
-    data, starts, rules = (
-        serialized["grammar_expr_data"],
-        serialized["grammar_expr_indptr"],
-        serialized["rules"],
-    )
+    data, starts, rules = serialized[serial.DATA], serialized[serial.STARTS], serialized[serial.RULES]
     if is_plain(serialized, {data[at] for at in starts}):
         return PLAIN
-    markers = bool(serialized.get("suffix_stop_infos"))
-    reached_rules, reached_kinds = _reach(serialized)
+    markers = bool(serialized.get(serial.MARKERS))
+    reached_rules, reached_types = _reach(serialized)
     chosen = [rules[number] for number in reached_rules]
     named: set[int] = set()
 
@@ -94,13 +93,13 @@ def find_features(serialized: dict[str, Any]) -> Features:
     _each_id(serialized, note)
     return Features(
         named=tuple(sorted(named)),
-        edges=not reached_kinds.isdisjoint((TOKEN, DISPATCH)),
-        exclusions=not reached_kinds.isdisjoint((EXCLUDE, DISPATCH)),
-        max_tokens=any(rule[4] >= 0 for rule in chosen),
-        max_chars=any(rule[5] >= 0 for rule in chosen),
-        lazy=any(rule[7] for rule in chosen),
+        edges=not reached_types.isdisjoint((serial.TOKENS, serial.TOKEN_TAGS)),
+        exclusions=not reached_types.isdisjoint((serial.EXCLUDED, serial.TOKEN_TAGS)),
+        max_tokens=any(rule[MAX_TOKENS] >= 0 for rule in chosen),
+        max_chars=any(rule[MAX_CHARS] >= 0 for rule in chosen),
+        lazy=any(rule[IS_LAZY] for rule in chosen),
         markers=markers,
-        captures=any(rule[6] for rule in chosen) or any(info[5] for info in serialized["suffix_stop_infos"]),
+        captures=any(rule[CAPTURE] for rule in chosen) or any(info[5] for info in serialized[serial.MARKERS]),
     )
 
 
@@ -111,11 +110,11 @@ def renumber_tokens(serialized: dict[str, Any], number: Callable[[int], int]) ->
     bisection. Different ids may get the same number only where a list may hold it twice.
     """
     changed = dict(serialized)
-    changed["grammar_expr_data"] = list(serialized["grammar_expr_data"])
+    changed[serial.DATA] = list(serialized[serial.DATA])
     _each_id(changed, number)
-    data = changed["grammar_expr_data"]
-    for at in changed["grammar_expr_indptr"]:
-        if data[at] in (TOKEN, EXCLUDE):
+    data = changed[serial.DATA]
+    for at in changed[serial.STARTS]:
+        if data[at] in (serial.TOKENS, serial.EXCLUDED):
             end = at + 2 + data[at + 1]
             data[at + 2 : end] = sorted(data[at + 2 : end])
     return changed
@@ -123,43 +122,29 @@ def renumber_tokens(serialized: dict[str, Any], number: Callable[[int], int]) ->
 
 def _each_id(serialized: dict[str, Any], number: Callable[[int], Any]) -> None:
     """Replace every named id by what `number` gives for it, in place."""
-    data = serialized["grammar_expr_data"]
-    for at in serialized["grammar_expr_indptr"]:
-        if data[at] in (TOKEN, EXCLUDE):
-            places = range(at + 2, at + 2 + data[at + 1])
-        elif data[at] == DISPATCH:
-            triggers, end = data[at + 2], at + 2 + data[at + 1]
-            first_excluded = at + 3 + 2 * triggers + 2
-            places = [*range(at + 3, at + 3 + 2 * triggers, 2), *range(first_excluded, end)]  # type: ignore[assignment]
-        else:
-            continue
-        for place in places:
-            data[place] = number(data[place])
+    data = serialized[serial.DATA]
+    for at in serialized[serial.STARTS]:
+        if data[at] in serial.TOKEN_TYPES:
+            for place in serial.named_ids(data[at], data[at + 2 : at + 2 + data[at + 1]]):
+                data[at + 2 + place] = number(data[at + 2 + place])
 
 
 def _reach(serialized: dict[str, Any]) -> tuple[set[int], set[int]]:
     """The rules that the root reaches, and the types of their expressions."""
-    data, starts = serialized["grammar_expr_data"], serialized["grammar_expr_indptr"]
-    rules = serialized["rules"]
-    root = serialized["root_rule_id"]
-    seen, kinds = {root}, set()
-    pending = [rules[root][1]]
+    data, starts = serialized[serial.DATA], serialized[serial.STARTS]
+    rules = serialized[serial.RULES]
+    root = serialized[serial.ROOT]
+    seen, types = {root}, set()
+    pending = [rules[root][serial.BODY]]
     while pending:
         at = starts[pending.pop()]
-        kind, length = data[at], data[at + 1]
+        expression_type, length = data[at], data[at + 1]
         body = data[at + 2 : at + 2 + length]
-        kinds.add(kind)
-        callees: list[int] = []
-        if kind in (5, 6):
+        types.add(expression_type)
+        if expression_type in serial.WHOLES:
             pending += body
-        elif kind in (4, 8):
-            callees = body[:1]
-        elif kind == 7:
-            callees = body[1:-2:2]
-        elif kind == DISPATCH:
-            callees = body[2 : 2 + 2 * body[0] : 2]
-        for callee in callees:
+        for callee in serial.called_rules(expression_type, body):
             if callee not in seen:
                 seen.add(callee)
-                pending.append(rules[callee][1])
-    return seen, kinds
+                pending.append(rules[callee][serial.BODY])
+    return seen, types

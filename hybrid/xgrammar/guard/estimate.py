@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.network import serial
 from equivalence.network.reading import ReadGrammar
 from hybrid.xgrammar.guard.patterns import Size, pattern_size
 
@@ -52,9 +53,6 @@ MOST_STEP = 1024
 
 LONG_SEQUENCE, LOOKED_AT = 20, 40
 """Parts of a sequence that are usual; expressions of a repeated rule that are looked at."""
-
-_BYTES, _CLASS, _STAR, _RULE, _SEQUENCE, _CHOICES, _REPEAT, _PATTERN = 0, 1, 2, 4, 5, 6, 8, 12
-"""Types of expressions, as `equivalence.network` reads them."""
 
 _OTHERS = bytes(code for code in range(256) if code not in b"()[]{}")
 _DEEPER = np.zeros(256, np.int8)
@@ -193,8 +191,8 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     (99 of 100 each); what the last four terms stand for takes up to minutes, and is not among those schemas.
     """
     data, starts = grammar.data, grammar.starts
-    kinds, lengths = data[starts], data[starts + 1]
-    classes = starts[(kinds == _CLASS) | (kinds == _STAR)]
+    types, lengths = data[starts], data[starts + 1]
+    classes = starts[(types == serial.CLASS) | (types == serial.STAR)]
     last = len(data) - 1
     excludes = data[np.minimum(classes + 2, last)] == 1
     spans = _characters(data, classes)
@@ -203,7 +201,8 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     shares = dict.fromkeys(classes[spans > SOME_CHARACTERS].tolist(), OF_SOME)
     shares.update(dict.fromkeys(wide.tolist(), 1.0))
     texts, sequences, choices, patterns = (
-        lengths[kinds == kind].astype(np.float64) for kind in (_BYTES, _SEQUENCE, _CHOICES, _PATTERN)
+        lengths[types == one].astype(np.float64)
+        for one in (serial.BYTES, serial.SEQUENCE, serial.CHOICES, serial.PATTERN)
     )
     ranges = data[classes + 1].astype(np.float64)
     states, rules, wide_rules = _written_out(grammar, shares)
@@ -229,7 +228,7 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
 def _written_patterns(grammar: ReadGrammar, n_tokens: int) -> float:
     """Seconds of what patterns are written out to."""
     data, seconds = grammar.data, 0.0
-    for at in grammar.starts[data[grammar.starts] == _PATTERN].tolist():
+    for at in grammar.starts[data[grammar.starts] == serial.PATTERN].tolist():
         length = int(data[at + 1])
         if length > MOST_PATTERN:
             seconds += WEIGHT_SECONDS * n_tokens * length
@@ -270,19 +269,19 @@ def _written_out(grammar: ReadGrammar, shares: dict[int, float]) -> tuple[float,
     """
     data, starts, rules = grammar.data, grammar.starts, grammar.rules
     states, all_rules, wide_rules = 0.0, 0, 0
-    for at in starts[data[starts] == _REPEAT].tolist():
+    for at in starts[data[starts] == serial.REPEAT].tolist():
         times = int(max(data[at + 3], data[at + 4]))
         all_rules += min(times, MOST_RULES)
-        waiting, looked, found = [int(starts[rules[data[at + 2]][1]])], 0, 0.0
+        waiting, looked, found = [int(starts[rules[data[at + 2]][serial.BODY]])], 0, 0.0
         while waiting and looked < LOOKED_AT:
             place = waiting.pop()
             looked += 1
             found += shares.get(place, 0.0)
-            kind, length = data[place], data[place + 1]
-            if kind in (_SEQUENCE, _CHOICES):
+            expression_type, length = data[place], data[place + 1]
+            if expression_type in serial.WHOLES:
                 waiting += starts[data[place + 2 : place + 2 + min(int(length), LOOKED_AT)]].tolist()
-            elif kind == _RULE:
-                waiting.append(int(starts[rules[data[place + 2]][1]]))
+            elif expression_type == serial.RULE:
+                waiting.append(int(starts[rules[data[place + 2]][serial.BODY]]))
         states += found * min(times, MOST_UNROLLED)
         wide_rules += min(times, MOST_RULES) if found >= 1.0 else 0
     return states, all_rules, wide_rules
@@ -294,15 +293,15 @@ def _is_left_recursive(grammar: ReadGrammar) -> bool:
     begins: list[list[int]] = []
     callers: list[list[int]] = [[] for _ in rules]
     for number, rule in enumerate(rules):
-        first, waiting = [], [int(starts[rule[1]])]
+        first, waiting = [], [int(starts[rule[serial.BODY]])]
         while waiting:
             place = waiting.pop()
-            kind = data[place]
-            if kind == _CHOICES:
+            expression_type = data[place]
+            if expression_type == serial.CHOICES:
                 waiting += starts[data[place + 2 : place + 2 + data[place + 1]]].tolist()
-            elif kind == _SEQUENCE and data[place + 1]:
+            elif expression_type == serial.SEQUENCE and data[place + 1]:
                 waiting.append(int(starts[data[place + 2]]))
-            elif kind in (_RULE, _REPEAT):
+            elif expression_type in serial.CALLS:
                 first.append(int(data[place + 2]))
         begins.append(first)
         for called in first:

@@ -3,8 +3,9 @@
 What: a small program, started by `hybrid.xgrammar.guard.worker` with one socket as its standard input. It
 loads XGrammar's library without its Python package (no torch: 0.2 s and 30 MiB in place of 2 s and 300), and
 then forks a child for each task, which converts or compiles one grammar and ends.
-When: never imported by the package; it is run by its path, and uses the standard library and XGrammar only.
-For Lark grammars it imports Lark, numpy, and `hybrid.lark.construction` without the packages around it.
+When: never imported by the package; it is run by its path, and uses the standard library, XGrammar and
+`equivalence.network.optimised` only, without the packages around that. For Lark grammars it imports Lark,
+numpy, and `hybrid.lark.construction`, likewise.
 Limits: needs `fork`. Each child has bounded memory and stack, dies with this process, and this one ends when
 the other end of its socket is closed, however that came about. Nothing is unpickled.
 
@@ -59,7 +60,12 @@ def receive_frame(channel: socket.socket) -> tuple[bytes, bytes]:
 
 
 class Library:
-    """XGrammar's classes, taken from its library, or from its Python package where that fails."""
+    """XGrammar's classes, taken from its library, or from its Python package where that fails.
+
+    Args:
+        path: of the library.
+        packages: of this project, with their folders; they are made to be nothing but these.
+    """
 
     grammar: Any
     tokenizer_info: Any
@@ -67,7 +73,11 @@ class Library:
     print_automata: Any
 
     def __init__(self, path: str, packages: dict[str, list[str]]) -> None:
-        self._packages = packages
+        for name, folders in packages.items():
+            package = types.ModuleType(name)
+            package.__path__ = folders
+            sys.modules[name] = package
+        self._optimised = importlib.import_module("equivalence.network.optimised")
         self._construction: Any = None
         try:
             self._load(path)
@@ -118,14 +128,10 @@ class Library:
         )
 
     def load_lark(self) -> Any:
-        """The module `hybrid.lark.construction`, in packages that are nothing but folders."""
+        """The module `hybrid.lark.construction`."""
         if self._construction is None:
             for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
                 os.environ[name] = "1"  # threads of numpy's, which are not there after a fork
-            for name, folders in self._packages.items():
-                package = types.ModuleType(name)
-                package.__path__ = folders
-                sys.modules[name] = package
             self._construction = importlib.import_module("hybrid.lark.construction")
         return self._construction
 
@@ -159,13 +165,10 @@ class Library:
         info = self.tokenizer_info([b""] * count, 0, count, [count - 1], False)
         compiler = self.compiler(info, 1, False, -1)
         grammar = compiler.compile_grammar_ebnf(self.grammar.deserialize_json(request["text"])).grammar()
-        printed = str(self.print_automata(grammar))
-        if len(printed) * max(1, printed.count("\nRule ")) > 2 * request["most_bytes"]:
+        if self._optimised.is_too_large(str(self.print_automata(grammar)), request["most_bytes"]):
             return b""
-        text = str(grammar.serialize_json())
-        begin = text.index('"complete_fsm":') + len('"complete_fsm":')
-        complete = text[begin : json.JSONDecoder().raw_decode(text, begin)[1]]
-        return f"[{text.replace(complete, '0')},{complete}]".encode("utf-8", "surrogatepass")
+        text: str = self._optimised.automata_apart(str(grammar.serialize_json()))
+        return text.encode("utf-8", "surrogatepass")
 
 
 def run_task(library: Library, channel: socket.socket) -> None:

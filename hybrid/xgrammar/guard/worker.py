@@ -42,8 +42,11 @@ START_SECONDS = 30.0
 WAIT_SECONDS = 0.05
 """How often who waits for a turn looks at the deadline."""
 
-PACKAGES = ("equivalence", "equivalence.lark.lalr", "equivalence.lark.lexer", "hybrid", "hybrid.lark")
-"""What a Lark grammar needs modules of, without all that is imported where they are."""
+PACKAGES = (
+    "equivalence", "equivalence.network", "equivalence.lark.lalr", "equivalence.lark.lexer", "hybrid",
+    "hybrid.lark",
+)  # fmt: skip
+"""What the process needs modules of, without all that is imported where they are."""
 
 GRACE_SECONDS = 5.0
 """How much later than its deadline a child ends itself, where nobody was left to end it."""

@@ -1,0 +1,110 @@
+"""The names of XGrammar's serial format: what XGrammar writes is what they say.
+
+What: grammars with one construct each, serialised and compiled by XGrammar itself.
+When: where another version of XGrammar is tried, this is what fails first.
+"""
+
+import json
+from typing import Any
+
+import pytest
+import xgrammar
+
+from equivalence.network import serial
+from equivalence.network.optimised import Wanted, optimised
+
+DISPATCH = (
+    'root ::= TagDispatch(("<a>", one), ("<b>", two), loop_after_dispatch=false)\none ::= "1"\ntwo ::= "2"'
+)
+TOKEN_DISPATCH = (
+    "root ::= TokenTagDispatch((3, one), (5, two), excludes=(7, 9))\n" + DISPATCH.split("\n", 1)[1]
+)
+
+
+def serialized(text: str) -> dict[str, Any]:
+    return json.loads(xgrammar.Grammar.from_ebnf(text).serialize_json())
+
+
+def bodies(content: dict[str, Any]) -> list[tuple[int, list[int]]]:
+    data = content[serial.DATA]
+    return [(data[at], data[at + 2 : at + 2 + data[at + 1]]) for at in content[serial.STARTS]]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('root ::= "ab"', (serial.BYTES, [97, 98])),
+        ("root ::= [^a-c]", (serial.CLASS, [1, 97, 99])),
+        ("root ::= [a-c]*", (serial.STAR, [0, 97, 99])),
+        ('root ::= ""', (serial.EMPTY, [])),
+        ('root ::= "x" one\none ::= "1"', (serial.RULE, [1])),
+        ('root ::= "x" [a]', (serial.SEQUENCE, [0, 1])),
+        ('root ::= "x" | [a]', (serial.CHOICES, [1, 3])),
+        ("root ::= Token(4, 2)", (serial.TOKENS, [2, 4])),
+        ("root ::= ExcludeToken(4)", (serial.EXCLUDED, [4])),
+        ('root ::= Regex("a+b")', (serial.PATTERN, [0, *b"a+b"])),
+        ('root ::= Substring("abc")', (serial.SUBSTRING, [3, *b"abc"])),
+    ],
+)
+def test_types_of_expressions(text: str, wanted: tuple[int, list[int]]) -> None:
+    content = serialized(text)
+    assert content[serial.VERSION_FIELD] == serial.SERIALIZATION_VERSION
+    assert wanted in bodies(content)
+
+
+def test_a_repeat_names_its_rule_and_bounds() -> None:
+    content = serialized('root ::= one{2,7}\none ::= "1" "x"')
+    (repeat,) = [body for expression_type, body in bodies(content) if expression_type == serial.REPEAT]
+    assert content[serial.RULES][repeat[0]][serial.NAME].startswith("one")
+    assert repeat[1:] == [2, 7]
+
+
+def test_what_a_tag_dispatch_calls() -> None:
+    content = serialized(DISPATCH)
+    found = [body for expression_type, body in bodies(content) if expression_type == serial.TAGS]
+    (body,) = found
+    called = serial.called_rules(serial.TAGS, body)
+    assert [content[serial.RULES][rule][serial.NAME] for rule in called] == ["one", "two"]
+    assert serial.named_ids(serial.TAGS, body) == []
+
+
+def test_what_a_token_dispatch_calls_and_names() -> None:
+    content = serialized(TOKEN_DISPATCH)
+    (body,) = [body for expression_type, body in bodies(content) if expression_type == serial.TOKEN_TAGS]
+    called = serial.called_rules(serial.TOKEN_TAGS, body)
+    assert [content[serial.RULES][rule][serial.NAME] for rule in called] == ["one", "two"]
+    assert sorted(body[place] for place in serial.named_ids(serial.TOKEN_TAGS, body)) == [3, 5, 7, 9]
+
+
+def test_columns_of_a_rule() -> None:
+    content = serialized('root ::= one\none[max_tokens=5] ::= "1"\n')
+    (one,) = [rule for rule in content[serial.RULES] if rule[serial.NAME] == "one"]
+    assert one[serial.MAX_TOKENS] == 5
+    assert len(one) == len(serial.plain_rule("one", 0)) == serial.TEMPERATURE + 1
+    plain = serialized('root ::= "1"')[serial.RULES][0]
+    assert plain == serial.plain_rule("root", plain[serial.BODY])
+
+
+def test_what_is_not_compiled() -> None:
+    content = serialized('root ::= "1"')
+    assert {name: content[name] for name in serial.NOT_COMPILED} == serial.NOT_COMPILED
+
+
+def test_types_of_edges() -> None:
+    text = (
+        'root ::= "a" one{3,200} one | Token(1) | ExcludeToken(2)\none ::= "(" root ")" | "b" one one | "c"'
+    )
+    made = optimised(Wanted(json.dumps(serialized(text)), 4, 10**8))
+    assert made is not None
+    grammar, automata = made
+    edges = automata["edges"]["data_"]
+    types = {first for first, _, _ in edges if first < 0}
+    assert {serial.EDGE_RULE, serial.EDGE_REPEAT, serial.EDGE_TOKENS, serial.EDGE_EXCLUDED} <= types
+    assert min(types) >= serial.EDGE_EXCLUDED
+    for first, detail, _ in edges:
+        if first == serial.EDGE_RULE:
+            assert grammar[serial.RULES][detail][serial.NAME]
+        elif first == serial.EDGE_REPEAT:
+            rule, least, most = automata[serial.EDGE_DETAILS][detail : detail + 3]
+            assert grammar[serial.RULES][rule][serial.NAME]
+            assert 0 <= least <= most <= 200
