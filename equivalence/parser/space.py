@@ -36,6 +36,7 @@ if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.equivalence.parser.automaton import Automaton
     from cython.cimports.equivalence.parser.configurations import Configurations
+    from cython.cimports.equivalence.parser.frames import counting, relative_of, unit_of
     from cython.cimports.equivalence.parser.stacks import Stacks
 
     built.check(__name__, EQUIMASK_SOURCE)
@@ -44,6 +45,7 @@ else:
     from equivalence.arrays.utf8 import utf8_step
     from equivalence.parser.automaton import Automaton
     from equivalence.parser.configurations import Configurations
+    from equivalence.parser.frames import counting, relative_of, unit_of
     from equivalence.parser.stacks import Stacks
 
     built.plain(__name__)
@@ -288,7 +290,7 @@ class Space(Configurations):
             if self.automaton.calls[k].back >= 0:
                 top = self.stacks.frame(self.automaton.calls[k].back, 0, top)
             if callee < 0:
-                top = self.stacks.frame(-2 - 2 * (-1 - callee), 0, top)
+                top = self.stacks.frame(counting(-1 - callee, 0), 0, top)
             before = n
             n = self.add_now(start, top, n)
             self.sort_in(start, before, n)
@@ -341,8 +343,8 @@ class Space(Configurations):
                     if self.automaton.final[state]:
                         n_returning = self.push_returning(below, n_returning)
                 else:
-                    unit = (-2 - state) >> 1
-                    is_relative = (-2 - state) & 1
+                    unit = unit_of(state)
+                    is_relative = relative_of(state)
                     least = self.automaton.counted[unit].least
                     most = self.automaton.counted[unit].most
                     if is_relative:
@@ -424,7 +426,7 @@ class Space(Configurations):
         if symbol < 0:
             unit = -1 - symbol
         if unit >= 0:
-            tail = self.stacks.frame(-2 - (2 * unit + 1), 0, 0)
+            tail = self.stacks.frame(counting(unit, 1), 0, 0)
         if symbol < 0:
             self.returning[0] = tail
             return self.close(0, 0, 1)
@@ -439,7 +441,7 @@ class Space(Configurations):
         on an unknown stack."""
         self.stamp += 1
         self.n_links = 0
-        self.returning[0] = self.stacks.frame(-2 - 2 * unit, count, 0)
+        self.returning[0] = self.stacks.frame(counting(unit, 0), count, 0)
         return self.close(0, 0, 1)
 
     @cython.cfunc

@@ -8,10 +8,10 @@ one number.
 When: owned by a `Space`; frames and tails are made while text is read.
 Limits: never forgotten, at most `most_frames`; the account pays for growth.
 
-A frame's state is a state to return to, or, below 0, -2 - (2 k + relative) of counted rule k, of which
-`count` units have been read. Frame 0, alone in tail 0, is the unknown rest of the stack. `label` is 0 where
-the text that was read did not ask for anything of a counter below; c > 0 where it was read if a relative
-counter had c units left.
+A frame's state is a state to return to, or a counted rule (`equivalence.parser.frames`), of which `count`
+units have been read. Frame 0, alone in tail 0, is the unknown rest of the stack. `label` is 0 where the text
+that was read did not ask for anything of a counter below; c > 0 where it was read if a relative counter had c
+units left.
 
 Source: graph structured stacks (Tomita 1985), with sets of frames in place of nodes.
 """
@@ -33,6 +33,7 @@ if cython.compiled:
     from cython.cimports.equivalence.arrays.interning import Interned
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.equivalence.parser.automaton import Automaton
+    from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
@@ -40,11 +41,21 @@ else:
     from equivalence.arrays.hashing import mix
     from equivalence.arrays.interning import Interned
     from equivalence.parser.automaton import Automaton
+    from equivalence.parser.frames import relative_of, unit_of
 
     built.plain(__name__)
 
 FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def hash_of(state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The hash of a frame."""
+    return mix(mix(mix(5, state + 1048576), count), tail)
 
 
 @cython.final
@@ -106,7 +117,7 @@ class Stacks:
     ) -> cython.Py_ssize_t:
         """The tail that is one frame; -1 if there is none yet."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
-        slot = mix(mix(mix(5, state + 1048576), count), tail) & last
+        slot = hash_of(state, count, tail) & last
         i: cython.Py_ssize_t = self.table[slot]
         while i >= 0:
             if self.frames[i].state == state and self.frames[i].tail == tail:
@@ -190,8 +201,8 @@ class Stacks:
         self.frames[i].tail = tail
         self.frames[i].alone = number
         self.frames[i].label = self.label[tail]
-        if state < 0 and (-2 - state) & 1:
-            self.frames[i].label = count + 1 if self.automaton.counted[(-2 - state) >> 1].relative >= 0 else 0
+        if state < 0 and relative_of(state):
+            self.frames[i].label = count + 1 if self.automaton.counted[unit_of(state)].relative >= 0 else 0
         self.enter(i)
         return 0
 
@@ -202,8 +213,7 @@ class Stacks:
     def enter(self, i: cython.Py_ssize_t) -> cython.void:
         """Let a frame be found."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
-        slot = mix(mix(mix(5, self.frames[i].state + 1048576), self.frames[i].count), self.frames[i].tail)
-        slot &= last
+        slot = hash_of(self.frames[i].state, self.frames[i].count, self.frames[i].tail) & last
         while self.table[slot] >= 0:
             slot = (slot + 1) & last
         self.table[slot] = cython.cast(cython.int, i)

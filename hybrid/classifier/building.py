@@ -21,6 +21,7 @@ from hybrid.classifier.reachable import Reachable
 if cython.compiled:
     from cython.cimports.equivalence.arrays.hashing import mix
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.frames import counting
     from cython.cimports.equivalence.parser.space import Space
     from cython.cimports.hybrid.classifier.store import Store
     from cython.cimports.hybrid.classifier.summaries import Summaries
@@ -29,6 +30,7 @@ if cython.compiled:
     built.check(__name__, EQUIMASK_SOURCE)
 else:
     from equivalence.arrays.hashing import mix
+    from equivalence.parser.frames import counting
     from equivalence.parser.space import Space
     from hybrid.classifier.store import Store
     from hybrid.classifier.summaries import Summaries
@@ -177,7 +179,7 @@ class Builder:
         count = self.count[where]
         while count <= least or count < most:
             if told_apart_here(count, least, most, reach) == count:
-                number = self.summariser.symbol_of(-2 - 2 * unit, count)
+                number = self.summariser.symbol_of(counting(unit, 0), count)
                 if not self.push_left(pending, number, below):
                     self.count[where] = count
                     return 0

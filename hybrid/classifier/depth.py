@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from equivalence.parser.frames import unit_of
 from hybrid.classifier.store import Store
 from hybrid.classifier.summarising import told_apart
 
@@ -82,7 +83,7 @@ class _Stacks:
                 continue
             state, count, deeper = (int(value) for value in self._frames[frame, :3])
             if state < 0:
-                unit = (-2 - state) >> 1
+                unit = unit_of(state)
                 least, most = int(self._counted[unit, 1]), int(self._counted[unit, 3])
                 state = self._numbers[unit, told_apart(count, least, most, self._reach)]
             found.append((state, deeper))

@@ -23,11 +23,13 @@ from equivalence.errors import BudgetExceeded
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.frames import unit_of
     from cython.cimports.equivalence.parser.space import Space
     from cython.cimports.hybrid.classifier.summaries import Summaries
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
+    from equivalence.parser.frames import unit_of
     from equivalence.parser.space import Space
     from hybrid.classifier.summaries import Summaries
 
@@ -153,7 +155,7 @@ class Summariser:
         """The number of what lies on the stack: a state, or behind them a counter frame."""
         if state >= 0:
             return state
-        unit = (-2 - state) >> 1
+        unit = unit_of(state)
         least = self.space.automaton.counted[unit].least
         most = self.space.automaton.counted[unit].most
         at = self.known.units.room(2)

@@ -24,6 +24,7 @@ if cython.compiled:
     from cython.cimports.equivalence.arrays.interning import Interned
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.equivalence.parser.automaton import Automaton
+    from cython.cimports.equivalence.parser.frames import relative_of, unit_of
     from cython.cimports.equivalence.parser.space import Space
 
     built.check(__name__, EQUIMASK_SOURCE)
@@ -31,6 +32,7 @@ else:
     built.plain(__name__)
     from equivalence.arrays.interning import Interned
     from equivalence.parser.automaton import Automaton
+    from equivalence.parser.frames import relative_of, unit_of
     from equivalence.parser.space import Space
 
 # The first integer of a list tells what it is: one of these, or -1 and above, which are lists of states.
@@ -180,7 +182,7 @@ class _Naming:
         unit: cython.Py_ssize_t = -1
         start = state
         if state < 0:
-            unit = (-2 - state) >> 1
+            unit = unit_of(state)
             start = self.automaton.counted[unit].start
         if self.state_names[start] == UNNAMED or below == UNNAMED:
             return 0
@@ -192,7 +194,7 @@ class _Naming:
         least: cython.Py_ssize_t = min(self.automaton.counted[unit].least, self.longest + 1)
         most: cython.Py_ssize_t = self.automaton.counted[unit].most
         self.lists.pool[at] = ABSOLUTE
-        if (-2 - state) & 1:
+        if relative_of(state):
             # relative counts begin at 0 and count at most one unit a byte
             self.lists.pool[at] = RELATIVE
             most = min(self.automaton.counted[unit].relative, self.longest + 1)
