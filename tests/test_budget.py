@@ -29,6 +29,7 @@ from equivalence.network import build_network
 from equivalence.parser.absorbing import absorbing_states
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compile.compilation import Compilation
+from hybrid.compile.request import RegexRequest
 from tests.caches import Gate, wait_for
 from tests.test_artifact import VOCABULARY
 
@@ -335,7 +336,7 @@ def test_who_waits_has_a_deadline_too(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.start()
     assert gate.reached.wait(30)
     with pytest.raises(BudgetExceeded, match="used up in waiting for an equal call"):
-        compiler._kinds.regex(Deadline(0.01), "a+", False)
+        compiler._pipeline.run(RegexRequest("a+", settings=compiler._settings), Deadline(0.01))
     gate.opened.set()
     thread.join()
     assert compiler.stats()["compilations"] == 1 and compiler.stats()["memory"]["misses"] == 1

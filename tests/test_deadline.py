@@ -18,6 +18,7 @@ from hybrid.xgrammar.guard import worker
 from tests.test_artifact import VOCABULARY, grammar_of
 
 GRAMMAR = grammar_of("small")
+REQUEST = {"task": "convert", "function": "from_regex", "arguments": ["a+", False]}
 
 
 def until(cell: np.ndarray, seconds: float = 10) -> float:
@@ -145,7 +146,7 @@ def test_a_budget_of_any_length_compiles(seconds: float | None) -> None:
     compiler = GrammarCompiler(VOCABULARY, budget=Budget(seconds=seconds), cache_enabled=False)
     assert compiler.compile_regex("a{2,4}").strategy == "classifier"
     if worker.is_available():
-        assert worker.run(worker.Task({"kind": "regex", "text": "a+"}), Deadline(seconds), "a test")
+        assert worker.run(worker.Task(REQUEST), Deadline(seconds), "a test")
     assert rings()
 
 

@@ -456,7 +456,7 @@ def test_deadlines_and_the_alarm_are_the_childs_own() -> None:
 @pytest.mark.skipif(not worker.is_available(), reason="no other process here")
 def test_a_task_of_the_guard_is_not_shared() -> None:
     """The child closes its copies of the sockets, and starts a process of its own."""
-    task = worker.Task({"kind": "regex", "text": "a+"})
+    task = worker.Task({"task": "convert", "function": "from_regex", "arguments": ["a+", False]})
     answer = worker.run(task, Deadline(30), "a test")
     theirs = worker._process
     assert theirs is not None and theirs._process is not None

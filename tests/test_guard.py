@@ -25,6 +25,7 @@ from equivalence.deadline import Deadline
 from equivalence.network.optimised import Wanted, optimised_text
 from equivalence.network.reading import read_grammar
 from hybrid import Budget
+from hybrid.compile.request import JsonSchemaRequest, Settings
 from hybrid.xgrammar.guard import Guard, worker
 from hybrid.xgrammar.guard.estimate import grammar_estimate, schema_estimate
 from hybrid.xgrammar.guard.worker import Task
@@ -45,8 +46,13 @@ DEEP = json.dumps(
 )
 
 
+def schema_request(text: str) -> JsonSchemaRequest:
+    return JsonSchemaRequest(text, settings=Settings("auto", Budget()))
+
+
 def schema_task(text: str, **bounds: Any) -> Task:
-    return Task({"kind": "json_schema", "text": text, "options": {}}, **bounds)
+    function, arguments = schema_request(text).elsewhere()
+    return Task({"task": "convert", "function": function, "arguments": arguments}, **bounds)
 
 
 def pid() -> int:
@@ -104,7 +110,7 @@ def test_a_child_that_crashes_ends_alone() -> None:
     works()
     assert pid() == process
     with pytest.raises(GrammarError, match=r"does not survive it.*SIG"):
-        Guard(Budget()).json_schema(DEEP, {}, Deadline(30))
+        Guard(Budget()).convert(schema_request(DEEP), Deadline(30))
 
 
 def test_memory_is_bounded() -> None:
@@ -139,7 +145,7 @@ def test_the_last_guard_that_closes_ends_it() -> None:
     slow = json.dumps({"enum": ["x" * 50 for _ in range(30_000)]})
     first, second = Guard(Budget()), Guard(Budget())
     for guard in (first, second):
-        guard.json_schema(slow, {}, Deadline(60))
+        guard.convert(schema_request(slow), Deadline(60))
     process = pid()
     first.close()
     assert is_there(process)
@@ -200,25 +206,25 @@ def test_what_is_quick_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "run", fail)
     guard = Guard(Budget())
     here = xgrammar.Grammar.from_json_schema(QUICK).serialize_json()
-    assert guard.json_schema(QUICK, {}, Deadline(1)).serialize_json() == here
+    assert guard.convert(schema_request(QUICK), Deadline(1)).serialize_json() == here
     wanted = Wanted(here, 2, 10**6)
     assert guard.optimise(Deadline(1))(wanted) == optimised_text(wanted)
     with pytest.raises(AssertionError, match="another process"):
-        guard.json_schema(SLOW, {}, Deadline(1))
+        guard.convert(schema_request(SLOW), Deadline(1))
 
 
 def test_without_a_process_estimates_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "is_available", lambda: False)
     guard = Guard(Budget())
     with pytest.raises(BudgetExceeded, match=r"is estimated to take .* s, .* are left"):
-        guard.json_schema(SLOW, {}, Deadline(1))
+        guard.convert(schema_request(SLOW), Deadline(1))
     with pytest.raises(GrammarError, match="might not survive it"):
-        guard.json_schema(DEEP, {}, Deadline(1))
+        guard.convert(schema_request(DEEP), Deadline(1))
 
 
 def test_where_no_clock_decides_estimates_refuse() -> None:
     with pytest.raises(BudgetExceeded, match=r"is estimated to take .* s, allowed are 1.0"):
-        Guard(Budget(seconds=None), refuse_over=1.0).json_schema(SLOW, {}, Deadline())
+        Guard(Budget(seconds=None), refuse_over=1.0).convert(schema_request(SLOW), Deadline())
 
 
 def test_automata_made_there_are_those_made_here() -> None:
@@ -226,7 +232,7 @@ def test_automata_made_there_are_those_made_here() -> None:
     wanted = Wanted(grammar.serialize_json(), 2, 64_000_000)
     here = optimised_text(wanted)
     assert here is not None and len(here) > 1000
-    request = {"kind": "optimise", "text": wanted.text, "n_tokens": 2, "most_bytes": wanted.most_bytes}
+    request = {"task": "optimise", "text": wanted.text, "n_tokens": 2, "most_bytes": wanted.most_bytes}
     assert worker.run(Task(request), Deadline(60), "automata").decode() == here
     assert Guard(Budget()).optimise(Deadline(60))(wanted) == here
     assert Guard(Budget()).optimise(Deadline(60))(wanted._replace(most_bytes=100)) is None

@@ -167,7 +167,7 @@ def test_what_exceeds_the_budget_is_given_up_for_good(
     for _ in range(20):
         assert use(compiled) == masks
     assert text_of("sql_like")(compiler) is compiled
-    compiler._kinds._obtaining._promoter.at_once(compiled, compiler._compilation.begin())
+    compiler._promoter.at_once(compiled, compiler._compilation.begin())
     assert promotions(compiler) == (0, 1, 0) and compiled.reason == reason
 
 

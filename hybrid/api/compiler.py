@@ -26,11 +26,21 @@ from hybrid.api.statistics import Statistics
 from hybrid.compile.background import Background, CompileFuture
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
-from hybrid.compile.kinds import Kinds
 from hybrid.compile.memory_cache import shared_cache
-from hybrid.compile.obtaining import Obtaining
 from hybrid.compile.parallel import MOST_JOBS, Source, compile_all
+from hybrid.compile.pipeline import Pipeline
 from hybrid.compile.promotion import Promoter
+from hybrid.compile.request import (
+    BuiltinJsonRequest,
+    EbnfRequest,
+    GrammarRequest,
+    JsonSchemaRequest,
+    LarkRequest,
+    RegexRequest,
+    Request,
+    Settings,
+    StructuralTagRequest,
+)
 from hybrid.compile.strategy import Budget, OnBudget, check_budget, check_on_budget, check_strategy
 from hybrid.xgrammar.guard import Guard
 
@@ -106,34 +116,31 @@ class GrammarCompiler:
         self.on_budget: OnBudget = check_on_budget(on_budget)
         self.n_jobs = threads
         self.on_demand = flag(on_demand, "on_demand")
+        settings = Settings(
+            strategy, budget, threads, self.on_demand, self.on_budget, self.deterministic, seconds
+        )
         self._statistics = Statistics()
         kept = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
         self._memory = shared_cache(vocabulary, kept)
-        self._compilation = Compilation(
-            vocabulary, self.strategy, budget, threads, self.on_demand, self.on_budget,
-            Guard(budget, refuse_over=seconds if self.deterministic else None), self.deterministic,
-        )  # fmt: skip
         self._disk: DiskCache | None = None
-        settings = {
-            "strategy": strategy, "on_demand": self.on_demand, "budget": repr(budget),
-            "on_budget": self.on_budget, "deterministic": self.deterministic,
-        }  # fmt: skip
         if cache_dir is not None:
             self._disk = DiskCache(
-                cache_dir, cache_dir_limit_bytes, vocabulary, budget, settings, self._statistics.count
-            )
+                cache_dir, cache_dir_limit_bytes, vocabulary, budget, settings.portable,
+                self._statistics.count,
+            )  # fmt: skip
+            settings = replace(settings, cache_dir=os.fspath(cache_dir))
+        self._settings = settings
+        guard = Guard(budget, refuse_over=seconds if self.deterministic else None)
+        self._compilation = Compilation(vocabulary, settings, guard)
         self._promoter = Promoter(budget, self.deterministic, self._statistics.count, self._disk)
-        obtaining = Obtaining(
+        self._pipeline = Pipeline(
+            self._compilation,
             self._memory if cache_enabled else None,
-            (*settings.values(), seconds, threads, cache_dir and os.fspath(cache_dir)),
             self._disk if strategy in ("auto", "classifier") else None,
             self._promoter,
-            strategy == "auto" and not self.on_demand,
-            on_budget == "raise",
             self._statistics,
         )
-        self._kinds = Kinds(self._compilation, obtaining, strategy)
-        self._background = Background(threads, self._compilation.begin)
+        self._background = Background(threads, self._compilation.begin, self._pipeline.run)
 
     @property
     def on_phase(self) -> Callable[[str], None]:
@@ -165,7 +172,7 @@ class GrammarCompiler:
             BudgetExceeded: the budget's seconds were used up; or it was met elsewhere, with
                 ``on_budget="raise"``. So for all methods that compile.
         """
-        return self._kinds.grammar(self._compilation.begin(), grammar, root_rule_name, static)
+        return self._now(self._grammar(grammar, root_rule_name, static))
 
     def compile_json_schema(
         self, schema: Any, *, strict: bool = False, static: bool = False, **options: Any
@@ -185,21 +192,21 @@ class GrammarCompiler:
         Raises:
             GrammarError: XGrammar refuses the schema; or `strict`, and the message names the keywords.
         """
-        return self._kinds.json_schema(self._compilation.begin(), schema, strict, static, options)
+        return self._now(JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static))
 
     def compile_builtin_json_grammar(self, *, static: bool = False) -> CompiledGrammar:
         """Compile XGrammar's grammar of all JSON."""
-        return self._kinds.builtin_json_grammar(self._compilation.begin(), static)
+        return self._now(BuiltinJsonRequest(settings=self._settings, static=static))
 
     def compile_regex(self, regex: str, *, static: bool = False) -> CompiledGrammar:
         """Compile a regular expression in XGrammar's dialect."""
-        return self._kinds.regex(self._compilation.begin(), regex, static)
+        return self._now(RegexRequest(regex, settings=self._settings, static=static))
 
     def compile_structural_tag(
         self, structural_tag: Any, *arguments: Any, static: bool = False
     ) -> CompiledGrammar:
         """Compile a structural tag (object, dict or JSON text; or the older pair of tags and triggers)."""
-        return self._kinds.structural_tag(self._compilation.begin(), static, structural_tag, *arguments)
+        return self._now(self._tag(structural_tag, *arguments, static=static))
 
     def compile_lark(self, grammar: str, *, start: str = "start") -> CompiledGrammar:
         """Compile a grammar in Lark's notation, with Lark's own meaning: LALR(1), lexer="basic".
@@ -216,7 +223,7 @@ class GrammarCompiler:
             BudgetExceeded: more than the budget allows.
             StrategyError: the compiler's strategy is one of XGrammar's, which has no lexer.
         """
-        return self._kinds.lark(self._compilation.begin(), grammar, start)
+        return self._now(LarkRequest(grammar, start, settings=self._settings))
 
     def compile_many(
         self,
@@ -256,37 +263,44 @@ class GrammarCompiler:
         Raises:
             HybridError: the compiler is closed. What the compilation raises, the future does.
         """
-        return self._background.submit(
-            lambda deadline: self._kinds.grammar(deadline, grammar, root_rule_name, static)
-        )
+        return self._background.submit(self._grammar(grammar, root_rule_name, static))
 
     def compile_json_schema_async(
         self, schema: Any, *, strict: bool = False, static: bool = False, **options: Any
     ) -> CompileFuture:
         """`compile_json_schema`, as `compile_grammar_async`."""
         return self._background.submit(
-            lambda deadline: self._kinds.json_schema(deadline, schema, strict, static, options)
+            JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static)
         )
 
     def compile_builtin_json_grammar_async(self, *, static: bool = False) -> CompileFuture:
         """`compile_builtin_json_grammar`, as `compile_grammar_async`."""
-        return self._background.submit(lambda deadline: self._kinds.builtin_json_grammar(deadline, static))
+        return self._background.submit(BuiltinJsonRequest(settings=self._settings, static=static))
 
     def compile_regex_async(self, regex: str, *, static: bool = False) -> CompileFuture:
         """`compile_regex`, as `compile_grammar_async`."""
-        return self._background.submit(lambda deadline: self._kinds.regex(deadline, regex, static))
+        return self._background.submit(RegexRequest(regex, settings=self._settings, static=static))
 
     def compile_structural_tag_async(
         self, structural_tag: Any, *arguments: Any, static: bool = False
     ) -> CompileFuture:
         """`compile_structural_tag`, as `compile_grammar_async`."""
-        return self._background.submit(
-            lambda deadline: self._kinds.structural_tag(deadline, static, structural_tag, *arguments)
-        )
+        return self._background.submit(self._tag(structural_tag, *arguments, static=static))
 
     def compile_lark_async(self, grammar: str, *, start: str = "start") -> CompileFuture:
         """`compile_lark`, as `compile_grammar_async`."""
-        return self._background.submit(lambda deadline: self._kinds.lark(deadline, grammar, start))
+        return self._background.submit(LarkRequest(grammar, start, settings=self._settings))
+
+    def _now(self, request: Request) -> CompiledGrammar:
+        return self._pipeline.run(request, self._compilation.begin())
+
+    def _grammar(self, grammar: str | xgrammar.Grammar, root_rule_name: str, static: bool) -> Request:
+        if isinstance(grammar, xgrammar.Grammar):
+            return GrammarRequest(grammar, settings=self._settings, static=static)
+        return EbnfRequest(grammar, root_rule_name, settings=self._settings, static=static)
+
+    def _tag(self, *arguments: Any, static: bool) -> Request:
+        return StructuralTagRequest(arguments, settings=self._settings, static=static)
 
     def close(self) -> None:
         """End all threads: what ``_async`` methods have not begun is cancelled, what they have is waited for.

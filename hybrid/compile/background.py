@@ -1,6 +1,6 @@
 """Compiling in the background: futures that can be cancelled while their grammar is being compiled.
 
-What: `Background` runs calls in a compiler's own threads and gives a `CompileFuture` for each. When the
+What: `Background` runs requests in a compiler's own threads and gives a `CompileFuture` for each. When the
 program ends, and in a process that is forked, what has no result yet is cancelled.
 When: behind the methods of `GrammarCompiler` that end in ``_async``.
 Limits: what cannot look at a deadline (XGrammar's and Lark's own code) is not interrupted by `cancel`; its
@@ -14,11 +14,13 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from functools import partial
 
 from equivalence import HybridError, forking
 from equivalence.deadline import Deadline
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.compile import leaving
+from hybrid.compile.request import Request
 
 Call = Callable[[Deadline], CompiledGrammar]
 
@@ -104,11 +106,17 @@ class Background:
     Args:
         n_jobs: number of threads.
         begin: makes the deadline of a call, when a thread takes it up.
+        run: makes the result of a request.
     """
 
-    def __init__(self, n_jobs: int, begin: Callable[[], Deadline]) -> None:
+    def __init__(
+        self,
+        n_jobs: int,
+        begin: Callable[[], Deadline],
+        run: Callable[[Request, Deadline], CompiledGrammar],
+    ) -> None:
         self._n_jobs = n_jobs
-        self._begin = begin
+        self._begin, self._run = begin, run
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
         self._pool: ThreadPoolExecutor | None = None
         self._is_closed = False
@@ -122,13 +130,13 @@ class Background:
         for future in list(self._asked):
             future.give_up()
 
-    def submit(self, call: Call) -> CompileFuture:
-        """Let a thread make a call.
+    def submit(self, request: Request) -> CompileFuture:
+        """Let a thread compile what a request asks for.
 
         Raises:
             HybridError: it is closed.
         """
-        future = CompileFuture(call)
+        future = CompileFuture(partial(self._run, request))
         with self._lock:
             if self._is_closed:
                 raise HybridError("the compiler is closed; allowed are the methods that do not end in _async")

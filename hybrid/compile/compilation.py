@@ -31,6 +31,7 @@ from hybrid.api.compiled import CompiledGrammar
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.classifier.reachable import reachable_of
+from hybrid.compile.request import Parsed, Settings
 from hybrid.compile.rule import Choice, Measured, choose
 from hybrid.compile.strategy import OWN_SHARE, Budget
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
@@ -52,60 +53,44 @@ class Compilation:
     """How one compiler compiles.
 
     Args:
-        vocabulary, strategy, budget, n_jobs, on_demand, on_budget: as `hybrid.GrammarCompiler` takes them.
+        vocabulary: the vocabulary.
+        settings: what is asked for besides grammars; a deterministic one does without walks kept from others.
         guard: calls XGrammar.
-        deterministic: do without walks kept from other grammars.
     """
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        strategy: str,
-        budget: Budget,
-        n_jobs: int = 1,
-        on_demand: bool = False,
-        on_budget: str = "engine",
-        guard: Guard | None = None,
-        deterministic: bool = False,
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, settings: Settings, guard: Guard | None = None) -> None:
         self.vocabulary = vocabulary
-        self.strategy = strategy
-        self.budget = budget
-        self.n_jobs = n_jobs
-        self.on_demand = on_demand
-        self.on_budget = on_budget
-        self.guard = Guard(budget) if guard is None else guard
-        self.deterministic = deterministic
-        self._engines = Engines(vocabulary, n_jobs, self.guard)
+        self.settings = settings
+        self.guard = Guard(settings.budget) if guard is None else guard
+        self._engines = Engines(vocabulary, settings.n_jobs, self.guard)
         self.on_phase: Callable[[str], None] = _nothing
         """Told the phase that begins, "classes" or "summaries", where a classifier is made."""
 
     def begin(self) -> Deadline:
         """The deadline of a compile call that begins now; the one place where the clock is asked for one."""
-        if self.strategy != "engine":
+        if self.settings.strategy != "engine":
             self.vocabulary.byte_order  # noqa: B018 - made once for a vocabulary, not in the time of a call
-            if not self.deterministic:
+            if not self.settings.deterministic:
                 self.vocabulary.kept_walks.load()  # so is the reading of their file
-        return Deadline(self.budget.seconds)
+        return Deadline(self.settings.budget.seconds)
 
-    def parse(
-        self, kind: str, parse: Callable[[Deadline], xgrammar.Grammar], deadline: Deadline
-    ) -> tuple[xgrammar.Grammar, float]:
+    def parse(self, request: Parsed, deadline: Deadline) -> tuple[xgrammar.Grammar, float]:
         """A grammar from XGrammar's parsers and converters, and the seconds that it took them.
 
         Raises:
             GrammarError: XGrammar refuses it.
             BudgetExceeded: it is too late to begin, or to go on.
         """
-        deadline.check(f"waiting for XGrammar's parser of the {kind}")
+        name = request.notation.replace("_", " ")
+        deadline.check(f"waiting for XGrammar's parser of the {name}")
         began = time.perf_counter()
         try:
-            grammar = parse(deadline)
+            grammar = request.parse(self.guard, deadline)
         except HybridError:
             raise
         except (RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
-            raise GrammarError(f"XGrammar refuses the {kind}: {shortened(error)}") from error
-        deadline.check(f"XGrammar's parser of the {kind}")
+            raise GrammarError(f"XGrammar refuses the {name}: {shortened(error)}") from error
+        deadline.check(f"XGrammar's parser of the {name}")
         return grammar, time.perf_counter() - began
 
     def decide(self, grammar: xgrammar.Grammar, parsing: float, deadline: Deadline) -> CompiledGrammar:
@@ -116,7 +101,7 @@ class Compilation:
             read = read_grammar(grammar)
         except GrammarError as error:
             # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
-            if self.strategy == "representatives":
+            if self.settings.strategy == "representatives":
                 raise
             return self._on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
         deadline.check("reading the grammar")
@@ -126,10 +111,10 @@ class Compilation:
         refuse_unknown_ids(features, self.vocabulary)
         deadline.check("reading the grammar")
         timings["serialize"] = time.perf_counter() - began
-        if self.strategy in ("auto", "classifier"):
+        if self.settings.strategy in ("auto", "classifier"):
             return self._on_classifier(grammar, read, serialized, features, timings, deadline)
         changed = shield_root(serialized)
-        if self.strategy == "engine":
+        if self.settings.strategy == "engine":
             safe = _as_changed(grammar, serialized, changed)
             return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings, deadline)
         return self.on_classes(grammar, serialized, changed, features, timings, deadline)
@@ -137,13 +122,13 @@ class Compilation:
     def on_lark(self, grammar: LarkGrammar, deadline: Deadline) -> CompiledGrammar:
         """A classifier of a Lark grammar, or an error: no other strategy has its meaning."""
         self.on_phase("classes")
-        built = build(grammar, self.vocabulary, self.budget, deadline, self.guard)
+        built = build(grammar, self.vocabulary, self.settings.budget, deadline, self.guard)
         self.on_phase("summaries")
         began = time.perf_counter()
         classes = built.classes.tokens
         deadline.check("the tables of the classifier")
         fixed = lark_tables(built.lexer, built.machine, built.classes, *self.vocabulary.flat)
-        classifier = FactoredClassifier(fixed, classes, self.vocabulary, self.budget.table_bytes)
+        classifier = FactoredClassifier(fixed, classes, self.vocabulary, self.settings.budget.table_bytes)
         timings = {**built.seconds, "classifier": time.perf_counter() - began}
         counts = f"{classes.n_classes} token classes stand for {self.vocabulary.size} ids"
         reason = f"a Lark grammar has no other; {counts}"
@@ -160,7 +145,7 @@ class Compilation:
             classifier,
             None,
             timings,
-            mask_seconds=self.budget.mask_seconds,
+            mask_seconds=self.settings.budget.mask_seconds,
         )
 
     def _on_classifier(
@@ -199,39 +184,45 @@ class Compilation:
         timings["classifier"] = time.perf_counter() - began
         classes = classes.settled()
         reason = _reason(classes, self.vocabulary)
-        if self.strategy == "classifier":
+        if self.settings.strategy == "classifier":
             reason = f"asked for; {reason}"
         if cause:
             reason += f"; built on demand: {cause}"
 
         def otherwise() -> CompiledGrammar:
-            return without_classifier(grammar, self.vocabulary, self.budget, self.n_jobs, self.deterministic)
+            return without_classifier(
+                grammar,
+                self.vocabulary,
+                self.settings.budget,
+                self.settings.n_jobs,
+                self.settings.deterministic,
+            )
 
         return CompiledGrammar(
             "classifier", reason, self.vocabulary, grammar, None, -1, classes, None, features, classifier,
-            otherwise, timings, mask_seconds=self.budget.mask_seconds,
+            otherwise, timings, mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
         """The time of what we try before something else stands in, if it does."""
-        stands_in = self.on_budget == "engine" and self.strategy != "representatives"
+        stands_in = self.settings.on_budget == "engine" and self.settings.strategy != "representatives"
         return deadline.part(OWN_SHARE if stands_in else 1.0)
 
     def _refuse_to_fall_back(self, error: Exception, deadline: Deadline) -> None:
         """Raise an error again after which nothing may stand in."""
-        if isinstance(error, BudgetExceeded) and (self.on_budget == "raise" or deadline.is_over):
+        if isinstance(error, BudgetExceeded) and (self.settings.on_budget == "raise" or deadline.is_over):
             raise error
 
     def _explored(
         self, grammar: ReadGrammar | dict[str, Any], own: Deadline, deadline: Deadline
     ) -> tuple[TokenClasses | None, Network | None, str]:
         """Classes by exploring, and the network; or why there are none."""
-        budget = self.budget
+        budget = self.settings.budget
         try:
             with optimised_by(self.guard.optimise(own)):
                 classes, network = classes_and_network(
                     grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own,
-                    not self.deterministic,
+                    not self.settings.deterministic,
                 )  # fmt: skip
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self._refuse_to_fall_back(error, deadline)
@@ -242,20 +233,20 @@ class Compilation:
         self, network: Network, classes: TokenClasses, own: Deadline, deadline: Deadline
     ) -> tuple[Classifier, str]:
         """The classifier, and why its states are not all built ahead of time (empty if they are)."""
-        limit = self.budget.table_bytes
+        limit = self.settings.budget.table_bytes
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
         found: Met | None = classes.met
         fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, found)
-        if self.on_demand or self.strategy == "auto":
-            why = "asked for" if self.on_demand else _choice(True, classes, self.vocabulary).reason
+        if self.settings.on_demand or self.settings.strategy == "auto":
+            why = "asked for" if self.settings.on_demand else _choice(True, classes, self.vocabulary).reason
             reachable = reachable_of(network)
             # where counts matter, they are bounded by a token's length there, and by the text's here
             same = np.array_equal(network.automaton[5], fixed.net[5])
             met = found.space if found is not None and same else None
             return Classifier(fixed, grouped, self.vocabulary, limit, reachable=reachable, met=met), why
         known, cause = build_summaries(
-            fixed, network, limit=limit // 4, states=4 * self.budget.states, deadline=own
+            fixed, network, limit=limit // 4, states=4 * self.settings.budget.states, deadline=own
         )
         if cause:
             self._refuse_to_fall_back(BudgetExceeded(f"the classifier's states: {cause}"), deadline)
@@ -298,10 +289,12 @@ class Compilation:
                     )
             refuse_missing_bytes(features, self.vocabulary, classes)
             classes = _with_trial(serialized, features, classes)
-            refused = "" if self.strategy == "representatives" else _too_many(classes, self.vocabulary)
+            refused = (
+                "" if self.settings.strategy == "representatives" else _too_many(classes, self.vocabulary)
+            )
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self._refuse_to_fall_back(error, deadline)
-            if self.strategy == "representatives":
+            if self.settings.strategy == "representatives":
                 raise
             refused = str(error)
         if refused or classes is None:
@@ -331,7 +324,7 @@ class Compilation:
         timings["compile"] = time.perf_counter() - began
         return CompiledGrammar(
             "engine", reason, self.vocabulary, grammar, engine, timings=timings,
-            mask_seconds=self.budget.mask_seconds,
+            mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _on_representatives(
@@ -356,13 +349,13 @@ class Compilation:
         reason = _reason(classes, self.vocabulary) + (f"; {cause}" if cause else "")
         timings["compile"] = time.perf_counter() - gathered
         # masks of explored classes are put together from fewer tokens than plain XGrammar's
-        lonely = self.deterministic or features.max_tokens or classes.method == "explored"
+        lonely = self.settings.deterministic or features.max_tokens or classes.method == "explored"
         tried = classes.trial or classes.trial_after
         rival = None if lonely or tried else self._rival(grammar, serialized)
         return CompiledGrammar(
             "representatives", reason, self.vocabulary, grammar, engine,
             stop, classes, gather, features, timings=timings, rival=rival,
-            mask_seconds=self.budget.mask_seconds,
+            mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _rival(self, grammar: xgrammar.Grammar, serialized: dict[str, Any]) -> Rival:
@@ -372,7 +365,12 @@ class Compilation:
             safe = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
             engine = self._engines.trusted(safe, self.begin())
             return CompiledGrammar(
-                "engine", "faster", self.vocabulary, grammar, engine, mask_seconds=self.budget.mask_seconds
+                "engine",
+                "faster",
+                self.vocabulary,
+                grammar,
+                engine,
+                mask_seconds=self.settings.budget.mask_seconds,
             )
 
         return Rival(lambda: self.guard.compile_seconds(grammar, self.vocabulary.size), make)
@@ -388,7 +386,7 @@ def without_classifier(
     """A grammar on representatives or, by name, the engine: for matchers that outgrow a classifier."""
     serialized = json.loads(grammar.serialize_json())
     features = find_features(serialized)
-    compilation = Compilation(vocabulary, "auto", budget, n_jobs, deterministic=deterministic)
+    compilation = Compilation(vocabulary, Settings("auto", budget, n_jobs, deterministic=deterministic))
     deadline = compilation.begin()
     return compilation.on_classes(grammar, serialized, shield_root(serialized), features, {}, deadline)
 

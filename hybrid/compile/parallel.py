@@ -1,6 +1,6 @@
 """Compiling many grammars at once, with joblib: in threads, in processes, or on a cluster.
 
-What: `compile_all` behind `GrammarCompiler.compile_many`; `Source` names a grammar of any kind.
+What: `compile_all` behind `GrammarCompiler.compile_many`; `Source` names a grammar in any notation.
 When: a server's grammars at its start, a corpus of schemas; one grammar is compiled in one thread either way.
 Limits: where joblib's backend runs tasks in other processes, they send artefacts back (`hybrid.files`), so
 the strategy has to be one that may give classifiers; a grammar that has none is compiled again by the caller.
@@ -33,6 +33,7 @@ from equivalence import ArgumentError, HybridError, StrategyError, Vocabulary, f
 from equivalence.arguments import integer_from, shown
 from equivalence.trie.trie import stored_trie
 from hybrid.api.compiled import CompiledGrammar
+from hybrid.compile.request import METHODS
 from hybrid.compile.strategy import Budget, OnBudget
 from hybrid.files import from_bytes, to_bytes
 
@@ -42,14 +43,12 @@ if TYPE_CHECKING:
 MOST_JOBS = 1024
 """Most threads or processes that may be asked for: each takes memory as soon as it is begun."""
 
-KINDS = ("grammar", "json_schema", "regex", "structural_tag", "builtin_json", "lark")
-
 
 class Source(NamedTuple):
-    """A grammar of any kind, as `GrammarCompiler` has methods for; a plain tuple will do as well.
+    """A grammar in any notation, as `GrammarCompiler` has methods for; a plain tuple will do as well.
 
     Attributes:
-        kind: one of `KINDS`; ``compile_KIND`` is called.
+        kind: its notation, one of `METHODS`, which is called.
         argument: its first argument; None for "builtin_json".
         options: its keywords.
     """
@@ -113,13 +112,13 @@ def _source(compiler: GrammarCompiler, place: int, item: Any) -> Source:
     if isinstance(item, xgrammar.Grammar):
         return Source("serialized", item.serialize_json())
     source = Source(*item) if isinstance(item, tuple) and 1 <= len(item) <= 3 else None
-    if source is None or source.kind not in KINDS or not isinstance(source.options, (Mapping, type(None))):
+    if source is None or source.kind not in METHODS or not isinstance(source.options, (Mapping, type(None))):
         raise HybridError(
             f"grammar {place} is {repr(item)[:200]}, allowed are EBNF text, an xgrammar.Grammar, and (kind, "
-            f"argument, options) with a kind of {', '.join(KINDS)} and a dict of options"
+            f"argument, options) with a kind of {', '.join(METHODS)} and a dict of options"
         )
-    method = "compile_builtin_json_grammar" if source.kind == "builtin_json" else f"compile_{source.kind}"
-    given = () if source.kind == "builtin_json" else (source.argument,)
+    method = METHODS[source.kind]
+    given = _arguments(source)
     try:
         inspect.signature(getattr(compiler, method)).bind(*given, **(source.options or {}))
     except TypeError as error:
@@ -132,10 +131,12 @@ def _source(compiler: GrammarCompiler, place: int, item: Any) -> Source:
 def _compiled(compiler: GrammarCompiler, source: Source) -> CompiledGrammar:
     if source.kind == "serialized":
         return compiler.compile_grammar(xgrammar.Grammar.deserialize_json(source.argument))
-    if source.kind == "builtin_json":
-        return compiler.compile_builtin_json_grammar(**(source.options or {}))
-    compile_kind: Callable[..., CompiledGrammar] = getattr(compiler, f"compile_{source.kind}")
-    return compile_kind(source.argument, **(source.options or {}))
+    compile_it: Callable[..., CompiledGrammar] = getattr(compiler, METHODS[source.kind])
+    return compile_it(*_arguments(source), **(source.options or {}))
+
+
+def _arguments(source: Source) -> tuple[Any, ...]:
+    return () if source.kind == "builtin_json" else (source.argument,)
 
 
 def _task(shared: _Shared, source: Source) -> CompiledGrammar | bytes | HybridError | None:

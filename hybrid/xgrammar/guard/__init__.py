@@ -19,8 +19,8 @@ import json
 import threading
 import weakref
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import xgrammar
 
@@ -36,12 +36,9 @@ from hybrid.xgrammar.guard.estimate import (
     Estimate,
     grammar_estimate,
     pattern_estimate,
-    schema_estimate,
-    text_estimate,
 )
-from hybrid.xgrammar.relaxed import schema_text
 
-__all__ = ["Guard", "shortened"]
+__all__ = ["Conversion", "Guard", "shortened"]
 
 QUICK_SECONDS = 0.1
 """What a conversion may be estimated to take, to be called right here. The other process costs some 3 ms."""
@@ -71,15 +68,25 @@ READ_SECONDS = 45e-9
 """Seconds for each byte of a serialised grammar that XGrammar reads here (15 ns) and writes again (31 ns) for
 us to read, neither of which can be interrupted; 1 to 13 MB were measured."""
 
-TEXT_OPTIONS: dict[str, type | tuple[type, ...]] = {
-    "any_whitespace": bool, "indent": int, "separators": (list, tuple), "strict_mode": bool,
-    "max_whitespace_cnt": int, "print_converted_ebnf": bool, "any_order": bool,
-}  # fmt: skip
-"""Options that can be sent on, with their types besides None; XGrammar says what is wrong with others."""
-
-
 _users: weakref.WeakSet[Guard] = weakref.WeakSet()
 _users_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+
+
+class Conversion(Protocol):
+    """A text that one of XGrammar's own functions turns into a grammar (`hybrid.compile.request`)."""
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+
+    def estimate(self) -> Estimate | None:
+        """What it may take; None where XGrammar will refuse the types."""
+
+    def here(self) -> xgrammar.Grammar:
+        """Call XGrammar in this process."""
+
+    def elsewhere(self) -> tuple[str, list[Any]]:
+        """The function of XGrammar's library to be called in another process, and its arguments."""
 
 
 class Guard:
@@ -102,62 +109,29 @@ class Guard:
         if unused:
             worker.close()
 
-    def ebnf(self, text: Any, root_rule_name: Any, deadline: Deadline) -> xgrammar.Grammar:
-        """`xgrammar.Grammar.from_ebnf`."""
-        _require(text, str, "the grammar")
-        _require(root_rule_name, str, "root_rule_name")
-        return self._converted(
-            "grammar",
-            {"kind": "ebnf", "text": text, "root": root_rule_name},
-            text_estimate(text),
-            lambda: xgrammar.Grammar.from_ebnf(text, root_rule_name=root_rule_name),
-            deadline,
-        )
+    def convert(self, conversion: Conversion, deadline: Deadline) -> xgrammar.Grammar:
+        """Convert here or elsewhere.
 
-    def regex(self, text: Any, deadline: Deadline) -> xgrammar.Grammar:
-        """`xgrammar.Grammar.from_regex`."""
-        _require(text, str, "the regex")
-        return self._converted(
-            "regex",
-            {"kind": "regex", "text": text},
-            text_estimate(text),
-            lambda: xgrammar.Grammar.from_regex(text),
-            deadline,
-        )
-
-    def json_schema(
-        self, schema: str | type, options: Mapping[str, Any], deadline: Deadline
-    ) -> xgrammar.Grammar:
-        """`xgrammar.Grammar.from_json_schema`."""
-        text = schema_text(schema, options).text
-        for name, value in options.items():
-            if name in TEXT_OPTIONS and value is not None:
-                kind = TEXT_OPTIONS[name]
-                _require(value, int if kind is bool else kind, f"the option {name}")
-        return self._converted(
-            "JSON schema",
-            {"kind": "json_schema", "text": text, "options": dict(options)},
-            schema_estimate(text, options) if TEXT_OPTIONS.keys() >= options.keys() else None,
-            lambda: xgrammar.Grammar.from_json_schema(text, **options),
-            deadline,
-        )
-
-    def structural_tag(self, arguments: tuple[Any, ...], deadline: Deadline) -> xgrammar.Grammar:
-        """`xgrammar.Grammar.from_structural_tag`."""
-        tag = arguments[0]
-        if len(arguments) > 1:  # the older pair of tags and triggers
-            tag = xgrammar.StructuralTag.from_legacy_structural_tag(*arguments)
-        if isinstance(tag, dict):
-            tag = json.dumps(tag)
-        elif isinstance(tag, xgrammar.StructuralTag):
-            tag = tag.model_dump_json()
-        return self._converted(
-            "structural tag",
-            {"kind": "structural_tag", "text": tag},
-            schema_estimate(tag, {}) if isinstance(tag, str) else None,
-            lambda: xgrammar.Grammar.from_structural_tag(tag),
-            deadline,
-        )
+        Raises:
+            GrammarError: XGrammar refuses it, or would not survive it.
+            BudgetExceeded: it would take too long, or too much memory.
+        """
+        estimate = conversion.estimate()
+        phase = f"XGrammar's parser of the {conversion.title}"
+        deadline.check(phase)
+        left = deadline.left
+        quick = QUICK_SECONDS if left is not None else UNBOUNDED_SECONDS
+        if estimate is None or (not estimate.is_deep and estimate.seconds <= quick):
+            return conversion.here()
+        self._refuse(estimate, phase)
+        function, arguments = conversion.elsewhere()
+        request = {"task": "convert", "function": function, "arguments": arguments}
+        task = worker.Task(request, (), CONVERT_BYTES, self.budget.bytes // READ_FACTOR)
+        answer = self._elsewhere(task, estimate, deadline, phase, conversion.title)
+        if answer is None:
+            return conversion.here()
+        deadline.check(phase, READ_SECONDS * len(answer))
+        return xgrammar.Grammar.deserialize_json(answer.decode("utf-8", "surrogatepass"))
 
     def lark(self, text: Any, start: Any, deadline: Deadline) -> Construction:
         """Parser and lexer of a Lark grammar (`hybrid.lark.construction`).
@@ -177,7 +151,7 @@ class Guard:
         phase = "Lark's parser and lexer of the grammar"
         deadline.check(phase)
         most = min(self.budget.states, MOST_LEXER_STATES)
-        request = {"kind": "lark", "text": text, "start": start, "max_states": most}
+        request = {"task": "lark", "text": text, "start": start, "max_states": most}
         task = worker.Task(request, (), CONVERT_BYTES, self.budget.bytes)
         try:
             found = unpacked(self._run(task, deadline, phase))
@@ -228,7 +202,7 @@ class Guard:
                 array("I", map(len, tokens)).tobytes(),
                 b"".join(tokens),
             )
-            request = {"kind": "compile", "stop_token_ids": list(stop_token_ids), "threads": threads}
+            request = {"task": "compile", "stop_token_ids": list(stop_token_ids), "threads": threads}
             task = worker.Task(request, payloads, COMPILE_BYTES, share=0.5)
             self._elsewhere(task, estimate, deadline, phase, "grammar")
             deadline.check(phase)
@@ -256,7 +230,7 @@ class Guard:
                     if found is not None or most == wanted.most_bytes:
                         return found
                 request = {
-                    "kind": "optimise", "text": wanted.text, "n_tokens": wanted.n_tokens,
+                    "task": "optimise", "text": wanted.text, "n_tokens": wanted.n_tokens,
                     "most_bytes": wanted.most_bytes,
                 }  # fmt: skip
                 answer = self._elsewhere(
@@ -284,31 +258,6 @@ class Guard:
         except GrammarError:  # serialised in a way that is not read here
             return Estimate(UNBOUNDED_SECONDS, False)
 
-    def _converted(
-        self,
-        kind: str,
-        request: dict[str, Any],
-        estimate: Estimate | None,
-        here: Callable[[], xgrammar.Grammar],
-        deadline: Deadline,
-    ) -> xgrammar.Grammar:
-        """Convert here or elsewhere; without an estimate XGrammar will refuse the types."""
-        phase = f"XGrammar's parser of the {kind}"
-        deadline.check(phase)
-        left = deadline.left
-        quick = QUICK_SECONDS if left is not None else UNBOUNDED_SECONDS
-        if estimate is None or (not estimate.is_deep and estimate.seconds <= quick):
-            return here()
-        self._refuse(estimate, phase)
-        most = self.budget.bytes // READ_FACTOR
-        answer = self._elsewhere(
-            worker.Task(request, (), CONVERT_BYTES, most), estimate, deadline, phase, kind
-        )
-        if answer is None:
-            return here()
-        deadline.check(phase, READ_SECONDS * len(answer))
-        return xgrammar.Grammar.deserialize_json(answer.decode("utf-8", "surrogatepass"))
-
     def _run(self, task: worker.Task, deadline: Deadline, phase: str) -> bytes:
         """`worker.run`; until this guard is closed, the process is needed."""
         with _users_lock:
@@ -324,18 +273,18 @@ class Guard:
             )
 
     def _elsewhere(
-        self, task: worker.Task, estimate: Estimate, deadline: Deadline, phase: str, kind: str
+        self, task: worker.Task, estimate: Estimate, deadline: Deadline, phase: str, title: str
     ) -> bytes | None:
         """The answer of another process; None where there is none and the estimate lets it be done here."""
         try:
             return self._run(task, deadline, phase)
         except worker.Refused as error:
-            raise GrammarError(f"XGrammar refuses the {kind}: {shortened(error)}") from error
+            raise GrammarError(f"XGrammar refuses the {title}: {shortened(error)}") from error
         except worker.TooLarge as error:
             raise BudgetExceeded(
-                f"XGrammar makes a grammar of {error.size / 2**20:.1f} MiB of the {kind}, allowed are "
+                f"XGrammar makes a grammar of {error.size / 2**20:.1f} MiB of the {title}, allowed are "
                 f"{task.most_bytes / 2**20:.1f} (a {READ_FACTOR}th of Budget.bytes); raise Budget.bytes, or "
-                f"simplify the {kind}"
+                f"simplify the {title}"
             ) from error
         except (worker.OutOfMemory, worker.Died) as error:
             raise GrammarError(
@@ -355,13 +304,6 @@ class Guard:
                     f"cannot be ended in another process: {error}; raise Budget.seconds, or simplify it"
                 ) from error
             return None
-
-
-def _require(given: Any, kind: type | tuple[type, ...], name: str) -> None:
-    """Refuse what XGrammar would: its own error takes a second the first time."""
-    if not isinstance(given, kind):
-        allowed = " and ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
-        raise GrammarError(f"{name} is of type {type(given).__name__}, allowed is {allowed}")
 
 
 def shortened(error: BaseException) -> str:

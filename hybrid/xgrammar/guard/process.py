@@ -35,9 +35,9 @@ STACK_BYTES = 4 * 2**20
 """Half of what a thread has elsewhere: what survives here survives there."""
 
 
-def send_frame(channel: socket.socket, kind: bytes, payload: bytes = b"") -> None:
+def send_frame(channel: socket.socket, word: bytes, payload: bytes = b"") -> None:
     """One byte that says what it is, eight for the length, and the payload."""
-    channel.sendall(HEADER.pack(kind, len(payload)))
+    channel.sendall(HEADER.pack(word, len(payload)))
     channel.sendall(payload)
 
 
@@ -54,9 +54,9 @@ def receive(channel: socket.socket, size: int) -> bytes:
 
 
 def receive_frame(channel: socket.socket) -> tuple[bytes, bytes]:
-    """(kind, payload) of the next frame."""
-    kind, length = HEADER.unpack(receive(channel, HEADER.size))
-    return kind, receive(channel, length)
+    """(word, payload) of the next frame."""
+    word, length = HEADER.unpack(receive(channel, HEADER.size))
+    return word, receive(channel, length)
 
 
 class Library:
@@ -81,7 +81,7 @@ class Library:
         self._construction: Any = None
         try:
             self._load(path)
-            self.serialize(self.parse({"kind": "ebnf", "text": 'root ::= "a"', "root": "root"}))
+            self.serialize(self.convert({"function": "from_ebnf", "arguments": ['root ::= "a"', "root"]}))
         except Exception:  # noqa: BLE001 - whatever it is, the package may know better
             for name in [name for name in sys.modules if name.split(".")[0] in ("torch", "tvm_ffi")]:
                 del sys.modules[name]
@@ -107,25 +107,9 @@ class Library:
         name = "xgrammar.tvm_ffi_binding.testing._print_grammar_fsms"
         self.print_automata = importlib.import_module("tvm_ffi").get_global_func(name)
 
-    def parse(self, request: dict[str, Any]) -> Any:
-        kind, text = request["kind"], request["text"]
-        if kind == "ebnf":
-            return self.grammar.from_ebnf(text, request["root"])
-        if kind == "regex":
-            return self.grammar.from_regex(text, False)
-        if kind == "structural_tag":
-            return self.grammar.from_structural_tag(text)
-        options = request["options"]
-        return self.grammar.from_json_schema(
-            text,
-            options.get("any_whitespace", True),
-            options.get("indent"),
-            options.get("separators"),
-            options.get("strict_mode", True),
-            options.get("max_whitespace_cnt"),
-            options.get("print_converted_ebnf", False),
-            options.get("any_order", False),
-        )
+    def convert(self, request: dict[str, Any]) -> Any:
+        """A grammar, by one of XGrammar's functions that make one."""
+        return getattr(self.grammar, request["function"])(*request["arguments"])
 
     def load_lark(self) -> Any:
         """The module `hybrid.lark.construction`."""
@@ -181,15 +165,15 @@ def run_task(library: Library, channel: socket.socket) -> None:
             begun = int(status.read().split()[0]) * resource.getpagesize()
         most = begun + request["bytes"]
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        if request["kind"] == "compile":
+        if request["task"] == "compile":
             library.compile(request, *(receive_frame(channel)[1] for _ in range(3)))
             answer = b""
-        elif request["kind"] == "optimise":
+        elif request["task"] == "optimise":
             answer = library.optimise(request)
-        elif request["kind"] == "lark":
+        elif request["task"] == "lark":
             answer = library.construct(request)
         else:
-            answer = library.serialize(library.parse(request))
+            answer = library.serialize(library.convert(request))
         if len(answer) > request["most"]:
             send_frame(channel, b"L", str(len(answer)).encode())
         else:
@@ -243,12 +227,12 @@ class Parent:
             message += receive(self.control, HEADER.size - len(message))
         if not message:
             return False
-        kind, number = HEADER.unpack(message)
-        if kind == b"K":
+        word, number = HEADER.unpack(message)
+        if word == b"K":
             if number in self.running:
                 os.kill(self.running[number][0], signal.SIGKILL)
             return True
-        if kind == b"L":
+        if word == b"L":
             with contextlib.suppress(Exception):  # what is wrong, a child finds again and tells
                 self.library.warm_lark()
             return True

@@ -149,15 +149,15 @@ class _Process:
         finally:
             self.ready.set()
 
-    def submit(self, kind: str) -> tuple[int, socket.socket]:
-        """Let a child be forked for a kind of task: its number, and the socket to it."""
+    def submit(self, name: str) -> tuple[int, socket.socket]:
+        """Let a child be forked for a task of this name: its number, and the socket to it."""
         number = next(self._numbers)
         with _opening:
             mine, theirs = socket.socketpair()
             _open.add(mine)
             with theirs:
                 try:
-                    if kind == "lark" and not self.knows_lark:
+                    if name == "lark" and not self.knows_lark:
                         self._control.sendall(protocol.HEADER.pack(b"L", 0))
                         self.knows_lark = True
                     message = protocol.HEADER.pack(b"T", number)
@@ -230,7 +230,7 @@ def run(task: Task, deadline: Deadline, phase: str) -> bytes:
         for attempt in range(2):
             current = _started(deadline, phase)
             try:
-                number, channel = current.submit(task.request["kind"])
+                number, channel = current.submit(task.request["task"])
             except Unavailable:
                 if attempt:
                     raise
@@ -310,27 +310,27 @@ def _answer(task: Task, channel: socket.socket, deadline: Deadline, phase: str) 
             protocol.send_frame(channel, b"Q", json.dumps(request).encode())
             for payload in task.payloads:
                 protocol.send_frame(channel, b"P", payload)
-            kind, payload = _receive_until(channel, ends)
+            word, payload = _receive_until(channel, ends)
         except TimeoutError as error:
             raise deadline.error(phase) from error
         except (OSError, EOFError) as error:
             deadline.check(phase)
             raise Died(None) from error
-    if kind == b"R":
+    if word == b"R":
         return payload
-    if kind == b"E":
+    if word == b"E":
         raise Refused(payload.decode("utf-8", "replace"))
-    if kind == b"M":
+    if word == b"M":
         raise OutOfMemory(f"more than {task.memory_bytes / 2**20:.0f} MiB")
-    if kind == b"L":
+    if word == b"L":
         raise TooLarge(int(payload))
     deadline.check(phase)
     raise Died(struct.unpack("!H", payload)[0])
 
 
 def _receive_until(channel: socket.socket, ends: float | None) -> tuple[bytes, bytes]:
-    kind, length = protocol.HEADER.unpack(_receive(channel, protocol.HEADER.size, ends))
-    return kind, _receive(channel, length, ends)
+    word, length = protocol.HEADER.unpack(_receive(channel, protocol.HEADER.size, ends))
+    return word, _receive(channel, length, ends)
 
 
 def _receive(channel: socket.socket, size: int, ends: float | None) -> bytes:

@@ -1,0 +1,385 @@
+"""What a compile call asks for: a grammar in one of its notations, as one immutable value.
+
+What: a `Request` for each notation that `GrammarCompiler` takes. It says what tells equal calls apart, how
+the grammar is checked and parsed, and what is compiled of it; `hybrid.compile.pipeline` carries it through.
+When: made by the methods of `GrammarCompiler`, for a call at once or in the background. A new notation is a
+class here, its name in `METHODS`, and the method of the compiler that makes it.
+Limits: nothing is looked at before `settled`, so that errors belong to the call, also in the background.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import xgrammar
+
+from equivalence import GrammarError, StrategyError
+from equivalence.arguments import flag, shown
+from equivalence.deadline import Deadline
+from hybrid.compile.strategy import Budget, OnBudget
+from hybrid.lark.source import LarkGrammar
+from hybrid.xgrammar.guard.estimate import Estimate, schema_estimate, text_estimate
+from hybrid.xgrammar.relaxed import SchemaText, describe, schema_text
+
+if TYPE_CHECKING:
+    from hybrid.api.compiled import CompiledGrammar
+    from hybrid.compile.compilation import Compilation
+    from hybrid.xgrammar.guard import Guard
+
+METHODS = {
+    "grammar": "compile_grammar",
+    "json_schema": "compile_json_schema",
+    "regex": "compile_regex",
+    "structural_tag": "compile_structural_tag",
+    "builtin_json": "compile_builtin_json_grammar",
+    "lark": "compile_lark",
+}
+"""Notations, and the methods of `GrammarCompiler` that compile them."""
+
+SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
+    "any_whitespace": (int, True), "indent": (int, None), "separators": ((list, tuple), None),
+    "strict_mode": (int, True), "max_whitespace_cnt": (int, None), "print_converted_ebnf": (int, False),
+    "any_order": (int, False),
+}  # fmt: skip
+"""Options of XGrammar's converter of schemas, in its order, with their types besides None and what they are
+where they are not given; XGrammar says what is wrong with others."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What results depend on besides the grammar and the vocabulary; the same for all requests of a compiler.
+
+    Attributes:
+        strategy, budget, on_demand, on_budget, deterministic, n_jobs: as `hybrid.GrammarCompiler` has them.
+        seconds: the budget's as it was given: a deterministic compiler has none in its budget.
+        cache_dir: the folder that compiled grammars are kept in, "" where there is none.
+    """
+
+    strategy: str
+    budget: Budget
+    n_jobs: int = 1
+    on_demand: bool = False
+    on_budget: OnBudget = "engine"
+    deterministic: bool = False
+    seconds: float | None = None
+    cache_dir: Any = ""
+
+    @property
+    def portable(self) -> dict[str, Any]:
+        """Those that matter to other processes too, as JSON has them."""
+        return {
+            "strategy": self.strategy, "on_demand": self.on_demand, "budget": repr(self.budget),
+            "on_budget": self.on_budget, "deterministic": self.deterministic,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Request(ABC):
+    """A grammar that is to be compiled.
+
+    Attributes:
+        settings: of the compiler.
+        static: find all states of its classifier before it is returned.
+    """
+
+    settings: Settings
+    static: bool = False
+
+    notation: ClassVar[str]
+    """Names it in keys, logs and messages."""
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        """This request, or the one that stands for it, checked: the one that has a key.
+
+        Raises:
+            HybridError: an argument that is not allowed.
+        """
+        return replace(self, static=flag(self.static, "static"))
+
+    @property
+    @abstractmethod
+    def key(self) -> tuple[Any, ...]:
+        """What tells the requests of one compiler apart, the notation first."""
+
+    @property
+    def shared_key(self) -> tuple[Any, ...]:
+        """What tells it apart from those of all compilers that share a memory."""
+        return self.settings, self.key
+
+    @abstractmethod
+    def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
+        """Compile it."""
+
+    def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:  # noqa: B027 - most ask for no more
+        """Refuse what was compiled, where more was asked for than that."""
+
+
+class Parsed(Request):
+    """A grammar that XGrammar parses or converts, then compiled as the strategy says."""
+
+    @abstractmethod
+    def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
+        """XGrammar's grammar."""
+
+    def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
+        grammar, seconds = compilation.parse(self, deadline)
+        return compilation.decide(grammar, seconds, deadline)
+
+
+class Converted(Parsed):
+    """A text that one of XGrammar's own functions turns into a grammar: here, or in another process."""
+
+    title: ClassVar[str]
+    """Names it in the messages of `hybrid.xgrammar.guard`."""
+
+    @abstractmethod
+    def estimate(self) -> Estimate | None:
+        """What XGrammar may take for it; None where it will refuse the types."""
+
+    @abstractmethod
+    def here(self) -> xgrammar.Grammar:
+        """Call XGrammar in this process."""
+
+    @abstractmethod
+    def elsewhere(self) -> tuple[str, list[Any]]:
+        """The function of XGrammar's library that is to be called in another process, and its arguments."""
+
+    def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
+        return guard.convert(self, deadline)
+
+
+@dataclass(frozen=True, eq=False)
+class GrammarRequest(Parsed):
+    """What XGrammar has parsed already; `text` is its serialised form, once it is settled."""
+
+    notation: ClassVar[str] = "grammar"
+    grammar: xgrammar.Grammar
+    text: str = ""
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        settled = replace(self, text=self.grammar.serialize_json())
+        return Request.settled(settled, compilation, deadline)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.notation, self.text
+
+    def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
+        return self.grammar
+
+
+@dataclass(frozen=True, eq=False)
+class EbnfRequest(Converted):
+    """A text of rules."""
+
+    notation: ClassVar[str] = "ebnf"
+    title: ClassVar[str] = "grammar"
+    text: str
+    root_rule_name: str = "root"
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        _check_text(self.text, "the grammar", "text or an xgrammar.Grammar")
+        _check_text(self.root_rule_name, "root_rule_name")
+        return super().settled(compilation, deadline)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.notation, self.text, self.root_rule_name
+
+    def estimate(self) -> Estimate:
+        return text_estimate(self.text)
+
+    def here(self) -> xgrammar.Grammar:
+        return xgrammar.Grammar.from_ebnf(self.text, root_rule_name=self.root_rule_name)
+
+    def elsewhere(self) -> tuple[str, list[Any]]:
+        return "from_ebnf", [self.text, self.root_rule_name]
+
+
+@dataclass(frozen=True, eq=False)
+class RegexRequest(Converted):
+    """A regular expression."""
+
+    notation: ClassVar[str] = "regex"
+    title: ClassVar[str] = "regex"
+    text: str
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        _check_text(self.text, "the regular expression")
+        return super().settled(compilation, deadline)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.notation, self.text
+
+    def estimate(self) -> Estimate:
+        return text_estimate(self.text)
+
+    def here(self) -> xgrammar.Grammar:
+        return xgrammar.Grammar.from_regex(self.text)
+
+    def elsewhere(self) -> tuple[str, list[Any]]:
+        return "from_regex", [self.text, False]
+
+
+@dataclass(frozen=True, eq=False)
+class JsonSchemaRequest(Converted):
+    """A JSON schema.
+
+    Attributes:
+        schema: as it was given; once it is settled, text or a model class.
+        options: of XGrammar's converter.
+        strict: refuse it if XGrammar leaves something out of it.
+    """
+
+    notation: ClassVar[str] = "json_schema"
+    title: ClassVar[str] = "JSON schema"
+    schema: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        strict, schema = flag(self.strict, "strict"), self.schema
+        if not isinstance(schema, (str, type)):
+            try:
+                schema = json.dumps(schema)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise GrammarError(
+                    f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
+                    "takes, and a pydantic model class"
+                ) from error
+        return Request.settled(replace(self, schema=schema, strict=strict), compilation, deadline)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
+        return self.notation, self.schema, options
+
+    @property
+    def text(self) -> SchemaText:
+        """The schema's text, with the options that say what XGrammar leaves out."""
+        return schema_text(self.schema, self.options)
+
+    def estimate(self) -> Estimate | None:
+        for name, value in self.options.items():
+            if name in SCHEMA_OPTIONS and value is not None:
+                _require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
+        is_known = SCHEMA_OPTIONS.keys() >= self.options.keys()
+        return schema_estimate(self.schema, self.options) if is_known else None
+
+    def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
+        return guard.convert(replace(self, schema=self.text.text), deadline)  # a model class is asked once
+
+    def here(self) -> xgrammar.Grammar:
+        return xgrammar.Grammar.from_json_schema(self.schema, **self.options)
+
+    def elsewhere(self) -> tuple[str, list[Any]]:
+        options = [self.options.get(name, absent) for name, (_, absent) in SCHEMA_OPTIONS.items()]
+        return "from_json_schema", [self.schema, *options]
+
+    def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
+        # before anybody else sees it: the folder on disk keeps the schema too
+        return replace(super().compiled(compilation, deadline), schema=self.text)
+
+    def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
+        if self.strict:
+            deadline.check("looking for keywords that XGrammar leaves out")
+            if compiled.relaxed:
+                raise GrammarError(describe(compiled.relaxed))
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltinJsonRequest(Parsed):
+    """All JSON."""
+
+    notation: ClassVar[str] = "builtin_json"
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.notation,)
+
+    def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
+        return xgrammar.Grammar.builtin_json_grammar()
+
+
+@dataclass(frozen=True, eq=False)
+class StructuralTagRequest(Converted):
+    """A structural tag, or the older pair of tags and triggers."""
+
+    notation: ClassVar[str] = "structural_tag"
+    title: ClassVar[str] = "structural tag"
+    arguments: tuple[Any, ...]
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        grammar, _ = compilation.parse(self, deadline)
+        # a tag may hold model classes, which only the grammar made of them tells apart
+        request = GrammarRequest(grammar, settings=self.settings, static=self.static)
+        return request.settled(compilation, deadline)
+
+    def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
+        tag = self.arguments[0]
+        if len(self.arguments) > 1:
+            tag = xgrammar.StructuralTag.from_legacy_structural_tag(*self.arguments)
+        if isinstance(tag, dict):
+            tag = json.dumps(tag)
+        elif isinstance(tag, xgrammar.StructuralTag):
+            tag = tag.model_dump_json()
+        return guard.convert(replace(self, arguments=(tag,)), deadline)
+
+    def estimate(self) -> Estimate | None:
+        tag = self.arguments[0]
+        return schema_estimate(tag, {}) if isinstance(tag, str) else None
+
+    def here(self) -> xgrammar.Grammar:
+        return xgrammar.Grammar.from_structural_tag(self.arguments[0])
+
+    def elsewhere(self) -> tuple[str, list[Any]]:
+        return "from_structural_tag", list(self.arguments)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        raise NotImplementedError("the grammar that it is settled to has one")
+
+
+@dataclass(frozen=True, eq=False)
+class LarkRequest(Request):
+    """A grammar in Lark's notation."""
+
+    notation: ClassVar[str] = "lark"
+    text: str
+    start: str = "start"
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        strategy = self.settings.strategy
+        if strategy not in ("auto", "classifier"):
+            raise StrategyError(
+                f"strategy is {strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark "
+                "grammars are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
+            )
+        _check_text(self.text, "the grammar")
+        _check_text(self.start, "start")
+        return self
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.notation, self.text, self.start
+
+    def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
+        return compilation.on_lark(LarkGrammar(self.text, self.start), deadline)
+
+
+def _require(given: Any, allowed: type | tuple[type, ...], name: str) -> None:
+    """Refuse what XGrammar would: its own error takes a second the first time."""
+    if not isinstance(given, allowed):
+        names = " and ".join(one.__name__ for one in (allowed if isinstance(allowed, tuple) else (allowed,)))
+        raise GrammarError(f"{name} is of type {type(given).__name__}, allowed is {names}")
+
+
+def _check_text(value: object, name: str, allowed: str = "text") -> None:
+    """Raise `GrammarError` for what is no text: it might not even tell calls apart."""
+    if not isinstance(value, str):
+        raise GrammarError(f"{name} is {shown(value)}, allowed is {allowed}")

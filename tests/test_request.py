@@ -1,0 +1,90 @@
+"""Requests: values that tell calls apart, and a pipeline that knows none of their notations."""
+
+from dataclasses import FrozenInstanceError, dataclass
+from typing import Any, ClassVar
+
+import pytest
+import xgrammar
+
+from equivalence import Vocabulary
+from equivalence.deadline import Deadline
+from hybrid import Budget, GrammarCompiler
+from hybrid.compile.request import (
+    METHODS,
+    BuiltinJsonRequest,
+    EbnfRequest,
+    JsonSchemaRequest,
+    Parsed,
+    RegexRequest,
+    Settings,
+    StructuralTagRequest,
+)
+
+SETTINGS = Settings("auto", Budget())
+VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [b""], [256], [256])
+
+
+def test_every_notation_has_its_methods() -> None:
+    for method in METHODS.values():
+        assert callable(getattr(GrammarCompiler, method)) and callable(
+            getattr(GrammarCompiler, f"{method}_async")
+        )
+
+
+def test_requests_are_immutable() -> None:
+    request = EbnfRequest('root ::= "a"', settings=SETTINGS)
+    for name in ("text", "settings", "static", "more"):
+        with pytest.raises(FrozenInstanceError):
+            setattr(request, name, 1)
+
+
+def test_keys_tell_apart_what_comes_out_differently() -> None:
+    requests = [
+        EbnfRequest("a", settings=SETTINGS),
+        EbnfRequest("a", "other", settings=SETTINGS),
+        EbnfRequest("a", settings=Settings("engine", Budget())),
+        EbnfRequest("a", settings=Settings("auto", Budget(states=5))),
+        RegexRequest("a", settings=SETTINGS),
+        JsonSchemaRequest("a", settings=SETTINGS),
+        JsonSchemaRequest("a", {"indent": 2}, settings=SETTINGS),
+        BuiltinJsonRequest(settings=SETTINGS),
+    ]
+    keys = [request.shared_key for request in requests]
+    assert len(set(keys)) == len(keys)
+    again = EbnfRequest("a", settings=Settings("auto", Budget()), static=True)
+    assert again.shared_key == keys[0], "static is another way to the same grammar"
+
+
+def test_a_tag_is_settled_to_the_grammar_of_it() -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    tag = {"type": "structural_tag", "format": {"type": "const_string", "value": "ab"}}
+    request = StructuralTagRequest((tag,), settings=compiler._settings, static=True)
+    settled = request.settled(compiler._compilation, Deadline())
+    assert settled.notation == "grammar" and settled.static
+    assert compiler.compile_structural_tag(tag) is compiler._pipeline.run(settled, Deadline())
+
+
+@dataclass(frozen=True, eq=False)
+class Backwards(Parsed):
+    """A notation that nobody else knows: a text to be read from its end."""
+
+    notation: ClassVar[str] = "backwards"
+    text: str
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.notation, self.text
+
+    def parse(self, guard: Any, deadline: Deadline) -> xgrammar.Grammar:
+        return xgrammar.Grammar.from_ebnf(f'root ::= "{self.text[::-1]}"')
+
+
+def test_a_new_notation_is_one_class(tmp_path: Any) -> None:
+    for hits in (0, 1):
+        compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+        request = Backwards("cba", settings=compiler._settings)
+        compiled = compiler._pipeline.run(request, Deadline())
+        assert compiler._background.submit(request).result() is compiled
+        found = compiler.stats()
+        assert (found["memory"]["hits"], found["disk"]["hits"]) == (1, hits)
+        assert compiled.strategy == "classifier"
