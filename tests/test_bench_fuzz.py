@@ -18,7 +18,7 @@ from bench.fuzz.minimise import minimise, snippet
 from bench.fuzz.run import run_case, vocabulary_of
 from bench.fuzz.workers import ANSWERS, Crashed, Hung, Worker
 from hybrid import GrammarMatcher
-from hybrid.classifier.matcher import ClassifierMatcher
+from hybrid.classifier.follower import ClassifierFollower
 
 PLAIN_ALONE: tuple[str, ...] = ()
 
@@ -88,10 +88,9 @@ WORDS = Case(
 )
 
 
-@pytest.mark.parametrize("matcher", [GrammarMatcher, ClassifierMatcher])
-def test_a_planted_wrong_bit_is_found_and_made_small(matcher: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    strategy = "classifier" if matcher is ClassifierMatcher else "representatives"
-    fill = matcher.fill_next_token_bitmask
+@pytest.mark.parametrize("strategy", ["representatives", "classifier"])
+def test_a_planted_wrong_bit_is_found_and_made_small(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill = GrammarMatcher.fill_next_token_bitmask
 
     def flipped(self: Any, bitmask: Any, index: int = 0, **options: Any) -> bool:
         """The bit of "cc" is wrong where a text may end."""
@@ -101,8 +100,8 @@ def test_a_planted_wrong_bit_is_found_and_made_small(matcher: Any, monkeypatch: 
             row[0] ^= 1 << list(self.compiled_grammar.vocabulary.tokens).index(b"cc")
         return True
 
-    monkeypatch.setattr(matcher, "fill_next_token_bitmask", flipped)
-    monkeypatch.setattr("hybrid.api.batch._all_classified", lambda matchers: False)
+    monkeypatch.setattr(GrammarMatcher, "fill_next_token_bitmask", flipped)
+    monkeypatch.setattr("hybrid.api.batch.fill_rows", lambda *_: False)
     outcome = run_case(WORDS, vocabulary_of(WORDS, {}))
     assert outcome.wrong[strategy] > 0 and not outcome.wrong["engine"] and not outcome.other
     case, finding = minimise(WORDS, outcome.findings[0], {})
@@ -116,7 +115,7 @@ def test_a_planted_wrong_bit_is_found_and_made_small(matcher: Any, monkeypatch: 
 
 
 def test_a_planted_error_is_counted_and_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ClassifierMatcher, "is_completed", lambda self: 1 // 0)
+    monkeypatch.setattr(ClassifierFollower, "is_completed", lambda self: 1 // 0)
     fuzzer = Fuzzer((), 60.0)
     fuzzer.run(Here(), WORDS)
     assert fuzzer.totals.failed

@@ -15,7 +15,7 @@ import pytest
 
 from equivalence import BudgetExceeded, Vocabulary
 from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.classifier.matcher import ClassifierMatcher
+from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.steps import Steps
 from hybrid.classifier.store import Store
@@ -42,7 +42,7 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
         assert other.accept_token(token_id)
         if rng.random() < 0.1:
             tight.classifier.session.left = -1  # the budget of remembered steps and masks is used up
-    assert isinstance(matcher, ClassifierMatcher)
+    assert isinstance(matcher._follower, ClassifierFollower)
     assert tight.classifier.session.serial > 0
     matcher.rollback(20)
     other.rollback(20)
@@ -192,16 +192,20 @@ def test_remembered_steps_and_rows() -> None:
     rows, store = Rows(classifier.gather, (STOP,)), classifier.session.store
     walk(compiled, 5, 60)
     buffer = np.zeros(1, np.uint32)
+    wanted_rows: dict[int, int] = {}
     for configuration in range(1, store.n_configurations):
-        assert rows.get(configuration) is None and rows.copy(configuration, buffer.ctypes.data) == -1
+        assert not rows.knows(configuration) and rows.copy(configuration, buffer) == -1
         mask = store.class_mask(configuration)
-        row = rows.of(configuration, mask) or rows.make(configuration, mask, store.mask_words(mask >> 1))
-        assert bool(row.words[0] >> STOP & 1) == bool(mask & 1) and row.needed
-        assert rows.get(configuration) is row
-        assert rows.copy(configuration, buffer.ctypes.data) == row.needed and buffer[0] == row.words[0]
+        if not rows.of(configuration, mask):
+            rows.make(configuration, mask, store.mask_words(mask >> 1))
+        assert rows.knows(configuration) and rows.copy(configuration, buffer) == 1
+        assert bool(buffer[0] >> STOP & 1) == bool(mask & 1)
+        assert wanted_rows.setdefault(mask, int(buffer[0])) == buffer[0]
     assert len(rows) == store.n_configurations - 1 > rows.n_rows > 3
     for unknown in (-1, 1 << 40):
-        assert rows.get(unknown) is None
+        assert not rows.knows(unknown)
+    with pytest.raises(ValueError, match="are no row"):
+        rows.copy(1, np.zeros(2, np.uint32))
     with pytest.raises(ValueError, match="stop ids"):
         Rows(classifier.gather, (len(LETTERS),))
     with pytest.raises(ValueError, match="not enough"):
@@ -227,7 +231,7 @@ def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
     BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask)
     expected = mask_of(fresh, vocabulary.size)
     for row, matcher in zip(bitmask.numpy(), matchers, strict=True):
-        assert not isinstance(matcher, ClassifierMatcher)
+        assert not isinstance(matcher._follower, ClassifierFollower)
         bits = np.unpackbits(row.view(np.uint8), bitorder="little")
         assert np.flatnonzero(bits[: vocabulary.size]).tolist() == expected
         assert mask_of(matcher, vocabulary.size) == expected
@@ -242,7 +246,7 @@ def test_too_small_a_budget_goes_on_with_representatives() -> None:
     assert compiled.strategy == "classifier"
     matcher = GrammarMatcher(compiled)
     depth = 0
-    while isinstance(matcher, ClassifierMatcher):
+    while isinstance(matcher._follower, ClassifierFollower):
         assert mask_of(matcher, vocabulary.size) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
         assert matcher.accept_token(LETTERS.index(b"(("))
         depth += 2

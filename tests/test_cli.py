@@ -17,7 +17,7 @@ from hybrid import (
     allocate_token_bitmask,
 )
 from hybrid.classifier.depth import depths_read
-from hybrid.classifier.matcher import ClassifierMatcher
+from hybrid.classifier.follower import ClassifierFollower
 from hybrid.cli.commands import app
 from hybrid.cli.grammar_source import read_grammar
 
@@ -175,15 +175,16 @@ def test_depths_are_those_of_the_brackets(grammar: str) -> None:
     tokens = [b"(", b")", b"x", b"))", b")))", b"!", b""]
     words = Vocabulary.from_bytes(tokens, stop_token_ids=[6])
     matcher = GrammarMatcher(GrammarCompiler(words, strategy="classifier").compile_grammar(grammar))
-    assert isinstance(matcher, ClassifierMatcher)
+    follower = matcher._follower
+    assert isinstance(follower, ClassifierFollower)
     bitmask = allocate_token_bitmask(1, words.size)
     configs = []
     for depth in range(1, 8):
         matcher.reset()
         assert matcher.accept_string("(" * depth + "x")
         matcher.fill_next_token_bitmask(bitmask)
-        configs.append(matcher._config)
-    found = depths_read(matcher._session.store, configs)
+        configs.append(follower.config)
+    found = depths_read(follower.session.store, configs)
     assert [found[config] for config in configs][:3] == [1, 2, 3]
     if "!" not in grammar:
         assert {found[config] for config in configs[3:]} == {3}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from equivalence import BudgetExceeded
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.classifier import completing
-from hybrid.classifier.matcher import ClassifierMatcher
+from hybrid.classifier.follower import ClassifierFollower
 from hybrid.files import from_bytes, to_bytes
 from tests.classifiers import EXAMPLES, SMALL, classifier_case, compiled_of, mask_of
 from tests.promotions import NESTED, begun, is_complete, known_states, text_of, use
@@ -79,7 +79,7 @@ def test_masks_are_the_same_before_between_and_after_pieces(case: GrammarCase, r
             assert mask_of(ours, vocabulary.size) == mask_of(other, vocabulary.size), (history, case.ebnf)
             token_id = rng.randrange(len(case.vocabulary))
             assert ours.accept_token(token_id) == other.accept_token(token_id)
-        assert isinstance(ours, ClassifierMatcher), "no fallback was needed"
+        assert isinstance(ours._follower, ClassifierFollower), "no fallback was needed"
         if len(history) > 1:
             ours.rollback(1)
             other.rollback(1)

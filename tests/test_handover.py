@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-import hybrid.api.matcher
+import hybrid.representatives.follower
 from equivalence import BudgetExceeded, HybridError
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from hybrid.representatives.handover import Rival
@@ -35,8 +35,8 @@ def taken(matcher: GrammarMatcher) -> list[bool]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every mask is slow, and slower than plain XGrammar's."""
-    monkeypatch.setattr(hybrid.api.matcher, "SLOW_SECONDS", 0.0)
-    monkeypatch.setattr(hybrid.api.matcher, "FACTOR", 0.0)
+    monkeypatch.setattr(hybrid.representatives.follower, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(hybrid.representatives.follower, "FACTOR", 0.0)
     monkeypatch.setattr(Rival, "after", _at_once)
 
 
@@ -100,9 +100,10 @@ def test_other_stop_tokens_are_not_handed_over() -> None:
 def test_the_bound_of_a_mask_goes_along() -> None:
     compiler = GrammarCompiler(VOCABULARY, strategy="representatives", budget=Budget(mask_seconds=20.0))
     matcher = GrammarMatcher(compiler.compile_grammar(WITH_IDS))
-    assert matcher._mask_seconds == 20.0
+    assert matcher._follower._mask_seconds == 20.0
     mask(matcher)
-    assert matcher._gather is None and matcher._mask_seconds == 20.0
+    follower = matcher._follower
+    assert follower._gather is None and follower._mask_seconds == 20.0
 
 
 def test_a_rival_is_made_when_it_is_paid_for() -> None:

@@ -61,6 +61,11 @@ def press(after: float) -> None:
     threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
+def text_of(matcher: GrammarMatcher) -> bytes:
+    """What a matcher has read."""
+    return matcher._follower.text(matcher._follower.made)
+
+
 class Injected(KeyboardInterrupt):
     """Stands for Ctrl-C."""
 
@@ -334,7 +339,7 @@ def test_a_matcher_is_before_or_after_what_was_interrupted(name: str) -> None:
         mask = mask_of(ours)
         allowed = [token for token in range(VOCABULARY.size) if mask[token >> 5] >> (token & 31) & 1]
         token = rng.choice([token for token in allowed if token not in VOCABULARY.stop_token_ids] or [0])
-        steps = len(ours._texts(ours._node))
+        steps = ours._follower.made
         act, *arguments = rng.choice([
             (ours.accept_token, token), (ours.accept_token, token), (mask_of, ours),
             (ours.accept_string, TOKENS[token]), (ours.rollback, rng.randrange(steps + 1)),
@@ -357,7 +362,7 @@ def test_a_matcher_is_before_or_after_what_was_interrupted(name: str) -> None:
             assert [store.bring(store, number) for number in numbers] == list(numbers)
         else:
             assert len(store.space.known_steps()) == len(store.space.known_facts()) == store.n_configurations
-        text = b"".join(ours._texts(ours._node))
+        text = text_of(ours)
         fresh = GrammarMatcher(calm)
         assert fresh.accept_string(text) and mask_of(fresh) == mask_of(ours), text
         assert fresh.is_completed() == ours.is_completed()
@@ -390,7 +395,7 @@ def test_tables_are_changed_for_new_ones_as_a_whole(name: str) -> None:
 
     for how in ("fill", "rollback", "reset"):
         for _ in interrupted(partial(begun, how), 100):
-            text = b"".join(ours._texts(ours._node))
+            text = text_of(ours)
             fresh = GrammarMatcher(calm)
             assert fresh.accept_string(text) and mask_of(fresh) == mask_of(ours), (how, text)
 

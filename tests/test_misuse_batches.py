@@ -17,7 +17,7 @@ import xgrammar
 
 from equivalence import ArgumentError, BatchError, BitmaskError, BudgetExceeded, HybridError, MatcherError
 from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, Vocabulary
-from hybrid.classifier.matcher import ClassifierMatcher
+from hybrid.classifier.follower import ClassifierFollower
 from tests.misuse import (
     AB,
     FIRST,
@@ -194,16 +194,17 @@ def test_a_batch_that_fails_in_the_middle_is_taken_back(monkeypatch: pytest.Monk
 def test_a_rollback_without_room_leaves_the_matcher_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """It kept its place, but not its history, so that the next mask was that of a later state."""
     matcher = GrammarMatcher(compiled_by("lark"))
-    assert isinstance(matcher, ClassifierMatcher)
+    follower = matcher._follower
+    assert isinstance(follower, ClassifierFollower)
     assert matcher.accept_token(A) and matcher.accept_token(B)
-    matcher._classifier.renew()  # other tables: a rollback reads the text again
+    follower._classifier.renew()  # other tables: a rollback reads the text again
     matcher.find_jump_forward_string()
 
     def full(*_: Any) -> Any:
         raise BudgetExceeded("full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(matcher._classifier, "read", full)
+        patch.setattr(follower._classifier, "read", full)
         with pytest.raises(BudgetExceeded):
             matcher.rollback()
     assert matcher.is_completed()

@@ -24,7 +24,6 @@ import pytest
 from bench.cases import CHECKOUT
 from equivalence import BudgetExceeded, Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid.classifier.matcher import ClassifierMatcher
 from hybrid.compile import promotion as promoting
 from hybrid.compile.rule import Promotion, Use, choose_promotion
 from tests.promotions import NESTED, is_complete, promotions, use
@@ -122,14 +121,14 @@ class Clocks:
 
         for name in ("perf_counter", "monotonic", "thread_time", "process_time"):
             monkeypatch.setattr(time, name, clock)
-        serve = ClassifierMatcher.accept_token
+        serve = GrammarMatcher.accept_token
 
         def slow(self: Any, token_id: int, **options: Any) -> bool:
             if rng.random() < 0.02:
                 threading.Event().wait(0.001)
             return serve(self, token_id, **options)
 
-        monkeypatch.setattr(ClassifierMatcher, "accept_token", slow)
+        monkeypatch.setattr(GrammarMatcher, "accept_token", slow)
 
 
 TRAFFIC: list[Any] = [

@@ -230,11 +230,15 @@ class Walk:
 
     def _forced(self) -> None:
         """The text forced next; where it may have no end, XGrammar is not asked."""
-        from hybrid.classifier.matcher import ClassifierMatcher
+        from hybrid.classifier.follower import ClassifierFollower
 
         if self.truth.matcher is None or self.truth.is_terminated():
             return
-        guards = [side for side in self.sides if side.alive and isinstance(side.matcher, ClassifierMatcher)]
+        guards = [
+            side
+            for side in self.sides
+            if side.alive and isinstance(side.matcher._follower, ClassifierFollower)
+        ]
         if not guards and not self.case.drawn.bounded:
             return
         if guards and not self._is_all_forced(guards[0].matcher):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +20,7 @@ from equivalence.arguments import integer_from, integers, shown
 from hybrid.api.arguments import text_of
 from hybrid.api.draft_tree import temperature_or_none, temperatures_of
 from hybrid.api.matcher import GrammarMatcher
-from hybrid.classifier.batch import fill_rows, find_steps
-from hybrid.classifier.matcher import ClassifierMatcher
+from hybrid.classifier.batch import are_known, fill_rows, find_steps, known_steps
 
 
 class BatchGrammarMatcher:
@@ -61,8 +60,7 @@ class BatchGrammarMatcher:
             for matcher, number in zip(matchers, numbers, strict=True):
                 matcher.fill_next_token_bitmask(bitmask, number, debug_print=debug_print)
             return
-        if _all_classified(matchers) and len({matcher._width for matcher in matchers}) == 1:
-            fill_rows(matchers, bitmask, numbers)
+        if fill_rows(matchers, bitmask, numbers):
             return
         targets = [
             matcher._rows_of(bitmask).row(number) for matcher, number in zip(matchers, numbers, strict=True)
@@ -108,7 +106,10 @@ class BatchGrammarMatcher:
         matchers = _checked(matchers)
         ids = integers(tokens, "tokens")
         _check_length(matchers, ids, "tokens")
-        if len(matchers) > 1 and _all_classified(matchers):
+        if len(matchers) > 1 and are_known(matchers, -1):
+            taken = None if debug_print else known_steps(matchers, ids)
+            if taken is not None:
+                return taken
             find_steps(matchers, ids)
         return _advanced(matchers, [matcher.accept_token for matcher in matchers], ids, debug_print)
 
@@ -149,16 +150,12 @@ class BatchGrammarMatcher:
             matcher.rollback(count)
 
 
-def _all_classified(matchers: list[Any]) -> TypeGuard[list[ClassifierMatcher]]:
-    return {ClassifierMatcher}.issuperset(map(type, matchers))
-
-
 def _checked(matchers: Any) -> list[Any]:
     """The matchers as a list, or `ArgumentError`."""
     found = list(matchers) if isinstance(matchers, Iterable) else None
     if found is None:
         raise ArgumentError(f"matchers is {shown(matchers)}, allowed is a list of hybrid.GrammarMatcher")
-    if not _all_classified(found):
+    if not {GrammarMatcher}.issuperset(map(type, found)):
         for place, matcher in enumerate(found):
             if not isinstance(matcher, GrammarMatcher):
                 raise ArgumentError(

@@ -97,8 +97,6 @@ class TensorRows(Rows):
     storage would not do: `share_memory_` frees the memory of a storage that is in use.
 
     Attributes:
-        memory: all words from the first row's first to the last row's last, one after the other; to assign a
-            slice of it checks bounds, and takes half the time of `ctypes.memmove`.
         stride: words between the beginnings of rows.
         pointer, shape: of the tensor as it was; no shape, so that it is looked at anew, where it was not
             contiguous.
@@ -107,9 +105,6 @@ class TensorRows(Rows):
     def __init__(self, bitmask: torch.Tensor, width: int, size: int) -> None:
         super().__init__(bitmask, width, size)
         self.stride = bitmask.stride(0) if bitmask.ndim == 2 else width
-        extent = (self.count - 1) * self.stride + width if self.count else 0
-        flat = torch.as_strided(bitmask.detach(), (extent,), (1,))
-        self.memory = flat.numpy().view(np.uint32).data
         self.pointer = bitmask.data_ptr()
         self.shape = bitmask.shape if bitmask.is_contiguous() else None
 
@@ -168,10 +163,6 @@ def _array(bitmask: Any) -> NDArray[Any]:
         return np.asarray(bitmask)  # a matrix would have matrices for rows
     kind = getattr(bitmask, "dtype", type(bitmask).__name__)
     raise BitmaskError(f"the bitmask is {kind}, allowed is an int32 tensor or array on the CPU")
-
-
-NO_ROWS = TensorRows(torch.empty((0, 1), dtype=WORDS), 1, 1)
-"""Those of a tensor that nobody has."""
 
 
 def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:

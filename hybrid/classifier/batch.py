@@ -1,6 +1,8 @@
-"""Many matchers of classifiers at once: one call for what is new, one for all copies.
+# cython: language_level=3
+# mypy: ignore-errors
+"""Many matchers of classifiers at once: one call for what is known, one for what is new, one for all copies.
 
-What: `fill_rows` and `find_steps`, for matchers of any number of grammars over one vocabulary.
+What: `fill_rows` and `known_steps`, for matchers of any number of grammars over one vocabulary; `find_steps`.
 When: called by `hybrid.api.batch.BatchGrammarMatcher`; several threads may fill different rows of one
 bitmask.
 Limits: where a grammar's tables are full, its matchers go one by one.
@@ -9,63 +11,178 @@ Limits: where a grammar's tables are full, its matchers go one by one.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from typing import Any
 
+import cython
 import numpy as np
 
-from equivalence import BudgetExceeded
+from equivalence import BudgetExceeded, built
+from hybrid.api.calls import Calls
 from hybrid.classifier.classifier import Session
-from hybrid.classifier.matcher import ClassifierMatcher
-from hybrid.classifier.rows import copy_rows
+from hybrid.classifier.known import Known
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.prefetch import fetch
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.hybrid.api.calls import Calls
+    from cython.cimports.hybrid.classifier.known import Known, mask_of, take
+    from cython.cimports.libc.string import memcpy
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from ctypes import memmove as memcpy
+
+    from hybrid.classifier.known import mask_of, take
+
+    def fetch(address: int) -> None:
+        """Nothing."""
 
 
-def fill_rows(matchers: Sequence[ClassifierMatcher], bitmask: Any, numbers: Sequence[int]) -> None:
-    """Write each matcher's mask to its row.
+PAGE = cython.declare(cython.Py_ssize_t, 4096)
+
+
+def fill_rows(matchers: list, bitmask: Any, numbers: Any) -> bool:
+    """Write each matcher's mask to its row, if all of them are on classifiers over as many words.
 
     Args:
-        matchers: of vocabularies of one width; at least one.
+        matchers: at least one.
         bitmask: as `GrammarMatcher.fill_next_token_bitmask` takes it.
         numbers: of the rows, none of them twice.
+
+    Returns:
+        Whether it was done; nothing was written if not.
 
     Raises:
         BitmaskError: as `GrammarMatcher.fill_next_token_bitmask`; nothing was written.
         MatcherError: a matcher has terminated; nothing was written.
         BudgetExceeded: a matcher has no mask within its budget, and no other strategy; nothing was written.
     """
+    n_bytes: cython.Py_ssize_t = 4 * matchers[0]._width
+    if not are_known(matchers, n_bytes):
+        return False
     rows = matchers[0]._rows_of(bitmask)
     for number in (min(numbers), max(numbers)):
         rows.checked(number)
-    for matcher in matchers:
-        matcher.refuse_ended()
-    found: list[Any] = [matcher._known.get(matcher._config) for matcher in matchers]
-    new = [place for place, row in enumerate(found) if row is None]
+    n: cython.Py_ssize_t = len(matchers)
+    places = np.empty((2, n), np.int64)
+    place: cython.Py_ssize_t[:, ::1] = places
+    held: list = []
+    new = []
+    i: cython.Py_ssize_t
+    for i in range(n):
+        calls: Calls = matchers[i]
+        known: Known = calls.known
+        held.append(known.rows)
+        place[0, i] = mask_of(known)
+        place[1, i] = numbers[i]
+        if place[0, i] == 0:
+            known.refuse_ended()
+            new.append(i)
     if new:
-        _look_ahead_masks([matchers[place] for place in new])
-        for place in new:
-            found[place] = matchers[place].found_row()
+        _look_ahead_masks([matchers[i] for i in new])
+        for i in new:
+            matchers[i]._find_mask()
+        for i in new:
+            calls = matchers[i]
+            if calls.known is not None:
+                known = calls.known
+                held.append(known.rows)
+                place[0, i] = mask_of(known)
+            if place[0, i] == 0:  # another strategy went on
+                words = np.empty(n_bytes // 4, np.uint32)
+                held.append(words)
+                matchers[i]._fill(words)
+                place[0, i] = words.ctypes.data
     first, between = rows.place
-    sources = np.array([row.address for row in found], np.int64)
-    copy_rows(sources, first + between * np.array(numbers, np.int64), rows.words.shape[1])
+    places[1] *= between
+    places[1] += first
+    if cython.compiled:
+        with cython.nogil:
+            copy_rows(place, n_bytes)
+    else:
+        copy_rows(place, n_bytes)
+    return True
 
 
-def find_steps(matchers: Sequence[ClassifierMatcher], tokens: Sequence[int]) -> None:
+def are_known(matchers: list, n_bytes: cython.Py_ssize_t) -> bool:
+    """Whether all of some matchers are on classifiers, with rows of so many bytes."""
+    for matcher in matchers:
+        calls: Calls = matcher
+        if calls.known is None or (n_bytes >= 0 and calls.known.rows.n_bytes != n_bytes):
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def copy_rows(place: cython.Py_ssize_t[:, ::1], n_bytes: cython.Py_ssize_t) -> cython.void:
+    """Copy rows of so many bytes between addresses; the lowest bit of the first ones does not count.
+
+    The beginnings of the next row's pages are asked for while a row is copied, as by
+    `hybrid.classifier.rows.fetch_row`.
+    """
+    n: cython.Py_ssize_t = place.shape[1]
+    i: cython.Py_ssize_t
+    for i in range(n):
+        if i + 1 < n:
+            at: cython.Py_ssize_t = 0
+            while at < n_bytes:
+                fetch((place[0, i + 1] & ~1) + at)
+                fetch(place[1, i + 1] + at)
+                at += PAGE
+        if cython.compiled:
+            memcpy(
+                cython.cast(cython.p_void, place[1, i]),
+                cython.cast(cython.p_void, place[0, i] & ~1),
+                n_bytes,
+            )
+        else:
+            memcpy(int(place[1, i]), int(place[0, i]) & ~1, n_bytes)
+
+
+def known_steps(matchers: list, tokens: list) -> list | None:
+    """Advance each matcher by its token, if what follows is known of all of them.
+
+    Returns:
+        Which of them accepted; None where something is not known, and nothing moved.
+    """
+    taken: list = []
+    i: cython.Py_ssize_t
+    for i in range(len(matchers)):
+        calls: Calls = matchers[i]
+        token = tokens[i]
+        found = take(calls.known, token if 0 <= token < 1 << 31 else -1)
+        if found < 0:
+            break
+        taken.append(found > 0)
+    else:
+        return taken
+    for i in range(len(taken) - 1, -1, -1):
+        if taken[i]:
+            calls = matchers[i]
+            calls.known.go_back(calls.known.made - 1)
+    return None
+
+
+def find_steps(matchers: list, tokens: list) -> None:
     """Find what is not known yet of the steps of some matchers by a token each, at once; nothing moves."""
-    new: dict[Session, list[tuple[ClassifierMatcher, int]]] = {}
+    new: dict[Session, list[tuple[Any, int]]] = {}
     for matcher, token in zip(matchers, tokens, strict=True):
+        follower = matcher._follower
         if (
             0 <= token < matcher._size
-            and matcher._steps.get(matcher._config, token) < 0
-            and matcher._tokens[token]
+            and follower.steps.get(follower.config, token) < 0
+            and matcher.compiled_grammar.vocabulary.tokens[token]
         ):
-            new.setdefault(matcher._session, []).append((matcher, token))
+            new.setdefault(follower.session, []).append((follower, token))
     for session, pairs in new.items():
-        if not _is_current(session, pairs[0][0]):
+        if not pairs[0][0].is_current(session):
             continue
-        configs = np.array([matcher._config for matcher, _ in pairs], np.int64)
+        configs = np.array([follower.config for follower, _ in pairs], np.int64)
         ids = np.array([token for _, token in pairs], np.int64)
         found = np.empty(len(pairs), np.int64)
-        with pairs[0][0]._classifier.lock:
+        with pairs[0][0].lock:
             try:
                 session.store.advances(configs, ids, found)
             except BudgetExceeded:
@@ -74,18 +191,14 @@ def find_steps(matchers: Sequence[ClassifierMatcher], tokens: Sequence[int]) -> 
                 session.remember(config, token, after)
 
 
-def _look_ahead_masks(matchers: Sequence[ClassifierMatcher]) -> None:
+def _look_ahead_masks(matchers: list) -> None:
     """Compute the class masks that some matchers are about to ask for."""
-    by_session: dict[Session, list[ClassifierMatcher]] = {}
+    by_session: dict[Session, list[Any]] = {}
     for matcher in matchers:
-        by_session.setdefault(matcher._session, []).append(matcher)
+        by_session.setdefault(matcher._follower.session, []).append(matcher._follower)
     for session, group in by_session.items():
-        if len(group) > 1 and _is_current(session, group[0]):
-            configs = np.array([matcher._config for matcher in group], np.int64)
+        if len(group) > 1 and group[0].is_current(session):
+            configs = np.array([follower.config for follower in group], np.int64)
             # where the tables are full, each matcher sees to itself
-            with group[0]._classifier.lock, contextlib.suppress(BudgetExceeded):
+            with group[0].lock, contextlib.suppress(BudgetExceeded):
                 session.store.class_masks(configs, np.empty(len(group), np.int64))
-
-
-def _is_current(session: Session, matcher: Any) -> bool:
-    return session is matcher._classifier.session and session.left > 0

@@ -25,7 +25,7 @@ from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forking
 from equivalence.parser.space import Space
 from equivalence.runs import Members, members_of
 from hybrid.classifier.reachable import Reachable
-from hybrid.classifier.rows import Row, Rows
+from hybrid.classifier.rows import Rows
 from hybrid.classifier.steps import Steps
 from hybrid.classifier.store import NO_BYTE, Store
 from hybrid.classifier.summaries import Summaries
@@ -202,18 +202,12 @@ class Classifier:
         """Whether the text read so far is a sentence of the grammar."""
         return session.store.is_whole(config)
 
-    def row(self, session: Session, config: int, stops: tuple[int, ...]) -> Row:
-        """The mask of a configuration; remembered."""
-        return self.row_of_mask(session, config, session.store.class_mask(config), session.rows_for(stops))
-
-    def row_of_mask(self, session: Session, config: int, mask: int, rows: Rows) -> Row:
-        """The mask of a configuration for which `class_mask` gave a number; remembered."""
-        row = rows.of(config, mask)
-        if row is None:
+    def note_mask(self, session: Session, config: int, mask: int, rows: Rows) -> None:
+        """Make the row of a configuration for which `class_mask` gave a number, and remember it."""
+        if not rows.of(config, mask):
             before = rows.nbytes
-            row = rows.make(config, mask, session.store.mask_words(mask >> 1))
+            rows.make(config, mask, session.store.mask_words(mask >> 1))
             session.left -= rows.nbytes - before
-        return row
 
     def moved(self, config: int, old: Any, session: Session) -> int:
         """A configuration of an earlier session's tables, brought to a session."""

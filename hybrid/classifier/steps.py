@@ -21,10 +21,26 @@ if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
     built.check(__name__, EQUIMASK_SOURCE)
+else:
+
+    def slot_of(steps: Steps, configuration: int, token: int) -> int:
+        """The place of a step, or the empty one that it would have."""
+        last = len(steps.table) - 1
+        h = (configuration * 0x2545F491) ^ (token * 0x61C88647)
+        slot = (h ^ (h >> 17)) & last
+        while steps.table[slot].configuration >= 0:
+            if steps.table[slot].configuration == configuration and steps.table[slot].token == token:
+                break
+            slot = (slot + 1) & last
+        return slot
+
+    def following(steps: Steps, configuration: int, token: int) -> int:
+        """The configuration after a token, 0 if it is not accepted; -1: not known."""
+        record = steps.table[slot_of(steps, configuration, token)]
+        return record.following if record.configuration >= 0 else -1
+
 
 STEP = "configuration token following unused"
-
-Step = cython.struct(configuration=cython.int, token=cython.int, following=cython.int, unused=cython.int)
 
 
 @cython.final
@@ -36,9 +52,6 @@ class Steps:
         table: records of 16 bytes; a configuration of -1 is none.
         count: steps.
     """
-
-    table: Step[::1]
-    count: cython.Py_ssize_t
 
     def __init__(self) -> None:
         self.table = _no_steps(256)
@@ -58,25 +71,9 @@ class Steps:
         """Whether the table grows before the next step is added."""
         return 2 * self.count >= self.table.shape[0]
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def slot(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The place of a step, or the empty one that it would have."""
-        last: cython.Py_ssize_t = self.table.shape[0] - 1
-        h: cython.Py_ssize_t = (configuration * 0x2545F491) ^ (token * 0x61C88647)
-        slot = (h ^ (h >> 17)) & last
-        while self.table[slot].configuration >= 0:
-            if self.table[slot].configuration == configuration and self.table[slot].token == token:
-                break
-            slot = (slot + 1) & last
-        return slot
-
     def get(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
         """The configuration after a token, 0 if it is not accepted; -1: not known."""
-        slot = self.slot(configuration, token)
-        return self.table[slot].following if self.table[slot].configuration >= 0 else -1
+        return following(self, configuration, token)
 
     def add(
         self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t, following: cython.Py_ssize_t
@@ -89,7 +86,7 @@ class Steps:
         """
         if 2 * self.count >= self.table.shape[0]:
             self._grow()
-        slot = self.slot(configuration, token)
+        slot = slot_of(self, configuration, token)
         if self.table[slot].configuration < 0:
             self.count += 1
         self.table[slot].token = cython.cast(cython.int, token)
@@ -98,11 +95,11 @@ class Steps:
 
     def _grow(self) -> None:
         """Twice the room."""
-        old: Step[::1] = self.table
+        old = self.table
         self.table = _no_steps(2 * old.shape[0])
         for i in range(old.shape[0]):
             if old[i].configuration >= 0:
-                self.table[self.slot(old[i].configuration, old[i].token)] = old[i]
+                self.table[slot_of(self, old[i].configuration, old[i].token)] = old[i]
 
 
 def _no_steps(size: int) -> np.ndarray:

@@ -27,7 +27,7 @@ from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.classifier.depth import depths_read
-from hybrid.classifier.matcher import ClassifierMatcher
+from hybrid.classifier.follower import ClassifierFollower
 from hybrid.cli.grammar_source import BUILTIN_JSON, is_file, read_source
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.compile.parallel import Source
@@ -241,18 +241,19 @@ def _print_depths(
 ) -> None:  # fmt: skip
     """A histogram of the symbols read for each mask along some tokens, or along a random walk."""
     matcher = GrammarMatcher(compiled)
-    assert isinstance(matcher, ClassifierMatcher)
+    follower = matcher._follower
+    assert isinstance(follower, ClassifierFollower)
     vocabulary = compiled.vocabulary
     bitmask = np.zeros((vocabulary.size + 31) // 32, np.int32)
     walker = Walker(random.Random(0), vocabulary.tokens, vocabulary.stop_token_ids, BY_KIND)
-    session = matcher._session
+    session = follower.session
     met: Counter[int] = Counter()
     allowed_tokens = []
     for step in range(steps if tokens is None else len(tokens) + 1):
         matcher.fill_next_token_bitmask(bitmask)
-        if getattr(matcher, "_session", None) is not session:
+        if matcher._follower is not follower or follower.session is not session:
             raise ArtifactError(f"the tables were full after {step} masks; allow fewer steps")
-        met[matcher._config] += 1
+        met[follower.config] += 1
         allowed = np.unpackbits(bitmask.view(np.uint8), bitorder="little")[: vocabulary.size] > 0
         allowed_tokens.append(int(allowed.sum()))
         if tokens is None:

@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 
 from equivalence import HybridError, forking
 
 if TYPE_CHECKING:
     from hybrid.api.compiled import CompiledGrammar
+    from hybrid.representatives.follower import EngineFollower
 
 SLOW_SECONDS = 1e-3
 """Masks that take less are never thought about."""
@@ -70,25 +71,21 @@ class Rival:
             return self._made
 
 
-def read_again(rival: CompiledGrammar, read: Iterable[int | bytes], **options: Any) -> tuple[Any, float]:
-    """A matcher of the rival that has read the same, and the seconds of its mask; None where it refuses.
+def read_again(other: EngineFollower, read: Iterable[int | bytes]) -> tuple[Any, float]:
+    """A follower that has read the same, and the seconds of its mask; None where it refuses.
 
     Args:
-        rival: on strategy "engine".
+        other: of the rival, at the start.
         read: token ids and texts, in order.
-        options: of the matcher.
     """
-    from hybrid.api.matcher import GrammarMatcher
-
-    other = GrammarMatcher(rival, **options)
     for step in read:
         taken = other.accept_string(step) if isinstance(step, bytes) else other.accept_token(step)
         if not taken:
             return None, 0.0
-    row = torch.empty((1, (rival.vocabulary.size + 31) // 32), dtype=torch.int32)
+    words = np.empty((other.size + 31) // 32, np.uint32)
     least = float("inf")
     for _ in range(2):
         began = perf_counter()
-        other.fill_next_token_bitmask(row)
+        other.fill(words)
         least = min(least, perf_counter() - began)
     return other, least

@@ -1,0 +1,36 @@
+from hybrid.classifier.known cimport Known
+
+
+cdef class Calls:
+    cdef Known known
+    cdef object bitmask
+    cdef Py_ssize_t address
+    cdef Py_ssize_t between
+    cdef Py_ssize_t count
+    cdef Py_ssize_t impl
+    cdef Py_ssize_t storage
+    cdef Py_ssize_t[14] geometry
+    cdef bint is_seen
+    cdef object follower
+    cdef object rows
+    cdef public object _compiled
+    cdef public tuple _stops
+    cdef public Py_ssize_t _size
+    cdef public Py_ssize_t _width
+
+    cdef bint is_unchanged(self) except -1
+
+
+cdef extern from *:
+    """
+    /* The value of an int that is not negative and of one digit, as all ids and rows are; else -1. */
+    static CYTHON_INLINE Py_ssize_t equimask_number(PyObject *value) {
+    #if PY_VERSION_HEX >= 0x030C0000 && !defined(Py_LIMITED_API)
+        return PyUnstable_Long_IsCompact((PyLongObject *)value) ? PyUnstable_Long_CompactValue((PyLongObject *)value) : -1;
+    #else
+        Py_ssize_t size = Py_SIZE(value);
+        return size == 1 ? (Py_ssize_t)((PyLongObject *)value)->ob_digit[0] : size == 0 ? 0 : -1;
+    #endif
+    }
+    """
+    Py_ssize_t number_of "equimask_number" (object value) noexcept

@@ -1,0 +1,90 @@
+"""What matchers follow their sequences by: the base of all ways to decide.
+
+What: a `Follower` reads one sequence on one strategy. `hybrid.GrammarMatcher` has one, made by
+`hybrid.api.followers.follower_of`, and replaces it where another one has to go on: by the follower that an
+`Outgrown` brings, or by `successor`.
+When: `ClassifierFollower` and `EngineFollower` are the kinds there are.
+Limits: what callers give was checked before.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+ENDED = "the matcher has terminated: there is no next token"
+
+
+class Outgrown(Exception):
+    """A follower has no answer within its budget.
+
+    Attributes:
+        follower: of another strategy; it has read the same, and answers.
+    """
+
+    def __init__(self, follower: Follower) -> None:
+        super().__init__("another follower goes on")
+        self.follower = follower
+
+
+class Follower:
+    """Follows one sequence through a grammar; `hybrid.GrammarMatcher` says what its methods mean.
+
+    Attributes:
+        successor: who goes on after a mask of this one, as it is faster.
+    """
+
+    successor: Follower | None = None
+
+    @property
+    @abstractmethod
+    def temperature(self) -> float | None:
+        """The sampling temperature that the grammar asks for here."""
+
+    @abstractmethod
+    def fill(self, words: Any, debug_print: bool = False) -> bool:
+        """Write the mask to uint32[words of a row]; whether it forbids any id.
+
+        Raises:
+            MatcherError: the sequence has ended. BudgetExceeded: it took longer than `Budget.mask_seconds`.
+        """
+
+    @abstractmethod
+    def accept_token(self, token: int, debug_print: bool = False) -> bool:
+        """Advance by an id of the vocabulary."""
+
+    @abstractmethod
+    def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
+        """Advance by text, as one step."""
+
+    @abstractmethod
+    def check_made(self, steps: int) -> None:
+        """Raise `MatcherError` where fewer steps were made."""
+
+    @abstractmethod
+    def rollback(self, steps: int) -> None:
+        """Take back steps; an `Outgrown` brings a follower that has taken them back."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Back to the start."""
+
+    @abstractmethod
+    def fork(self) -> Follower:
+        """An independent one in the same state."""
+
+    @abstractmethod
+    def is_terminated(self) -> bool:
+        """Whether the sequence has ended."""
+
+    @abstractmethod
+    def is_completed(self) -> bool:
+        """Whether what was read is a whole sentence."""
+
+    @abstractmethod
+    def find_jump_forward_string(self) -> str:
+        """The text that is forced next."""
+
+    @abstractmethod
+    def get_captures(self, deduplicate: bool) -> Any:
+        """Spans captured so far."""

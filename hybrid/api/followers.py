@@ -1,0 +1,28 @@
+"""Which follower a compiled grammar's matchers have.
+
+What: `follower_of` makes the one of its strategy.
+When: for each matcher. Followers that take another one's place are made by that one.
+Limits: what callers give was checked before.
+"""
+
+from __future__ import annotations
+
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.follower import Follower
+from hybrid.classifier.follower import ClassifierFollower
+from hybrid.representatives.follower import EngineFollower
+
+
+def follower_of(
+    compiled: CompiledGrammar, stops: tuple[int, ...], free_end: bool, temperature: float | None
+) -> Follower:
+    """A follower at the start of a sequence.
+
+    Args:
+        compiled: on any strategy.
+        stops: ids that end the sequence.
+        free_end: the sequence ends as soon as it can.
+        temperature: the one to ask for where the grammar sets none.
+    """
+    kind = EngineFollower if compiled.classifier is None else ClassifierFollower
+    return kind(compiled, stops, free_end, temperature)

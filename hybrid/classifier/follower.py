@@ -1,0 +1,254 @@
+"""The follower of strategy "classifier": no engine, a few look-ups a token.
+
+What: `ClassifierFollower` asks the classifier's store for what is new; what was met before is answered by
+`hybrid.classifier.known.Known`, without a lock.
+When: made by `hybrid.api.followers.follower_of`; one per sequence, different ones in any threads.
+Limits: where even empty tables do not do within the budget, `Outgrown` brings a follower of the fallback
+strategy that has read the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, TypeVar
+
+from equivalence import BudgetExceeded, MatcherError
+from hybrid.api.arguments import whole_characters
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.follower import Follower, Outgrown
+from hybrid.classifier.classifier import Session, forced_text
+from hybrid.classifier.known import Known
+from hybrid.representatives.follower import EngineFollower, check_time
+
+MOST_FORCED_BYTES = 1 << 16
+"""Bound of a jump-forward string: `root ::= "a" root` forces text without end."""
+
+Answer = TypeVar("Answer")
+
+
+class ClassifierFollower(Known, Follower):
+    """Follows one sequence by its classifier.
+
+    Args:
+        compiled: has a classifier.
+        stops: ids that end the sequence.
+        free_end: the sequence ends as soon as it can.
+        temperature: what is answered to who asks for one.
+    """
+
+    def __init__(
+        self, compiled: CompiledGrammar, stops: tuple[int, ...], free_end: bool, temperature: float | None
+    ) -> None:
+        classifier = compiled.classifier
+        assert classifier is not None
+        super().__init__(stops)
+        self._compiled, self._classifier = compiled, classifier
+        self._free_end = free_end
+        self._tokens = compiled.vocabulary.tokens
+        self._temperature = temperature
+        self.reset()
+
+    def reset(self) -> None:
+        """See `Follower.reset`."""
+        self._classifier.serve()
+        session = self._classifier.session
+        self.begin(session, session.start, session.steps, session.rows_for(self.stops))
+
+    def fork(self) -> ClassifierFollower:
+        """See `Follower.fork`."""
+        twin = ClassifierFollower.__new__(ClassifierFollower)
+        Known.__init__(twin, self.stops)
+        twin.__dict__.update(self.__dict__)
+        twin.follow(self)
+        return twin
+
+    # masks and steps
+
+    def find_mask(self) -> None:
+        """Make the mask known.
+
+        Raises:
+            Outgrown: another follower has to. MatcherError: the sequence has ended. BudgetExceeded: it took
+                longer than `Budget.mask_seconds`.
+        """
+        self.refuse_ended()
+        if self.knows_mask():
+            return
+        began = perf_counter()
+        session, classifier = self.session, self._classifier
+        if self.is_current(session):  # the way of nearly all, 1 us shorter
+            with classifier.lock:
+                try:
+                    mask = session.store.class_mask(self.config)
+                except BudgetExceeded:
+                    mask = -1
+                else:
+                    classifier.note_mask(session, self.config, mask, self.rows)
+        else:
+            mask = -1
+        if mask < 0:
+            self._ask(self._note_mask)
+        check_time(began, self._compiled.mask_seconds)
+
+    def _note_mask(self, session: Session) -> None:
+        mask = session.store.class_mask(self.config)
+        self._classifier.note_mask(session, self.config, mask, self.rows)
+
+    def fill(self, words: Any, debug_print: bool = False) -> bool:
+        """See `Follower.fill`."""
+        self.find_mask()
+        return self.copy_mask(words) > 0
+
+    def accept_token(self, token: int, debug_print: bool = False) -> bool:
+        """See `Follower.accept_token`."""
+        if self.ended:
+            return False
+        if token in self.stops:
+            if self._free_end or not self.is_completed():
+                return False
+            self.end()
+            return True
+        after = self.steps.get(self.config, token)
+        if after < 0:
+            if not self._tokens[token]:
+                return False
+            after = self._find_step(token)
+        if not after:
+            return False
+        self.advance(token, after)
+        return True
+
+    def _find_step(self, token: int) -> int:
+        session, classifier = self.session, self._classifier
+        if self.is_current(session):
+            with classifier.lock:
+                try:
+                    return classifier.step(session, self.config, token)
+                except BudgetExceeded:
+                    pass
+        return self._ask(lambda session: self._classifier.step(session, self.config, token))
+
+    def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
+        """See `Follower.accept_string`."""
+        if self.ended:
+            return False
+        after = self._ask(lambda session: self._classifier.read(session, self.config, text))
+        if not after:
+            return False
+        self.advance_text(text, after)
+        return True
+
+    # the classifier's tables
+
+    @property
+    def lock(self) -> Any:
+        """The lock of the classifier's tables."""
+        return self._classifier.lock
+
+    def is_current(self, session: Session) -> bool:
+        """Whether the classifier is in a session, and has room in it."""
+        return session is self._classifier.session and session.left > 0
+
+    def _current(self) -> Session:
+        """The classifier's session, the configuration brought there; with the lock held."""
+        session = self._classifier.session
+        if session.left < 0:
+            session = self._classifier.renew()
+        if session is not self.session:
+            config = self._classifier.moved(self.config, self.session.store, session)
+            self.enter(session, config, session.steps, session.rows_for(self.stops))
+        return session
+
+    def _ask(self, question: Callable[[Session], Answer]) -> Answer:
+        """An answer from the classifier; where its tables are full, from new ones.
+
+        Raises:
+            Outgrown: empty tables did not do either.
+        """
+        try:
+            return self._answer(question)
+        except BudgetExceeded:
+            raise Outgrown(self._other(self.made)) from None
+
+    def _answer(self, question: Callable[[Session], Answer]) -> Answer:
+        with self._classifier.lock:
+            try:
+                return question(self._current())
+            except BudgetExceeded:
+                self._classifier.renew()
+                return question(self._current())
+
+    def _other(self, steps: int) -> EngineFollower:
+        """A follower of the fallback strategy that has made the first steps.
+
+        Raises:
+            BudgetExceeded: there is no other strategy.
+        """
+        other = EngineFollower(self._compiled.fallback, self.stops, self._free_end, self._temperature)
+        for read in self.read(steps):
+            taken = other.accept_string(read) if isinstance(read, bytes) else (
+                other.accept_token(self.stops[0] if read is None else read)
+            )  # fmt: skip
+            assert taken, "the fallback strategy accepts what the classifier accepted"
+        return other
+
+    # the way back
+
+    def check_made(self, steps: int) -> None:
+        """See `Follower.check_made`."""
+        if steps > self.made:
+            raise MatcherError(f"rollback of {steps} steps, but {self.made} were made")
+
+    def rollback(self, steps: int) -> None:
+        """See `Follower.rollback`."""
+        self.check_made(steps)
+        left = self.made - steps
+        if not self.is_brought(left):
+            self.go_back(left)
+            return
+        text = self.text(left)  # its tables are gone: read the text again
+        try:
+            config = self._answer(lambda session: self._classifier.read(session, session.start, text))
+        except BudgetExceeded:
+            raise Outgrown(self._other(left)) from None
+        self.go_back(left, config)
+
+    def text(self, steps: int) -> bytes:
+        """What the first steps read, in one piece."""
+        parts = (self._tokens[read] if isinstance(read, int) else read for read in self.read(steps))
+        return b"".join(part for part in parts if part is not None)
+
+    # everything else
+
+    def is_terminated(self) -> bool:
+        """See `Follower.is_terminated`."""
+        return self.is_completed() if self._free_end else self.ended
+
+    def is_completed(self) -> bool:
+        """See `Follower.is_completed`."""
+        classifier = self._classifier
+        if not classifier.whole_takes_lock:
+            return classifier.is_whole(self.session, self.config)
+        return self._ask(lambda session: classifier.is_whole(session, self.config))
+
+    def find_jump_forward_string(self) -> str:
+        """See `Follower.find_jump_forward_string`."""
+        if self.ended:
+            raise MatcherError("the matcher has terminated: nothing is forced any more")
+        try:
+            forced = self._answer(
+                lambda session: forced_text(self._classifier, session, self.config, MOST_FORCED_BYTES)
+            )
+        except BudgetExceeded:
+            return ""  # the fallback's own search may not end
+        return whole_characters(forced)
+
+    @property
+    def temperature(self) -> float | None:
+        """See `Follower.temperature`; grammars that set temperatures have no classifier."""
+        return self._temperature
+
+    def get_captures(self, deduplicate: bool) -> Any:
+        """See `Follower.get_captures`; grammars with captures have no classifier."""
+        return {}

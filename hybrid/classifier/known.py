@@ -1,0 +1,181 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Where a sequence stands in what its session has met: known steps and masks, and the way back.
+
+What: `Known` holds a configuration, what was read before it, and the tables in which known steps and masks
+are found. Its history is an array of (configuration, what was read there); text is kept beside it.
+When: the base of `hybrid.classifier.follower.ClassifierFollower`, which asks for what is new.
+Limits: nothing is computed here. Each method is one piece for threads and signals: what Python code it runs
+comes before the first change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+
+from equivalence import MatcherError, built
+from equivalence.arrays.growing import bigger
+from hybrid.api.follower import ENDED
+from hybrid.classifier.rows import Rows
+from hybrid.classifier.steps import Steps
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.hybrid.classifier.rows import Rows
+    from cython.cimports.hybrid.classifier.steps import Steps
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from hybrid.classifier.rows import source_of
+    from hybrid.classifier.steps import following
+
+    def mask_of(known: Known) -> int:
+        """Where the mask's row is, as `source_of` says; 0: it is not known, or the sequence has ended."""
+        return 0 if known.ended else source_of(known.rows, known.config)
+
+    def note(known: Known, read: int, after: int) -> None:
+        """Advance by a step, for which there is room."""
+        known.history[2 * known.made : 2 * known.made + 2] = known.config, read
+        known.made, known.config = known.made + 1, after
+
+    def take(known: Known, token: int) -> int:
+        """Advance by a token if it is known to be taken: 1, 0 if it is not taken, -1 if that is not known.
+
+        Of stop ids, and of those between them, nothing is known, nor where the history has no room.
+        """
+        if known.ended:
+            return 0
+        if token < 0 or known.first_stop <= token <= known.last_stop:
+            return -1
+        after = following(known.steps, known.config, token)
+        if after <= 0:
+            return int(after)
+        if 2 * known.made >= len(known.history):
+            return -1
+        note(known, token, int(after))
+        return 1
+
+
+STOP = cython.declare(cython.Py_ssize_t, -1)
+"""What was read where it was the stop token; text number n is -2 - n, all others are ids."""
+
+NO_HISTORY = np.empty(0, np.int32)
+FIRST_STEPS = 32
+"""Steps that there is room for when the first is made: 256 bytes."""
+
+
+@cython.cclass
+class Known:
+    """A place in a session.
+
+    Args:
+        stops: the ids that end the sequence.
+
+    Attributes:
+        config: the configuration.
+        first_stop, last_stop: the least and the largest of the stop ids.
+        steps, rows: what the session has met.
+        made: steps that were made.
+        ended: whether the stop token was read.
+        history: of each step the configuration before it and what was read; there may be room for more.
+        brought: steps before this one have configurations of earlier sessions, which nobody knows any more.
+        texts: what `accept_string` read, in order.
+        session: the session.
+    """
+
+    def __init__(self, stops: tuple[int, ...]) -> None:
+        self.stops = stops
+        self.first_stop = min(stops, default=1)
+        self.last_stop = max(stops, default=0)
+
+    def knows_mask(self) -> bool:
+        """Whether the mask is known."""
+        return mask_of(self) != 0
+
+    def refuse_ended(self) -> None:
+        """Raise `MatcherError` if the stop token was accepted."""
+        if self.ended:
+            raise MatcherError(ENDED)
+
+    def copy_mask(self, words: object) -> int:
+        """Write the mask to uint32[words of a row], if it is known; as `Rows.copy`."""
+        return self.rows.copy(self.config, words)
+
+    @cython.cfunc
+    def make_room(self) -> cython.void:
+        """Make room in the history for a step."""
+        if 2 * self.made >= self.history.shape[0]:
+            self.history = bigger(self.history, max(2 * FIRST_STEPS, 4 * self.made), 2 * self.made)
+
+    def begin(self, session: Any, start: cython.Py_ssize_t, steps: Steps, rows: Rows) -> None:
+        """Begin a sequence in a session, at its first configuration."""
+        self.session, self.steps, self.rows, self.config = session, steps, rows, start
+        self.history, self.texts = NO_HISTORY, []
+        self.made = self.brought = 0
+        self.ended = False
+
+    def enter(self, session: Any, config: cython.Py_ssize_t, steps: Steps, rows: Rows) -> None:
+        """Go over to a session, with a configuration of it; the history stays."""
+        self.session, self.steps, self.rows, self.config = session, steps, rows, config
+        self.brought = self.made
+
+    def advance(self, token: cython.Py_ssize_t, after: cython.Py_ssize_t) -> None:
+        """Advance by a token."""
+        self.make_room()
+        note(self, token, after)
+
+    def end(self) -> None:
+        """Advance by the stop token."""
+        self.make_room()
+        note(self, STOP, self.config)
+        self.ended = True
+
+    def advance_text(self, text: bytes, after: cython.Py_ssize_t) -> None:
+        """Advance by text."""
+        self.make_room()
+        number: cython.Py_ssize_t = len(self.texts)
+        self.texts.append(text)
+        note(self, -2 - number, after)
+
+    def is_brought(self, steps: cython.Py_ssize_t) -> bool:
+        """Whether the configuration after so many steps is of an earlier session."""
+        return steps < self.brought
+
+    def go_back(self, steps: cython.Py_ssize_t, config: cython.Py_ssize_t = -1) -> None:
+        """Go back to where so many steps were made.
+
+        Args:
+            steps: at most those that were made.
+            config: the configuration there, where `is_brought`; what is after it is new.
+        """
+        if steps == self.made:
+            return
+        if config >= 0:
+            self.config, self.brought = config, steps
+        else:
+            self.config = self.history[2 * steps]
+        texts: cython.Py_ssize_t = len(self.texts)
+        for i in range(steps, self.made):
+            texts -= self.history[2 * i + 1] < STOP
+        del self.texts[texts:]
+        self.made, self.ended = steps, False
+
+    def read(self, steps: cython.Py_ssize_t) -> list:
+        """What the first steps read: ids, bytes, and `None` for the stop token."""
+        found: list = []
+        for i in range(steps):
+            number = self.history[2 * i + 1]
+            found.append(number if number >= 0 else None if number == STOP else self.texts[-2 - number])
+        return found
+
+    def follow(self, other: Known) -> None:
+        """Go where another one of the same grammar and stop ids stands; both go on by themselves."""
+        history = np.array(other.history)
+        self.texts = other.texts[:]
+        self.session, self.steps, self.rows, self.config = (
+            other.session, other.steps, other.rows, other.config
+        )  # fmt: skip
+        self.history, self.made, self.brought, self.ended = history, other.made, other.brought, other.ended

@@ -1,0 +1,352 @@
+"""The follower on XGrammar: of strategies "representatives" and "engine".
+
+What: on "representatives" a mask is decided per class by XGrammar and expanded by the gather; a token is
+accepted by feeding XGrammar its own bytes, because classes are equal for masks, not for what they leave
+behind (docs/theory.md). Where ids or the number of tokens count, XGrammar is fed representatives instead, of
+classes that leave the same behind. Stop tokens are this follower's own set, outside of all classes.
+When: made by `hybrid.api.followers.follower_of`; one per sequence, different ones in any threads.
+Limits: a mask that takes much longer than over the whole vocabulary brings a `successor` there
+(`hybrid.representatives.handover`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import perf_counter
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+import torch
+import xgrammar
+from numpy.typing import NDArray
+
+from equivalence import BudgetExceeded, MatcherError, VocabularyError
+from hybrid.api.arguments import whole_characters
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.follower import ENDED, Follower
+from hybrid.representatives.handover import FACTOR, SLOW_SECONDS, read_again
+from hybrid.representatives.token_level import missing_bytes
+
+Step: TypeAlias = "tuple[int | bytes, bool, Step | None]"
+"""What was read, a token or text; whether classes are tried from then on; the step before."""
+
+HANDED_OVER = "; sequences whose masks took over twice plain XGrammar's went on in 'engine'"
+"""Added to the reason of a compiled grammar."""
+
+
+class EngineFollower(Follower):
+    """Follows one sequence by XGrammar.
+
+    Args:
+        compiled: has an engine.
+        stops: ids that end the sequence.
+        free_end: the sequence ends as soon as it can.
+        temperature: as in XGrammar, for grammars that set temperatures.
+
+    Raises:
+        VocabularyError: these stop ids might decide about a budget of tokens.
+    """
+
+    def __init__(
+        self, compiled: CompiledGrammar, stops: tuple[int, ...], free_end: bool, temperature: float | None
+    ) -> None:
+        options: dict[str, Any] = {"terminate_without_stop_token": free_end}
+        if temperature is not None:
+            options["default_temperature"] = temperature
+        if compiled.gather is None and stops != compiled.vocabulary.stop_token_ids:
+            options["override_stop_tokens"] = list(stops)
+        assert compiled.engine is not None
+        self._inner = xgrammar.GrammarMatcher(compiled.engine, **options)
+        self._compiled, self._default_temperature = compiled, temperature
+        self._made = 0
+        self._stops = stops
+        self._free_end = free_end
+        self._step: Step | None = None
+        self._check_stops()
+        self._prepare()
+
+    def _check_stops(self) -> None:
+        """Refuse other stop ids than the vocabulary's where they might decide about a budget of tokens."""
+        features = self._compiled.features
+        if (
+            features is None
+            or not features.max_tokens
+            or self._stops == self._compiled.vocabulary.stop_token_ids
+        ):
+            return
+        vocabulary = self._compiled.vocabulary
+        firsts = {token[0] for token_id in self._stops if len(token := vocabulary.tokens[token_id]) == 1}
+        if missing_bytes(vocabulary, firsts, (*features.named, *self._stops)):
+            raise VocabularyError(
+                f"override_stop_tokens is {list(self._stops)}, which leaves no other token for the same "
+                "byte; with max_tokens allowed are ids that leave one, or strategy='engine'"
+            )
+
+    def _prepare(self) -> None:
+        """What follows from the compiled grammar and the stop set alone."""
+        vocabulary = self._compiled.vocabulary
+        self._tokens = vocabulary.tokens
+        self._width = (vocabulary.size + 31) // 32
+        self.size = vocabulary.size
+        self._stop_set = frozenset(self._stops)
+        self._mask_seconds = self._compiled.mask_seconds
+        self._gather = self._compiled.gather
+        classes = self._compiled.classes
+        engine = self._compiled.engine
+        assert engine is not None
+        # behind the vocabulary's ids, or the classes: missing prefixes; behind classes also the stop token,
+        # and an id that stands for what is never taken
+        inner_size = engine.tokenizer_info.vocab_size
+        self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
+        self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
+        self._has_more = inner_size > self.size
+        # stop ids without text that do not stop any more: XGrammar takes them as empty text
+        stopped = set(vocabulary.stop_token_ids) - self._stop_set
+        self._void_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in stopped if not self._tokens[t]]
+        # and those with text as text, of which its tables, made for its own stop tokens, say nothing
+        self._revived = sorted(t for t in stopped if self._tokens[t]) if self._gather is None else []
+        if self._gather is None or classes is None:
+            return
+        self._stop_class = self._compiled.engine_stop
+        self._class_of_token = classes.class_of_token
+        features = self._compiled.features
+        self._by_class = features is not None and features.cut_matters
+        self._named: frozenset[int] = frozenset(
+            features.named if features is not None and features.beyond_stacks else ()
+        )
+        self._trial, self._trial_after = classes.trial, classes.trial_after
+        self._all_classes = range(classes.n_classes)
+        representatives = classes.representatives.tolist() if self._trial_after else []
+        self._long_classes = [i for i, token in enumerate(representatives) if len(self._tokens[token]) > 1]
+        # XGrammar's masks over the whole vocabulary know its own stop tokens only
+        usual = self._stops == vocabulary.stop_token_ids
+        self._rival, self._slow_seconds = (self._compiled.rival if usual else None), SLOW_SECONDS
+        self._trial_on_forks = features is not None and (features.max_chars or features.max_tokens)
+        self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
+        # a bit that is 0 in every mask means that masks always need applying
+        classless_stops = sum(int(classes.class_of_token[t] < 0) for t in self._stops)
+        self._always_applied = self._compiled.classless > classless_stops
+
+    def fill(self, words: Any, debug_print: bool = False) -> bool:
+        """See `Follower.fill`."""
+        row: NDArray[np.uint32] = words
+        began = perf_counter()
+        try:
+            if self._gather is None:
+                # into a row of our own: XGrammar ignores strides, and may leave an all-ones mask unwritten
+                self._class_mask.fill_(-1)
+            needed = self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print)
+        except RuntimeError as error:
+            self._refuse_ended(error)
+        found = self._class_words
+        if self._gather is None:
+            check_time(began, self._mask_seconds)
+            row[:] = found[: self._width]
+            for word, bit in self._void_words:
+                row[word] &= ~bit
+            for token in self._revived:
+                bit = np.uint32(1 << (token & 31))
+                row[token >> 5] &= ~bit
+                if self._inner.fork().accept_token(token):
+                    row[token >> 5] |= bit
+            if self._has_more:
+                row[-1] &= np.uint32(self._last_word)
+            if self._has_more or self._revived:
+                return self._forbids(row)
+            return bool(needed) or bool(self._void_words)
+        tried = self._trial or (self._step is not None and self._step[1])
+        if tried:
+            self._try_classes(self._all_classes if self._trial else self._doubtful(), began)
+        check_time(began, self._mask_seconds)
+        self._gather.expand(found, row)
+        if not tried:
+            can_stop = bool(int(found[self._stop_class >> 5]) >> (self._stop_class & 31) & 1)
+        elif self._free_end:
+            can_stop = bool(self._inner.is_completed())
+        else:
+            can_stop = bool(self._inner.fork().accept_token(self._stop_class))
+        for word, bit in self._stop_words:
+            if can_stop:
+                row[word] |= bit
+            else:
+                row[word] &= ~bit
+        needed = self._forbids(row) if tried else bool(needed) or self._always_applied
+        if self._rival is not None and (seconds := perf_counter() - began) > self._slow_seconds:
+            self._think_again(seconds)
+        return needed
+
+    def _think_again(self, seconds: float) -> None:
+        """Have plain XGrammar go on after a mask of so many seconds, if that is faster by more than twice."""
+        assert self._rival is not None
+        rival = self._rival.after(seconds)
+        if rival is None:
+            return
+        read: list[int | bytes] = []
+        at = self._step
+        while at is not None:
+            read.append(at[0])
+            at = at[2]
+        other, there = read_again(
+            EngineFollower(rival, self._stops, self._free_end, self._default_temperature), reversed(read)
+        )
+        if other is None:
+            self._rival = None
+            return
+        if seconds <= FACTOR * there:
+            self._slow_seconds = max(SLOW_SECONDS, 2 * FACTOR * there)
+            return
+        self._rival.handed_over += 1
+        self.successor = other
+        if HANDED_OVER not in self._compiled.reason:
+            object.__setattr__(self._compiled, "reason", self._compiled.reason + HANDED_OVER)
+
+    @property
+    def _last_word(self) -> int:
+        """The bits of a row's last word that stand for ids."""
+        return (1 << ((self.size & 31) or 32)) - 1
+
+    def _refuse_ended(self, error: RuntimeError) -> NoReturn:
+        """An error of XGrammar's, by name where it is that the matcher has terminated."""
+        if self._inner.is_terminated():
+            raise MatcherError(ENDED) from error
+        raise error
+
+    def _forbids(self, row: NDArray[np.uint32]) -> bool:
+        """Whether a bit of a whole row is 0."""
+        return bool((row[:-1] != 0xFFFFFFFF).any()) or bool(~int(row[-1]) & self._last_word)
+
+    def _doubtful(self) -> list[int]:
+        """The classes to try once an id was read that is text too: taken by the mask, and of several bytes.
+
+        What goes wrong then is that a rule does not end where its callers are waiting. So `accept_token`
+        may refuse what a table of masks takes as the beginning of a rule, and never takes more: what tables
+        refuse it cannot read, and what is uncertain there is read as it reads. A first byte is an edge.
+        """
+        words = self._class_words
+        return [number for number in self._long_classes if int(words[number >> 5]) >> (number & 31) & 1]
+
+    def _try_classes(self, classes: Iterable[int], began: float) -> None:
+        """Decide some classes by XGrammar's `accept_token` itself, where its masks may be wrong."""
+        # a matcher of its own, so that Ctrl-C between a token and taking it back leaves this one as it was
+        inner, words = self._inner.fork(), self._class_words
+        for number in classes:
+            bit = np.uint32(1 << (number & 31))
+            # a token taken and taken back would not leave a budget's state as it was
+            if self._trial_on_forks:
+                taken = inner.fork().accept_token(number)
+            else:
+                taken = inner.accept_token(number)
+                if taken:
+                    inner.rollback(1)
+            if taken:
+                words[number >> 5] |= bit
+            else:
+                words[number >> 5] &= ~bit
+            if self._mask_seconds is not None:
+                check_time(began, self._mask_seconds)
+
+    def accept_token(self, token: int, debug_print: bool = False) -> bool:
+        """See `Follower.accept_token`."""
+        taken = self._take(token, debug_print)
+        self._made += taken
+        return taken
+
+    def _take(self, token_id: int, debug_print: bool) -> bool:
+        stops = token_id in self._stop_set
+        if self._gather is None:
+            # an overridden stop id without text: XGrammar would take it as empty text
+            if not stops and not self._tokens[token_id]:
+                return False
+            return bool(self._inner.accept_token(token_id, debug_print=debug_print))
+        if stops:
+            return bool(self._inner.accept_token(self._stop_class, debug_print=debug_print))
+        number = int(self._class_of_token[token_id])
+        if number < 0:
+            return False
+        if self._by_class or token_id in self._named:
+            taken = self._inner.accept_token(number, debug_print=debug_print)
+        else:
+            taken = self._inner.accept_string(self._tokens[token_id], debug_print=debug_print)
+        if taken:
+            self._note(token_id, token_id in self._trial_after)
+        return bool(taken)
+
+    def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
+        """See `Follower.accept_string`."""
+        taken = bool(self._inner.accept_string(text, debug_print=debug_print))
+        self._made += taken
+        if taken and self._gather is not None:
+            self._note(text, False)
+        return taken
+
+    def _note(self, read: int | bytes, tried: bool) -> None:
+        step = self._step
+        self._step = (read, tried or (step is not None and step[1]), step)
+
+    def rollback(self, steps: int) -> None:
+        """See `Follower.rollback`."""
+        self.check_made(steps)
+        ended = self._inner.is_terminated() and not self._free_end
+        self._inner.rollback(steps)
+        self._made -= steps
+        for _ in range(steps - ended):
+            self._step = None if self._step is None else self._step[2]
+
+    def check_made(self, steps: int) -> None:
+        """See `Follower.check_made`."""
+        if steps > self._made:
+            raise MatcherError(f"rollback of {steps} steps, but {self._made} were made")
+
+    def reset(self) -> None:
+        """See `Follower.reset`."""
+        self._inner.reset()
+        self._made = 0
+        self._step = None
+
+    def fork(self) -> EngineFollower:
+        """See `Follower.fork`."""
+        twin = EngineFollower.__new__(EngineFollower)
+        twin.__dict__.update(self.__dict__)
+        twin._inner = self._inner.fork()
+        twin._class_mask = self._class_mask.clone()
+        twin._class_words = twin._class_mask.numpy()[0].view(np.uint32)
+        return twin
+
+    @property
+    def temperature(self) -> float | None:
+        """The sampling temperature that the grammar asks for here."""
+        return self._inner.temperature
+
+    def is_terminated(self) -> bool:
+        """See `Follower.is_terminated`."""
+        return bool(self._inner.is_terminated())
+
+    def is_completed(self) -> bool:
+        """See `Follower.is_completed`."""
+        return bool(self._inner.is_completed())
+
+    def find_jump_forward_string(self) -> str:
+        """See `Follower.find_jump_forward_string`."""
+        try:
+            return str(self._inner.find_jump_forward_string())
+        except UnicodeDecodeError as error:  # XGrammar's, where the text ends inside a character
+            return whole_characters(bytes(error.object))
+        except RuntimeError as error:
+            self._refuse_ended(error)
+
+    def get_captures(self, deduplicate: bool) -> Any:
+        """See `Follower.get_captures`."""
+        return self._inner.get_captures(deduplicate=deduplicate)
+
+
+def check_time(began: float, most: float | None) -> None:
+    """Refuse a mask that took too long; its row is not written.
+
+    Raises:
+        BudgetExceeded: saying how long it took, and what to do.
+    """
+    if most is not None and (seconds := perf_counter() - began) > most:
+        raise BudgetExceeded(
+            f"a mask took {seconds:.3g} s or more, allowed are {most:g} s "
+            "(Budget.mask_seconds); end the sequence, or raise the bound"
+        )

@@ -1,0 +1,71 @@
+"""What of a tensor may be changed in place is found in its memory, and every change is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from hybrid import BitmaskError, GrammarMatcher
+from hybrid.api import tensor_layout
+from hybrid.api.tensor_layout import Layout, _seen, find_layout
+from tests.misuse import FIRST, SIZE, WORDS, compiled_by
+
+
+def test_the_torch_that_the_tests_run_on_has_the_known_layout() -> None:
+    """Without it masks are exact, and take 20 us longer with cold caches."""
+    layout = find_layout()
+    assert layout is not None
+    tensor = torch.zeros((6, 5), dtype=torch.int32)[2:, :3]
+    impl, storage, memory, *geometry = _seen(layout, tensor)
+    assert (impl, storage) == (tensor._cdata, tensor.untyped_storage()._cdata)
+    assert memory + 4 * geometry[11] == tensor.data_ptr()
+    assert geometry[:3] == [2, 4, 3] and geometry[6:8] == [5, 1] and geometry[11:13] == [10, 12]
+
+
+@pytest.mark.parametrize("field", Layout._fields)
+def test_another_layout_is_not_taken_for_the_known_one(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if one of its numbers were elsewhere in one of the three tensors."""
+    place, met = tensor_layout._place, iter(range(100))
+    wrong = 4 + Layout._fields.index(field)  # of the second tensor
+    monkeypatch.setattr(
+        tensor_layout, "_place", lambda *arguments: place(*arguments) + 8 * (next(met) == wrong)
+    )
+    assert find_layout() is None
+
+
+def test_a_change_that_is_not_seen_refuses_the_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = tensor_layout._seen
+    monkeypatch.setattr(
+        tensor_layout, "_seen", lambda *arguments: seen(*arguments)[1:2] + seen(*arguments)[-1:]
+    )
+    assert find_layout() is None
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "fewer rows": lambda tensor: tensor.resize_(1, WORDS),
+    "turned": lambda tensor: tensor.t_(),
+    "other memory": lambda tensor: tensor.set_(torch.zeros((2, 3), dtype=torch.int32)),
+    "other data": lambda tensor: setattr(tensor, "data", torch.zeros((2, WORDS), dtype=torch.float32)),
+    "swapped": lambda tensor: torch.utils.swap_tensors(tensor, torch.zeros((2, WORDS))),
+}
+
+
+@pytest.mark.parametrize("kind", [lambda tensor: tensor, lambda tensor: torch.nn.Parameter(tensor, False)])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_tensor_that_changed_is_looked_at_anew(
+    change: Callable[[Any], Any], kind: Callable[[Any], Any]
+) -> None:
+    """Read from its memory, and asked of torch, as tensors of other classes are."""
+    matcher = GrammarMatcher(compiled_by("classifier"))
+    bitmask = kind(torch.zeros((2, WORDS), dtype=torch.int32))
+    for _ in range(3):
+        matcher.fill_next_token_bitmask(bitmask, 1)
+    assert bitmask[1].tolist() == FIRST and 32 * WORDS >= SIZE
+    if isinstance(bitmask, torch.nn.Parameter) and change is CHANGES["swapped"]:
+        return
+    change(bitmask)
+    with pytest.raises(BitmaskError):
+        matcher.fill_next_token_bitmask(bitmask, 1)
