@@ -136,7 +136,7 @@ class Background:
         Raises:
             HybridError: it is closed.
         """
-        future = CompileFuture(partial(self._run, request))
+        future = CompileFuture(partial(self._compiled, request))
         with self._lock:
             if self._is_closed:
                 raise HybridError("the compiler is closed; allowed are the methods that do not end in _async")
@@ -145,6 +145,10 @@ class Background:
             self._asked.add(future)
             self._pool.submit(future.compute, self._begin)
         return future
+
+    def _compiled(self, request: Request, deadline: Deadline) -> CompiledGrammar:
+        # called as a method of this, which a thread at work keeps alive: else nobody would stop it at the end
+        return self._run(request, deadline)
 
     def close(self) -> None:
         """Cancel what has not begun, and wait for what has."""
