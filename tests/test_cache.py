@@ -25,6 +25,7 @@ from pydantic import create_model
 from bench.cases import CHECKOUT
 from equivalence import GrammarError
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
+from hybrid.api.compiled import OnClassifier
 from hybrid.compile import cache
 from hybrid.compile.cache import KEY_BYTES
 from tests.caches import LARK, OTHER_VOCABULARY, REGEX, Gate, Point, compiler_in, disk, entries
@@ -160,8 +161,8 @@ def test_a_grammar_that_falls_back_is_not_written(tmp_path: Path) -> None:
 
 
 def test_what_an_artefact_does_not_carry_is_not_written(tmp_path: Path) -> None:
-    @dataclass(frozen=True, eq=False)
-    class SaysMore(CompiledGrammar):
+    @dataclass(frozen=True, eq=False, kw_only=True)
+    class SaysMore(OnClassifier):
         more: str = ""
 
     compiler = compiler_in(tmp_path)

@@ -97,7 +97,8 @@ def test_threads_use_the_memory_cache() -> None:
 def test_errors_are_raised_or_returned(backend: str) -> None:
     with joblib.parallel_config(backend=backend):
         found = compiler().compile_many([GOOD[0], BAD, GOOD[4]], 2, on_error="return")
-        assert [type(one) for one in found] == [CompiledGrammar, GrammarError, CompiledGrammar]
+        assert [isinstance(one, CompiledGrammar) for one in found] == [True, False, True]
+        assert type(found[1]) is GrammarError
         with pytest.raises(GrammarError, match="grammar 1 of 3: XGrammar refuses the regex"):
             compiler().compile_many([GOOD[0], BAD, GOOD[4]], 2)
 

@@ -1,7 +1,7 @@
 """A compiled grammar: what was decided for it, and everything that its matchers share.
 
-What: immutable, so that a copy is the grammar itself; one serves any number of matchers, in any number of
-threads.
+What: `CompiledGrammar`, and a variant of it for each way in which grammars run. Immutable, so that a copy is
+the grammar itself; one serves any number of matchers, in any number of threads.
 When: made by `GrammarCompiler`, or read from a file that `save` wrote.
 Limits: only strategy "classifier" is written to files (docs/artifacts.md).
 """
@@ -9,6 +9,7 @@ Limits: only strategy "classifier" is written to files (docs/artifacts.md).
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,20 +22,23 @@ from equivalence.arguments import path_of
 from equivalence.classes.byte_strings import Features
 from hybrid.classifier.classifier import Classifier
 from hybrid.compile.strategy import Budget, check_budget
-from hybrid.lark.source import LarkGrammar
+from hybrid.lark import FactoredClassifier, LarkGrammar
 from hybrid.representatives.gather import Gather
 from hybrid.representatives.handover import Rival
 from hybrid.xgrammar.relaxed import Relaxation, SchemaText, find_relaxations
 
+_noting = forking.listed(threading.Lock(), forking.Order.BRIEF)
+"""Of the reasons of all grammars, which is what changes of them; see `CompiledGrammar.note`."""
+
 
 @forking.with_listed_properties
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CompiledGrammar:
-    """A grammar ready for matchers.
+    """A grammar ready for matchers: one of `OnClassifier`, `OnLark`, `OnRepresentatives` and `OnEngine`.
 
     Attributes:
         strategy: what was chosen: "classifier", "representatives" or "engine".
-        reason: one sentence: why.
+        reason: one sentence: why; and what became of it since (`note`).
         vocabulary: the vocabulary that masks are over.
         grammar: the grammar, as XGrammar parsed it, or the text of a Lark grammar.
         classes: its token classes; None on strategy "engine".
@@ -50,26 +54,34 @@ class CompiledGrammar:
         timings: seconds by phase: "network", "explore", "partition" (these three are the classes; or
             "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
             "total"; "load" where it was read from a file.
-        schema: the JSON schema that the grammar was made of; None for other kinds of grammars.
+        schema: the JSON schema that the grammar was made of; None for grammars in other notations.
         rival: plain XGrammar, for matchers on "representatives" that are slower; None where there is none.
         mask_seconds: bound of one mask, see `Budget`.
     """
 
-    strategy: str
+    strategy: str = field(default="", init=False)
     reason: str
     vocabulary: Vocabulary
     grammar: xgrammar.Grammar | LarkGrammar
-    engine: xgrammar.CompiledGrammar | None
-    engine_stop: int = -1
-    classes: TokenClasses | None = None
-    gather: Gather | None = None
-    features: Features | None = None
-    classifier: Classifier | None = None
-    otherwise: Callable[[], CompiledGrammar] | None = None
     timings: dict[str, float] = field(default_factory=dict)
     schema: SchemaText | None = None
-    rival: Rival | None = None
     mask_seconds: float | None = None
+
+    # what only some of the variants have, which name it again
+    engine: xgrammar.CompiledGrammar | None = field(default=None, init=False)
+    engine_stop: int = field(default=-1, init=False)
+    classes: TokenClasses | None = field(default=None, init=False)
+    gather: Gather | None = field(default=None, init=False)
+    features: Features | None = field(default=None, init=False)
+    classifier: Classifier | None = field(default=None, init=False)
+    otherwise: Callable[[], CompiledGrammar] | None = field(default=None, init=False)
+    rival: Rival | None = field(default=None, init=False)
+
+    def note(self, what: str) -> None:
+        """Add to the reason what became of the grammar, once: nothing else of it ever changes."""
+        with _noting:
+            if what not in self.reason:
+                object.__setattr__(self, "reason", f"{self.reason}; {what}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this compiled grammar, but not the vocabulary, to a file, which appears whole or not at all.
@@ -78,9 +90,9 @@ class CompiledGrammar:
             StrategyError: the strategy is not "classifier"; the message says how to get one that is.
             OSError: the file cannot be written.
         """
-        from hybrid import files as artifact
+        from hybrid import files  # which makes compiled grammars
 
-        artifact.save(self, path_of(path, "path", ArtifactError))
+        files.save(self, path_of(path, "path", ArtifactError))
 
     @classmethod
     def load(
@@ -96,9 +108,9 @@ class CompiledGrammar:
         Raises:
             ArtifactError: no such file, a damaged one, or one of another version or vocabulary.
         """
-        from hybrid import files as artifact
+        from hybrid import files
 
-        return artifact.load(path_of(path, "path", ArtifactError), vocabulary, budget=budget)
+        return files.load(path_of(path, "path", ArtifactError), vocabulary, budget=budget)
 
     def promote(self, *, budget: Budget = Budget()) -> bool:
         """Find now, in this call, all that texts could ask the classifier for; masks stay what they are.
@@ -146,16 +158,7 @@ class CompiledGrammar:
     @property
     def memory_size_bytes(self) -> int:
         """Bytes held by this compiled grammar, the shared vocabulary left out."""
-        size = 0 if self.engine is None else int(self.engine.memory_size_bytes)
-        if self.classifier is not None:
-            size += self.classifier.memory_size_bytes
-        if self.classes is not None:
-            size += self.classes.nbytes
-        if self.gather is not None:
-            size += self.gather.memory_size_bytes
-        if self.rival is not None:
-            size += self.rival.memory_size_bytes
-        return size
+        raise NotImplementedError
 
     @cached_property
     def fallback(self) -> CompiledGrammar:
@@ -170,9 +173,7 @@ class CompiledGrammar:
                 "strategy; raise Budget.table_bytes"
             )
         made = self.otherwise()
-        object.__setattr__(
-            self, "reason", f"{self.reason}; matchers that outgrew the budget went on in {made.strategy!r}"
-        )
+        self.note(f"matchers that outgrew the budget went on in {made.strategy!r}")
         return made
 
     def __copy__(self) -> CompiledGrammar:
@@ -190,3 +191,63 @@ class CompiledGrammar:
     def __repr__(self) -> str:
         classes = "" if self.classes is None else f", {self.classes.n_classes} classes"
         return f"CompiledGrammar({self.strategy}{classes}, {self.vocabulary!r})"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class OnEngine(CompiledGrammar):
+    """A grammar that XGrammar runs over the whole vocabulary."""
+
+    strategy: str = field(default="engine", init=False)
+    engine: xgrammar.CompiledGrammar = field()
+
+    @property
+    def memory_size_bytes(self) -> int:
+        return int(self.engine.memory_size_bytes)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class OnRepresentatives(CompiledGrammar):
+    """A grammar that XGrammar runs over one token for each class."""
+
+    strategy: str = field(default="representatives", init=False)
+    engine: xgrammar.CompiledGrammar = field()
+    engine_stop: int = field()
+    classes: TokenClasses = field()
+    gather: Gather = field()
+    features: Features = field()
+    rival: Rival | None = field()
+
+    @property
+    def memory_size_bytes(self) -> int:
+        size = int(self.engine.memory_size_bytes) + self.classes.nbytes + self.gather.memory_size_bytes
+        return size if self.rival is None else size + self.rival.memory_size_bytes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class OnClassifier(CompiledGrammar):
+    """A grammar whose parser stack is classified; no engine runs."""
+
+    strategy: str = field(default="classifier", init=False)
+    grammar: xgrammar.Grammar
+    classes: TokenClasses = field()
+    features: Features | None = field()
+    classifier: Classifier = field()
+    otherwise: Callable[[], CompiledGrammar] = field()
+
+    @property
+    def memory_size_bytes(self) -> int:
+        return self.classifier.memory_size_bytes + self.classes.nbytes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class OnLark(CompiledGrammar):
+    """A grammar in Lark's notation, whose lexer and parser stack are classified."""
+
+    strategy: str = field(default="classifier", init=False)
+    grammar: LarkGrammar
+    classes: TokenClasses = field()
+    classifier: FactoredClassifier = field()
+
+    @property
+    def memory_size_bytes(self) -> int:
+        return self.classifier.memory_size_bytes + self.classes.nbytes

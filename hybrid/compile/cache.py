@@ -61,11 +61,10 @@ UNCOUNTED = 16
 to it too, and together they may exceed it by that much each."""
 
 CARRIED = {
-    "strategy", "reason", "vocabulary", "grammar", "engine", "engine_stop", "classes", "gather", "features",
-    "classifier", "otherwise", "timings", "schema",
+    "reason", "vocabulary", "grammar", "classes", "features", "classifier", "otherwise", "timings", "schema",
 }  # fmt: skip
-"""What an artefact has of a compiled grammar, or what is not there on strategy "classifier". A grammar that
-says anything else of itself is not written: what comes back has to say the same."""
+"""What an artefact has of a compiled grammar. A grammar that says anything else of itself is not written:
+what comes back has to say the same."""
 
 logger = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.optimised import optimised_by
 from equivalence.network.reading import ReadGrammar, read_grammar
-from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.compiled import CompiledGrammar, OnClassifier, OnEngine, OnLark, OnRepresentatives
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.classifier.reachable import reachable_of
@@ -132,21 +133,10 @@ class Compilation:
         timings = {**built.seconds, "classifier": time.perf_counter() - began}
         counts = f"{classes.n_classes} token classes stand for {self.vocabulary.size} ids"
         reason = f"a Lark grammar has no other; {counts}"
-        return CompiledGrammar(
-            "classifier",
-            reason,
-            self.vocabulary,
-            grammar,
-            None,
-            -1,
-            classes,
-            None,
-            None,
-            classifier,
-            None,
-            timings,
-            mask_seconds=self.settings.budget.mask_seconds,
-        )
+        return OnLark(
+            reason=reason, vocabulary=self.vocabulary, grammar=grammar, classes=classes,
+            classifier=classifier, timings=timings, mask_seconds=self.settings.budget.mask_seconds,
+        )  # fmt: skip
 
     def _on_classifier(
         self,
@@ -189,18 +179,14 @@ class Compilation:
         if cause:
             reason += f"; built on demand: {cause}"
 
-        def otherwise() -> CompiledGrammar:
-            return without_classifier(
-                grammar,
-                self.vocabulary,
-                self.settings.budget,
-                self.settings.n_jobs,
-                self.settings.deterministic,
-            )
-
-        return CompiledGrammar(
-            "classifier", reason, self.vocabulary, grammar, None, -1, classes, None, features, classifier,
-            otherwise, timings, mask_seconds=self.settings.budget.mask_seconds,
+        otherwise = partial(
+            without_classifier, grammar, self.vocabulary, self.settings.budget, self.settings.n_jobs,
+            self.settings.deterministic,
+        )  # fmt: skip
+        return OnClassifier(
+            reason=reason, vocabulary=self.vocabulary, grammar=grammar, classes=classes, features=features,
+            classifier=classifier, otherwise=otherwise, timings=timings,
+            mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
@@ -322,8 +308,8 @@ class Compilation:
         deadline.check("writing the grammar for XGrammar's compiler", 2 * timings.get("serialize", 0.0))
         engine = self._engines.whole(safe, deadline)
         timings["compile"] = time.perf_counter() - began
-        return CompiledGrammar(
-            "engine", reason, self.vocabulary, grammar, engine, timings=timings,
+        return OnEngine(
+            reason=reason, vocabulary=self.vocabulary, grammar=grammar, engine=engine, timings=timings,
             mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
@@ -352,28 +338,24 @@ class Compilation:
         lonely = self.settings.deterministic or features.max_tokens or classes.method == "explored"
         tried = classes.trial or classes.trial_after
         rival = None if lonely or tried else self._rival(grammar, serialized)
-        return CompiledGrammar(
-            "representatives", reason, self.vocabulary, grammar, engine,
-            stop, classes, gather, features, timings=timings, rival=rival,
+        return OnRepresentatives(
+            reason=reason, vocabulary=self.vocabulary, grammar=grammar, engine=engine, engine_stop=stop,
+            classes=classes, gather=gather, features=features, timings=timings, rival=rival,
             mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _rival(self, grammar: xgrammar.Grammar, serialized: dict[str, Any]) -> Rival:
         """XGrammar over the whole vocabulary, should it turn out to be faster; its masks are exact too."""
+        price = partial(self.guard.compile_seconds, grammar, self.vocabulary.size)
+        return Rival(price, partial(self._trusted, grammar, serialized))
 
-        def make() -> CompiledGrammar:
-            safe = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
-            engine = self._engines.trusted(safe, self.begin())
-            return CompiledGrammar(
-                "engine",
-                "faster",
-                self.vocabulary,
-                grammar,
-                engine,
-                mask_seconds=self.settings.budget.mask_seconds,
-            )
-
-        return Rival(lambda: self.guard.compile_seconds(grammar, self.vocabulary.size), make)
+    def _trusted(self, grammar: xgrammar.Grammar, serialized: dict[str, Any]) -> CompiledGrammar:
+        safe = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
+        return OnEngine(
+            reason="faster", vocabulary=self.vocabulary, grammar=grammar,
+            engine=self._engines.trusted(safe, self.begin()),
+            mask_seconds=self.settings.budget.mask_seconds,
+        )  # fmt: skip
 
 
 def without_classifier(

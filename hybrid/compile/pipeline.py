@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from functools import partial
 
 from equivalence import BudgetExceeded
@@ -91,7 +92,7 @@ class Pipeline:
             deadline.check("waiting to begin")
             entry = None if disk is None else disk.entry(request.key)
             if disk is not None and entry is not None and (found := disk.load(entry)) is not None:
-                found.timings["total"] = time.perf_counter() - began
+                found = _timed(found, {"total": time.perf_counter() - began})
                 self._statistics.loaded(found)
                 self._watch(found, entry)
                 _log("loaded", request, found)
@@ -101,11 +102,12 @@ class Pipeline:
         except Exception as error:
             self._failed(request, error, deadline)
             raise
+        timings = {}
         if disk is not None and entry is not None and not deadline.is_over:
             stored = time.perf_counter()
             disk.keep(entry, compiled)
-            compiled.timings["store"] = time.perf_counter() - stored
-        compiled.timings["total"] = time.perf_counter() - began
+            timings["store"] = time.perf_counter() - stored
+        compiled = _timed(compiled, {**timings, "total": time.perf_counter() - began})
         self._statistics.compiled(compiled)
         self._watch(compiled, entry)
         _log("compiled", request, compiled)
@@ -122,6 +124,11 @@ class Pipeline:
     def _watch(self, compiled: CompiledGrammar, entry: bytes | None) -> None:
         if self._watches:
             self._promoter.watch(compiled, entry)
+
+
+def _timed(compiled: CompiledGrammar, timings: dict[str, float]) -> CompiledGrammar:
+    """A compiled grammar that nobody has seen yet, with more timings."""
+    return replace(compiled, timings={**compiled.timings, **timings})
 
 
 def _log(what: str, request: Request, compiled: CompiledGrammar) -> None:

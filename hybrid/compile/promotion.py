@@ -30,15 +30,14 @@ import numpy as np
 from equivalence import BudgetExceeded, HybridError, forking
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
-from hybrid.api.compiled import CompiledGrammar
-from hybrid.classifier.classifier import NEVER, Classifier
+from hybrid.api.compiled import CompiledGrammar, OnClassifier
+from hybrid.classifier.classifier import NEVER
 from hybrid.classifier.completing import Completing
 from hybrid.classifier.reachable import Reachable, reachable_of
 from hybrid.compile import leaving
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.rule import Use, choose_promotion
 from hybrid.compile.strategy import Budget
-from hybrid.lark import LarkGrammar
 
 logger = logging.getLogger("hybrid")
 
@@ -62,12 +61,12 @@ def promoted(compiled: CompiledGrammar, budget: Budget, why: str, deadline: Dead
         BudgetExceeded: the budget's bytes or states do not do, or the deadline is over. What was found is
             kept.
     """
-    classifier = compiled.classifier
-    if classifier is None or isinstance(compiled.grammar, LarkGrammar):
+    if not isinstance(compiled, OnClassifier):
         return False
+    classifier = compiled.classifier
     if classifier.is_complete:
         return True
-    work = _completing(compiled, classifier, budget)
+    work = _completing(compiled, budget)
     while work.piece():
         if deadline is not None:
             deadline.check("the classifier's states")
@@ -79,26 +78,26 @@ def promoted(compiled: CompiledGrammar, budget: Budget, why: str, deadline: Dead
     return True
 
 
-def _completing(compiled: CompiledGrammar, classifier: Classifier, budget: Budget) -> Completing:
+def _completing(compiled: OnClassifier, budget: Budget) -> Completing:
+    classifier = compiled.classifier
     reachable = classifier.reachable
     if reachable is None:
-        reachable = reachable_again(compiled, classifier, budget)
+        reachable = reachable_again(compiled, budget)
     # as ahead of time: a quarter of the bytes for the tables of states
     return Completing(classifier, reachable, states=4 * budget.states, limit=classifier.limit // 4)
 
 
-def reachable_again(compiled: CompiledGrammar, classifier: Classifier, budget: Budget) -> Reachable:
+def reachable_again(compiled: OnClassifier, budget: Budget) -> Reachable:
     """What stacks a grammar's network allows, where the grammar was read from a file, which has none of it.
 
     Raises:
         BudgetExceeded: the network does not come out as it was when the file was written.
     """
-    assert not isinstance(compiled.grammar, LarkGrammar)
+    fixed = compiled.classifier._fixed
     trie = compiled.vocabulary.trie
     network = build_network(
         json.loads(compiled.grammar.serialize_json()), token_bytes=trie.longest, max_states=budget.states
     )
-    fixed = classifier._fixed
     is_same = len(network.automaton) == len(fixed.net) and network.start == fixed.start
     for place, (built, kept) in enumerate(zip(network.automaton, fixed.net, strict=False)):
         # a classifier counts further than one token reaches
@@ -151,12 +150,11 @@ class Promoter:
 
     def watch(self, compiled: CompiledGrammar, entry: bytes | None = None) -> None:
         """Promote a grammar once it has served enough, if it pays then; `entry` is its place on disk."""
-        classifier = compiled.classifier
-        if classifier is None or classifier.is_complete or isinstance(compiled.grammar, LarkGrammar):
+        if not isinstance(compiled, OnClassifier) or compiled.classifier.is_complete:
             return
         choice = choose_promotion(Use(deterministic=self._deterministic))
-        classifier.look = _Watch(weakref.ref(self), weakref.ref(compiled), entry)
-        classifier.look_at = choice.ask_at or NEVER
+        compiled.classifier.look = _Watch(weakref.ref(self), weakref.ref(compiled), entry)
+        compiled.classifier.look_at = choice.ask_at or NEVER
 
     def take_over(self, compiled: CompiledGrammar) -> None:
         """Watch a grammar that another compiler made, if that one is gone or closed."""
@@ -247,7 +245,7 @@ class Promoter:
 
     def _promote(self, reference: weakref.ref[CompiledGrammar], entry: bytes | None) -> None:
         compiled = reference()
-        if compiled is None or compiled.classifier is None:
+        if not isinstance(compiled, OnClassifier):
             self._count("promotions_dropped")
             return
         if compiled.classifier.is_complete:
@@ -255,7 +253,7 @@ class Promoter:
         deadline = Deadline(self._budget.seconds)
         served = compiled.classifier.served
         try:
-            work = _completing(compiled, compiled.classifier, self._budget)
+            work = _completing(compiled, self._budget)
             while True:
                 began = time.perf_counter()
                 if not work.piece():
@@ -263,7 +261,7 @@ class Promoter:
                 del compiled  # while this thread rests, it keeps no grammar alive
                 time.sleep(min(time.perf_counter() - began, MOST_REST))
                 compiled = reference()
-                if compiled is None or self._is_closed:
+                if not isinstance(compiled, OnClassifier) or self._is_closed:
                     self._count("promotions_dropped")
                     return
                 deadline.check("promotion")
@@ -290,7 +288,7 @@ class Promoter:
 
 def _say(compiled: CompiledGrammar, what: str) -> None:
     """Add to the reason of a grammar, and to the log."""
-    object.__setattr__(compiled, "reason", f"{compiled.reason}; {what}")
+    compiled.note(what)
     logger.debug("a grammar on demand: %s", what)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,11 @@ from equivalence.classes.byte_strings import Features
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import byte_tables_of
 from equivalence.store import read_whole, write_whole
-from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.compiled import CompiledGrammar, OnClassifier, OnLark
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.summaries import Summaries, summaries_of
 from hybrid.classifier.tables import Fixed, assembled
+from hybrid.compile.compilation import without_classifier
 from hybrid.compile.strategy import Budget
 from hybrid.files import checks, class_runs, grammar_text, lark_files
 from hybrid.files.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
@@ -180,24 +182,21 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     if header.get("notation") == "lark":
         text = _grammar_text(header, arrays)
         lark_classifier = lark_files.classifier_of(arrays, classes, vocabulary, budget.table_bytes)
-        return CompiledGrammar(
-            "classifier", reason, vocabulary, lark_files.grammar_of(text), None, -1, classes, None, None,
-            lark_classifier, None, {"load": time.perf_counter() - began}, mask_seconds=budget.mask_seconds,
+        return OnLark(
+            reason=reason, vocabulary=vocabulary, grammar=lark_files.grammar_of(text), classes=classes,
+            classifier=lark_classifier, timings={"load": time.perf_counter() - began},
+            mask_seconds=budget.mask_seconds,
         )  # fmt: skip
     grammar, features = _grammar(header, arrays, vocabulary), _features(header)
     distinct, grouped = distinct_classes(classes, vocabulary)
     fixed = _fixed(header, arrays, distinct, vocabulary)
     known = _summaries(header, arrays, fixed)
     classifier = Classifier(fixed, grouped, vocabulary, budget.table_bytes, known)
-
-    def otherwise() -> CompiledGrammar:
-        from hybrid.compile.compilation import without_classifier
-
-        return without_classifier(grammar, vocabulary, budget)
-
-    return CompiledGrammar(
-        "classifier", reason, vocabulary, grammar, None, -1, classes, None, features, classifier, otherwise,
-        {"load": time.perf_counter() - began}, _schema(header, arrays), mask_seconds=budget.mask_seconds,
+    return OnClassifier(
+        reason=reason, vocabulary=vocabulary, grammar=grammar, classes=classes, features=features,
+        classifier=classifier, otherwise=partial(without_classifier, grammar, vocabulary, budget),
+        timings={"load": time.perf_counter() - began}, schema=_schema(header, arrays),
+        mask_seconds=budget.mask_seconds,
     )  # fmt: skip
 
 

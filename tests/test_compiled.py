@@ -1,0 +1,68 @@
+"""Compiled grammars: each a variant of one type; nothing of them changes but what is added to the reason."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
+import pytest
+
+from equivalence import Vocabulary
+from hybrid import Budget, CompiledGrammar, GrammarCompiler
+from hybrid.api.compiled import OnClassifier, OnEngine, OnLark, OnRepresentatives
+
+VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [b""], [256], [256])
+
+VARIANTS = {
+    OnEngine: ("engine", {"engine"}),
+    OnRepresentatives: ("representatives", {"engine", "engine_stop", "classes", "gather", "features"}),
+    OnClassifier: ("classifier", {"classes", "features", "classifier", "otherwise"}),
+    OnLark: ("classifier", {"classes", "classifier"}),
+}
+
+
+def compiled_as(variant: type[CompiledGrammar]) -> CompiledGrammar:
+    strategy = VARIANTS[variant][0]
+    compiler = GrammarCompiler(VOCABULARY, strategy=strategy, deterministic=True)
+    return compiler.compile_lark('start: "a"') if variant is OnLark else compiler.compile_regex("[ab]+")
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__)
+def test_each_variant_has_what_it_needs_and_nothing_else(
+    variant: type[CompiledGrammar], tmp_path: Path
+) -> None:
+    strategy, own = VARIANTS[variant]
+    compiled = compiled_as(variant)
+    assert type(compiled) is variant and compiled.strategy == strategy
+    assert repr(compiled).startswith(f"CompiledGrammar({strategy}")
+    some = {"engine", "engine_stop", "classes", "gather", "features", "classifier", "otherwise", "rival"}
+    assert {name for name in some if getattr(compiled, name) not in (None, -1)} == own
+    assert compiled.memory_size_bytes > 0
+    if compiled.classifier is not None:
+        compiled.save(tmp_path / "one")
+        assert type(CompiledGrammar.load(tmp_path / "one", VOCABULARY)) is variant
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__)
+def test_nothing_can_be_set(variant: type[CompiledGrammar]) -> None:
+    compiled = compiled_as(variant)
+    for field in fields(compiled):
+        with pytest.raises(FrozenInstanceError):
+            setattr(compiled, field.name, None)
+
+
+def test_notes_are_added_once_and_none_is_lost() -> None:
+    compiled = compiled_as(OnEngine)
+    reason = compiled.reason
+    notes = [f"<{number}>" for number in range(200)] * 2
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(compiled.note, notes))
+    assert compiled.reason.startswith(f"{reason}; ")
+    assert sorted(compiled.reason.split("; ")[1:]) == sorted(set(notes))
+
+
+def test_timings_of_a_grammar_that_is_out_stay_what_they_are() -> None:
+    compiler = GrammarCompiler(VOCABULARY, budget=Budget())
+    compiled = compiler.compile_regex("[ab]+")
+    timings = dict(compiled.timings)
+    assert compiler.compile_regex("[ab]+", static=True) is compiled and compiled.promote()
+    assert compiled.timings == timings
