@@ -70,6 +70,7 @@ class GrammarMatcher(Calls):
         self._compiled = compiled_grammar
         self._stops = vocabulary.stop_token_ids if stops is None else stops
         self._size, self._width = vocabulary.size, (vocabulary.size + 31) // 32
+        self.remember(None, None)
         self._follower = follower_of(
             compiled_grammar, self._stops, free_end, temperature_of(default_temperature)
         )
@@ -223,6 +224,7 @@ class GrammarMatcher(Calls):
         twin = GrammarMatcher.__new__(GrammarMatcher)
         twin._compiled, twin._stops = self._compiled, self._stops
         twin._size, twin._width = self._size, self._width
+        twin.remember(None, None)
         twin._follower = self._follower.fork()
         return twin
 
