@@ -12,12 +12,13 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import xgrammar
 
-from equivalence import GrammarError, StrategyError
+from equivalence import GrammarError, StrategyError, forking
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from hybrid.compile.strategy import Budget, OnBudget
@@ -49,6 +50,7 @@ SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
 where they are not given; XGrammar says what is wrong with others."""
 
 
+@forking.with_listed_properties
 @dataclass(frozen=True)
 class Settings:
     """What results depend on besides the grammar and the vocabulary; the same for all requests of a compiler.
@@ -67,6 +69,13 @@ class Settings:
     deterministic: bool = False
     seconds: float | None = None
     cache_dir: Any = ""
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, one.name) for one in fields(self)))
+
+    def __hash__(self) -> int:
+        return self._hash  # asked for with each call
 
     @property
     def portable(self) -> dict[str, Any]:
@@ -98,7 +107,8 @@ class Request(ABC):
         Raises:
             HybridError: an argument that is not allowed.
         """
-        return replace(self, static=flag(self.static, "static"))
+        static = flag(self.static, "static")
+        return self if static is self.static else replace(self, static=static)
 
     @property
     @abstractmethod
