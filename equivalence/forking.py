@@ -9,8 +9,8 @@ and servers that load first and fork then go through it without knowing.
 Limits: a fork waits `WAIT_SECONDS` at most. What it does not get by then is begun anew in the child (`torn`).
 Locks in the code of other libraries are theirs.
 
-Locks are taken in the order of `Order`: who holds one may wait for those of a later kind, and for no other.
-A thread that holds one waits for none of the same kind.
+Locks are taken in the order of `Order`: who holds one may wait for those of a later place, and for no other.
+A thread that holds one waits for none of the same place.
 Kernels hold a classifier's lock for milliseconds, and nobody holds a lock while a grammar is compiled.
 """
 
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class Order(IntEnum):
-    """The kinds of locks, in the order in which a fork takes them."""
+    """The places of locks in the order in which a fork takes them."""
 
     TABLES = 0  # held while compiled code writes what the lock guards
     BRIEF = 1  # held for microseconds
@@ -41,29 +41,29 @@ class Order(IntEnum):
 
 
 WAIT_SECONDS = {Order.TABLES: 2.0, Order.BRIEF: 1.0, Order.SLOW: 0.0}
-"""How long a fork waits for all locks of a kind together."""
+"""How long a fork waits for all locks of a place together."""
 
 Lock = TypeVar("Lock")
 Owner = TypeVar("Owner")
 Method = weakref.WeakMethod[Callable[[], object]]
 
-_listed: dict[Order, dict[weakref.ref[Any], Method | None]] = {kind: {} for kind in Order}
+_listed: dict[Order, dict[weakref.ref[Any], Method | None]] = {place: {} for place in Order}
 _in_child: dict[weakref.ref[Any], None] = {}
 _forks = threading.RLock()  # one fork at a time: two that each hold some locks would wait for each other
 _held: list[Any] = []
 
 
-def listed(lock: Lock, kind: Order, torn: Callable[[], object] | None = None) -> Lock:
+def listed(lock: Lock, place: Order, torn: Callable[[], object] | None = None) -> Lock:
     """A lock that forks know of from now on, for as long as it lives.
 
     Args:
         lock: a `threading.Lock` or `threading.RLock`.
-        kind: when a fork takes it, and how long it waits.
+        place: when a fork takes it, and how long it waits.
         torn: a method, called in the child where another thread held the lock, once it is free: what it
             guards may be half written.
     """
-    of_kind = _listed[kind]
-    of_kind[weakref.ref(lock, lambda dead: of_kind.pop(dead, None))] = torn and weakref.WeakMethod(torn)
+    same = _listed[place]
+    same[weakref.ref(lock, lambda dead: same.pop(dead, None))] = torn and weakref.WeakMethod(torn)
     return lock
 
 
@@ -91,8 +91,8 @@ def with_listed_properties(owner: type[Owner]) -> type[Owner]:
 
 def _before() -> None:
     _forks.acquire()
-    for kind, listed_ones in _listed.items():
-        ends = time.monotonic() + WAIT_SECONDS[kind]
+    for place, listed_ones in _listed.items():
+        ends = time.monotonic() + WAIT_SECONDS[place]
         locks = _alive(listed_ones)
         for lock in itertools.compress(locks, map(operator.not_, _take(locks, 0))):
             left = ends - time.monotonic()

@@ -42,11 +42,11 @@ def records(array: Any, fields: str) -> Any:
 
 
 @cache
-def record_type(fields: str, kind: Any = np.int64) -> np.dtype[Any]:
-    """The type of a record of numbers of one kind."""
-    return np.dtype((np.record, [(name, kind) for name in fields.split()]))
+def record_type(fields: str, number: Any = np.int64) -> np.dtype[Any]:
+    """The type of a record of numbers of one type."""
+    return np.dtype((np.record, [(name, number) for name in fields.split()]))
 
 
-def new_records(size: int, fields: str, kind: Any = np.int64) -> Any:
+def new_records(size: int, fields: str, number: Any = np.int64) -> Any:
     """Records of zeros."""
-    return np.zeros(size, record_type(fields, kind)).view(np.recarray)
+    return np.zeros(size, record_type(fields, number)).view(np.recarray)

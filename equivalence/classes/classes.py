@@ -95,8 +95,8 @@ def _computed(
 ) -> TokenClasses:
     """See `compute_classes`."""
     read = read_grammar(grammar)
-    kinds = set(np.unique(read.data[read.starts]).tolist())
-    features = PLAIN if is_plain(read.features, kinds) else find_features(read.whole())
+    types = set(np.unique(read.data[read.starts]).tolist())
+    features = PLAIN if is_plain(read.features, types) else find_features(read.whole())
     if features.beyond_stacks:
         return byte_string_classes(read.whole(), vocabulary, features=features)
     try:

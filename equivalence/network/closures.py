@@ -185,7 +185,7 @@ class Closures:
         """Take in what a call leads to without a byte; whether it stays a call."""
         rule = self.edges[k].a
         inner: cython.Py_ssize_t = -1
-        if self.made.inlined[rule]:
+        if self.made.copied[rule]:
             inner = self.copied(k)
         elif self.is_tail(k):
             inner = self.begins[rule]

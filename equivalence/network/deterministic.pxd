@@ -11,7 +11,7 @@ cdef struct Call:
 cdef class Deterministic:
     cdef Py_ssize_t[::1] rule_first
     cdef Py_ssize_t[::1] rule_last
-    cdef unsigned char[::1] inlined
+    cdef unsigned char[::1] copied
     cdef unsigned char[::1] final
     cdef Py_ssize_t[::1] edge_starts
     cdef object edge_table

@@ -44,7 +44,7 @@ class Deterministic:
 
     Attributes:
         rule_first, rule_last: a rule's states, -1 where there are none yet.
-        inlined: whether a rule is copied into its callers.
+        copied: whether a rule is copied into its callers.
         final, edge_starts, edges, call_starts, calls: as in `States`; `edges` and `calls` are views of
             `edge_table` and `call_table`.
         n_edges, n_calls: how many there are.
@@ -58,7 +58,7 @@ class Deterministic:
         for rule in range(n_rules):
             self.rule_first[rule] = -1
             self.rule_last[rule] = -1
-        self.inlined = np.zeros(n_callees, np.uint8)
+        self.copied = np.zeros(n_callees, np.uint8)
         self.final = np.empty(room, np.uint8)
         self.edge_starts = np.empty(room + 1, np.int64)
         self.edge_starts[0] = 0
@@ -164,7 +164,7 @@ class Deterministic:
     def end_rule(self, rule: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
         """All states of a rule are there, the last one before `end`."""
         self.rule_last[rule] = end
-        self.inlined[rule] = self.is_small(self.rule_first[rule], end)
+        self.copied[rule] = self.is_small(self.rule_first[rule], end)
 
     @cython.cfunc
     @cython.nogil

@@ -117,7 +117,7 @@ class Subsets:
             self.ways.add(self.closures.edges[k].a, self.closures.edges[k].b, self.closures.edges[k].target)
         elif edge_type == CALL:
             rule = self.closures.edges[k].a
-            if self.made.inlined[rule] or self.closures.is_tail(k):
+            if self.made.copied[rule] or self.closures.is_tail(k):
                 return  # the closure has followed it
             self.called[self.n_called].rule = rule
             self.called[self.n_called].back = self.closures.edges[k].target

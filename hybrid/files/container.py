@@ -144,15 +144,15 @@ def unpack(data: bytes, most: int, texts: Collection[str] = ()) -> tuple[dict[st
 def _described(name: str, description: Any) -> tuple[np.dtype[Any], tuple[int, ...], int]:
     if not isinstance(description, list) or len(description) != 3:
         raise malformed(f"member {name!r} is not described by type, shape and length")
-    kind, shape, length = description
+    dtype, shape, length = description
     sizes: list[Any] = [*shape, length] if isinstance(shape, list) else [None]
     if (
-        kind not in TYPES
+        dtype not in TYPES
         or len(sizes) not in (2, 3)
         or not all(is_integer(size) and size >= 0 for size in sizes)
     ):
-        raise malformed(f"member {name!r} has type {kind!r}, shape {shape!r}, length {length!r}")
-    return np.dtype(kind), tuple(shape), length
+        raise malformed(f"member {name!r} has type {dtype!r}, shape {shape!r}, length {length!r}")
+    return np.dtype(dtype), tuple(shape), length
 
 
 def _inflated(stream: bytes, size: int, name: str) -> bytearray:
