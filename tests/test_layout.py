@@ -60,10 +60,10 @@ HYBRID_ORDER = (
 READ_BY_LOWER_ROOMS = {
     "hybrid": "the version, which is part of a cache's keys",
     "hybrid.api.arguments": "checks of arguments",
-    "hybrid.api.bitmask": "the layout of a bitmask",
     "hybrid.api.compiled": "the result that all strategies and files make",
     "hybrid.api.compiler": "what a worker of `hybrid.compile.parallel` runs",
-    "hybrid.api.matcher": "the class that the matchers of strategies derive from",
+    "hybrid.api.calls": "the compiled part of calls, which knows followers of strategies",
+    "hybrid.api.follower": "the class that the followers of strategies derive from",
     "hybrid.api.statistics": "counters that compiling adds to",
     "hybrid.compile.compilation": "a loaded file whose strategy is built anew",
     "hybrid.compile.strategy": "the names of strategies, and a budget",
@@ -75,11 +75,9 @@ READ_BY_LOWER_ROOMS = {
 WHERE_CALLED = {
     ("hybrid.api.compiled", "hybrid.files"): "a compiled grammar saves and loads itself",
     ("hybrid.api.compiled", "hybrid.compile.promotion"): "it looks for a better one of itself",
-    ("hybrid.api.matcher", "hybrid.classifier.matcher"): "a matcher is made as its strategy's class",
     ("hybrid.compile.cache", "hybrid"): "the version, which is part of a cache's keys",
     ("hybrid.compile.parallel", "hybrid.api.compiler"): "a worker makes a compiler of its own",
     ("hybrid.files.files", "hybrid.compile.compilation"): "a loaded file whose strategy is built anew",
-    ("hybrid.representatives.handover", "hybrid.api.matcher"): "a matcher that takes over from another",
 }
 """Imports inside of functions that would close a circle at the top of their modules."""
 

@@ -30,7 +30,7 @@ from hybrid.representatives.token_level import missing_bytes
 Step: TypeAlias = "tuple[int | bytes, bool, Step | None]"
 """What was read, a token or text; whether classes are tried from then on; the step before."""
 
-HANDED_OVER = "; sequences whose masks took over twice plain XGrammar's went on in 'engine'"
+HANDED_OVER = "sequences whose masks took over twice plain XGrammar's went on in 'engine'"
 """Added to the reason of a compiled grammar."""
 
 
@@ -197,8 +197,7 @@ class EngineFollower(Follower):
             return
         self._rival.handed_over += 1
         self.successor = other
-        if HANDED_OVER not in self._compiled.reason:
-            object.__setattr__(self._compiled, "reason", self._compiled.reason + HANDED_OVER)
+        self._compiled.note(HANDED_OVER)
 
     @property
     def _last_word(self) -> int:
