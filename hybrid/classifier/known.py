@@ -62,9 +62,8 @@ else:
 STOP = cython.declare(cython.Py_ssize_t, -1)
 """What was read where it was the stop token; text number n is -2 - n, all others are ids."""
 
-NO_HISTORY = np.empty(0, np.int32)
-FIRST_STEPS = 32
-"""Steps that there is room for when the first is made: 256 bytes."""
+FIRST_STEPS = 64
+"""Steps that there is room for at first: 512 bytes."""
 
 
 @cython.cclass
@@ -108,12 +107,13 @@ class Known:
     def make_room(self) -> cython.void:
         """Make room in the history for a step."""
         if 2 * self.made >= self.history.shape[0]:
-            self.history = bigger(self.history, max(2 * FIRST_STEPS, 4 * self.made), 2 * self.made)
+            self.history = bigger(self.history, 4 * self.made, 2 * self.made)
 
     def begin(self, session: Any, start: cython.Py_ssize_t, steps: Steps, rows: Rows) -> None:
         """Begin a sequence in a session, at its first configuration."""
+        history = np.empty(2 * FIRST_STEPS, np.int32)
         self.session, self.steps, self.rows, self.config = session, steps, rows, start
-        self.history, self.texts = NO_HISTORY, []
+        self.history, self.texts = history, []
         self.made = self.brought = 0
         self.ended = False
 
