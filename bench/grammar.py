@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.progress import track
 
 from bench import building, options, report, serving, workloads
+from bench.cold_caches import ColdCaches
 from bench.documents import Documents, read_documents
 from bench.report import Spread
 from hybrid.testing.comparison import Comparison, Times
@@ -124,6 +125,7 @@ def command(
         int | None, typer.Option(min=0, help="Masks of samples to compare with plain XGrammar; default all.")
     ] = None,
     rounds: options.RoundsOption = 6,
+    cold_caches: options.ColdCachesOption = False,
     batch: options.BatchOption = 64,
     builds: options.BuildsOption = 5,
     threads: options.ThreadsOption = 0,
@@ -217,6 +219,12 @@ def command(
             "" if name == strategy else name: partial(compile_with, one) for name, one in compilers.items()
         }
         summary["measured"] = _measure(console, ways, accepted.ids, spreads, rounds, batch, seed)
+    if exact and cold_caches and accepted.ids:
+        cold = ColdCaches(serving.clock_cost())
+        cold.add(ours.compiled, plain.compiled, accepted.ids[0])
+        summary["cold_caches"] = cold.spreads()
+        title = "seconds of calls, caches warm and cold"
+        console.print(report.spread_table(title, summary["cold_caches"]))
     if exact and builds:
         on_demand = (False, True) if ours.compiled.strategy == "classifier" else (False,)
         summary["building"] = {}

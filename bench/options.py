@@ -45,6 +45,9 @@ StrategyOption = Annotated[
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Compile with strict_mode=True.")]
 WarmOption = Annotated[bool, typer.Option("--warm/--no-warm", help="Compile a throw-away schema first.")]
+ColdCachesOption = Annotated[
+    bool, typer.Option("--cold-caches", help="Calls with cold caches too, all engines in turn.")
+]
 RoundsOption = Annotated[int, typer.Option("--rounds", min=0, help="Of each measurement; 0: no times.")]
 BatchOption = Annotated[int, typer.Option("--batch", min=0, help="Sequences of a batch; 0: no batches.")]
 BuildsOption = Annotated[

@@ -24,9 +24,11 @@ from rich.console import Console
 from rich.progress import track
 
 from bench import options, report, workloads
+from bench.cold_caches import ColdCaches, is_taken
 from bench.forked import ends_within
 from bench.peers.llguidance import Peer, PeerTimes, peer_counts, peer_spreads
 from bench.report import Spread
+from bench.serving import clock_cost
 from hybrid.testing.comparison import Comparison, Times
 
 if TYPE_CHECKING:
@@ -103,6 +105,7 @@ class SchemaBench:
     max_plain_seconds: float | None = None
     beside: Mapping[str, Vocabulary] = field(default_factory=dict)
     llguidance: bool = False
+    cold_caches: ColdCaches | None = None
 
     def __post_init__(self) -> None:
         self.options: dict[str, Any] = {"strict_mode": self.strict}
@@ -114,6 +117,7 @@ class SchemaBench:
         self.plain = workloads.plain_compiler(self.vocabulary, self.threads)
         self.peer = Peer(self.vocabulary) if self.llguidance else None
         self.bitmask = xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
+        self._cold: set[str] = set()
 
     def measure(self, file: workloads.SchemaFile, plain_first: bool) -> Row:
         """Compiles and compares one schema; the sides take turns at being first."""
@@ -161,6 +165,23 @@ class SchemaBench:
         row.plain_first_mask, row.plain_compile = plain.seconds, plain.compile_seconds
         row.plain_first_mask_cpu = plain.cpu_seconds
         self._compare(row, file, ours.compiled, plain.compiled)
+        if self.cold_caches is not None and row.name not in self._cold and row.alike:
+            self._run_cold(file, ours.compiled, plain.compiled)
+
+    def _run_cold(self, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
+        """The first document with cold caches; only what all engines take."""
+        assert self.cold_caches is not None
+        self._cold.add(file.name)
+        _, ids = next(self._sequences(file.name, file.valid), (b"", []))
+        if not is_taken(ours, ids):
+            return
+        matcher = None
+        if self.peer is not None:
+            started = self.peer.schema(file.schema)
+            if started.refusal or self.peer.taken(started.matcher, [ids]) != [list(ids)]:
+                return
+            matcher = started.matcher
+        self.cold_caches.add(ours, plain, ids, matcher)
 
     def _compile_plain(self, schema: Any) -> Any:
         return self.plain.compile_grammar(xgrammar.Grammar.from_json_schema(schema, **self.options))
@@ -253,6 +274,8 @@ def _spreads(rows: list[Row], name: str) -> dict[str, Spread]:
 
 def print_summary(console: Console, summary: dict[str, Any]) -> None:
     """The tables on the screen."""
+    if "cold_caches" in summary:
+        console.print(report.spread_table("seconds of calls, caches warm and cold", summary["cold_caches"]))
     console.print(report.spread_table("seconds", summary["spreads"]))
     console.print(report.spread_table("classes", {"classes": summary["classes"]}, ""))
     console.print(report.spread_table("ratios", {"XGrammar / ours, first mask": summary["ratio"]}, "x"))
@@ -300,6 +323,7 @@ def command(
         list[str] | None, typer.Option(help="Another strategy of ours in the same run; repeatable.")
     ] = None,
     llguidance: Annotated[bool, typer.Option(help="llguidance in the same run, times only.")] = False,
+    cold_caches: options.ColdCachesOption = False,
 ) -> None:
     """JSON schemas used once: time to first mask, classes, masks; ours next to plain XGrammar."""
     arguments = dict(locals())
@@ -314,6 +338,7 @@ def command(
         bench = SchemaBench(
             tokens, strategy, threads, strict, seed, walks, walk_steps, max_plain_seconds,
             {other: workloads.load_vocabulary(vocabulary) for other in beside or ()}, llguidance,
+            ColdCaches(clock_cost()) if cold_caches else None,
         )  # fmt: skip
     if warm:
         for compiler in (*bench.others.values(), bench.ours):
@@ -327,6 +352,8 @@ def command(
                 for line in one.refusals if one.outcome in NOT_ALIKE else one.comparison.differences[:5]:
                     report.say(console, f"DIFFERENCE {file.name}: {one.outcome}: {line}")
     summary = summarise(rows)
+    if bench.cold_caches is not None:
+        summary["cold_caches"] = bench.cold_caches.spreads()
     setup.print(console)
     print_summary(console, summary)
     record = {

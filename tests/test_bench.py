@@ -130,7 +130,7 @@ def test_schemas_on_two_strategies_beside_llguidance(
     target = tmp_path / "out.json"
     done = run(
         *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--json", target),
-        *("--threads", 1, "--beside", "representatives", "--llguidance"),
+        *("--threads", 1, "--beside", "representatives", "--llguidance", "--cold-caches"),
     )
     assert done.exit_code == 0, done.output
     record = json.loads(target.read_text())
@@ -152,6 +152,9 @@ def test_schemas_on_two_strategies_beside_llguidance(
     spreads = summary["spreads"]
     assert spreads["first mask, llguidance"]["count"] == spreads["first mask, representatives"]["count"] == 3
     assert "llguidance takes 3 of 4 schemas" in done.output
+    cold = summary["cold_caches"]
+    assert len(cold) == 16 and all(spread["count"] > 0 for spread in cold.values())
+    assert {"mask, llguidance, cold", "token, ours, warm", "row of 64, XGrammar, cold"} < set(cold)
 
 
 def test_a_difference_is_printed_and_ends_with_status_1(
