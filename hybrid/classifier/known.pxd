@@ -38,8 +38,13 @@ cdef inline void note(Known known, Py_ssize_t read, Py_ssize_t after) noexcept:
 cdef inline int take(Known known, Py_ssize_t token) noexcept:
     if known.ended:
         return 0
-    if token < 0 or known.first_stop <= token <= known.last_stop:
+    cdef Py_ssize_t i
+    if token < 0:
         return -1
+    if known.first_stop <= token <= known.last_stop:
+        for i in range(known.rows.stops.shape[0]):
+            if known.rows.stops[i] == token:
+                return -1
     cdef Py_ssize_t after = following(known.steps, known.config, token)
     if after <= 0:
         return <int>after

@@ -44,11 +44,11 @@ else:
     def take(known: Known, token: int) -> int:
         """Advance by a token if it is known to be taken: 1, 0 if it is not taken, -1 if that is not known.
 
-        Of stop ids, and of those between them, nothing is known, nor where the history has no room.
+        Of stop ids nothing is known, nor where the history has no room.
         """
         if known.ended:
             return 0
-        if token < 0 or known.first_stop <= token <= known.last_stop:
+        if token < 0 or token in known.rows.stops:
             return -1
         after = following(known.steps, known.config, token)
         if after <= 0:
