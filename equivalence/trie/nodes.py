@@ -235,6 +235,23 @@ def by_level(
     return rows.view(np.int32).view(np.ndarray).reshape(n + 1, 8)
 
 
+def heights(nodes: NDArray[np.int32]) -> NDArray[np.int32]:
+    """int32[N]: the bytes of the longest way down from each node.
+
+    Args:
+        nodes: as `by_level` gives them.
+    """
+    child: cython.const[cython.int][::1] = np.ascontiguousarray(nodes[:, 0])
+    found = np.zeros(len(nodes) - 1, np.int32)
+    height: cython.int[::1] = found
+    i: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(child.shape[0] - 2, -1, -1):  # children come after their node
+            for k in range(child[i], child[i + 1]):
+                height[i] = max(height[i], height[k] + 1)
+    return found
+
+
 @cython.cfunc
 @cython.inline
 @cython.nogil

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.store import Arrays, Unusable, stored
-from equivalence.trie.nodes import by_level, depth_first
+from equivalence.trie.nodes import by_level, depth_first, heights
 from equivalence.trie.suffixes import suffixes_of
 
 Integers = NDArray[np.int64]
@@ -54,6 +54,7 @@ class Trie(NamedTuple):
             when the node ends a character.
         nodes: int32[N + 1, 8], all of these in one row a node, the children of a node side by side, as walks
             read them (`trie_nodes.by_level`).
+        height: int32[N], the bytes of the longest way down from a node, in the order of `nodes`.
         suffix_parent: int32[S], the suffix without its first byte; suffix 0 is empty.
         suffix_byte: uint8[S], the first byte of a suffix.
         suffix_order: int32[S - 1], the suffixes but the empty one, in byte order.
@@ -69,6 +70,7 @@ class Trie(NamedTuple):
     group: NDArray[np.int32]
     below: NDArray[np.int64]
     nodes: NDArray[np.int32]
+    height: NDArray[np.int32]
     suffix_parent: NDArray[np.int32]
     suffix_byte: NDArray[np.uint8]
     suffix_order: NDArray[np.int32]
@@ -117,8 +119,8 @@ def _trie_of(
     nodes = by_level(byte, depth, skip, group, below)
     longest = int(np.diff(offsets).max(initial=0))
     trie = Trie(
-        byte, depth, skip, group, below, nodes, suffix_parent, suffix_byte, suffix_order, group_suffix,
-        data[offsets[:-1]], group_of_token, longest,
+        byte, depth, skip, group, below, nodes, heights(nodes), suffix_parent, suffix_byte, suffix_order,
+        group_suffix, data[offsets[:-1]], group_of_token, longest,
     )  # fmt: skip
     return read_only(trie)
 
