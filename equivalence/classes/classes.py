@@ -127,24 +127,54 @@ def classes_and_network(
     Raises:
         UnsupportedGrammar, BudgetExceeded: as there; there are no coarser classes here.
     """
-    displacement = relation == "displacement"
-    trie = vocabulary.trie
     began = time.perf_counter()
+    network = network_within(grammar, vocabulary, relation, capacity, max_states, deadline)
+    built = time.perf_counter()
+    classes = classes_of_network(network, vocabulary, relation, capacity, deadline, with_kept)
+    classes.seconds["network"] = built - began
+    return classes, network
+
+
+def network_within(
+    grammar: Any, vocabulary: Vocabulary, relation: Relation, capacity: Capacity, max_states: int,
+    deadline: Deadline,
+) -> Network:  # fmt: skip
+    """The network of a grammar, as classes of a relation need it; see `classes_and_network`.
+
+    Raises:
+        UnsupportedGrammar, BudgetExceeded: as there.
+    """
     # displacement needs every count: no bound of a repeat is out of a token's reach
-    token_bytes = 1 << 40 if displacement else trie.longest
+    token_bytes = 1 << 40 if relation == "displacement" else vocabulary.trie.longest
     # what the bytes leave room for on the way
     within_bytes = max(capacity.bytes // NETWORK_BYTES_A_STATE, 1)
     try:
-        network = build_network(
+        return build_network(
             grammar, token_bytes=token_bytes, max_states=min(max_states, within_bytes), deadline=deadline
         )
     except BudgetExceeded as error:
         if within_bytes >= max_states or deadline.is_over:
             raise
         raise out_of_bytes(capacity) from error
+
+
+def classes_of_network(
+    network: Network,
+    vocabulary: Vocabulary,
+    relation: Relation,
+    capacity: Capacity,
+    deadline: Deadline,
+    with_kept: bool = True,
+) -> TokenClasses:
+    """Classes by exploring a network of `network_within`; see `classes_and_network`.
+
+    Raises:
+        BudgetExceeded: as there.
+    """
+    trie = vocabulary.trie
     built = time.perf_counter()
     exploration = explore(
-        network, trie, displacement=displacement, capacity=capacity, deadline=deadline,
+        network, trie, displacement=relation == "displacement", capacity=capacity, deadline=deadline,
         kept=vocabulary.kept_walks if with_kept else None,
     )  # fmt: skip
     explored = time.perf_counter()
@@ -162,7 +192,7 @@ def classes_and_network(
         class_of_token = tokens_of(numbered, order)
         class_of_token[alone] = class_of_alone
     done = time.perf_counter()
-    phases = {"network": built - began, "explore": explored - built, "partition": done - explored}
+    phases = {"network": 0.0, "explore": explored - built, "partition": done - explored}
     sizes = {
         "states": network.n_states,
         "contexts": len(network.contexts),
@@ -171,8 +201,7 @@ def classes_and_network(
         "outcomes": exploration.n_outcomes,
     }
     by_runs = class_of_token is None
-    classes = TokenClasses(
+    return TokenClasses(
         class_of_token, len(representatives), representatives, relation, phases, sizes,
         runs=numbered if by_runs else None, order=order if by_runs else None, met=exploration.met,
     )  # fmt: skip
-    return classes, network
