@@ -24,12 +24,14 @@ import numpy as np
 from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forking
 from equivalence.parser.space import Space
 from equivalence.runs import Members, members_of
+from hybrid.classifier.pieces import PieceGather
 from hybrid.classifier.reachable import Reachable
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.steps import Steps
 from hybrid.classifier.store import NO_BYTE, Store
 from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
+from hybrid.classifier.walked import Walked
 from hybrid.representatives.gather import Gather, members_by_class
 
 NEVER = sys.maxsize
@@ -79,9 +81,10 @@ class Classifier:
     """Masks and steps of one grammar, for all its matchers.
 
     Args:
-        fixed: the grammar network and the representatives (`tables.fixed_tables`).
+        fixed: the grammar network and the representatives (`tables.fixed_tables`), or the vocabulary's trie
+            (`walked.walked_tables`).
         classes: the tokens of the classes of the same grammar, numbered as the representatives are
-            (`distinct_classes`).
+            (`distinct_classes`); ``None``: there are none, and masks are walked until there are.
         vocabulary: the vocabulary that the classes are of.
         limit: bytes that tables, remembered steps and masks may take together.
         known: summaries built ahead of time; ``None``: all are found on demand.
@@ -103,7 +106,7 @@ class Classifier:
     _kept_bytes = 0  # of Lark grammars, which keep nothing beside their sessions
 
     def __init__(
-        self, fixed: Fixed, classes: Members, vocabulary: Vocabulary, limit: int,
+        self, fixed: Fixed | Walked, classes: Members | None, vocabulary: Vocabulary, limit: int,
         known: Summaries | None = None, reachable: Reachable | None = None, met: Any = None,
     ) -> None:  # fmt: skip
         self._fixed = fixed
@@ -113,8 +116,8 @@ class Classifier:
         self._count_kept()
         self._begin(classes, vocabulary, limit)
 
-    def _begin(self, classes: TokenClasses | Members, vocabulary: Vocabulary, limit: int) -> None:
-        self.gather = Gather(classes, vocabulary.size)
+    def _begin(self, classes: TokenClasses | Members | None, vocabulary: Vocabulary, limit: int) -> None:
+        self.gather = None if classes is None else Gather(classes, vocabulary.size)
         self.vocabulary = vocabulary
         self.limit = limit
         self.lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._torn)
@@ -146,6 +149,28 @@ class Classifier:
         """States of the grammar network."""
         return len(self._fixed.net[0])
 
+    @property
+    def is_walked(self) -> bool:
+        """Whether masks are walked over the vocabulary, as long as there are no classes."""
+        return self.gather is None
+
+    @property
+    def n_entered(self) -> int:
+        """Nodes of the vocabulary's trie that walks of the session under way entered; 0 with classes."""
+        return int(self.session.store.summariser.n_entered) if self.is_walked else 0
+
+    def take_classes(self, fixed: Fixed, classes: Members, reachable: Reachable | None = None) -> None:
+        """Go on with classes where masks were walked; with the lock held. Matchers bring over what they hold.
+
+        Args:
+            fixed: of the network that the walked tables were made of.
+            classes, reachable: as of `Classifier`.
+        """
+        gather = Gather(classes, self.vocabulary.size)
+        self._fixed, self.gather, self.reachable = fixed, gather, reachable
+        self._count_kept()
+        self.renew()
+
     def complete_with(self, known: Summaries) -> None:
         """Let later sessions begin with these summaries; the one under way goes on with its own."""
         self._known, self.reachable = known, None
@@ -162,13 +187,14 @@ class Classifier:
         """A session with empty tables."""
         store, self._met = Store(self._fixed, self.limit // 2, self._known, self._met), None
         start = store.start(self._fixed.start, self._fixed.start_final)
-        return Session(serial, store, start, self.limit // 2, self.gather)
+        gather = self.gather or PieceGather(store.summariser, self.vocabulary.size)
+        return Session(serial, store, start, self.limit // 2, gather)
 
     @property
     def memory_size_bytes(self) -> int:
         """Bytes held now."""
         session = self.session
-        size = session.store.nbytes + (self.limit // 2 - session.left) + self.gather.memory_size_bytes
+        size = session.store.nbytes + (self.limit // 2 - session.left) + session._gather.memory_size_bytes
         return size + self._kept_bytes
 
     def _count_kept(self) -> None:

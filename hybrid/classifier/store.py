@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from equivalence import built
 from equivalence.errors import BudgetExceeded
 from equivalence.parser.bringing import bring, copied
+from hybrid.classifier.walked import Walked
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
@@ -30,7 +31,6 @@ if cython.compiled:
     from cython.cimports.equivalence.parser.space import Space
     from cython.cimports.hybrid.classifier.reading import Reader
     from cython.cimports.hybrid.classifier.summaries import Summaries
-    from cython.cimports.hybrid.classifier.summarising import Summariser
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
@@ -39,7 +39,6 @@ else:
     from equivalence.parser.space import Space
     from hybrid.classifier.reading import Reader
     from hybrid.classifier.summaries import Summaries
-    from hybrid.classifier.summarising import Summariser
 
 LARGE_LIMIT = 1 << 25
 """Bytes from which on the tables of a complete automaton begin large: it was built to be used often, and to
@@ -72,8 +71,9 @@ class Store:
     def __init__(self, fixed: Any, limit: cython.Py_ssize_t, known: Any = None, met: Any = None) -> None:
         self.fixed = fixed
         large: cython.bint = known is not None and known.complete and limit >= LARGE_LIMIT
-        frames: cython.Py_ssize_t = 8192 if large else 4096
-        configurations: cython.Py_ssize_t = 4096 if large else 1024
+        walked: cython.bint = isinstance(fixed, Walked)
+        frames: cython.Py_ssize_t = 8192 if large else 1024 if walked else 4096
+        configurations: cython.Py_ssize_t = 4096 if large else 256 if walked else 1024
         excess = (
             f"the classifier's tables have {{taken}} bytes and need more, allowed are {limit}; "
             "raise the budget's bytes, or use strategy='representatives'"
@@ -92,11 +92,12 @@ class Store:
             )  # fmt: skip
         self.account.most = 1 << 62  # the first tables may be what they are
         if known is None:
-            self.known = Summaries(len(fixed.net[0]), fixed.n_words, self.account)
+            rows: cython.Py_ssize_t = 256 if walked else 2048
+            self.known = Summaries(len(fixed.net[0]), fixed.n_words, self.account, rows, 128, 128)
         else:
             self.known = known.copied(self.account, 2048 if large else 0)
-        self.summariser = Summariser(self.space, self.known, fixed)
-        self.reader = Reader(self.summariser, 16384 if large else 4096)
+        self.summariser = fixed.summariser(self.space, self.known)
+        self.reader = Reader(self.summariser, 16384 if large else 1024 if walked else 4096)
         self.data = fixed.data
         self.offsets = fixed.offsets
         self.account.most = limit

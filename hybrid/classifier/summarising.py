@@ -42,7 +42,6 @@ FEW = cython.declare(cython.Py_ssize_t, 12)
 """Pairs that are sorted by insertion."""
 
 
-@cython.final
 @cython.cclass
 class Summariser:
     """Reads the representatives of one grammar.

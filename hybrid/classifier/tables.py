@@ -24,6 +24,7 @@ from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_rank
 from equivalence.trie.nodes import depth_first
 from equivalence.trie.suffixes import suffixes_of
 from equivalence.walks.follow import follow_of
+from hybrid.classifier.summarising import Summariser
 
 Integers = NDArray[np.int64]
 
@@ -67,8 +68,12 @@ class Fixed(NamedTuple):
 
     @property
     def n_words(self) -> int:
-        """Words of 32 bits of a mask of classes."""
+        """Words of a mask of classes."""
         return max((self.n_groups + 31) // 32, 1)
+
+    def summariser(self, space: Any, known: Any) -> Any:
+        """What reads the representatives, a `Summariser`."""
+        return Summariser(space, known, self)
 
 
 def fixed_tables(
@@ -91,6 +96,17 @@ def _fixed_tables(
     network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
     stop: Stop, met: Met | None,
 ) -> Fixed:  # fmt: skip
+    net, rank, byte_tables, behind = tables_of_network(network, stop, met)
+    return assembled(
+        net, rank, byte_tables, behind, representatives, data, offsets, network.start, network.start_final
+    )
+
+
+def tables_of_network(
+    network: Network, stop: Stop, met: Met | None = None
+) -> tuple[tuple[NDArray[Any], ...], Integers, ByteTables, NDArray[np.uint8]]:
+    """The parts of the fixed tables that take a network to find: ``net``, ``rank``, ``byte_tables`` and
+    ``behind`` of `Fixed`."""
     net = tuple(np.ascontiguousarray(array) for array in network.automaton)
     counted = net[5].copy()
     counted[:, 3] = counted[:, 2]  # counts are kept over many tokens here, not within a single one
@@ -113,9 +129,7 @@ def _fixed_tables(
     # a unit that begins again on its frame is on top of the stack then, though it is no context of the
     # network
     unite_rows(behind, np.ascontiguousarray(counted[:, 0]), first[counted[:, 0]] | behind[network.n_states :])
-    return assembled(
-        net, rank, byte_tables, behind, representatives, data, offsets, network.start, network.start_final
-    )
+    return net, rank, byte_tables, behind
 
 
 def assembled(

@@ -110,6 +110,7 @@ def _explored(
 ) -> tuple[dict[str, Any], Arrays]:
     """What is kept of a grammar network and its summaries: a part of the header, and arrays."""
     fixed, known, schema = classifier._fixed, classifier.known, compiled.schema
+    assert isinstance(fixed, Fixed), "there are classes"
     rows, _ = known.used_rows()
     starts, pairs = known.pendings.lists()
     masks, units = known.masks.lists()[1], known.units.lists()[1]

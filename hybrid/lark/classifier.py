@@ -34,6 +34,7 @@ class FactoredClassifier(Classifier):
 
     def _new_session(self, serial: int) -> Session:
         store = Store(self.fixed, self.limit // 2)
+        assert self.gather is not None, "there are classes from the beginning"
         return Session(serial, store, store.start(), self.limit // 2, self.gather)
 
     @property

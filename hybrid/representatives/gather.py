@@ -25,7 +25,6 @@ LARGE_CLASS = 256
 """Classes of at least this many tokens are kept as whole rows: an OR of 16 KiB costs as much as 500 bits."""
 
 
-@cython.final
 @cython.cclass
 class Gather:
     """Expands class masks of one `TokenClasses`.

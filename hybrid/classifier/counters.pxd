@@ -1,0 +1,17 @@
+from equivalence.parser.space cimport Space
+
+
+cdef class Counters:
+    cdef Space space
+    cdef readonly bint any
+    cdef int[::1] replaced
+    cdef int[::1] reach
+    cdef int[::1] loops
+    cdef Py_ssize_t[::1] inside
+    cdef Py_ssize_t room
+
+    cdef Py_ssize_t far(self, Py_ssize_t configuration, Py_ssize_t height) except -1 nogil
+    cdef int find(self, Py_ssize_t configuration) except -1 nogil
+    cdef Py_ssize_t told_apart(self, Py_ssize_t tail) except -1 nogil
+    cdef int find_character_loop(self, Py_ssize_t configuration) except -1 nogil
+    cdef int grow(self) except -1

@@ -1,0 +1,386 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Walking: the vocabulary's trie is read on a state, and what is left of it on the symbol below.
+
+What: a `Walker` summarises as a `Summariser` does, without classes: its masks have a bit for each token, and
+what is pending where the known part of a stack is used up is a set of nodes of the trie, whose subtrees are
+read on the symbol below.
+When: for the first masks of a grammar, before it has been used enough for classes to pay.
+Limits: as of `Summariser`. The nodes are those that `equivalence.trie` made or checked, and the tokens those
+of its groups.
+
+A subtree in which a configuration stays itself is taken as a whole, as walks of an exploration do: of the
+300,000 nodes of a vocabulary of 128,000 tokens, a string enters some thousands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import bigger, new_records, records
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.parser.space import Space
+    from cython.cimports.hybrid.classifier.counters import Counters
+    from cython.cimports.hybrid.classifier.summaries import Summaries
+    from cython.cimports.hybrid.classifier.summarising import Summariser
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.interning import Interned
+    from equivalence.parser.space import Space
+    from hybrid.classifier.counters import Counters
+    from hybrid.classifier.summaries import Summaries
+    from hybrid.classifier.summarising import Summariser
+
+NODE = "child group group_end bits below_0 below_1 below_2 below_3"
+
+ENDS = cython.declare(cython.Py_ssize_t, 8)
+OTHERS = cython.declare(cython.Py_ssize_t, 9)
+REJECT = cython.declare(cython.Py_ssize_t, 0)
+
+MOST_PIECES = 2048
+"""Pieces of one session: what one document needs is 60 at the mean of real JSON schemas."""
+
+FIRST_PIECES = 256
+
+FIRST_NODES = 1024
+"""Pending nodes of one state that there is room for at first."""
+
+
+@cython.cclass
+class Walker(Summariser):
+    """Reads the tokens of a vocabulary.
+
+    Args:
+        space: the stacks.
+        known: what is extended; its masks have a bit for each token id, in words of 64 bits.
+        fixed: the trie, and what may follow (`hybrid.classifier.tables.Walked`).
+
+    Attributes:
+        trie: its nodes, a node's children side by side (`equivalence.trie.Trie.nodes`).
+        token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
+        path: of each depth below the node at which a walk begins, the configuration, the child that is next,
+            where the children end, and whether the stack may be used up there.
+        follow_0 to follow_3, follow_others: the ASCII bytes that can follow below the known part, as four
+            words of 32 bits, and whether others can.
+        pairs: pending nodes in the making.
+        n_entered: nodes entered so far, as a measure of work.
+    """
+
+    def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
+        self.space = space
+        self.known = known
+        self.trie = records(fixed.nodes, NODE)
+        self.height = fixed.height
+        self.counters = Counters(space)
+        self.token_starts = fixed.token_starts
+        self.tokens = fixed.tokens
+        self.behind = fixed.behind
+        self.n_groups = self.token_starts.shape[0] - 1
+        self.n_states = space.n_states
+        self.longest = fixed.longest
+        space.account.claim(8 * FIRST_NODES + 32 * (self.longest + 2))
+        self.pairs = np.empty(FIRST_NODES, np.int64)
+        self.path = new_records(self.longest + 2, "configuration child end has_ports")
+        self.ranges = np.empty(2 * FIRST_NODES, np.int64)
+        self.n_ranges = 0
+        excess = f"walking a grammar needs more than {MOST_PIECES} pieces of masks at a time"
+        self.pieces = Interned(FIRST_PIECES, 64, MOST_PIECES, space.account, excess)
+        self.n_entered = 0
+
+    # ---------------------------------------------------------------- on a state, and below
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_on(self, state: cython.Py_ssize_t) -> cython.int:
+        """As of `Summariser`: what lies below a state that may be dropped at once is in the configuration by
+        itself."""
+        configuration = self.space.context(state, -1)
+        self.n_ranges = 0
+        self.set_follow(state)
+        n = self.walk(0, configuration, 0)
+        mask = self.mask_of_ranges()
+        self.sort_pairs(0, n)
+        pending = self.pending_set(n)
+        self.known.first[state].mask = cython.cast(cython.int, mask)
+        self.known.first[state].pending = cython.cast(cython.int, pending)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """As of `Summariser`."""
+        own = symbol
+        if symbol >= self.n_states:
+            own = self.n_states + self.known.units.pool[self.known.units.starts[symbol - self.n_states]]
+        begin = self.begin_on(symbol)
+        self.n_ranges = 0
+        self.set_follow(own)
+        may_return: cython.bint = self.space.facts[begin].n_ports > 0
+        n: cython.Py_ssize_t = 0
+        for i in range(self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]):
+            node = self.known.pendings.pool[i]
+            if may_return and self.may_follow(node):
+                n = self.note_node(node, n)
+            n = self.walk(node, begin, n)
+        mask = self.mask_of_ranges()
+        self.sort_pairs(0, n)
+        below = self.pending_set(self.distinct(n))
+        return self.known.add(pending, symbol, mask, below)
+
+    # ---------------------------------------------------------------- the walk
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def walk(
+        self,
+        node: cython.Py_ssize_t,
+        configuration: cython.Py_ssize_t,
+        n: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Read all that is below a node from a configuration on; how many pending nodes are noted, of which
+        there were n."""
+        self.path[0].configuration = configuration
+        self.path[0].has_ports = self.space.facts[configuration].n_ports > 0
+        self.path[1].child = self.trie[node].child
+        self.path[1].end = self.trie[node + 1].child
+        d: cython.Py_ssize_t = 1
+        while d > 0:
+            i = self.path[d].child
+            last = self.path[d].end
+            i = self.pass_over(i, last, self.path[d - 1].configuration)
+            if i == last:
+                d -= 1
+                continue
+            self.path[d].child = i + 1
+            if self.enter(i, d):
+                if self.path[d].has_ports and self.may_follow(i):
+                    n = self.note_node(i, n)
+                d += 1
+                self.path[d].child = self.trie[i].child
+                self.path[d].end = self.trie[i + 1].child
+        return n
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def pass_over(
+        self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, above: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The first child from i on that has to be entered: most are rejected, or go on in a loop that holds
+        all below them."""
+        while i < last:
+            byte = self.trie[i].bits & 255
+            following: cython.Py_ssize_t = self.space.steps[above, self.space.class_of_byte[byte]]
+            if following != REJECT:
+                if self.counters.any and following > 0 and following != above:
+                    following = self.counters.far(following, self.height[i])
+                if following != above or byte >= 0x80 or not self.stays_below(i, above):
+                    break
+                self.allow(self.trie[i].group, self.trie[i].group_end)
+            i += 1
+        return i
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def enter(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.bint:
+        """Read the byte into a node at depth d; whether its children are next."""
+        byte = self.trie[i].bits & 255
+        c = self.space.class_of_byte[byte]
+        configuration: cython.Py_ssize_t = self.space.steps[self.path[d - 1].configuration, c]
+        if configuration < 0:
+            configuration = self.space.step(self.path[d - 1].configuration, c)
+        if configuration == REJECT:
+            return False
+        self.n_entered += 1
+        self.path[d].configuration = configuration
+        if self.counters.any:
+            self.forget_counts(i, d)
+            configuration = self.path[d].configuration
+        self.path[d].has_ports = self.space.facts[configuration].n_ports > 0
+        self.learn(byte, d)
+        if self.stays_below(i, configuration):
+            self.allow(self.trie[i].group, self.trie[i].group_end)
+            return False
+        if self.trie[i].bits >> ENDS & 1:
+            self.allow(self.trie[i].group, self.trie[i].group + 1)
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def forget_counts(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
+        """Let what was read at depth d go on with smaller counts, if no text below the node tells."""
+        exact = self.path[d].configuration
+        configuration = self.counters.far(exact, self.height[i])
+        if configuration != exact:
+            self.path[d].configuration = configuration
+            if configuration == self.path[d - 1].configuration:
+                reach = self.counters.reach[exact]
+                if reach < self.counters.loops[configuration]:
+                    self.counters.loops[configuration] = reach
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def learn(self, byte: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
+        """Note that the configuration at depth d stays itself, where it does; see `walks.Walks.learn`."""
+        configuration = self.path[d].configuration
+        if configuration == self.path[d - 1].configuration:
+            c = self.space.class_of_byte[byte]
+            self.space.facts[configuration].loop_0 |= self.space.byte_classes[c].word_0
+            self.space.facts[configuration].loop_1 |= self.space.byte_classes[c].word_1
+            self.space.facts[configuration].loop_2 |= self.space.byte_classes[c].word_2
+            self.space.facts[configuration].loop_3 |= self.space.byte_classes[c].word_3
+        elif byte >= 0x80 and not self.space.facts[configuration].characters_known:
+            if (
+                configuration == self.path[max(d - 2, 0)].configuration
+                or configuration == self.path[max(d - 3, 0)].configuration
+            ):
+                if self.counters.any:
+                    self.counters.find_character_loop(configuration)
+                else:
+                    self.space.find_character_loop(configuration)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def stays_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
+        """Is a configuration known to stay itself on all that occurs below a node? All tokens there are
+        allowed then, and what is left of them on other stacks does not matter."""
+        if self.counters.any and configuration < self.counters.loops.shape[0]:
+            if self.height[i] >= self.counters.loops[configuration]:
+                return False
+        others = self.trie[i].bits >> OTHERS
+        if others & 1 and not (self.space.facts[configuration].character_loop and others & 2):
+            return False
+        return (
+            (self.trie[i].below_0 & ~self.space.facts[configuration].loop_0)
+            | (self.trie[i].below_1 & ~self.space.facts[configuration].loop_1)
+            | (self.trie[i].below_2 & ~self.space.facts[configuration].loop_2)
+            | (self.trie[i].below_3 & ~self.space.facts[configuration].loop_3)
+        ) == 0
+
+    # ---------------------------------------------------------------- what is noted
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def allow(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """Note groups that are read."""
+        n = self.n_ranges
+        if n > 0 and self.ranges[n - 1] == first:
+            self.ranges[n - 1] = end
+            return 0
+        if n + 2 > self.ranges.shape[0]:
+            with cython.gil:
+                self.grow_ranges()
+        self.ranges[n] = first
+        self.ranges[n + 1] = end
+        self.n_ranges = n + 2
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_ranges(self) -> cython.int:
+        """Twice the room for ranges."""
+        old: cython.Py_ssize_t = self.ranges.shape[0]
+        self.space.account.claim(16 * old, 8 * old)
+        self.ranges = bigger(self.ranges, 2 * old)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def mask_of_ranges(self) -> cython.Py_ssize_t:
+        """The number of the mask of one piece: the groups that were noted."""
+        one: cython.Py_ssize_t = 1
+        if self.n_ranges == 0:
+            return 0
+        at = self.pieces.room(self.n_ranges)
+        for k in range(self.n_ranges):
+            self.pieces.pool[at + k] = self.ranges[k]
+        piece = self.pieces.intern(self.n_ranges)
+        at = self.empty_mask()
+        self.known.masks.pool[at + (piece >> 5)] = one << (piece & 31)
+        return self.known.masks.intern(self.known.n_words)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def set_follow(self, own: cython.Py_ssize_t) -> cython.void:
+        """Take the bytes that can follow below a state, or a counted rule."""
+        self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = 0
+        self.follow_others = False
+        for c in range(self.space.n_classes):
+            if self.behind[own, c]:
+                self.follow_0 |= self.space.byte_classes[c].word_0
+                self.follow_1 |= self.space.byte_classes[c].word_1
+                self.follow_2 |= self.space.byte_classes[c].word_2
+                self.follow_3 |= self.space.byte_classes[c].word_3
+        for byte in range(0x80, 0x100):
+            if self.behind[own, self.space.class_of_byte[byte]]:
+                self.follow_others = True
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def may_follow(self, i: cython.Py_ssize_t) -> cython.bint:
+        """Can any byte that occurs below a node follow below the known part?"""
+        return (self.follow_others and self.trie[i].bits >> OTHERS & 1) or (
+            (self.trie[i].below_0 & self.follow_0)
+            | (self.trie[i].below_1 & self.follow_1)
+            | (self.trie[i].below_2 & self.follow_2)
+            | (self.trie[i].below_3 & self.follow_3)
+        ) != 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def note_node(self, node: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Note a pending node behind n of them; how many there are."""
+        if n == self.pairs.shape[0]:
+            with cython.gil:
+                self.grow_pairs()
+        self.pairs[n] = node
+        return n + 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_pairs(self) -> cython.int:
+        """Twice the room for pending nodes."""
+        old: cython.Py_ssize_t = self.pairs.shape[0]
+        self.space.account.claim(16 * old, 8 * old)
+        self.pairs = bigger(self.pairs, 2 * old)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def distinct(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Leave out doubles of the sorted nodes; how many stay."""
+        length: cython.Py_ssize_t = 0
+        for k in range(n):
+            if length == 0 or self.pairs[length - 1] != self.pairs[k]:
+                self.pairs[length] = self.pairs[k]
+                length += 1
+        return length

@@ -1,0 +1,201 @@
+"""Walked masks: what walking the vocabulary allows is what the grammar allows, with no classes at all.
+
+What: masks of a walked classifier against the slow reference on random grammars; counters,
+whose counts walks forget; the change to classes, in the middle of a text.
+When: after any change of `hybrid.classifier.walking`, `counters`, `pieces` or `walked`.
+Limits: what walks share with classes is tested in ``test_classifier.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, built, compute_classes
+from equivalence.classes.reference import ReferenceGrammar
+from equivalence.network import Network, build_network
+from hybrid.classifier import Classifier, distinct_classes, fixed_tables
+from hybrid.classifier.walked import walked_tables
+from tests.random_grammars import GrammarCase, grammar_cases
+
+pytestmark = pytest.mark.kernels
+
+COMPILED = os.environ.get(built.PLAIN, "0") == "0"
+EXAMPLES = 200 if COMPILED else 20
+LIMIT = 1 << 26
+
+
+def walked_of(grammar: Any, vocabulary: Vocabulary, limit: int = LIMIT) -> tuple[Classifier, Network]:
+    network = build_network(grammar, token_bytes=vocabulary.trie.longest, max_states=4_000)
+    return Classifier(walked_tables(network, vocabulary), None, vocabulary, limit), network
+
+
+def row_of(classifier: Classifier, config: int) -> list[int]:
+    """The ids that the mask of a configuration allows."""
+    session, vocabulary = classifier.session, classifier.vocabulary
+    rows = session.rows_for(vocabulary.stop_token_ids)
+    if not rows.knows(config):
+        classifier.note_mask(session, config, session.store.class_mask(config), rows)
+    words = np.zeros((vocabulary.size + 31) // 32, np.uint32)
+    rows.copy(config, words)
+    bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits[: vocabulary.size]).tolist()
+
+
+def with_stop(tokens: list[bytes]) -> Vocabulary:
+    return Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
+def test_walked_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random) -> None:
+    vocabulary = with_stop(case.vocabulary)
+    grammar = xgrammar.Grammar.from_ebnf(case.ebnf)
+    try:
+        classifier, _ = walked_of(grammar, vocabulary)
+    except (UnsupportedGrammar, BudgetExceeded):
+        reject()
+    reference = ReferenceGrammar(grammar)
+    stop = len(case.vocabulary)
+    for _ in range(3):
+        session, prefix = classifier.session, b""
+        config = session.start
+        for _ in range(8):
+            allowed = row_of(classifier, config)
+            (expected,) = reference.masks([prefix], case.vocabulary)
+            wanted = [i for i, taken in enumerate(expected) if taken and case.vocabulary[i]]
+            assert [i for i in allowed if i != stop] == wanted, (prefix, case.ebnf)
+            assert (stop in allowed) == reference.complete(prefix), (prefix, case.ebnf)
+            if not wanted:
+                break
+            token = rng.choice(wanted)
+            config = classifier.step(session, config, token)
+            prefix += case.vocabulary[token]
+
+
+COUNTED = [
+    'root ::= "x" [a-z]{0,40} "."',
+    "root ::= [a-z]{3,7} [a-c]{0,2}",
+    'root ::= ([ab]{2} "-"?){3,5} "."',
+    'root ::= [^.]{8,} "."',
+    'root ::= [^.]{6,300} "." [^.]{2} "."?',
+    'root ::= ("a" [^.]{1,9}){2,3} "."',
+    'root ::= [a-zäöü€]{4,12} "."',
+]
+
+PARTS = ["a", "b", "ab", "-", ".", "x", "ä", "€", "öü", "abc", "aaaaaaaa", "€€€", "a.", "b-a"]
+
+
+@pytest.mark.parametrize("ebnf", COUNTED)
+def test_counts_that_walks_forget_do_not_matter(ebnf: str) -> None:
+    """At every count, near and far from both bounds, over tokens that are longer and shorter than what is
+    left. (XGrammar's own masks leave out tokens here that it accepts.)"""
+    rng = random.Random(ebnf)
+    tokens = sorted({"".join(rng.choices(PARTS, k=rng.randint(1, 6))).encode() for _ in range(400)})
+    tokens += ["€".encode()[:2], "€".encode()[2:], "ä".encode()[:1], b"a" + "ä".encode()[:1]]
+    vocabulary = with_stop(list(dict.fromkeys(tokens)))
+    grammar = xgrammar.Grammar.from_ebnf(ebnf)
+    classifier, _ = walked_of(grammar, vocabulary)
+    reference = ReferenceGrammar(grammar)
+    texts = list(vocabulary.tokens)
+    n_masks = 0
+    for _ in range(6):
+        config, prefix = classifier.session.start, b""
+        for _ in range(40 if COMPILED else 12):
+            (expected,) = reference.masks([prefix], texts)
+            wanted = [i for i, taken in enumerate(expected) if taken and texts[i]]
+            assert [i for i in row_of(classifier, config) if texts[i]] == wanted, prefix
+            n_masks += 1
+            if not wanted:
+                break
+            # short ones go past all counts, long ones leap
+            token = min(rng.sample(wanted, min(4, len(wanted))), key=lambda i: len(texts[i]))
+            config = classifier.step(classifier.session, config, token)
+            prefix += texts[token]
+    assert n_masks > 12
+
+
+def test_most_of_a_vocabulary_is_not_entered_where_a_count_is_far_from_its_bounds() -> None:
+    letters = [bytes([a, b, c]) for a in b"abcdefgh" for b in b"abcdefgh" for c in b"abcdefgh"]
+    vocabulary = with_stop([*letters, *(bytes([a]) for a in b"abcdefgh"), b'"'])
+    classifier, _ = walked_of(xgrammar.Grammar.from_ebnf('root ::= [a-z]{0,2000} "\\""'), vocabulary)
+    walker = classifier.session.store.summariser
+    start = classifier.session.start
+    for config in (start, classifier.step(classifier.session, start, 0)):
+        assert len(row_of(classifier, config)) == vocabulary.size - 1
+    assert walker.n_entered < vocabulary.size // 4
+
+
+# --- Sessions, and classes that follow -----------------------------------------------------------------
+
+NESTED = 'root ::= "[" (value ("," value)*)? "]"\nvalue ::= root | "\\"" [^"]* "\\"" | [0-9]+'
+TEXT = b'[[1,22,"a]"],["",[]],[[[3]]],"b"]'
+
+
+def nested() -> tuple[Vocabulary, Any]:
+    rng = random.Random(0)
+    tokens = {bytes([b]) for b in TEXT}
+    tokens |= {bytes(rng.choices(b'[],"0123ab', k=rng.randint(2, 5))) for _ in range(300)}
+    return with_stop(sorted(tokens)), xgrammar.Grammar.from_ebnf(NESTED)
+
+
+def follow(classifier: Classifier, text: bytes) -> list[list[int]]:
+    """The masks along a text, byte by byte; sessions may change on the way."""
+    rows, session = [], classifier.session
+    config = session.start
+    for byte in text:
+        rows.append(row_of(classifier, config))
+        config = classifier.read(session, config, bytes([byte]))
+        assert config
+        if classifier.session is not session:
+            config = classifier.moved(config, session.store, classifier.session)
+            session = classifier.session
+    return [*rows, row_of(classifier, config)]
+
+
+def by_classes(network: Network, grammar: Any, vocabulary: Vocabulary) -> tuple[Any, Any]:
+    texts, grouped = distinct_classes(compute_classes(grammar, vocabulary), vocabulary)
+    return fixed_tables(network, texts, *vocabulary.flat), grouped
+
+
+def test_masks_stay_the_same_when_classes_take_over() -> None:
+    vocabulary, grammar = nested()
+    classifier, network = walked_of(grammar, vocabulary)
+    wanted = follow(classifier, TEXT)
+    fixed, grouped = by_classes(network, grammar, vocabulary)
+    assert follow(Classifier(fixed, grouped, vocabulary, LIMIT), TEXT) == wanted
+    for at in range(len(TEXT)):
+        classifier, _ = walked_of(grammar, vocabulary)
+        session = classifier.session
+        config = classifier.read(session, session.start, TEXT[:at]) if at else session.start
+        assert classifier.is_walked
+        with classifier.lock:
+            classifier.take_classes(fixed, grouped)
+        assert classifier.gather is not None
+        moved = classifier.moved(config, session.store, classifier.session)
+        assert row_of(classifier, moved) == wanted[at]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_nested_texts_by_walks_and_by_classes(seed: int) -> None:
+    vocabulary, grammar = nested()
+    classifier, network = walked_of(grammar, vocabulary)
+    other = Classifier(*by_classes(network, grammar, vocabulary), vocabulary, LIMIT)
+    rng = random.Random(seed)
+    one, two = classifier.session.start, other.session.start
+    for _ in range(200):
+        allowed = row_of(classifier, one)
+        assert allowed == row_of(other, two)
+        choices = [i for i in allowed if vocabulary.tokens[i]]
+        if not choices:
+            break
+        token = rng.choice(choices)
+        one = classifier.step(classifier.session, one, token)
+        two = other.step(other.session, two, token)
