@@ -109,6 +109,8 @@ class Looks:
 
 
 def compiler_of(strategy: str, on_budget: Any = "raise", **options: Any) -> GrammarCompiler:
+    """One that finds classes when it compiles (``test_settling.py`` has those that do not)."""
+    options.setdefault("on_demand", strategy == "auto")
     return GrammarCompiler(VOCABULARY, strategy=strategy, on_budget=on_budget, cache_enabled=False, **options)
 
 
@@ -234,7 +236,7 @@ def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
 
 
 def test_an_error_keeps_nothing_of_its_computation(arrays: list[weakref.ref[Any]]) -> None:
-    compiler = GrammarCompiler(VOCABULARY, on_budget="raise")
+    compiler = GrammarCompiler(VOCABULARY, on_budget="raise", on_demand=True)
     with pytest.raises(BudgetExceeded) as caught:
         compiler.compile_grammar(RECURSIVE)
     assert len(arrays) > 5 and not [one for one in arrays if one() is not None]
@@ -242,7 +244,7 @@ def test_an_error_keeps_nothing_of_its_computation(arrays: list[weakref.ref[Any]
 
 
 def test_a_future_keeps_nothing_but_its_error(arrays: list[weakref.ref[Any]]) -> None:
-    with GrammarCompiler(VOCABULARY, on_budget="raise") as compiler:
+    with GrammarCompiler(VOCABULARY, on_budget="raise", on_demand=True) as compiler:
         future = compiler.compile_grammar_async(RECURSIVE)
         assert isinstance(future.exception(60), BudgetExceeded)
     assert len(arrays) > 5 and not [one for one in arrays if one() is not None]

@@ -49,7 +49,7 @@ def test_a_compilation_with_few_bytes_is_exact() -> None:
     tokens = [bytes([value]) for value in range(256)] + [b"", b"((", b"))", b")(", b"ab", b"a)", b"+a"]
     vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[256])
     text = 'root ::= root "+" part | part\npart ::= "(" root ")" | [a-z]+'
-    compiled = GrammarCompiler(vocabulary, budget=Budget(bytes=100_000)).compile_grammar(text)
+    compiled = GrammarCompiler(vocabulary, budget=Budget(bytes=100_000), on_demand=True).compile_grammar(text)
     assert "100000 bytes" in compiled.reason
     plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info).compile_grammar(text)
     assert compare_walk(compiled, plain, seed=1, steps=200).exact

@@ -60,7 +60,7 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
 def test_the_first_session_begins_with_what_exploring_met(grammar: str, taken_over: bool) -> None:
     """Not where a count is bounded by the length of a token in one, and by that of the text in the other."""
     vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = GrammarCompiler(vocabulary, strategy="auto").compile_grammar(grammar)
+    compiled = GrammarCompiler(vocabulary, on_demand=True).compile_grammar(grammar)
     classifier = compiled.classifier
     assert classifier is not None
     begun_with = classifier.session.store.n_configurations

@@ -182,7 +182,7 @@ def test_used_up_seconds(at_the_second: None, small_pieces: None) -> None:
 
 
 def test_a_new_session_ends_a_promotion() -> None:
-    compiled = GrammarCompiler(VOCABULARY).compile_grammar(NESTED)
+    compiled = GrammarCompiler(VOCABULARY, on_demand=True).compile_grammar(NESTED)
     work = begun(compiled)
     assert work.piece() and compiled.classifier is not None
     with compiled.classifier.lock:

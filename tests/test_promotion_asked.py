@@ -77,6 +77,7 @@ def test_static_grammars_are_complete_at_once(cache_enabled: bool) -> None:
 def test_one_that_is_in_use_already_becomes_complete() -> None:
     compiler = GrammarCompiler(VOCABULARY)
     compiled = compiler.compile_grammar(NESTED)
+    assert compiled.classes is not None, "they are found when asked for"
     matcher = GrammarMatcher(compiled)
     matcher.accept_string("([1")
     session = compiled.classifier.session if compiled.classifier else None
@@ -218,7 +219,7 @@ def test_what_was_kept_from_others_does_not_decide_what_meets_the_budget(determi
         vocabulary = Vocabulary.from_bytes([*words, b""], stop_token_ids=[len(words)])
         compiler = GrammarCompiler(vocabulary, deterministic=deterministic, cache_enabled=False)
         for schema in before:
-            compiler.compile_json_schema(schema)
+            assert compiler.compile_json_schema(schema).classes is not None
         compiled = compiler.compile_json_schema(SCHEMA)
         assert compiled.classes is not None
         return compiled.classes.sizes["configurations"]

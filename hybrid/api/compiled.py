@@ -20,7 +20,9 @@ import xgrammar
 from equivalence import ArgumentError, ArtifactError, BudgetExceeded, TokenClasses, Vocabulary, forking
 from equivalence.arguments import path_of
 from equivalence.classes.byte_strings import Features
+from equivalence.deadline import Deadline
 from hybrid.classifier.classifier import Classifier
+from hybrid.compile.settling import Settling
 from hybrid.compile.strategy import Budget, check_budget
 from hybrid.lark import FactoredClassifier, LarkGrammar
 from hybrid.representatives.gather import Gather
@@ -34,14 +36,16 @@ _noting = forking.listed(threading.Lock(), forking.Order.BRIEF)
 @forking.with_listed_properties
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CompiledGrammar:
-    """A grammar ready for matchers: one of `OnClassifier`, `OnLark`, `OnRepresentatives` and `OnEngine`.
+    """A grammar ready for matchers: one of `OnWalks`, `OnClassifier`, `OnLark`, `OnRepresentatives` and
+    `OnEngine`.
 
     Attributes:
         strategy: what was chosen: "classifier", "representatives" or "engine".
         reason: one sentence: why; and what became of it since (`note`).
         vocabulary: the vocabulary that masks are over.
         grammar: the grammar, as XGrammar parsed it, or the text of a Lark grammar.
-        classes: its token classes; None on strategy "engine".
+        classes: its token classes; None on strategy "engine". Where masks are walked as yet, they are found
+            when they are first asked for; None then if that is more than the budget allows.
         engine: XGrammar's compiled grammar: on "representatives" over one token per class, in the order of
             classes, then their missing prefixes, then a stop token; on "engine" over the whole vocabulary;
             None on "classifier".
@@ -136,6 +140,11 @@ class CompiledGrammar:
         """The whole vocabulary as XGrammar describes it."""
         return self.vocabulary.tokenizer_info
 
+    @property
+    def known_classes(self) -> TokenClasses | None:
+        """The token classes, if they are known already."""
+        return self.classes
+
     @cached_property
     def classless(self) -> int:
         """Number of ids without a class: special, or text that the grammar never allows; 0 on "engine"."""
@@ -189,7 +198,8 @@ class CompiledGrammar:
         )
 
     def __repr__(self) -> str:
-        classes = "" if self.classes is None else f", {self.classes.n_classes} classes"
+        found = self.known_classes
+        classes = "" if found is None else f", {found.n_classes} classes"
         return f"CompiledGrammar({self.strategy}{classes}, {self.vocabulary!r})"
 
 
@@ -240,6 +250,47 @@ class OnClassifier(CompiledGrammar):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class OnWalks(CompiledGrammar):
+    """A grammar whose masks are walked over the vocabulary, until classes pay or are asked for."""
+
+    strategy: str = field(default="classifier", init=False)
+    grammar: xgrammar.Grammar
+    features: Features | None = field()
+    classifier: Classifier = field()
+    otherwise: Callable[[], CompiledGrammar] = field()
+    settling: Settling = field()
+
+    def settle(self, deadline: Deadline) -> TokenClasses:
+        """The classes, found now if they were not before; the classifier goes on with them.
+
+        Raises:
+            BudgetExceeded: they are more than the budget allows, or it is too late.
+        """
+        if self.settling.found is None:
+            self.note(reason_of(self.settling.settle(deadline), self.vocabulary))
+        return self.settling.settle(deadline)
+
+    @property  # type: ignore[misc]  # of this variant it is no field
+    def classes(self) -> TokenClasses | None:
+        try:
+            return self.settle(self.settling.deadline())
+        except BudgetExceeded:
+            return None
+
+    @property
+    def known_classes(self) -> TokenClasses | None:
+        return self.settling.found
+
+    @property
+    def memory_size_bytes(self) -> int:
+        return self.classifier.memory_size_bytes + self.settling.nbytes
+
+
+Classified = (OnClassifier, OnWalks)
+"""The variants with a classifier of a grammar of XGrammar's."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OnLark(CompiledGrammar):
     """A grammar in Lark's notation, whose lexer and parser stack are classified."""
 
@@ -251,3 +302,10 @@ class OnLark(CompiledGrammar):
     @property
     def memory_size_bytes(self) -> int:
         return self.classifier.memory_size_bytes + self.classes.nbytes
+
+
+def reason_of(classes: TokenClasses, vocabulary: Vocabulary) -> str:
+    """What classes say of themselves in a reason."""
+    if classes.method == "explored":
+        return f"{classes.n_classes} token classes stand for {vocabulary.size} ids"
+    return f"{classes.n_classes} classes by {classes.method} stand for {vocabulary.size} ids: {classes.cause}"

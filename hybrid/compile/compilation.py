@@ -22,18 +22,28 @@ import xgrammar
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
 from equivalence.classes.byte_strings import Features, find_features
 from equivalence.classes.byte_strings.classes import byte_string_classes
-from equivalence.classes.classes import TokenClasses, classes_and_network
+from equivalence.classes.classes import TokenClasses, classes_and_network, network_within
 from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.optimised import optimised_by
 from equivalence.network.reading import ReadGrammar, read_grammar
-from hybrid.api.compiled import CompiledGrammar, OnClassifier, OnEngine, OnLark, OnRepresentatives
+from hybrid.api.compiled import (
+    CompiledGrammar,
+    OnClassifier,
+    OnEngine,
+    OnLark,
+    OnRepresentatives,
+    OnWalks,
+    reason_of,
+)
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.classifier.reachable import reachable_of
+from hybrid.classifier.walked import walked_tables
 from hybrid.compile.request import Parsed, Settings
 from hybrid.compile.rule import Choice, Measured, choose
+from hybrid.compile.settling import Settling
 from hybrid.compile.strategy import OWN_SHARE, Budget
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
 from hybrid.lark import fixed_tables as lark_tables
@@ -154,7 +164,13 @@ class Compilation:
             try:
                 self.on_phase("classes")
                 refuse_beyond_stacks(features, serialized)
-                classes, network, unexplored = self._explored(read, own, deadline)
+                if self.settings.walks:
+                    walked = self._on_walks(grammar, read, features, timings, own, deadline)
+                    if isinstance(walked, CompiledGrammar):
+                        return walked
+                    classes, network, unexplored = None, None, walked
+                else:
+                    classes, network, unexplored = self._explored(read, own, deadline)
                 if classes is None or network is None:
                     refused = unexplored
                 else:
@@ -173,20 +189,55 @@ class Compilation:
         timings.update(classes.seconds)
         timings["classifier"] = time.perf_counter() - began
         classes = classes.settled()
-        reason = _reason(classes, self.vocabulary)
+        reason = reason_of(classes, self.vocabulary)
         if self.settings.strategy == "classifier":
             reason = f"asked for; {reason}"
         if cause:
             reason += f"; built on demand: {cause}"
 
-        otherwise = partial(
-            without_classifier, grammar, self.vocabulary, self.settings.budget, self.settings.n_jobs,
-            self.settings.deterministic,
-        )  # fmt: skip
         return OnClassifier(
             reason=reason, vocabulary=self.vocabulary, grammar=grammar, classes=classes, features=features,
-            classifier=classifier, otherwise=otherwise, timings=timings,
+            classifier=classifier, otherwise=self._otherwise(grammar), timings=timings,
             mask_seconds=self.settings.budget.mask_seconds,
+        )  # fmt: skip
+
+    def _on_walks(
+        self,
+        grammar: xgrammar.Grammar,
+        read: ReadGrammar,
+        features: Features,
+        timings: dict[str, float],
+        own: Deadline,
+        deadline: Deadline,
+    ) -> CompiledGrammar | str:
+        """A classifier that walks until there are classes, or why there is none."""
+        budget = self.settings.budget
+        began = time.perf_counter()
+        try:
+            with optimised_by(self.guard.optimise(own)):
+                network = network_within(
+                    read, self.vocabulary, "acceptance", budget.capacity, budget.states, own
+                )
+            built = time.perf_counter()
+            fixed = walked_tables(network, self.vocabulary, own)
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            self._refuse_to_fall_back(error, deadline)
+            return str(error)
+        classifier = Classifier(fixed, None, self.vocabulary, budget.table_bytes)
+        timings |= {"network": built - began, "classifier": time.perf_counter() - built}
+        return OnWalks(
+            reason=f"masks are walked over {self.vocabulary.size} ids, as the first one comes sooner",
+            vocabulary=self.vocabulary, grammar=grammar, timings=timings, mask_seconds=budget.mask_seconds,
+            features=features, classifier=classifier, otherwise=self._otherwise(grammar),
+            settling=Settling(network, classifier, budget),
+        )  # fmt: skip
+
+    def _otherwise(self, grammar: xgrammar.Grammar) -> Callable[[], CompiledGrammar]:
+        """Makes the grammar on another strategy than the classifier."""
+        settings = self.settings
+        return partial(
+            without_classifier, grammar, self.vocabulary, settings.budget, settings.n_jobs,
+            settings.deterministic,
         )  # fmt: skip
 
     def _own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
@@ -332,7 +383,7 @@ class Compilation:
         safe = _as_changed(grammar, in_ids, changed or with_ids)
         engine = self._engines.over(tokens, stop, safe, deadline)
         timings["gather"] = gathered - began
-        reason = _reason(classes, self.vocabulary) + (f"; {cause}" if cause else "")
+        reason = reason_of(classes, self.vocabulary) + (f"; {cause}" if cause else "")
         timings["compile"] = time.perf_counter() - gathered
         # masks of explored classes are put together from fewer tokens than plain XGrammar's
         lonely = self.settings.deterministic or features.max_tokens or classes.method == "explored"
@@ -406,12 +457,6 @@ def _too_many(classes: TokenClasses, vocabulary: Vocabulary) -> str:
     """Why classes that are hardly fewer than the tokens are not taken: they cost more than they save."""
     choice = _choice(False, classes, vocabulary)
     return "" if choice.strategy != "engine" else f"{classes.cause}; {classes.method}: {choice.reason}"
-
-
-def _reason(classes: TokenClasses, vocabulary: Vocabulary) -> str:
-    if classes.method == "explored":
-        return f"{classes.n_classes} token classes stand for {vocabulary.size} ids"
-    return f"{classes.n_classes} classes by {classes.method} stand for {vocabulary.size} ids: {classes.cause}"
 
 
 def _as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:

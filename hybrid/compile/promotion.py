@@ -30,13 +30,13 @@ import numpy as np
 from equivalence import BudgetExceeded, HybridError, forking
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
-from hybrid.api.compiled import CompiledGrammar, OnClassifier
+from hybrid.api.compiled import Classified, CompiledGrammar, OnClassifier, OnWalks
 from hybrid.classifier.classifier import NEVER
 from hybrid.classifier.completing import Completing
 from hybrid.classifier.reachable import Reachable, reachable_of
 from hybrid.compile import leaving
 from hybrid.compile.cache import DiskCache
-from hybrid.compile.rule import Use, choose_promotion
+from hybrid.compile.rule import Use, choose_classes, choose_promotion
 from hybrid.compile.strategy import Budget
 
 logger = logging.getLogger("hybrid")
@@ -61,11 +61,13 @@ def promoted(compiled: CompiledGrammar, budget: Budget, why: str, deadline: Dead
         BudgetExceeded: the budget's bytes or states do not do, or the deadline is over. What was found is
             kept.
     """
-    if not isinstance(compiled, OnClassifier):
+    if not isinstance(compiled, Classified):
         return False
     classifier = compiled.classifier
     if classifier.is_complete:
         return True
+    if isinstance(compiled, OnWalks):
+        compiled.settle(deadline or compiled.settling.deadline())
     work = _completing(compiled, budget)
     while work.piece():
         if deadline is not None:
@@ -78,7 +80,7 @@ def promoted(compiled: CompiledGrammar, budget: Budget, why: str, deadline: Dead
     return True
 
 
-def _completing(compiled: OnClassifier, budget: Budget) -> Completing:
+def _completing(compiled: OnClassifier | OnWalks, budget: Budget) -> Completing:
     classifier = compiled.classifier
     reachable = classifier.reachable
     if reachable is None:
@@ -87,7 +89,7 @@ def _completing(compiled: OnClassifier, budget: Budget) -> Completing:
     return Completing(classifier, reachable, states=4 * budget.states, limit=classifier.limit // 4)
 
 
-def reachable_again(compiled: OnClassifier, budget: Budget) -> Reachable:
+def reachable_again(compiled: OnClassifier | OnWalks, budget: Budget) -> Reachable:
     """What stacks a grammar's network allows, where the grammar was read from a file, which has none of it.
 
     Raises:
@@ -131,7 +133,7 @@ class Promoter:
         self._count = count
         self._disk = disk
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of the four below
-        self._waiting: deque[tuple[weakref.ref[CompiledGrammar], bytes | None]] = deque()
+        self._waiting: deque[tuple[weakref.ref[CompiledGrammar], bytes | None, bool]] = deque()
         self._at_work: weakref.ref[CompiledGrammar] | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = False
@@ -140,7 +142,7 @@ class Promoter:
 
     def _in_child(self) -> None:
         """The thread is not there: what it had to do is asked again when the grammar serves again."""
-        left = [self._at_work, *(compiled for compiled, _ in self._waiting)]
+        left = [self._at_work, *(compiled for compiled, _, _ in self._waiting)]
         self._waiting.clear()
         self._thread = self._at_work = None
         for reference in left:
@@ -150,9 +152,11 @@ class Promoter:
 
     def watch(self, compiled: CompiledGrammar, entry: bytes | None = None) -> None:
         """Promote a grammar once it has served enough, if it pays then; `entry` is its place on disk."""
-        if not isinstance(compiled, OnClassifier) or compiled.classifier.is_complete:
+        if not isinstance(compiled, Classified) or compiled.classifier.is_complete:
             return
         choice = choose_promotion(Use(deterministic=self._deterministic))
+        if compiled.classifier.is_walked:
+            choice = choose_classes(Use(sequences=1))
         compiled.classifier.look = _Watch(weakref.ref(self), weakref.ref(compiled), entry)
         compiled.classifier.look_at = choice.ask_at or NEVER
 
@@ -196,12 +200,12 @@ class Promoter:
         if isinstance(classifier.look, _Watch):
             self._keep(compiled, classifier.look.entry)
 
-    def submit(self, compiled: weakref.ref[CompiledGrammar], entry: bytes | None) -> None:
-        """Promote a grammar, after those that are waiting already."""
+    def submit(self, compiled: weakref.ref[CompiledGrammar], entry: bytes | None, whole: bool = True) -> None:
+        """Promote a grammar, after those that are waiting already; if not as a `whole`, only to classes."""
         with self._lock:
             if self._is_closed:
                 return
-            self._waiting.append((compiled, entry))
+            self._waiting.append((compiled, entry, whole))
             # one that did not live through a fork is not alive
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._work, name="equimask-promotion", daemon=True)
@@ -235,17 +239,17 @@ class Promoter:
                 if not self._waiting:
                     self._thread = self._at_work = None
                     return
-                compiled, entry = self._waiting.popleft()
+                compiled, entry, whole = self._waiting.popleft()
                 self._at_work = compiled
             try:
-                self._promote(compiled, entry)
+                self._promote(compiled, entry, whole)
             except Exception:  # nobody waits for this thread, and the grammar goes on as it is
                 logger.exception("a promotion failed; its grammar stays on demand")
                 self._count("promotions_given_up")
 
-    def _promote(self, reference: weakref.ref[CompiledGrammar], entry: bytes | None) -> None:
+    def _promote(self, reference: weakref.ref[CompiledGrammar], entry: bytes | None, whole: bool) -> None:
         compiled = reference()
-        if not isinstance(compiled, OnClassifier):
+        if not isinstance(compiled, Classified):
             self._count("promotions_dropped")
             return
         if compiled.classifier.is_complete:
@@ -253,6 +257,10 @@ class Promoter:
         deadline = Deadline(self._budget.seconds)
         served = compiled.classifier.served
         try:
+            if isinstance(compiled, OnWalks):
+                compiled.settle(deadline)
+                if not whole:
+                    return
             work = _completing(compiled, self._budget)
             while True:
                 began = time.perf_counter()
@@ -261,7 +269,7 @@ class Promoter:
                 del compiled  # while this thread rests, it keeps no grammar alive
                 time.sleep(min(time.perf_counter() - began, MOST_REST))
                 compiled = reference()
-                if not isinstance(compiled, OnClassifier) or self._is_closed:
+                if not isinstance(compiled, Classified) or self._is_closed:
                     self._count("promotions_dropped")
                     return
                 deadline.check("promotion")
@@ -318,7 +326,9 @@ class _Watch:
                 return  # another thread has looked
             use = Use(classifier.served, classifier.n_found, self._found, classifier.n_network_states)
             self._found = use.found
-            choice = choose_promotion(use)
+            choice, whole = choose_promotion(use), True
+            if classifier.is_walked and not choice.now:
+                choice, whole = choose_classes(use._replace(entered=classifier.n_entered)), False
             classifier.look_at = choice.ask_at or NEVER
             if (
                 choice.now and not self.is_alive
@@ -326,4 +336,4 @@ class _Watch:
                 classifier.look_at = 2 * use.sequences
                 return
         if choice.now and promoter is not None:
-            promoter.submit(self._compiled, self.entry)
+            promoter.submit(self._compiled, self.entry, whole)

@@ -78,6 +78,16 @@ class Settings:
         return self._hash  # asked for with each call
 
     @property
+    def walks(self) -> bool:
+        """Whether first masks may be walked, and classes follow.
+
+        Not where results are written to a folder, which are made of classes; nor where processes have to
+        decide alike, as it is use that tells when classes follow.
+        """
+        may = self.strategy == "auto" and not self.on_demand
+        return may and not self.deterministic and not self.cache_dir
+
+    @property
     def portable(self) -> dict[str, Any]:
         """Those that matter to other processes too, as JSON has them."""
         return {
