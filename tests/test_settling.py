@@ -8,13 +8,15 @@ Limits: that walked masks are right is tested in ``test_walking.py``.
 
 from __future__ import annotations
 
+import itertools
+import random
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from equivalence import BudgetExceeded
+from equivalence import BudgetExceeded, Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.api.compiled import OnClassifier, OnWalks
 from hybrid.compile.rule import BEGINNING, ENTERED_A_STATE, LAST_LOOK, Use, choose_classes
@@ -175,6 +177,30 @@ def test_classes_come_once_walks_have_taken_as_long(monkeypatch: pytest.MonkeyPa
     assert compiled.known_classes is not None and not compiled.classifier.is_walked
     assert not is_complete(compiled) and "token classes stand for" in compiled.reason
     assert use(compiled) == masks
+
+
+def test_long_walks_bring_classes_in_the_middle_of_a_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units of units, counted: nearly every node of the trie is another configuration."""
+    monkeypatch.setattr("hybrid.compile.rule.ENTERED_A_STATE", 5)
+    words = sorted({bytes(word) for size in (1, 2, 3) for word in itertools.product(b"abcdef", repeat=size)})
+    vocabulary = Vocabulary.from_bytes([*words, b""], stop_token_ids=len(words))
+    text = "root ::= ((([a-z]{1,7}){1,9}){1,11}){1,13}"
+    compiler = GrammarCompiler(vocabulary)
+    compiled = compiler.compile_grammar(text)
+    assert isinstance(compiled, OnWalks)
+    other = GrammarMatcher(GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(text))
+    matcher, rng = GrammarMatcher(compiled), random.Random(1)
+    for _ in range(400):
+        mask = mask_of(matcher, vocabulary.size)
+        assert mask == mask_of(other, vocabulary.size)
+        token = rng.choice(mask[:6])
+        assert matcher.accept_token(token) and other.accept_token(token)
+        compiler._promoter.wait()
+        if not compiled.classifier.is_walked:
+            break
+    else:
+        pytest.fail("walks stay")
+    assert compiled.classifier.served == 1
 
 
 def test_a_closed_compiler_leaves_walks_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,7 @@ class Classifier:
     Attributes:
         served: sequences that were begun.
         look_at, look: what is called when so many were begun (`hybrid.compile.promotion`).
+        look_entered: nodes that walks enter before it is called in the middle of a sequence, too.
         is_refused: whether completing it was more than the budget allows.
     """
 
@@ -122,7 +123,7 @@ class Classifier:
         self.limit = limit
         self.lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._torn)
         self.served = 0
-        self.look_at = NEVER
+        self.look_at = self.look_entered = NEVER
         self.look: Callable[[], None] = _nothing
         self.is_refused = False
         self.session = self._new_session(0)
@@ -181,6 +182,12 @@ class Classifier:
         # two threads may count one: nothing exact depends on it
         self.served += 1
         if self.served >= self.look_at:
+            self.look()
+
+    def look_at_walks(self) -> None:
+        """Call `look` if walks have become long; without the lock."""
+        if self.gather is None and self.n_entered >= self.look_entered:
+            self.look_at, self.look_entered = 0, NEVER
             self.look()
 
     def _new_session(self, serial: int) -> Session:

@@ -89,6 +89,7 @@ class ClassifierFollower(Known, Follower):
             mask = -1
         if mask < 0:
             self._ask(self._note_mask)
+        classifier.look_at_walks()
         check_time(began, self._compiled.mask_seconds)
 
     def _note_mask(self, session: Session) -> None:

@@ -36,7 +36,7 @@ from hybrid.classifier.completing import Completing
 from hybrid.classifier.reachable import Reachable, reachable_of
 from hybrid.compile import leaving
 from hybrid.compile.cache import DiskCache
-from hybrid.compile.rule import Use, choose_classes, choose_promotion
+from hybrid.compile.rule import Use, choose_classes, choose_promotion, enough_entered
 from hybrid.compile.strategy import Budget
 
 logger = logging.getLogger("hybrid")
@@ -156,7 +156,8 @@ class Promoter:
             return
         choice = choose_promotion(Use(deterministic=self._deterministic))
         if compiled.classifier.is_walked:
-            choice = choose_classes(Use(sequences=1))
+            choice = choose_classes(Use(sequences=1, states=compiled.classifier.n_network_states))
+            compiled.classifier.look_entered = enough_entered(compiled.classifier.n_network_states)
         compiled.classifier.look = _Watch(weakref.ref(self), weakref.ref(compiled), entry)
         compiled.classifier.look_at = choice.ask_at or NEVER
 

@@ -118,13 +118,19 @@ class Promotion(NamedTuple):
     ask_at: int
 
 
+def enough_entered(states: int) -> int:
+    """Nodes that walks of a network of so many states enter in the time that its classes take."""
+    return ENTERED_A_STATE * (states + BEGINNING)
+
+
 def choose_classes(use: Use) -> Promotion:
     """When a grammar whose masks are walked gets classes, in the background.
 
     Once walks have taken as long as classes would: whoever pays rent until it is as much as the price, and
-    buys then, pays at most twice what was best. It is asked after 1, 2, 4 ... sequences.
+    buys then, pays at most twice what was best. It is asked after 1, 2, 4 ... sequences, and once within a
+    sequence, when so much was entered.
     """
-    if use.entered >= ENTERED_A_STATE * (use.states + BEGINNING):
+    if use.entered >= enough_entered(use.states):
         return Promotion(True, use.sequences + 1)
     return Promotion(False, 2 * use.sequences if 2 * use.sequences <= LAST_LOOK else 0)
 
