@@ -318,6 +318,26 @@ def test_a_budget_of_characters_may_end_before_a_marker(strategy: str) -> None:
     assert matcher.fork().accept_token(2) and mask(matcher, vocabulary.size)[0][2]
 
 
+@pytest.mark.parametrize("strategy", ["auto", "classifier"])
+def test_a_token_that_only_begins_the_marker_of_a_budget(strategy: str) -> None:
+    """It is never allowed, and has no class; but XGrammar ends the rule where it could have begun to."""
+    vocabulary = Vocabulary.from_bytes(["!!!é".encode(), b"a", b""], stop_token_ids=[2])
+    grammar = xgrammar.Grammar.from_lark('start: head\nhead[max_chars=3, stop="!"]: "a"* "!"\n')
+    judge = xgrammar.GrammarMatcher(
+        xgrammar.GrammarCompiler(vocabulary.tokenizer_info).compile_grammar(grammar)
+    )
+    compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar)
+    assert compiled.strategy == "engine" and "max_chars" in compiled.reason
+    matcher = GrammarMatcher(compiled)
+    for _ in range(3):
+        assert mask(matcher, vocabulary.size)[0].tolist() == mask(judge, vocabulary.size)[0].tolist()
+        assert matcher.accept_token(1) and judge.accept_token(1)
+    assert mask(matcher, vocabulary.size)[0].tolist() == mask(judge, vocabulary.size)[0].tolist()
+    assert matcher.is_completed() == judge.is_completed()
+    with pytest.raises(UnsupportedGrammar, match="the grammar has max_chars, and the vocabulary"):
+        GrammarCompiler(vocabulary, strategy="representatives").compile_grammar(grammar)
+
+
 def test_a_free_end_inside_a_budget_is_no_end() -> None:
     # the budget's end is found by filling a mask, but where ends are free nothing ends by a stop token
     vocabulary = Vocabulary.from_bytes([b"", b"a", b" "], stop_token_ids=[0])

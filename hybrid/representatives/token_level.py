@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from equivalence import GrammarError, TokenClasses, UnsupportedGrammar, Vocabulary
 from equivalence.classes.byte_strings import Features, renumber_tokens
 from equivalence.network import serial
@@ -75,18 +77,27 @@ def missing_bytes(vocabulary: Vocabulary, first_bytes: Iterable[int], taken: Ite
 
 
 def refuse_missing_bytes(features: Features, vocabulary: Vocabulary, classes: TokenClasses) -> None:
-    """Refuse max_tokens over a vocabulary in which a byte is no token (see `missing_bytes`).
+    """Refuse max_tokens and max_chars over a vocabulary in which a byte is no token (see `missing_bytes`).
+
+    A budget of characters is relaxed where its rule cannot end, and a token that only begins to end it counts
+    as well: even one that the grammar never allows, which has no class and no representative. Where its first
+    byte is a token, that one is represented, or no state reads the byte.
 
     Raises:
         UnsupportedGrammar: naming bytes.
     """
-    if not features.max_tokens:
-        return
-    firsts = {vocabulary.tokens[token_id][0] for token_id in classes.representatives.tolist()}
-    missing = missing_bytes(vocabulary, firsts, (*features.named, *vocabulary.stop_token_ids))
+    missing: list[int] = []
+    if features.max_chars:
+        classless = np.flatnonzero(classes.class_of_token < 0).tolist()
+        firsts = {vocabulary.tokens[token_id][0] for token_id in classless if vocabulary.tokens[token_id]}
+        missing = missing_bytes(vocabulary, firsts, ())
+    if features.max_tokens:
+        firsts = {vocabulary.tokens[token_id][0] for token_id in classes.representatives.tolist()}
+        missing += missing_bytes(vocabulary, firsts, (*features.named, *vocabulary.stop_token_ids))
     if missing:
         raise UnsupportedGrammar(
-            "the grammar has max_tokens, and the vocabulary has tokens that begin with "
+            f"the grammar has {'max_chars' if features.max_chars else 'max_tokens'}, and the vocabulary has "
+            "tokens that begin with "
             f"{bytes(missing[:4])!r} but no ordinary token that is this byte alone: whether a budget can be "
             "enforced might differ for representatives"
         )
