@@ -34,6 +34,7 @@ DIRECTIVES = {
     "boundscheck": CHECKED,
     "wraparound": False,
     "initializedcheck": CHECKED,
+    "show_performance_hints": not CHECKED,  # one for each index that is checked: 2,500 lines
     "nonecheck": False,  # it refuses `self.x += ...` without the interpreter's lock
     "cdivision": True,
     "infer_types": True,  # what is computed from typed values needs no types of its own
