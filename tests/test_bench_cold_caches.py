@@ -12,6 +12,8 @@ from bench.cold_caches import ColdCaches, is_taken
 from equivalence import Vocabulary
 from hybrid import GrammarCompiler
 
+pytestmark = pytest.mark.kernels
+
 TEXTS = [b"1", b"2", b"12", b"a", b""]
 IDS = [0, 2, 0]
 ENGINES = ("ours", "XGrammar")

@@ -23,6 +23,8 @@ from equivalence import ArgumentError, BitmaskError, HybridError
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from tests.misuse import PATTERN, SUBJECTS, WORDS, buffer, compiled_by, unmoved, untouched
 
+pytestmark = pytest.mark.kernels
+
 VOCABULARY = Vocabulary.from_bytes([b"a", b"b", b"ab", b"c", b"", b"abc"], stop_token_ids=4, vocab_size=64)
 GRAMMARS = (
     'root ::= "a"* "b" "c"?',

@@ -38,6 +38,8 @@ from tests.matchers import (
     plain_compiled_by,
 )
 
+pytestmark = pytest.mark.kernels
+
 
 @pytest.fixture(params=STRATEGIES)
 def strategy(request: pytest.FixtureRequest) -> str:

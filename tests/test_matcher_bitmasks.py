@@ -22,6 +22,8 @@ from equivalence import BatchError, BitmaskError, Vocabulary
 from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from tests.matchers import AB, ABC, C1, ONE, SIZE, STOP, STRATEGIES, WORDS, A, C, Sides, X
 
+pytestmark = pytest.mark.kernels
+
 
 @pytest.fixture(params=STRATEGIES)
 def strategy(request: pytest.FixtureRequest) -> str:

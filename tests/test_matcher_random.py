@@ -20,6 +20,8 @@ from hybrid import Budget, GrammarCompiler, GrammarMatcher
 from tests.matchers import STRATEGIES, _outcome, allowed
 from tests.random_grammars import GrammarCase, grammar_cases
 
+pytestmark = pytest.mark.kernels
+
 
 @pytest.fixture(params=STRATEGIES)
 def strategy(request: pytest.FixtureRequest) -> str:

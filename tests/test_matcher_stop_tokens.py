@@ -36,6 +36,8 @@ from tests.matchers import (
     allowed,
 )
 
+pytestmark = pytest.mark.kernels
+
 
 @pytest.fixture(params=STRATEGIES)
 def strategy(request: pytest.FixtureRequest) -> str:

@@ -27,6 +27,8 @@ from hybrid import (
 )
 from tests.misuse import FIRST, PATTERN, SIZE, SUBJECTS, WORDS, buffer, compiled_by, untouched
 
+pytestmark = pytest.mark.kernels
+
 
 @pytest.fixture(params=SUBJECTS)
 def matcher(request: pytest.FixtureRequest) -> GrammarMatcher:

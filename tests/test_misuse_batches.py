@@ -34,6 +34,8 @@ from tests.misuse import (
     untouched,
 )  # fmt: skip
 
+pytestmark = pytest.mark.kernels
+
 
 @pytest.fixture(params=SUBJECTS)
 def matcher(request: pytest.FixtureRequest) -> GrammarMatcher:

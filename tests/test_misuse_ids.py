@@ -21,6 +21,8 @@ from equivalence import ArgumentError, BitmaskError, HybridError, MatcherError, 
 from hybrid import BatchGrammarMatcher, GrammarMatcher, allocate_token_bitmask
 from tests.misuse import LATE, SIZE, STOP, SUBJECTS, VOCABULARY, A, compiled_by, unmoved
 
+pytestmark = pytest.mark.kernels
+
 
 @pytest.fixture(params=SUBJECTS)
 def matcher(request: pytest.FixtureRequest) -> GrammarMatcher:

@@ -28,6 +28,8 @@ from tests.classifiers import mask_of
 from tests.promotions import NESTED, begun, is_complete, promotions, read, text_of, use
 from tests.test_artifact import VOCABULARY
 
+pytestmark = pytest.mark.kernels
+
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

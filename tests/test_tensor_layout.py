@@ -13,6 +13,8 @@ from hybrid.api import tensor_layout
 from hybrid.api.tensor_layout import Layout, _seen, find_layout
 from tests.misuse import FIRST, SIZE, WORDS, compiled_by
 
+pytestmark = pytest.mark.kernels
+
 
 def test_the_torch_that_the_tests_run_on_has_the_known_layout() -> None:
     """Without it masks are exact, and take 20 us longer with cold caches."""
