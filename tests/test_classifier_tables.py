@@ -138,10 +138,11 @@ def test_what_a_store_refuses() -> None:
         store.class_masks(numbers, numbers[:2].copy())
     with pytest.raises(ValueError, match="not as many"):
         store.advances(numbers, numbers, numbers[:2].copy())
-    with pytest.raises(ValueError, match="dtype"):
-        store.class_masks(numbers.astype(np.int32), numbers)
     with pytest.raises(IndexError, match="token"):
         store.advances(numbers, 100 * numbers, numbers.copy())
+    if COMPILED:  # plain Python checks no types
+        with pytest.raises(ValueError, match="dtype"):
+            store.class_masks(numbers.astype(np.int32), numbers)
 
 
 def test_bytes_that_are_used_up_leave_tables_whole() -> None:

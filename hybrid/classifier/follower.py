@@ -213,6 +213,7 @@ class ClassifierFollower(Known, Follower):
             config = self._answer(lambda session: self._classifier.read(session, session.start, text))
         except BudgetExceeded:
             raise Outgrown(self._other(left)) from None
+        assert config, "what was read is read again"
         self.go_back(left, config)
 
     def text(self, steps: int) -> bytes:

@@ -167,7 +167,7 @@ class Known:
         """What the first steps read: ids, bytes, and `None` for the stop token."""
         found: list = []
         for i in range(steps):
-            number = self.history[2 * i + 1]
+            number = int(self.history[2 * i + 1])  # one of Python's, which tells ids from texts
             found.append(number if number >= 0 else None if number == STOP else self.texts[-2 - number])
         return found
 

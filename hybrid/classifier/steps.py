@@ -26,7 +26,7 @@ else:
     def slot_of(steps: Steps, configuration: int, token: int) -> int:
         """The place of a step, or the empty one that it would have."""
         last = len(steps.table) - 1
-        h = (configuration * 0x2545F491) ^ (token * 0x61C88647)
+        h = (int(configuration) * 0x2545F491) ^ (int(token) * 0x61C88647)  # numbers of numpy would overflow
         slot = (h ^ (h >> 17)) & last
         while steps.table[slot].configuration >= 0:
             if steps.table[slot].configuration == configuration and steps.table[slot].token == token:

@@ -16,5 +16,6 @@ cdef class Store:
     cdef const Py_ssize_t[::1] offsets
 
     cdef Py_ssize_t checked(self, Py_ssize_t configuration) except -1
-    cdef Py_ssize_t step_over(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t length) except -1
-    cdef Py_ssize_t read_text(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t length) except -1 nogil
+    cdef const unsigned char *token_bytes(self) noexcept
+    cdef Py_ssize_t step_over(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t begin, Py_ssize_t end) except -1
+    cdef Py_ssize_t read_text(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t begin, Py_ssize_t end) except -1 nogil

@@ -49,6 +49,9 @@ NO_BYTE = 256
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
+WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
+"""The bits of a word: words of masks are interned as numbers with a sign."""
+
 
 @cython.final
 @cython.cclass
@@ -162,11 +165,8 @@ class Store:
         """
         if not 0 <= token < self.offsets.shape[0] - 1:
             raise IndexError(f"there is no token {token}")
-        begin = self.offsets[token]
         return self.step_over(
-            self.checked(configuration),
-            cython.address(self.data[0]) + begin if self.data.shape[0] else cython.NULL,
-            self.offsets[token + 1] - begin,
+            self.checked(configuration), self.token_bytes(), self.offsets[token], self.offsets[token + 1]
         )
 
     def advance_text(self, configuration: cython.Py_ssize_t, text: bytes) -> int:
@@ -176,44 +176,58 @@ class Store:
             BudgetExceeded, IndexError: as `advance`.
         """
         given: cython.p_const_uchar = text
-        return self.step_over(self.checked(configuration), given, len(text))
+        return self.step_over(self.checked(configuration), given, 0, len(text))
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def token_bytes(self) -> cython.p_const_uchar:
+        """The vocabulary's bytes; plain Python has no pointers, but reads an array by places alike."""
+        if not cython.compiled:
+            return self.data
+        return cython.address(self.data[0]) if self.data.shape[0] else cython.NULL
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def step_over(
-        self, configuration: cython.Py_ssize_t, text: cython.p_const_uchar, length: cython.Py_ssize_t
+        self,
+        configuration: cython.Py_ssize_t,
+        text: cython.p_const_uchar,
+        begin: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """The configuration after some bytes. What is known of them is read with the interpreter's lock held:
-        to let it go takes as long."""
-        i: cython.Py_ssize_t = 0
+        """The configuration after the bytes between two places. What is known of them is read with the
+        interpreter's lock held: to let it go takes as long."""
         following: cython.Py_ssize_t = configuration
-        while i < length:
-            following = self.space.steps[configuration, self.space.class_of_byte[text[i]]]
+        while begin < end:
+            following = self.space.steps[configuration, self.space.class_of_byte[text[begin]]]
             if following <= REJECT:
                 break
             configuration = following
-            i += 1
-        if i == length or following == REJECT:
+            begin += 1
+        if begin == end or following == REJECT:
             return following
         with cython.nogil:
-            configuration = self.read_text(configuration, text + i, length - i)
+            configuration = self.read_text(configuration, text, begin, end)
         return configuration  # noqa: RET504 - with the lock held
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_text(
-        self, configuration: cython.Py_ssize_t, text: cython.p_const_uchar, length: cython.Py_ssize_t
+        self,
+        configuration: cython.Py_ssize_t,
+        text: cython.p_const_uchar,
+        begin: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """The configuration after some bytes."""
-        i: cython.Py_ssize_t = 0
-        while i < length and configuration != REJECT:
-            byte_class = self.space.class_of_byte[text[i]]
+        """The configuration after the bytes between two places."""
+        while begin < end and configuration != REJECT:
+            byte_class = self.space.class_of_byte[text[begin]]
             following: cython.Py_ssize_t = self.space.steps[configuration, byte_class]
             if following < 0:
                 following = self.space.step(configuration, byte_class)
             configuration = following
-            i += 1
+            begin += 1
         return configuration
 
     def advances(
@@ -239,16 +253,12 @@ class Store:
             self.checked(configurations[i])
             if not 0 <= tokens[i] < self.offsets.shape[0] - 1:
                 raise IndexError(f"there is no token {tokens[i]}")
-        if self.data.shape[0] == 0:
-            found[:] = configurations
-            return
+        text = self.token_bytes()
         with cython.nogil:
             for i in range(n):
-                begin = self.offsets[tokens[i]]
+                token = tokens[i]
                 found[i] = self.read_text(
-                    configurations[i],
-                    cython.address(self.data[0]) + begin,
-                    self.offsets[tokens[i] + 1] - begin,
+                    configurations[i], text, self.offsets[token], self.offsets[token + 1]
                 )
 
     def is_whole(self, configuration: cython.Py_ssize_t) -> bool:
@@ -347,5 +357,5 @@ class Store:
         made = np.empty(self.known.n_words, np.uint32)
         words: cython.uint[::1] = made
         for w in range(self.known.n_words):
-            words[w] = cython.cast(cython.uint, self.known.masks.pool[begin + w])
+            words[w] = cython.cast(cython.uint, self.known.masks.pool[begin + w] & WORD)
         return made

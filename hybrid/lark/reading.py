@@ -187,7 +187,9 @@ class Reader:
         n: cython.Py_ssize_t = 0
         self.begin(self.top_start[state + 1] - self.top_start[state])
         for k in range(self.top_start[state], self.top_start[state + 1]):
-            n = self.note(self.top_outcome[k], self.top_kind[k], n)
+            # casts for plain Python, too: numbers of 32 bits of numpy's would overflow when they are shifted
+            outcome = cython.cast(cython.Py_ssize_t, self.top_outcome[k])
+            n = self.note(outcome, cython.cast(cython.Py_ssize_t, self.top_kind[k]), n)
         frontier = self.frontier_of(n)
         kinds = self.kinds.intern(self.words.shape[0])
         self.tops[state, 1] = cython.cast(cython.int, frontier)
@@ -214,7 +216,8 @@ class Reader:
             color = (outcome - 2) >> SKIP_BITS
             place = self.place[self.color_list[color], state]
             if place >= 0:
-                n = self.note(self.color_outcome[self.color_start[color] + place], kind, n)
+                found = self.color_outcome[self.color_start[color] + place]
+                n = self.note(cython.cast(cython.Py_ssize_t, found), kind, n)
         left = self.frontier_of(n)
         kinds = self.kinds.intern(self.words.shape[0])
         self.reads.rows[row].left = cython.cast(cython.int, left)

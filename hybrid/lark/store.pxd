@@ -30,8 +30,8 @@ cdef class Store:
     cdef const Py_ssize_t[::1] offsets
 
     cdef Py_ssize_t checked(self, Py_ssize_t configuration) except -1
-    cdef const unsigned char *bytes_from(self, Py_ssize_t begin) noexcept
-    cdef Py_ssize_t read_text(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t length) except -1 nogil
+    cdef const unsigned char *token_bytes(self) noexcept
+    cdef Py_ssize_t read_text(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t begin, Py_ssize_t end) except -1 nogil
     cdef Py_ssize_t read_sequence(self, Py_ssize_t node, Py_ssize_t sequence) except -1 nogil
     cdef bint takes(self, Py_ssize_t kinds, Py_ssize_t number) noexcept nogil
     cdef Py_ssize_t only_byte(self, Py_ssize_t configuration) except -1 nogil

@@ -45,6 +45,9 @@ NOWHERE = cython.declare(cython.Py_ssize_t, 0)
 
 NO_ONE_BYTE = cython.declare(cython.Py_ssize_t, NO_BYTE)
 
+WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
+"""The bits of a word: words of masks are interned as numbers with a sign."""
+
 
 @cython.final
 @cython.cclass
@@ -133,11 +136,9 @@ class Store:
         if not 0 <= token < self.offsets.shape[0] - 1:
             raise IndexError(f"there is no token {token}")
         self.checked(configuration)
-        begin = self.offsets[token]
-        length = self.offsets[token + 1] - begin
-        text = self.bytes_from(begin)
+        text = self.token_bytes()
         with cython.nogil:
-            found = self.read_text(configuration, text, length)
+            found = self.read_text(configuration, text, self.offsets[token], self.offsets[token + 1])
         return found  # noqa: RET504 - an object, with the lock held
 
     def advance_text(self, configuration: cython.Py_ssize_t, text: bytes) -> int:
@@ -150,7 +151,7 @@ class Store:
         length: cython.Py_ssize_t = len(text)
         self.checked(configuration)
         with cython.nogil:
-            found = self.read_text(configuration, given, length)
+            found = self.read_text(configuration, given, 0, length)
         return found  # noqa: RET504 - an object, with the lock held
 
     def advances(
@@ -176,37 +177,39 @@ class Store:
             self.checked(configurations[i])
             if not 0 <= tokens[i] < self.offsets.shape[0] - 1:
                 raise IndexError(f"there is no token {tokens[i]}")
-        text = self.bytes_from(0)
+        text = self.token_bytes()
         with cython.nogil:
             for i in range(n):
-                begin = self.offsets[tokens[i]]
+                token = tokens[i]
                 found[i] = self.read_text(
-                    configurations[i], text + begin, self.offsets[tokens[i] + 1] - begin
+                    configurations[i], text, self.offsets[token], self.offsets[token + 1]
                 )
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def bytes_from(self, begin: cython.Py_ssize_t) -> cython.p_const_uchar:
-        """The vocabulary's bytes from a place on."""
+    def token_bytes(self) -> cython.p_const_uchar:
+        """The vocabulary's bytes; plain Python has no pointers, but reads an array by places alike."""
         if not cython.compiled:
-            return self.data[begin:]
-        if self.data.shape[0] == 0:
-            return cython.NULL
-        return cython.address(self.data[0]) + begin
+            return self.data
+        return cython.address(self.data[0]) if self.data.shape[0] else cython.NULL
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_text(
-        self, configuration: cython.Py_ssize_t, text: cython.p_const_uchar, length: cython.Py_ssize_t
+        self,
+        configuration: cython.Py_ssize_t,
+        text: cython.p_const_uchar,
+        begin: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """The configuration after some bytes, `NOWHERE` if they are refused."""
+        """The configuration after the bytes between two places, `NOWHERE` if they are refused."""
         state: cython.Py_ssize_t = self.configurations.rows[configuration].first
         node: cython.Py_ssize_t = self.configurations.rows[configuration].second
         if configuration == NOWHERE:
             return NOWHERE
         i: cython.Py_ssize_t
-        for i in range(length):
+        for i in range(begin, end):
             byte_class = self.class_of_byte[text[i]]
             emitted = self.emitted[state, byte_class]
             state = self.step[state, byte_class]
@@ -275,12 +278,12 @@ class Store:
         found: cython.Py_ssize_t = NO_ONE_BYTE
         if self.mask_of(configuration) & 1 or configuration == NOWHERE:
             return NO_ONE_BYTE
-        text: cython.uchar[1]
+        text = cython.declare(cython.uchar[1])
         for byte in range(256):
             if self.step[self.configurations.rows[configuration].first, self.class_of_byte[byte]] < 0:
                 continue
-            text[0] = cython.cast(cython.uchar, byte)  # noqa: F821 - declared above
-            if self.read_text(configuration, text, 1) != NOWHERE:  # noqa: F821 - declared above
+            text[0] = cython.cast(cython.uchar, byte)
+            if self.read_text(configuration, text, 0, 1) != NOWHERE:
                 if found != NO_ONE_BYTE:
                     return NO_ONE_BYTE
                 found = byte
@@ -382,9 +385,9 @@ class Store:
         at = self.masks.room(n_words)
         for w in range(n_words):
             word: cython.uint = 0
-            bit: cython.uint
             for c in range(32 * w, min(32 * w + 32, n_classes)):
-                bit = self.allowed[self.set_of[state, c]]
+                # the cast is for plain Python too, where a byte of numpy's would be shifted away
+                bit = cython.cast(cython.uint, self.allowed[self.set_of[state, c]])
                 word |= bit << (c & 31)
             self.masks.pool[at + w] = word
         mask = self.masks.intern(n_words)
@@ -404,7 +407,7 @@ class Store:
         made = np.empty(self.masks.starts[mask + 1] - begin, np.uint32)
         words: cython.uint[::1] = made
         for w in range(words.shape[0]):
-            words[w] = cython.cast(cython.uint, self.masks.pool[begin + w])
+            words[w] = cython.cast(cython.uint, self.masks.pool[begin + w] & WORD)
         return made
 
     # ---------------------------------------------------------------- for people
