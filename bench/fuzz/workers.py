@@ -14,8 +14,10 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import takewhile
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -29,11 +31,17 @@ MOST_BYTES = 3 * 2**30
 BOUND_BYTES = 12 * 2**30
 """Address space of a child: what XGrammar asks for beyond is refused, which ends the child."""
 
+STACK_ENDS = ("in <module>\n", "  ...\n")
+"""What `faulthandler` writes last: the program, or that there are more frames."""
+
 START_SECONDS = 300.0
 """Of a child, which loads vocabularies."""
 
-FRAMES = 8
-"""Lines of Python's stack that are kept of a child that hung or crashed."""
+FRAMES = 30
+"""Frames that are told of a child that hung or crashed: all of the case, if it is no deeper."""
+
+TELL_SECONDS = 10.0
+"""A child that hung may take so long to write its stack: other work may share the machine."""
 
 
 class Hung(Exception):
@@ -97,15 +105,26 @@ class Worker:
         # stack ends the process now and then.
         with suppress(ProcessLookupError):
             os.kill(self._process.pid, signal.SIGUSR1)
-        self._process.join(0.2)
+        self._wait_until_told()
         raise Hung(f"no answer within {seconds:g} s{self._ended()}")
 
     def _ended(self) -> str:
-        """End the child, and what it was in."""
+        """End the child, and what it was in, from where it was outwards, up to what answers the question."""
+        self._stack.seek(0)
         told = self._stack.read().splitlines()
         self.close()
-        lines = [line.strip() for line in told if line.lstrip().startswith("File ")][:FRAMES]
+        lines = [line.strip() for line in told if line.lstrip().startswith("File ")]
+        lines = list(takewhile(lambda line: not line.startswith(f'File "{__file__}"'), lines))[:FRAMES]
         return "".join(f"\n    {line}" for line in lines)
+
+    def _wait_until_told(self) -> None:
+        """Wait until the child has written its stack, of which the last line is the program's."""
+        last = time.monotonic() + TELL_SECONDS
+        while time.monotonic() < last and self._process.is_alive():
+            self._stack.seek(0)
+            if self._stack.read().endswith(STACK_ENDS):
+                return
+            self._process.join(0.01)
 
     def close(self) -> None:
         """End the child; the next question starts another."""
