@@ -9,6 +9,7 @@ Limits: needs fork; a vocabulary of bytes and some short tokens. That a mask is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -20,7 +21,7 @@ import pytest
 import xgrammar
 
 from bench.forked import in_a_fork
-from equivalence import HybridError, Vocabulary
+from equivalence import BudgetExceeded, HybridError, Vocabulary
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
 from tests.robustness import hostile_schemas
 
@@ -28,6 +29,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 SECONDS, HARD_SECONDS = 0.3, 60.0
 """Of the budget, and after which a case has hung: other work may share the machine."""
+
+TRIES = 50
+"""Calls for the grammar after a hostile one, each with `SECONDS`; one that is broken fails in all of them."""
 
 MEMORY = 3 * 2**30
 """What a case may ask for, besides what is there at its begin."""
@@ -188,8 +192,20 @@ def outcome(method: str, argument: Any, options: dict[str, Any], strategy: str) 
                 if matcher.accept_string(text):
                     matcher.fill_next_token_bitmask(mask)
             found = ["", str(first)]
-        assert GrammarMatcher(compiler.compile_regex("ab?")).accept_string("ab"), "the compiler goes on"
+        assert goes_on(compiler), "the compiler goes on"
     return found
+
+
+def goes_on(compiler: GrammarCompiler) -> bool:
+    """Whether the next grammar is compiled.
+
+    Where other work has the machine, to start a process of the guard anew may take all of the seconds. That
+    is said by name, and is no fault of the grammar before: the call is made again.
+    """
+    for _ in range(TRIES):
+        with contextlib.suppress(BudgetExceeded):
+            return GrammarMatcher(compiler.compile_regex("ab?")).accept_string("ab")
+    return False
 
 
 def check(method: str, argument: Any, options: dict[str, Any], strategy: str) -> None:
