@@ -51,12 +51,13 @@ CHARACTERS = 'start: r+ "1"\nr[max_chars=3]: /[a-zé]+ /\n'
 def compiled_by(method: str, grammar: Any, strategy: str = "classifier", **options: Any) -> CompiledGrammar:
     compiler = GrammarCompiler(VOCABULARY, strategy=strategy, cache_enabled=False, **options)
     compiled: CompiledGrammar = getattr(compiler, f"compile_{method}")(grammar)
-    assert compiled.strategy == strategy
+    assert compiled.strategy == (strategy if strategy != "auto" else "classifier")
     return compiled
 
 
 KINDS: dict[str, tuple[Callable[[], CompiledGrammar], str]] = {
     "schema": (lambda: compiled_by("json_schema", SCHEMA), '{"a": 12, "b": ["ab", "é"]}'),
+    "schema walked": (lambda: compiled_by("json_schema", SCHEMA, "auto"), '{"a": 7, "b": ["abc", "é"]}'),
     "schema on demand": (lambda: compiled_by("json_schema", SCHEMA, on_demand=True), '{"a": -120}'),
     "schema by engine": (lambda: compiled_by("json_schema", SCHEMA, "representatives"), '{"a": 1, "b": []}'),
     "grammar": (lambda: compiled_by("grammar", 'root ::= "(" root ")" | [a-c]{1,9}'), "((abcab))"),
