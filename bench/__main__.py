@@ -11,7 +11,6 @@ from __future__ import annotations
 import typer
 
 from bench import classes, equality, grammar, lark, schemas
-from bench.fuzz import command as fuzz
 
 app = typer.Typer(
     help="Benchmarks next to plain XGrammar; every mask is compared before a number is reported.",
@@ -22,7 +21,6 @@ app.command("schemas")(schemas.command)
 app.command("grammar")(grammar.command)
 app.command("lark")(lark.command)
 app.command("equality")(equality.command)
-app.command("fuzz")(fuzz.command)
 app.command("classes")(classes.command)
 
 

@@ -3,8 +3,8 @@
 What: a `Machine` cuts lexemes and shifts them as Lark does (parser "lalr", lexer "basic"). Its `Oracle`
 answers by brute force whether a text is complete, whether it is a viable prefix, and which tokens keep it
 one.
-When: the oracle in `bench.fuzz`, and in tests of the code that answers the same without brute force; the
-machine in `bench.lark_checks` too, on real files.
+When: the oracle in `tests.robustness.fuzz`, and in tests of the code that answers the same without brute
+force; the machine in `bench.lark_checks` too, on real files.
 Limits: continuations are tried up to a length, over an alphabet; a cut character also becomes one other. True
 is certain. False means that none was found; it is exact where the lexer decides within that length. Patterns
 that look behind their own beginning are not for the search that shares work (`viable_by_definition` takes

@@ -1,8 +1,8 @@
-"""Processes that run the cases of `bench.fuzz`, and are ended where a case hangs or crashes.
+"""Processes that run the cases of `tests.robustness.fuzz`, and are ended where a case hangs or crashes.
 
 What: a `Worker` is one long-lived child that answers one question at a time; `Worker.ask` raises `Hung` or
 `Crashed` where it does not, and the next question starts a new child.
-When: by `bench.fuzz`, so that a hang or a crash costs one case, and is known by its seed.
+When: by `tests.robustness.fuzz`, so that a hang or a crash costs one case, and is known by its seed.
 Limits: memory of a child is bounded on Linux only. A child is started anew once it holds `MOST_BYTES`.
 """
 
@@ -21,9 +21,9 @@ from itertools import takewhile
 from multiprocessing.connection import Connection
 from typing import Any
 
-from bench.fuzz.inputs import Case
-from bench.fuzz.run import run_case, vocabulary_of
-from bench.fuzz.walks import Finding, Outcome
+from tests.robustness.fuzz.inputs import Case
+from tests.robustness.fuzz.run import run_case, vocabulary_of
+from tests.robustness.fuzz.walks import Finding, Outcome
 
 MOST_BYTES = 3 * 2**30
 """Resident memory with which a child takes no further case."""
@@ -171,7 +171,7 @@ def _run(real: dict[str, Any], case: Case, strategies: tuple[str, ...] | None, s
 
 
 def _minimise(real: dict[str, Any], case: Case, finding: Finding) -> tuple[Case, Finding]:
-    from bench.fuzz.minimise import minimise
+    from tests.robustness.fuzz.minimise import minimise
 
     return minimise(case, finding, real)
 

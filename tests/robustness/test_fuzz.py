@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bench.__main__ import app
-from bench.fuzz.command import Fuzzer, run_cases, summary_table
-from bench.fuzz.grammars import Drawn
-from bench.fuzz.inputs import KINDS, SPARSE, Case, draw_case
-from bench.fuzz.minimise import minimise, snippet
-from bench.fuzz.run import run_case, vocabulary_of
-from bench.fuzz.workers import ANSWERS, Crashed, Hung, Worker
 from hybrid import GrammarMatcher
 from hybrid.classifier.follower import ClassifierFollower
+from tests.robustness.fuzz.__main__ import app
+from tests.robustness.fuzz.command import Fuzzer, run_cases, summary_table
+from tests.robustness.fuzz.grammars import Drawn
+from tests.robustness.fuzz.inputs import KINDS, SPARSE, Case, draw_case
+from tests.robustness.fuzz.minimise import minimise, snippet
+from tests.robustness.fuzz.run import run_case, vocabulary_of
+from tests.robustness.fuzz.workers import ANSWERS, Crashed, Hung, Worker
 
 PLAIN_ALONE: tuple[str, ...] = ()
 
@@ -197,7 +197,7 @@ def test_children_run_cases_and_are_ended() -> None:
 
 
 def test_cases_are_run_until_there_are_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.fuzz.command.Worker", lambda specs: Here())
+    monkeypatch.setattr("tests.robustness.fuzz.command.Worker", lambda specs: Here())
     for jobs in (1, 2):
         fuzzer = Fuzzer((), 60.0)
         run_cases(fuzzer, iter([WORDS] * 3), jobs, lambda: None)
@@ -205,11 +205,11 @@ def test_cases_are_run_until_there_are_no_more(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr("bench.fuzz.command.Worker", lambda specs: Here())
-    arguments = ["fuzz", "--cases", "3", "--seed", "6", "--kind", "regex", "--real-share", "0"]
+    monkeypatch.setattr("tests.robustness.fuzz.command.Worker", lambda specs: Here())
+    arguments = ["--cases", "3", "--seed", "6", "--kind", "regex", "--real-share", "0"]
     result = CliRunner().invoke(app, [*arguments, "--json", str(tmp_path / "found.json")])
     assert result.exit_code == 0 and "3 cases in" in result.output and (tmp_path / "found.json").exists()
-    assert CliRunner().invoke(app, ["fuzz"]).exit_code == 2
-    assert CliRunner().invoke(app, ["fuzz", "--cases", "1", "--kind", "prose"]).exit_code == 2
-    again = CliRunner().invoke(app, ["fuzz", "--only", "6-0", "--kind", "regex", "--real-share", "0"])
+    assert CliRunner().invoke(app, []).exit_code == 2
+    assert CliRunner().invoke(app, ["--cases", "1", "--kind", "prose"]).exit_code == 2
+    again = CliRunner().invoke(app, ["--only", "6-0", "--kind", "regex", "--real-share", "0"])
     assert again.exit_code == 0 and "1 cases in" in again.output

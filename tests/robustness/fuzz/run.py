@@ -1,8 +1,8 @@
-"""Running one case of `bench.fuzz`: compiled on every strategy, then random walks.
+"""Running one case of `tests.robustness.fuzz`: compiled on every strategy, then random walks.
 
 What: `run_case` does it, or given steps again. The steps of a walk depend on the case and the truth alone, so
 that they are the same whatever our side answers, and for the peer alone.
-When: by the processes of `bench.fuzz`.
+When: by the processes of `tests.robustness.fuzz`.
 Limits: what our compiler refuses is counted by name; a case that it refuses on strategy "engine" is not given
 to XGrammar, which may not survive it.
 """
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.fuzz.inputs import SPARSE, Case
-from bench.fuzz.truth import truth_of
-from bench.fuzz.walks import Finding, Outcome, Step, Walk, described
 from hybrid import Budget
 from hybrid.testing.random_walk import Walker
+from tests.robustness.fuzz.inputs import SPARSE, Case
+from tests.robustness.fuzz.truth import truth_of
+from tests.robustness.fuzz.walks import Finding, Outcome, Step, Walk, described
 
 BUDGET = Budget(seconds=8)
 """Of one compilation of ours: what is not done by then is refused by name."""

@@ -1,11 +1,11 @@
 """A walk through one case: every strategy's matcher beside the truth, every bit and every answer compared.
 
 What: `Walk` holds the sides in one state and does a step on all of them; what is wrong becomes a `Finding`.
-When: by `bench.fuzz.run`, which draws the steps.
+When: by `run`, which draws the steps.
 Limits: a side that was wrong once is left out for the rest of the walk.
 
 The truth is `accept_token` of plain XGrammar over the whole vocabulary, asked about each token of a sparse
-one and about the bits that differ in a real one; for a grammar of Lark's it is Lark (`bench.fuzz.truth`).
+one and about the bits that differ in a real one; for a grammar of Lark's it is Lark (`truth`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench.fuzz.inputs import Case
-from bench.fuzz.truth import Truth, bits_of
 from equivalence import BudgetExceeded, HybridError
+from tests.robustness.fuzz.inputs import Case
+from tests.robustness.fuzz.truth import Truth, bits_of
 
 Step = tuple[Any, ...]
 """A step: its name, and what it takes: ("token", 3), ("rollback", 2), ("mask", "row") ..."""

@@ -1,4 +1,4 @@
-"""What one case of `bench.fuzz` is made of: a grammar, a vocabulary, options and walks, drawn from its seed.
+"""What one case is made of: a grammar, a vocabulary, options and walks, drawn from its seed.
 
 What: `draw_case` is a pure function of the seed and of the real vocabularies there are; `Case` is what it
 draws; `Case.compile_ours` and `Case.parse` give it to both sides.
@@ -17,7 +17,7 @@ from typing import Any
 import xgrammar
 
 from bench.cases import Case as NamedCase
-from bench.fuzz.grammars import (
+from tests.robustness.fuzz.grammars import (
     CHARACTERS,
     Drawn,
     draw_attributes,
@@ -26,7 +26,7 @@ from bench.fuzz.grammars import (
     draw_regex,
     draw_token_ids,
 )
-from bench.fuzz.schemas import draw_json_schema, draw_structural_tag
+from tests.robustness.fuzz.schemas import draw_json_schema, draw_structural_tag
 
 SPARSE = "sparse"
 """The name of vocabularies that are drawn, among those of real ones."""

@@ -1,7 +1,7 @@
-"""Random JSON schemas and structural tags, for `bench.fuzz`.
+"""Random JSON schemas and structural tags, for `tests.robustness.fuzz`.
 
 What: `draw_json_schema` draws a schema with texts of about its form, `draw_structural_tag` a tag.
-When: by `bench.fuzz.inputs`.
+When: by `inputs`.
 Limits: two levels deep; an instance need not be valid: tokens are cut from it.
 """
 
@@ -11,7 +11,7 @@ import json
 import random
 from typing import Any
 
-from bench.fuzz.grammars import Drawn, draw_ebnf, draw_regex
+from tests.robustness.fuzz.grammars import Drawn, draw_ebnf, draw_regex
 
 Schema = dict[str, Any] | bool
 

@@ -1,7 +1,7 @@
-"""Making what `bench.fuzz` found small: fewer steps, fewer tokens, a shorter grammar; and as a program.
+"""Making what was found small: fewer steps, fewer tokens, a shorter grammar; and as a program.
 
 What: `minimise` takes parts away while the same is wrong on the same strategy; `snippet` writes a program.
-When: in the processes of `bench.fuzz`, after a case was found to be wrong.
+When: in the processes of `tests.robustness.fuzz`, after a case was found to be wrong.
 Limits: greedy, the same for equal input, at most `TRIES` trials. A real vocabulary is exchanged for the few
 tokens that matter, or kept as it is.
 """
@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bench.fuzz.inputs import SPARSE, Case
-from bench.fuzz.run import run_case, vocabulary_of
-from bench.fuzz.walks import Finding, Step
+from tests.robustness.fuzz.inputs import SPARSE, Case
+from tests.robustness.fuzz.run import run_case, vocabulary_of
+from tests.robustness.fuzz.walks import Finding, Step
 
 TRIES = 500
 

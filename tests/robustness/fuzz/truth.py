@@ -1,7 +1,7 @@
-"""Who is right in `bench.fuzz`: plain XGrammar's `accept_token`, or Lark itself.
+"""Who is right in `tests.robustness.fuzz`: plain XGrammar's `accept_token`, or Lark itself.
 
 What: a `Truth` follows the steps of a walk, and says which tokens may come next.
-When: in `bench.fuzz.walks`.
+When: in `walks`.
 Limits: of Lark (`bench.peers.lark`), a token that is said to be refused was not completed by any
 continuation of a few characters; before it counts as wrong, longer ones are tried.
 """
@@ -17,8 +17,8 @@ import numpy as np
 import xgrammar
 from numpy.typing import NDArray
 
-from bench.fuzz.inputs import SPARSE, Case
 from bench.peers.lark import Oracle
+from tests.robustness.fuzz.inputs import SPARSE, Case
 
 Bits = NDArray[np.bool_]
 

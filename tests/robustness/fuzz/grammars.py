@@ -1,7 +1,7 @@
-"""Random grammars, regular expressions and Lark grammars, for `bench.fuzz`.
+"""Random grammars, regular expressions and Lark grammars, for `tests.robustness.fuzz`.
 
 What: each function draws the source of one grammar from a `random.Random`, and texts to cut tokens from.
-When: by `bench.fuzz.inputs`; JSON schemas and structural tags are in `bench.fuzz.schemas`.
+When: by `inputs`; JSON schemas and structural tags are in `schemas`.
 Limits: small grammars: at most five rules. Repeats over XGrammar's threshold of 128 are rare and not nested,
 and nothing that counts or excludes tokens is recursive: XGrammar takes minutes, or all memory, for either.
 

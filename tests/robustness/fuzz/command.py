@@ -1,10 +1,10 @@
 """Random grammars of every kind against plain XGrammar and Lark, on every strategy.
 
-What: draws cases (`bench.fuzz.inputs`), walks through them (`bench.fuzz.run`), makes small what is wrong
-(`bench.fuzz.minimise`), and prints counts: masks, wrong bits, contradictions of XGrammar, refusals by name,
+What: draws cases (`inputs`), walks through them (`run`), makes small what is wrong
+(`minimise`), and prints counts: masks, wrong bits, contradictions of XGrammar, refusals by name,
 slow peers, crashes and hangs. Ends with status 1 where our side is wrong anywhere.
-When: ``python -m bench fuzz --minutes N --seed S``; with ``--cases N`` a fixed number of cases, with
-``--only SEED`` one case again.
+When: ``python -m tests.robustness.fuzz --minutes N --seed S``; with ``--cases N`` a fixed number of cases,
+with ``--only SEED`` one case again.
 Limits: random walks visit few states of each grammar. Cases run in child processes: one that takes too long
 is run again with the peer alone, and is a hang of ours unless the peer is slow, too.
 
@@ -32,10 +32,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from bench import options, report, workloads
-from bench.fuzz.inputs import KINDS, Case, draw_case
-from bench.fuzz.minimise import snippet
-from bench.fuzz.walks import Finding, Outcome
-from bench.fuzz.workers import Crashed, Hung, Worker
+from tests.robustness.fuzz.inputs import KINDS, Case, draw_case
+from tests.robustness.fuzz.minimise import snippet
+from tests.robustness.fuzz.walks import Finding, Outcome
+from tests.robustness.fuzz.workers import Crashed, Hung, Worker
 
 MINIMISED = 3
 """Findings made small for each kind of grammar, strategy, and what is wrong; of others the seed is listed."""
