@@ -1,21 +1,27 @@
-"""JSON schemas that are used once: time to the first mask, and the cost of each mask after it.
+"""JSON schemas that are used once: time to the first mask, through one document, and the cost of each mask.
 
-What: for each schema of a folder, compiles it with plain XGrammar and with ours, compares every mask
-along its instances (and random walks), and reports times, classes and strategies of both sides.
-When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``.
-``--beside STRATEGY`` measures ours on another strategy in the same run, ``--llguidance`` that library, whose
-masks mean something else and are not compared (`bench.peers.llguidance`).
-Limits: one process, caches off, every compile a fresh one; compilers, vocabularies and kernels are made
-before (a server makes them once), and what that takes is reported apart. Mask times are taken while masks
-are compared, in turns of who goes first: the first time that this grammar sees them ("repeated" is
-ours along the same tokens once more). Times of a schema with a difference are left out.
+What: for each schema of a folder, compiles it on every engine, takes each through one document, compares
+every mask of ours with XGrammar's along the instances (and random walks), and reports times, refusals and
+classes.
+When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``. Everybody has the defaults
+of its library; ``--strict``, ``--no-strict``, ``--no-cache`` and ``--threads`` give XGrammar and ours other
+ones, which are named above the table. ``--beside STRATEGY`` measures ours on another strategy in the same
+run. llguidance is measured where it is installed; its masks mean something else and are not compared
+(`bench.peers.llguidance`).
+Limits: one process; the order of the engines is drawn for each schema. Every schema is met once, so caches
+of whole grammars never answer, but what XGrammar keeps of rules, and ours of walks, may. Compilers,
+vocabularies and kernels are made before (a server makes them once), and what that takes is reported apart.
+The document is the first instance that XGrammar takes. Where XGrammar fails for what its cache holds, it
+counts as a refusal, and masks are compared with those that it has without a cache. Times of a schema with a
+difference are left out.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,79 +32,29 @@ from rich.progress import track
 from bench import options, report, workloads
 from bench.cold_caches import ColdCaches, is_taken
 from bench.forked import ends_within
-from bench.peers.llguidance import Peer, PeerTimes, peer_counts, peer_spreads
-from bench.report import Spread
+from bench.peers.llguidance import Peer, is_installed
+from bench.request import Begun, Request, begun, begun_by_peer, quiet, run_document
+from bench.schema_rows import NOT_ALIKE, Row, print_summary, summarise
 from bench.serving import clock_cost
-from hybrid.testing.comparison import Comparison, Times
+from hybrid.testing.comparison import Times
 
 if TYPE_CHECKING:
     from equivalence.vocabulary import Vocabulary
 
-NOT_ALIKE = ("ours crashes", "only ours refuses", "only XGrammar refuses")
-"""Outcomes that are errors of ours, before any mask."""
-
-
-@dataclass
-class Row:
-    """What was measured on one schema; seconds throughout.
-
-    ``outcome`` is ``"compared"``, ``"both refuse"``, ``"plain too slow"`` or one of `NOT_ALIKE`.
-    """
-
-    name: str
-    outcome: str = "compared"
-    strategy: str = ""
-    reason: str = ""
-    classes: int | None = None
-    first_mask: float | None = None
-    plain_first_mask: float | None = None
-    first_mask_cpu: float | None = None
-    plain_first_mask_cpu: float | None = None
-    compile: float | None = None
-    plain_compile: float | None = None
-    phases: dict[str, float] = field(default_factory=dict)
-    refusals: list[str] = field(default_factory=list)
-    instances: int = 0
-    instances_accepted: int = 0
-    comparison: Comparison = field(default_factory=Comparison)
-    repeated: list[float] = field(default_factory=list)
-    beside: dict[str, Row] = field(default_factory=dict)
-    peer: PeerTimes | None = None
-
-    @property
-    def alike(self) -> bool:
-        beside = all(row.alike for row in self.beside.values())
-        return beside and self.comparison.exact and self.outcome not in NOT_ALIKE
-
-    @property
-    def timed(self) -> bool:
-        """Both sides have a time to the first mask, of masks known to be equal."""
-        return self.alike and self.first_mask is not None and self.plain_first_mask is not None
-
-    def record(self) -> dict[str, Any]:
-        """This row as it is written to the record."""
-        plain = ("comparison", "repeated", "beside", "peer")
-        return {
-            **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in plain},
-            **report.compared(self.comparison),
-            "repeated_mask": Spread.of(self.repeated),
-            "beside": {strategy: row.record() for strategy, row in self.beside.items()},
-            "llguidance": self.peer,
-        }
-
 
 @dataclass
 class SchemaBench:
-    """Both compilers, their settings, and the measurement of one schema.
+    """All compilers, their settings, and the measurement of one schema.
 
-    `beside` are other strategies of ours, each with a vocabulary of its own: what one strategy keeps there
-    from a schema is not to make another one faster.
+    `threads` and `strict` of None are each library's defaults. `beside` are other strategies of ours, each
+    with a vocabulary of its own: what one strategy keeps there of a schema is not to make another one
+    faster.
     """
 
     vocabulary: Vocabulary
     strategy: str = "auto"
-    threads: int = 1
-    strict: bool = False
+    threads: int | None = None
+    strict: bool | None = None
     seed: int = 0
     walks: int = 0
     walk_steps: int = 200
@@ -106,67 +62,119 @@ class SchemaBench:
     beside: Mapping[str, Vocabulary] = field(default_factory=dict)
     llguidance: bool = False
     cold_caches: ColdCaches | None = None
+    cache: bool = True
 
     def __post_init__(self) -> None:
-        self.options: dict[str, Any] = {"strict_mode": self.strict}
-        self.ours = workloads.hybrid_compiler(self.vocabulary, self.strategy, self.threads)
+        self.options: dict[str, Any] = {} if self.strict is None else {"strict_mode": self.strict}
+        self.ours = workloads.hybrid_compiler(self.vocabulary, self.strategy, self.threads, cache=self.cache)
         self.others = {
-            strategy: workloads.hybrid_compiler(own, strategy, self.threads)
+            strategy: workloads.hybrid_compiler(own, strategy, self.threads, cache=self.cache)
             for strategy, own in self.beside.items()
         }
-        self.plain = workloads.plain_compiler(self.vocabulary, self.threads)
+        self.plain = workloads.plain_compiler(self.vocabulary, self.threads, self.cache)
+        self.judge = workloads.plain_compiler(self.vocabulary, 1)
         self.peer = Peer(self.vocabulary) if self.llguidance else None
         self.bitmask = xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
         self._cold: set[str] = set()
 
-    def measure(self, file: workloads.SchemaFile, plain_first: bool) -> Row:
-        """Compiles and compares one schema; the sides take turns at being first."""
+    @property
+    def settings(self) -> str:
+        """What everybody was given, in words."""
+        strict = "default" if self.strict is None else str(self.strict)
+        threads = "default (XGrammar 8, ours 1)" if self.threads is None else str(self.threads)
+        caches = "on (default)" if self.cache else "off"
+        return f"strict_mode {strict}, caches {caches}, threads {threads}; llguidance has its defaults"
+
+    def measure(self, file: workloads.SchemaFile) -> Row:
+        """Compiles, serves and compares one schema; the engines come in a random order."""
         row = Row(file.name)
         too_slow = self.max_plain_seconds is not None and not ends_within(
             lambda: self._compile_plain(file.schema), self.max_plain_seconds
         )
-        plain = workloads.Start(None, 0.0, 0.0, 0.0)
-        if plain_first and not too_slow:
-            plain = workloads.plain_start(lambda: self._compile_plain(file.schema), self.bitmask)
-        ours = self._start(self.ours, file.schema)
-        others = {strategy: self._start(one, file.schema) for strategy, one in self.others.items()}
-        if not plain_first and not too_slow:
-            plain = workloads.plain_start(lambda: self._compile_plain(file.schema), self.bitmask)
+        engines: dict[str, Callable[[], Begun]] = {
+            "ours": lambda: begun(self._start(self.ours, file.schema), self.bitmask)
+        }
+        for strategy, compiler in self.others.items():
+            engines[strategy] = partial(self._begin_other, compiler, file.schema)
+        if not too_slow:
+            engines["XGrammar"] = lambda: begun(
+                workloads.plain_start(lambda: self._compile_plain(file.schema), self.bitmask), self.bitmask
+            )
+        if self.peer is not None:
+            engines["llguidance"] = partial(self._begin_peer, self.peer, file.schema)
+        order = list(engines)
+        shuffle = random.Random(f"{self.seed} {file.name}").shuffle
+        shuffle(order)
+        found: dict[str, Begun] = {}
+        for name in order:
+            quiet()
+            found[name] = engines[name]()
+        plain = found["XGrammar"].made if not too_slow else None
+        shuffle(order)
+        self._run_documents(file, plain, [found[name] for name in order])
+        row.requests = {name: found[name].request for name in engines}
+        if too_slow:
+            row.requests["XGrammar"] = Request(over=self.max_plain_seconds)
         if self.peer is not None:
             documents = [ids for _, ids in self._sequences(file.name, file.valid)]
-            row.peer = self.peer.measure(file.schema, documents)
-        row.beside = {strategy: Row(file.name) for strategy in others}
-        for one, start in ((row, ours), *((row.beside[strategy], others[strategy]) for strategy in others)):
-            self._fill(one, file, start, None if too_slow else plain)
+            row.peer = self.peer.measure(found["llguidance"].made, documents)
+        row.beside = {strategy: Row(file.name) for strategy in self.others}
+        for name, one in {"ours": row, **row.beside}.items():
+            self._fill(one, file, found[name].made, plain)
         return row
+
+    def _run_documents(
+        self, file: workloads.SchemaFile, plain: workloads.Start | None, order: list[Begun]
+    ) -> None:
+        """All engines through the first instance that XGrammar takes, if there is one."""
+        if plain is None or plain.compiled is None:
+            return
+        for text in map(workloads.render_instance, file.valid):
+            matcher = xgrammar.GrammarMatcher(plain.compiled)
+            if matcher.accept_string(text) and matcher.is_completed():
+                ids = workloads.token_sequences(self.vocabulary, text, "")[0]
+                for one in order:
+                    run_document(one, ids)
+                return
 
     def _start(self, compiler: Any, schema: Any) -> workloads.Start:
         return workloads.hybrid_start(
             lambda: compiler.compile_json_schema(schema, **self.options), self.bitmask
         )
 
+    def _begin_other(self, compiler: Any, schema: Any) -> Begun:
+        return begun(self._start(compiler, schema), self.bitmask)
+
+    def _begin_peer(self, peer: Peer, schema: Any) -> Begun:
+        return begun_by_peer(peer.schema(schema), peer)
+
     def _fill(
         self, row: Row, file: workloads.SchemaFile, ours: workloads.Start, plain: workloads.Start | None
     ) -> None:
         """What one compiler of ours has made, beside XGrammar; None where that would take too long."""
         if ours.compiled is not None:
-            row.first_mask, row.compile = ours.seconds, ours.compile_seconds
-            row.first_mask_cpu = ours.cpu_seconds
-            row.strategy, row.reason = ours.compiled.strategy, ours.compiled.reason
-            row.classes = workloads.class_count(ours.compiled)
+            row.compile = ours.compile_seconds
             row.phases = dict(ours.compiled.timings)
         if plain is None:
             row.outcome = "plain too slow"
-            return
-        row.refusals = [start.error for start in (ours, plain) if start.error]
-        if ours.compiled is None or plain.compiled is None:
-            row.outcome = _refusal(ours, plain)
-            return
-        row.plain_first_mask, row.plain_compile = plain.seconds, plain.compile_seconds
-        row.plain_first_mask_cpu = plain.cpu_seconds
-        self._compare(row, file, ours.compiled, plain.compiled)
-        if self.cold_caches is not None and row.name not in self._cold and row.alike:
-            self._run_cold(file, ours.compiled, plain.compiled)
+        elif ours.compiled is not None and plain.compiled is None and self.cache:
+            row.outcome = "compared without XGrammar's cache"
+            row.refusals = [plain.error]
+            plain = workloads.plain_start(
+                lambda: self.judge.compile_json_schema(file.schema, **self.options), self.bitmask
+            )
+        if plain is not None:
+            if ours.compiled is None or plain.compiled is None:
+                row.refusals = [start.error for start in (ours, plain) if start.error]
+                row.outcome = _refusal(ours, plain)
+                return
+            row.plain_compile = plain.compile_seconds
+            self._compare(row, file, ours.compiled, plain.compiled)
+            if self.cold_caches is not None and row.name not in self._cold and row.alike:
+                self._run_cold(file, ours.compiled, plain.compiled)
+        if ours.compiled is not None:  # only now: who asks for the classes of a grammar makes them
+            row.strategy, row.reason = ours.compiled.strategy, ours.compiled.reason
+            row.classes = workloads.class_count(ours.compiled)
 
     def _run_cold(self, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
         """The first document with cold caches; only what all engines take."""
@@ -184,7 +192,7 @@ class SchemaBench:
         self.cold_caches.add(ours, plain, ids, matcher)
 
     def _compile_plain(self, schema: Any) -> Any:
-        return self.plain.compile_grammar(xgrammar.Grammar.from_json_schema(schema, **self.options))
+        return self.plain.compile_json_schema(schema, **self.options)
 
     def _compare(self, row: Row, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
         from hybrid.testing.verify import compare_along, compare_walk
@@ -222,87 +230,6 @@ def _refusal(ours: workloads.Start, plain: workloads.Start) -> str:
     return "both refuse" if plain.compiled is None else "only ours refuses"
 
 
-def summarise(rows: list[Row]) -> dict[str, Any]:
-    """The figures over all schemas; keys of spreads hold a `Spread` each."""
-    timed, good = ([row for row in rows if one(row)] for one in (lambda r: r.timed, lambda r: r.alike))
-    ratios = Spread.of((row.plain_first_mask or 0.0) / (row.first_mask or 1.0) for row in timed)
-    phases = dict.fromkeys(phase for row in good for phase in row.phases)
-    times = [row.comparison.times for row in good]
-    compared = [one.comparison for row in rows for one in (row, *row.beside.values())]
-    spreads = {
-        **_spreads(good, "ours"),
-        "first mask, XGrammar": Spread.of(row.plain_first_mask or 0.0 for row in timed),
-        "first mask, XGrammar, CPU": Spread.of(row.plain_first_mask_cpu or 0.0 for row in timed),
-        "mask, XGrammar": Spread.of(value for part in times for value in part.plain_fill),
-        "accept, XGrammar": Spread.of(value for part in times for value in part.plain_accept),
-        **{f"phase {p}": Spread.of(row.phases[p] for row in good if p in row.phases) for p in phases},
-    }
-    for strategy in dict.fromkeys(strategy for row in rows for strategy in row.beside):
-        spreads |= _spreads([row.beside[strategy] for row in good if strategy in row.beside], strategy)
-    ours, plain = spreads["first mask, ours"], spreads["first mask, XGrammar"]
-    return {
-        "spreads": spreads | peer_spreads(rows),
-        "classes": Spread.of(row.classes for row in good if row.classes is not None),
-        "ratio": ratios,
-        "ratio_of_medians": plain.p50 / ours.p50 if ours.p50 else None,
-        "ratio_of_means": plain.mean / ours.mean if ours.mean else None,
-        "outcomes": dict(Counter(row.outcome for row in rows)),
-        "strategies": dict(Counter(row.strategy for row in rows if row.strategy).most_common()),
-        "engine_reasons": dict(Counter(r.reason for r in rows if r.strategy == "engine").most_common()),
-        "masks": sum(one.masks for one in compared),
-        "equal": sum(one.equal for one in compared),
-        "contradictions": sum(one.contradiction_count for one in compared),
-        "differences": sum(one.difference_count for one in compared),
-        "llguidance": peer_counts(rows),
-        "not_alike": [row.name for row in rows if not row.alike],
-        "sequences": sum(row.instances for row in rows),
-        "sequences_accepted": sum(row.instances_accepted for row in rows),
-    }
-
-
-def _spreads(rows: list[Row], name: str) -> dict[str, Spread]:
-    """First masks, masks and tokens of one strategy of ours."""
-    timed, times = [row for row in rows if row.timed], [row.comparison.times for row in rows]
-    return {
-        f"first mask, {name}": Spread.of(row.first_mask or 0.0 for row in timed),
-        f"first mask, {name}, CPU": Spread.of(row.first_mask_cpu or 0.0 for row in timed),
-        f"mask, {name}": Spread.of(value for part in times for value in part.fill),
-        f"mask, {name} repeated": Spread.of(value for row in rows for value in row.repeated),
-        f"accept, {name}": Spread.of(value for part in times for value in part.accept),
-    }
-
-
-def print_summary(console: Console, summary: dict[str, Any]) -> None:
-    """The tables on the screen."""
-    if "cold_caches" in summary:
-        console.print(report.spread_table("seconds of calls, caches warm and cold", summary["cold_caches"]))
-    console.print(report.spread_table("seconds", summary["spreads"]))
-    console.print(report.spread_table("classes", {"classes": summary["classes"]}, ""))
-    console.print(report.spread_table("ratios", {"XGrammar / ours, first mask": summary["ratio"]}, "x"))
-    if summary["ratio_of_medians"] is not None:
-        report.say(
-            console,
-            f"time to first mask, XGrammar / ours: {summary['ratio_of_medians']:.3g}x of medians, "
-            f"{summary['ratio'].p50:.3g}x median of ratios, {summary['ratio_of_means']:.3g}x of means",
-        )
-    for title in ("outcomes", "strategies", "engine_reasons"):
-        for name, count in summary[title].items():
-            report.say(console, f"{title.replace('_', ' ')}: {count:,} {name}")
-    peers = summary["llguidance"]
-    if peers["schemas"]:
-        report.say(
-            console,
-            f"llguidance takes {peers['taken']:,} of {peers['schemas']:,} schemas, and {peers['complete']:,} "
-            f"of {peers['documents']:,} token sequences to the end; its masks are not compared",
-        )
-    report.say(
-        console,
-        f"{summary['sequences_accepted']:,} of {summary['sequences']:,} token sequences of valid instances "
-        f"accepted to the end; {summary['masks']:,} masks compared, {summary['equal']:,} equal, "
-        f"{summary['contradictions']:,} contradictions of XGrammar, {summary['differences']:,} differences",
-    )
-
-
 def command(
     vocabulary: options.VocabularyOption,
     schemas: options.SchemasOption,
@@ -313,22 +240,28 @@ def command(
     walk_steps: options.WalkStepsOption = 200,
     max_plain_seconds: Annotated[
         float | None,
-        typer.Option(help="Leave out the comparison where XGrammar takes longer; costs a compile more."),
+        typer.Option(help="Give XGrammar up after so many seconds, which then count; costs a compile more."),
     ] = None,
-    threads: options.ThreadsOption = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of XGrammar and ours; else each one's default.")
+    ] = None,
     strategy: options.StrategyOption = "auto",
-    strict: options.StrictOption = False,
+    strict: Annotated[
+        bool | None, typer.Option("--strict/--no-strict", help="strict_mode; else the default, True.")
+    ] = None,
+    cache: Annotated[bool, typer.Option(help="The caches of both compilers, on by default.")] = True,
     warm: options.WarmOption = True,
     beside: Annotated[
         list[str] | None, typer.Option(help="Another strategy of ours in the same run; repeatable.")
     ] = None,
-    llguidance: Annotated[bool, typer.Option(help="llguidance in the same run, times only.")] = False,
+    llguidance: Annotated[
+        bool | None, typer.Option(help="llguidance in the same run; else where it is installed.")
+    ] = None,
     cold_caches: options.ColdCachesOption = False,
 ) -> None:
-    """JSON schemas used once: time to first mask, classes, masks; ours next to plain XGrammar."""
+    """JSON schemas used once: to the first mask, through a document, masks; all engines at their defaults."""
     arguments = dict(locals())
     console = report.make_console()
-    threads = threads or report.usable_cores()
     setup = workloads.Setup()
     with workloads.usage_errors():
         files = workloads.load_schema_files(schemas, limit, seed)
@@ -337,33 +270,37 @@ def command(
     with workloads.usage_errors(), setup.timed("compilers"):
         bench = SchemaBench(
             tokens, strategy, threads, strict, seed, walks, walk_steps, max_plain_seconds,
-            {other: workloads.load_vocabulary(vocabulary) for other in beside or ()}, llguidance,
-            ColdCaches(clock_cost()) if cold_caches else None,
+            {other: workloads.load_vocabulary(vocabulary) for other in beside or ()},
+            is_installed() if llguidance is None else llguidance,
+            ColdCaches(clock_cost()) if cold_caches else None, cache,
         )  # fmt: skip
     if warm:
         for compiler in (*bench.others.values(), bench.ours):
             setup.warm(compiler, bench.plain, tokens, bench.bitmask)
+        if bench.peer is not None:
+            bench.peer.schema(workloads.THROW_AWAY_SCHEMA)
+    setup.print(console)
+    record = {"benchmark": "schemas", **report.environment(arguments), "setup_seconds": setup.seconds}
+    found, alike = _one_by_one(console, bench, files)
+    record |= {"peak_memory_bytes": report.peak_memory_bytes(), **found}
+    report.write_json(json, record)
+    if not alike:
+        raise typer.Exit(1)
+
+
+def _one_by_one(
+    console: Console, bench: SchemaBench, files: list[workloads.SchemaFile]
+) -> tuple[dict[str, Any], bool]:
     rows = []
-    for number, file in enumerate(track(files, "schemas", console=console, transient=True)):
-        row = bench.measure(file, plain_first=bool(number & 1))
+    for file in track(files, "schemas", console=console, transient=True):
+        row = bench.measure(file)
         rows.append(row)
         if not row.alike:
             for one in (row, *row.beside.values()):
                 for line in one.refusals if one.outcome in NOT_ALIKE else one.comparison.differences[:5]:
                     report.say(console, f"DIFFERENCE {file.name}: {one.outcome}: {line}")
-    summary = summarise(rows)
+    summary = {"options": bench.settings, **summarise(rows)}
     if bench.cold_caches is not None:
         summary["cold_caches"] = bench.cold_caches.spreads()
-    setup.print(console)
     print_summary(console, summary)
-    record = {
-        "benchmark": "schemas",
-        **report.environment({**arguments, "threads": threads}),
-        "setup_seconds": setup.seconds,
-        "peak_memory_bytes": report.peak_memory_bytes(),
-        "summary": summary,
-        "rows": [row.record() for row in rows],
-    }
-    report.write_json(json, record)
-    if not all(row.alike for row in rows):
-        raise typer.Exit(1)
+    return {"summary": summary, "rows": [row.record() for row in rows]}, all(row.alike for row in rows)

@@ -1,7 +1,7 @@
 """What the benchmarks run on: schema files, instances, token sequences, compilers of both sides.
 
 What: reads folders of schema files, renders instances as JSON text, cuts texts into tokens, and makes
-the two compilers with the same settings and without caches.
+the two compilers, without caches unless they are asked for.
 When: in every benchmark.
 Limits: a schema file is JSON with the keys ``schema`` and ``tests`` (each ``{valid, data}``), the layout
 of MaskBench; anything else of it is ignored.
@@ -62,7 +62,7 @@ class Start:
 
     ``cpu_seconds`` are those of all threads: they tell what was done on a machine that others use too.
     ``error`` is the message of an exception; ``compiled`` is None then. ``crashed`` tells an exception
-    that no user should meet from a refusal.
+    that no user should meet from a refusal. ``matcher`` has filled the first mask.
     """
 
     compiled: Any
@@ -71,6 +71,7 @@ class Start:
     cpu_seconds: float
     error: str = ""
     crashed: bool = False
+    matcher: Any = None
 
 
 def load_schema_files(folder: Path, limit: int | None = None, seed: int = 0) -> list[SchemaFile]:
@@ -176,14 +177,13 @@ class Setup:
     def warm(self, ours: Any, plain: Any, vocabulary: Vocabulary, bitmask: Any) -> None:
         """Compiles the throw-away schema on both sides, twice on ours."""
         ids = tokenize_greedy(vocabulary, THROW_AWAY_TEXT)
-        for name, begin, compiler in (
-            ("first mask, ours, cold", hybrid_start, ours),
-            ("first mask, ours, warm", hybrid_start, ours),
-            ("first mask, XGrammar", plain_start, plain),
+        again = {**THROW_AWAY_SCHEMA, "title": "again"}  # another schema to a cache
+        for name, begin, compiler, schema in (
+            ("first mask, ours, cold", hybrid_start, ours, THROW_AWAY_SCHEMA),
+            ("first mask, ours, warm", hybrid_start, ours, again),
+            ("first mask, XGrammar", plain_start, plain, THROW_AWAY_SCHEMA),
         ):
-            start = begin(
-                partial(compiler.compile_json_schema, THROW_AWAY_SCHEMA, strict_mode=False), bitmask
-            )
+            start = begin(partial(compiler.compile_json_schema, schema, strict_mode=False), bitmask)
             if start.compiled is None:
                 raise RuntimeError(f"the throw-away schema was refused: {start.error}")
             self.seconds[name] = start.seconds
@@ -195,18 +195,23 @@ class Setup:
             say(console, f"before: {name} {readable(seconds)}")
 
 
-def hybrid_compiler(vocabulary: Vocabulary, strategy: str, threads: int, on_demand: bool = False) -> Any:
-    """Our compiler without caches."""
+def hybrid_compiler(
+    vocabulary: Vocabulary, strategy: str, threads: int | None, on_demand: bool = False, cache: bool = False
+) -> Any:
+    """Our compiler, without caches unless they are asked for; None is its own number of threads."""
     from hybrid import GrammarCompiler
 
     return GrammarCompiler(
-        vocabulary, strategy=strategy, n_jobs=threads, cache_enabled=False, on_demand=on_demand
+        vocabulary, strategy=strategy, max_threads=threads, cache_enabled=cache, on_demand=on_demand
     )
 
 
-def plain_compiler(vocabulary: Vocabulary, threads: int) -> xgrammar.GrammarCompiler:
-    """Plain XGrammar's compiler without caches, over the same vocabulary."""
-    return xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=threads, cache_enabled=False)
+def plain_compiler(
+    vocabulary: Vocabulary, threads: int | None, cache: bool = False
+) -> xgrammar.GrammarCompiler:
+    """Plain XGrammar's compiler, without caches unless they are asked for, over the same vocabulary."""
+    own = {} if threads is None else {"max_threads": threads}
+    return xgrammar.GrammarCompiler(vocabulary.tokenizer_info, cache_enabled=cache, **own)
 
 
 def hybrid_start(compile_it: Callable[[], Any], bitmask: Any) -> Start:
@@ -239,7 +244,8 @@ def _start(
     try:
         compiled = compile_it()
         compile_seconds = perf_counter() - started
-        matcher_of(compiled).fill_next_token_bitmask(bitmask)
+        matcher = matcher_of(compiled)
+        matcher.fill_next_token_bitmask(bitmask)
     except Exception as error:  # noqa: BLE001 - a benchmark of many grammars goes on and reports it
         seconds = perf_counter() - started
         text = f"{type(error).__name__}: {error}"
@@ -247,7 +253,7 @@ def _start(
             None, seconds, seconds, process_time() - cpu_started, text, not isinstance(error, refusals)
         )
     seconds = perf_counter() - started
-    return Start(compiled, seconds, compile_seconds, process_time() - cpu_started)
+    return Start(compiled, seconds, compile_seconds, process_time() - cpu_started, matcher=matcher)
 
 
 def run_along(compiled: Any, token_ids: list[int], bitmask: Any) -> list[float]:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from bench import report, schemas, workloads
 from bench.__main__ import app
 from bench.cases import load_grammars
+from bench.request import Request
 from equivalence.vocabulary import Vocabulary
 from hybrid.testing.comparison import Comparison, Disagreement
 
@@ -111,8 +112,8 @@ def test_schemas(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> N
         assert row["differences"] == []
         assert row["masks"] >= row["equal"] > 60
         assert row["mask"]["count"] == row["plain_mask"]["count"] > 0
-        assert row["first_mask"] >= row["compile"] > 0
-        assert row["plain_first_mask"] >= row["plain_compile"] > 0
+        assert row["requests"]["ours"]["first_mask"] >= row["compile"] > 0
+        assert row["requests"]["XGrammar"]["first_mask"] >= row["plain_compile"] > 0
         assert row["strategy"] in ("classifier", "representatives", "engine")
     summary = record["summary"]
     assert summary["outcomes"] == {"compared": 3, "both refuse": 1}
@@ -141,7 +142,8 @@ def test_schemas_on_two_strategies_beside_llguidance(
         assert beside["masks"] == beside["equal"] == rows[name]["masks"] > 0
         peer = rows[name]["llguidance"]
         assert peer["refusal"] == "" and peer["documents"] == rows[name]["instances"]
-        assert peer["first_mask"] > 0 and peer["mask"]["count"] > 0
+        assert peer["mask"]["count"] > 0
+        assert rows[name]["requests"]["llguidance"]["first_mask"] > 0
     assert "no such type" in rows["refused"]["llguidance"]["refusal"]
     assert rows["refused"]["beside"]["representatives"]["outcome"] == "both refuse"
     summary = record["summary"]
@@ -151,6 +153,7 @@ def test_schemas_on_two_strategies_beside_llguidance(
     assert summary["llguidance"]["taken"] == 3
     spreads = summary["spreads"]
     assert spreads["first mask, llguidance"]["count"] == spreads["first mask, representatives"]["count"] == 3
+    assert summary["standings"]["llguidance"]["refused"] == 1
     assert "llguidance takes 3 of 4 schemas" in done.output
     cold = summary["cold_caches"]
     assert len(cold) == 16 and all(spread["count"] > 0 for spread in cold.values())
@@ -180,10 +183,10 @@ def test_a_difference_is_printed_and_ends_with_status_1(
 def test_only_one_side_refusing_is_a_difference(
     vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = schemas.SchemaBench(vocabulary)
+    bench = schemas.SchemaBench(vocabulary, cache=False)
     file = workloads.SchemaFile("x", {"type": "string"}, ("a",), ())
     monkeypatch.setattr(bench, "_compile_plain", lambda schema: (_ for _ in ()).throw(RuntimeError("no")))
-    row = bench.measure(file, plain_first=False)
+    row = bench.measure(file)
     assert row.outcome == "only XGrammar refuses"
     assert not row.alike
     monkeypatch.undo()
@@ -193,26 +196,26 @@ def test_only_one_side_refusing_is_a_difference(
             raise IndexError("on purpose")
 
     monkeypatch.setattr(bench, "ours", Crashing())
-    row = bench.measure(file, plain_first=False)
+    row = bench.measure(file)
     assert (row.outcome, row.refusals) == ("ours crashes", ["IndexError: on purpose"])
     assert not row.alike
     monkeypatch.undo()
-    row = bench.measure(workloads.SchemaFile("y", REFUSED_SCHEMA, (), ()), plain_first=True)
+    row = bench.measure(workloads.SchemaFile("y", REFUSED_SCHEMA, (), ()))
     assert row.outcome == "both refuse"
     assert row.alike
-    assert not row.timed
+    assert all(one.refusal and one.first_mask is None for one in row.requests.values())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="slow compiles are stopped in a forked process")
 def test_slow_compiles_are_left_out(vocabulary: Vocabulary) -> None:
     bench = schemas.SchemaBench(vocabulary, max_plain_seconds=0.0)
-    row = bench.measure(workloads.SchemaFile("x", {"type": "string"}, ("a",), ()), plain_first=True)
+    row = bench.measure(workloads.SchemaFile("x", {"type": "string"}, ("a",), ()))
     assert row.outcome == "plain too slow"
     assert row.alike
-    assert not row.timed
-    assert row.first_mask is not None
+    assert row.requests["XGrammar"] == Request(over=0.0)
+    assert row.requests["ours"].first_mask is not None
     bench.max_plain_seconds = 60.0
-    row = bench.measure(workloads.SchemaFile("x", {"type": "string"}, ("a",), ()), plain_first=True)
+    row = bench.measure(workloads.SchemaFile("x", {"type": "string"}, ("a",), ()))
     assert row.outcome == "compared"
 
 

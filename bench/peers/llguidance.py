@@ -2,7 +2,7 @@
 
 What: `Peer` compiles schemas and Lark grammars with llguidance, or says why it does not, and runs the same
 documents in the same tokens as we do.
-When: in `bench.schemas` with ``--llguidance``, and in `bench.lark`, where llguidance is installed.
+When: in `bench.schemas` and in `bench.lark`, where llguidance is installed.
 Limits: times are what is compared. llguidance has its own reading of a schema (it keeps keywords that
 XGrammar leaves out, and refuses others by name) and a lexer of its own for Lark's notation, so its masks mean
 something else; how often they differ is told for information. A document counts up to the first token that it
@@ -13,6 +13,7 @@ document: what it has learnt of the lexer stays, which suits it better than a ne
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 from array import array
 from collections.abc import Sequence
@@ -29,6 +30,11 @@ from hybrid.testing.segmentation import tokenize_greedy
 
 HEADER = '%llguidance {"allow_initial_skip": true}\n'
 """As in Lark, what is ignored may come first, such as a comment at the head of a file."""
+
+
+def is_installed() -> bool:
+    """Whether llguidance can be imported."""
+    return importlib.util.find_spec("llguidance") is not None
 
 
 class _Tokenizer:
@@ -61,11 +67,9 @@ class Started:
 
 @dataclass
 class PeerTimes:
-    """Seconds of one schema in llguidance; `refusal` says why there are none."""
+    """Documents of one schema in llguidance, in seconds a call; `refusal` says why there are none."""
 
     refusal: str = ""
-    first_mask: float | None = None
-    first_mask_cpu: float | None = None
     documents: int = 0
     complete: int = 0
     mask: array[float] = field(default_factory=lambda: array("d"))
@@ -113,12 +117,16 @@ class Peer:
             matcher, refusal = None, str(error) or type(error).__name__
         return Started(matcher, refusal, perf_counter() - began, process_time() - cpu_began)
 
-    def measure(self, schema: Any, documents: Sequence[Sequence[int]]) -> PeerTimes:
-        """Compile a schema, take the time of its first mask, then run documents."""
-        started = self.schema(schema)
+    @property
+    def row(self) -> tuple[int, int]:
+        """Address and bytes of the row that masks are written to."""
+        return self._row.ctypes.data, self._row.nbytes
+
+    def measure(self, started: Started, documents: Sequence[Sequence[int]]) -> PeerTimes:
+        """Run documents on a schema that was begun."""
         if started.refusal:
             return PeerTimes(started.refusal)
-        found = PeerTimes("", started.seconds, started.cpu_seconds)
+        found = PeerTimes()
         for ids, taken in zip(documents, self.taken(started.matcher, documents), strict=True):
             served = self.serve(started.matcher, [taken])
             found.mask.extend(served.fill[0])
@@ -181,14 +189,11 @@ class Peer:
 
 
 def peer_spreads(rows: Sequence[Any]) -> dict[str, Spread]:
-    """First masks and masks on the schemas that it takes, and ours on the same; rows of `bench.schemas`."""
-    taken = [(row, row.peer) for row in rows if row.timed and row.peer is not None and not row.peer.refusal]
+    """Masks on the schemas that it takes, and ours on the same; rows of `bench.schemas`."""
+    taken = [(row, row.peer) for row in rows if row.alike and row.peer is not None and not row.peer.refusal]
     if not taken:
         return {}
     return {
-        "first mask, llguidance": Spread.of(peer.first_mask or 0.0 for _, peer in taken),
-        "first mask, ours where llguidance has one": Spread.of(row.first_mask or 0.0 for row, _ in taken),
-        "first mask, llguidance, CPU": Spread.of(peer.first_mask_cpu or 0.0 for _, peer in taken),
         "mask, llguidance": Spread.of(value for _, peer in taken for value in peer.mask),
         "mask, ours where llguidance has one": Spread.of(
             value for row, _ in taken for value in row.comparison.times.fill

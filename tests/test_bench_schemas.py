@@ -1,0 +1,191 @@
+"""Requests on all engines side by side; how fast anything is is not asserted."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from array import array
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bench import headline, schemas, workloads
+from bench.__main__ import app
+from bench.request import BACKGROUND, Begun, Request, quiet, run_document
+from equivalence.vocabulary import Vocabulary
+
+STOP = 256
+OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
+"""An object that may have other properties, unless strict_mode forbids them."""
+
+REFUSED = {"type": "no such type"}
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    tokens = [bytes([value]) for value in range(256)] + [b"", b'{"', b'": ', b'"a"', b"12", b"}"]
+    return Vocabulary.from_bytes(tokens, stop_token_ids=[STOP])
+
+
+@pytest.fixture
+def folder(vocabulary: Vocabulary, tmp_path: Path) -> Path:
+    vocabulary.save(tmp_path / "made.npz")
+    found = tmp_path / "schemas"
+    found.mkdir()
+    contents: dict[str, tuple[Any, list[Any]]] = {
+        "open": (OPEN, [{"a": 12, "b": 1}, {"a": 1}]),
+        "number": ({"type": "integer"}, [12]),
+        "choice": ({"enum": ["x", "y"]}, ["x"]),
+        "refused": (REFUSED, [1]),
+    }
+    for name, (schema, instances) in contents.items():
+        tests = [{"valid": True, "data": data} for data in instances]
+        (found / f"{name}.json").write_text(json.dumps({"schema": schema, "tests": tests}))
+    return found
+
+
+def run(folder: Path, *arguments: object) -> tuple[Any, Any]:
+    target = folder.parent / "out.json"
+    named = ("schemas", "--vocabulary", folder.parent / "made.npz", "--schemas", folder, "--json", target)
+    done = CliRunner().invoke(app, [str(argument) for argument in (*named, *arguments)])
+    return done, json.loads(target.read_text()) if target.exists() else None
+
+
+def test_everybody_has_the_defaults_of_its_library(vocabulary: Vocabulary) -> None:
+    bench = schemas.SchemaBench(vocabulary)
+    assert bench.options == {}
+    assert bench.ours.n_jobs == 1
+    first = bench.ours.compile_json_schema(OPEN)
+    assert bench.ours.compile_json_schema(OPEN) is first, "caches are on"
+    assert bench.plain.cache_limit_bytes == -1
+    assert "strict_mode default, caches on (default)" in bench.settings
+    other = schemas.SchemaBench(vocabulary, strict=False, cache=False, threads=2)
+    assert other.options == {"strict_mode": False}
+    assert other.ours.n_jobs == 2
+    assert other.ours.compile_json_schema(OPEN) is not other.ours.compile_json_schema(OPEN)
+    assert "strict_mode False, caches off, threads 2" in other.settings
+
+
+def test_strict_mode_is_on_unless_it_is_turned_off(folder: Path) -> None:
+    for arguments, accepted, text in (
+        ((), 2, "strict_mode default"),
+        (("--no-strict",), 4, "strict_mode False"),
+    ):
+        done, record = run(folder, *arguments, "--no-llguidance")
+        assert done.exit_code == 0, done.output
+        rows = {row["name"]: row for row in record["rows"]}
+        assert rows["open"]["instances_accepted"] == accepted
+        assert text in record["summary"]["options"] and text in done.output
+
+
+def test_requests_of_all_engines_are_in_the_record(folder: Path) -> None:
+    done, record = run(folder, "--no-llguidance", "--walks", 1, "--walk-steps", 10)
+    assert done.exit_code == 0, done.output
+    for row in record["rows"]:
+        for one in row["requests"].values():
+            if row["name"] == "refused":
+                assert one["refusal"] and one["first_mask"] is one["document"] is None
+            else:
+                assert one["document"] > one["first_mask"] > 0
+                assert one["document_cpu"] > one["first_mask_cpu"] > 0
+                assert one["mask"]["count"] == one["token"]["count"] > 0
+    standings = record["summary"]["standings"]
+    assert {name: one["refused"] for name, one in standings.items()} == {"ours": 1, "XGrammar": 1}
+    assert standings["XGrammar"]["documents"] == 3
+    assert set(standings["XGrammar"]["ours_faster"]) == {
+        "first_mask",
+        "first_mask_cpu",
+        "document",
+        "document_cpu",
+    }
+    spreads = record["summary"]["spreads"]
+    assert spreads["first mask and one document, XGrammar, CPU"]["count"] == 3
+    assert spreads["mask in the document, ours"]["count"] > 0
+    assert "XGrammar: refuses 1 of 4 schemas; ours is faster on: first mask" in done.output
+
+
+def test_a_failure_of_xgrammars_cache_is_its_refusal(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("check failed")
+
+    bench = schemas.SchemaBench(vocabulary)
+    monkeypatch.setattr(bench, "_compile_plain", fail)
+    row = bench.measure(workloads.SchemaFile("x", {"type": "integer"}, (12,), ()))
+    assert row.outcome == "compared without XGrammar's cache"
+    assert row.alike and row.comparison.masks > 0
+    assert "check failed" in row.requests["XGrammar"].refusal
+    assert row.requests["ours"].first_mask is not None
+
+
+def test_a_document_is_timed_to_its_end_or_not_at_all() -> None:
+    taken: list[int] = []
+
+    def accept(token: int) -> bool:
+        taken.append(token)
+        return token < 9
+
+    def begun(complete: bool) -> Begun:
+        request = Request(first_mask=10.0, first_mask_cpu=5.0)
+        return Begun(request, None, lambda: None, accept, lambda: complete)
+
+    one = begun(True)
+    assert run_document(one, [1, 2, 3])
+    assert taken == [1, 2, 3]
+    assert 10.0 < (one.request.document or 0.0) < 11.0 and 5.0 < (one.request.document_cpu or 0.0) < 6.0
+    assert len(one.request.mask) == len(one.request.token) == 3
+    for other, ids in ((begun(True), [1, 9, 2]), (begun(False), [1])):
+        assert not run_document(other, ids)
+        assert other.request.document is None
+    assert not run_document(Begun(Request("no"), None), [1])
+
+
+def test_background_work_is_waited_for() -> None:
+    done: list[int] = []
+
+    def work() -> None:
+        time.sleep(0.05)
+        done.append(1)
+
+    thread = threading.Thread(name=BACKGROUND, target=work)
+    thread.start()
+    quiet()
+    assert done == [1]
+
+
+def test_our_background_threads_have_the_name_that_is_waited_for() -> None:
+    source = Path(schemas.__file__).parents[1] / "hybrid" / "compile" / "promotion.py"
+    assert f'name="{BACKGROUND}"' in source.read_text(encoding="utf-8")
+
+
+def test_shares_compare_schema_by_schema() -> None:
+    requests = [
+        {"ours": Request(first_mask=1.0), "XGrammar": Request(first_mask=2.0)},
+        {"ours": Request(first_mask=3.0), "XGrammar": Request(first_mask=2.0)},
+        {"ours": Request(first_mask=4.0), "XGrammar": Request(over=9.0)},
+        {"ours": Request(first_mask=5.0), "XGrammar": Request(refusal="no")},
+        {"ours": Request(refusal="no"), "XGrammar": Request(refusal="no")},
+    ]
+    standing = headline.standings(requests)
+    assert standing["ours"] == {"schemas": 5, "refused": 1, "given_up": 0, "documents": 0}
+    assert (standing["XGrammar"]["refused"], standing["XGrammar"]["given_up"]) == (2, 1)
+    assert standing["XGrammar"]["ours_faster"]["first_mask"] == pytest.approx(2 / 3)
+    assert standing["XGrammar"]["ours_faster"]["first_mask_cpu"] is None
+    spreads = headline.spreads(requests)
+    assert (spreads["first mask, XGrammar"].count, spreads["first mask, XGrammar"].max) == (3, 9.0)
+    assert spreads["first mask, ours"].max == 5.0
+    assert spreads["first mask, ours where XGrammar has one"].max == 4.0
+
+
+def test_times_of_calls_are_those_of_whole_documents() -> None:
+    whole = Request(first_mask=1.0, document=2.0, mask=array("d", [0.5]), token=array("d", [0.25]))
+    part = Request(first_mask=1.0, mask=array("d", [7.0]), token=array("d", [7.0]))
+    spreads = headline.spreads([{"ours": whole}, {"ours": part}])
+    assert (spreads["mask in the document, ours"].count, spreads["mask in the document, ours"].max) == (
+        1,
+        0.5,
+    )
