@@ -7,7 +7,7 @@ When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``
 of its library; ``--strict``, ``--no-strict``, ``--no-cache`` and ``--threads`` give XGrammar and ours other
 ones, which are named above the table. ``--beside STRATEGY`` measures ours on another strategy in the same
 run. llguidance is measured where it is installed; its masks mean something else and are not compared
-(`bench.peers.llguidance`).
+(`bench.peers.llguidance`). ``--burst N`` asks for many schemas at once (`bench.burst`).
 Limits: one process; the order of the engines is drawn for each schema. Every schema is met once, so caches
 of whole grammars never answer, but what XGrammar keeps of rules, and ours of walks, may. Compilers,
 vocabularies and kernels are made before (a server makes them once), and what that takes is reported apart.
@@ -29,6 +29,7 @@ import xgrammar
 from rich.console import Console
 from rich.progress import track
 
+from bench import burst as bursts
 from bench import options, report, workloads
 from bench.cold_caches import ColdCaches, is_taken
 from bench.forked import ends_within
@@ -219,6 +220,31 @@ class SchemaBench:
             for ids in workloads.token_sequences(self.vocabulary, text, f"{self.seed} {name} {number}"):
                 yield text, ids
 
+    def run_bursts(self, schemas: list[Any], size: int) -> list[dict[str, bursts.Burst]]:
+        """Bursts of schemas at once, each on all engines."""
+        from equivalence.errors import HybridError
+        from hybrid import GrammarMatcher
+
+        def serve(compile_it: Callable[[Any], Any], matcher_of: Any, schema: Any) -> Any:
+            bitmask = xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
+            try:
+                compiled = compile_it(schema)
+                matcher_of(compiled).fill_next_token_bitmask(bitmask)
+            except (HybridError, RuntimeError):
+                return None
+            return compiled
+
+        def compile_ours(schema: Any) -> Any:
+            return self.ours.compile_json_schema(schema, **self.options)
+
+        engines: dict[str, bursts.Serve] = {
+            "ours": partial(serve, compile_ours, GrammarMatcher),
+            "XGrammar": partial(serve, self._compile_plain, xgrammar.GrammarMatcher),
+        }
+        if self.peer is not None:
+            engines["llguidance"] = self.peer.first_mask
+        return bursts.run_all(engines, schemas, size, self.seed)
+
 
 def _refusal(ours: workloads.Start, plain: workloads.Start) -> str:
     """The outcome where at least one side has not made a mask."""
@@ -258,6 +284,9 @@ def command(
         bool | None, typer.Option(help="llguidance in the same run; else where it is installed.")
     ] = None,
     cold_caches: options.ColdCachesOption = False,
+    burst: Annotated[
+        int | None, typer.Option(min=2, help="Only bursts: so many new schemas at once on two threads.")
+    ] = None,
 ) -> None:
     """JSON schemas used once: to the first mask, through a document, masks; all engines at their defaults."""
     arguments = dict(locals())
@@ -265,6 +294,7 @@ def command(
     setup = workloads.Setup()
     with workloads.usage_errors():
         files = workloads.load_schema_files(schemas, limit, seed)
+        check(len(files), burst)
         with setup.timed("vocabulary"):
             tokens = workloads.load_vocabulary(vocabulary)
     with workloads.usage_errors(), setup.timed("compilers"):
@@ -281,11 +311,24 @@ def command(
             bench.peer.schema(workloads.THROW_AWAY_SCHEMA)
     setup.print(console)
     record = {"benchmark": "schemas", **report.environment(arguments), "setup_seconds": setup.seconds}
-    found, alike = _one_by_one(console, bench, files)
+    if burst is None:
+        found, alike = _one_by_one(console, bench, files)
+    else:
+        found, alike = _at_once(console, bench, files, burst)
     record |= {"peak_memory_bytes": report.peak_memory_bytes(), **found}
     report.write_json(json, record)
     if not alike:
         raise typer.Exit(1)
+
+
+def check(count: int, burst: int | None) -> None:
+    """Refuses what would fail only after everything was measured.
+
+    Raises:
+        ValueError: fewer schemas than a burst.
+    """
+    if burst is not None and count < burst:
+        raise ValueError(f"--burst {burst} wants at least {burst} schemas, here are {count}")
 
 
 def _one_by_one(
@@ -304,3 +347,20 @@ def _one_by_one(
         summary["cold_caches"] = bench.cold_caches.spreads()
     print_summary(console, summary)
     return {"summary": summary, "rows": [row.record() for row in rows]}, all(row.alike for row in rows)
+
+
+def _at_once(
+    console: Console, bench: SchemaBench, files: list[workloads.SchemaFile], size: int
+) -> tuple[dict[str, Any], bool]:
+    found = bench.run_bursts([file.schema for file in files], size)
+    compared = [bursts.compare(one) for one in found]
+    summary = bursts.summarise(found)
+    title = (
+        f"seconds; {len(found)} bursts of {size} new schemas on {bursts.THREADS} threads; {bench.settings}"
+    )
+    bursts.print_summary(console, summary, title)
+    masks, differences = (sum(one[place] for one in compared) for place in (0, 1))
+    report.say(console, f"{masks:,} first masks compared, {differences:,} differences")
+    counts = {"options": bench.settings, "masks": masks, "differences": differences, "engines": summary}
+    each = [[one.record() for one in burst.values()] for burst in found]
+    return {"summary": counts, "bursts": each}, not differences

@@ -1,4 +1,4 @@
-"""Requests on all engines side by side; how fast anything is is not asserted."""
+"""Requests on all engines side by side, and bursts; how fast anything is is not asserted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench import headline, schemas, workloads
+from bench import burst, headline, schemas, workloads
 from bench.__main__ import app
 from bench.request import BACKGROUND, Begun, Request, quiet, run_document
 from equivalence.vocabulary import Vocabulary
@@ -189,3 +189,61 @@ def test_times_of_calls_are_those_of_whole_documents() -> None:
         1,
         0.5,
     )
+
+
+# --- Bursts ------------------------------------------------------------------------------------------------
+
+
+def test_bursts_of_the_command(folder: Path) -> None:
+    done, record = run(folder, "--burst", 2, "--no-llguidance")
+    assert done.exit_code == 0, done.output
+    summary = record["summary"]
+    assert len(record["bursts"]) == 2
+    assert (summary["masks"], summary["differences"]) == (3, 0)
+    for engine in ("ours", "XGrammar"):
+        assert summary["engines"][engine]["first_mask"]["count"] == 3
+        assert summary["engines"][engine]["refused"] == 1
+    assert "2 bursts of 2 new schemas on 2 threads" in " ".join(done.output.split())
+
+
+def test_a_burst_is_served_by_two_threads_and_timed_from_its_beginning() -> None:
+    threads = set()
+
+    def serve(schema: int) -> int | None:
+        threads.add(threading.get_ident())
+        time.sleep(0.02)
+        return None if schema == 3 else schema
+
+    found = burst.run("ours", serve, [1, 2, 3, 4])
+    assert len(threads) == 2
+    assert (found.refused, found.compiled) == (1, {0: 1, 1: 2, 3: 4})
+    assert min(found.first_masks) >= 0.02 and 0.04 <= max(found.first_masks) <= found.total
+
+
+def test_a_burst_passes_errors_on() -> None:
+    def serve(schema: int) -> int:
+        raise KeyError(schema)
+
+    with pytest.raises(KeyError):
+        burst.run("ours", serve, [1, 2, 3])
+
+
+def test_each_schema_is_in_one_burst_and_comes_to_all_engines() -> None:
+    seen: dict[str, list[int]] = {"ours": [], "XGrammar": []}
+    engines = {name: seen[name].append for name in seen}
+    found = burst.run_all(engines, range(7), 3, seed=1)
+    assert [set(one) for one in found] == [{"ours", "XGrammar"}] * 2
+    assert len(set(seen["ours"])) == len(seen["ours"]) == 6
+    assert sorted(seen["ours"]) == sorted(seen["XGrammar"])
+
+
+def test_a_first_mask_that_differs_is_counted(vocabulary: Vocabulary) -> None:
+    bench = schemas.SchemaBench(vocabulary)
+    one, other = {"type": "integer"}, {"enum": ["x"]}
+    bursts = {
+        "ours": burst.Burst("ours", compiled={0: bench.ours.compile_json_schema(one)}),
+        "XGrammar": burst.Burst("XGrammar", compiled={0: bench.plain.compile_json_schema(other)}),
+    }
+    assert burst.compare(bursts) == (1, 1)
+    bursts["XGrammar"].compiled = {0: bench.plain.compile_json_schema(one), 5: None}
+    assert burst.compare(bursts) == (1, 0)

@@ -103,6 +103,20 @@ class Peer:
         """A Lark grammar."""
         return self._start("grammar_from_lark", HEADER + text)
 
+    def first_mask(self, schema: Any) -> Any:
+        """A matcher with its first mask, in a row of its own: for several threads; None if it is refused."""
+        from llguidance import LLMatcher
+
+        row = np.zeros_like(self._row)
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        try:
+            matcher = LLMatcher(self._tokenizer, LLMatcher.grammar_from_json_schema(text), log_level=0)
+            if not matcher.get_error():
+                matcher.unsafe_compute_mask_ptr(row.ctypes.data, row.nbytes)
+            return None if matcher.get_error() else matcher
+        except (ValueError, RecursionError):
+            return None
+
     def _start(self, read: str, text: str) -> Started:
         from llguidance import LLMatcher
 

@@ -1,0 +1,137 @@
+"""Many requests at once, each with a schema of its own: how long until each has its first mask.
+
+What: `run` gives a burst of new schemas to each engine in turn; two threads take them one after the other,
+as a scheduler's thread pool does, and each request's time is that from the burst's beginning to its first
+mask.
+When: ``python -m bench schemas --burst 64``.
+Limits: two threads (`THREADS`) and whatever an engine starts by itself. Refused schemas take up a thread
+and have no time. Ours and XGrammar's first masks are compared after each burst; llguidance's mean something
+else.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from bench.report import Spread, make_table, readable, say
+from bench.request import quiet
+
+THREADS = 2
+
+Serve = Callable[[Any], Any]
+"""From a schema to its first mask; gives what was compiled, None where the schema is refused."""
+
+
+@dataclass
+class Burst:
+    """One burst on one engine: seconds to each first mask, to the last answer of all, and of CPU time."""
+
+    engine: str
+    first_masks: list[float] = field(default_factory=list)
+    refused: int = 0
+    total: float = 0.0
+    cpu: float = 0.0
+    compiled: dict[int, Any] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """This burst as it is written to the record."""
+        return {name: getattr(self, name) for name in ("engine", "first_masks", "refused", "total", "cpu")}
+
+
+def run(engine: str, serve: Serve, schemas: Sequence[Any], threads: int = THREADS) -> Burst:
+    """Give all schemas at once to one engine."""
+    burst = Burst(engine)
+    waiting = deque(enumerate(schemas))
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while True:
+                try:
+                    number, schema = waiting.popleft()
+                except IndexError:
+                    return
+                compiled = serve(schema)
+                seconds = perf_counter() - began
+                if compiled is None:
+                    with lock:
+                        burst.refused += 1
+                else:
+                    burst.first_masks.append(seconds)
+                    burst.compiled[number] = compiled
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+            errors.append(error)
+
+    lock = threading.Lock()
+    workers = [threading.Thread(target=work) for _ in range(threads)]
+    quiet()
+    gc.collect()
+    cpu_began, began = process_time(), perf_counter()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    burst.total = perf_counter() - began
+    burst.cpu = process_time() - cpu_began
+    if errors:
+        raise errors[0]
+    return burst
+
+
+def run_all(
+    engines: Mapping[str, Serve], schemas: Sequence[Any], size: int, seed: int
+) -> list[dict[str, Burst]]:
+    """Whole bursts of so many schemas, each on all engines in a random order."""
+    order = random.Random(seed)
+    schemas = list(schemas)
+    order.shuffle(schemas)
+    found = []
+    for first in range(0, len(schemas) - size + 1, size):
+        names = list(engines)
+        order.shuffle(names)
+        found.append({name: run(name, engines[name], schemas[first : first + size]) for name in names})
+    return found
+
+
+def compare(burst: Mapping[str, Burst]) -> tuple[int, int]:
+    """First masks of ours and XGrammar's that were compared, and how many of them differ."""
+    from hybrid.testing.verify import compare_along
+
+    ours, plain = burst["ours"].compiled, burst["XGrammar"].compiled
+    both = ours.keys() & plain.keys()
+    return len(both), sum(not compare_along(ours[number], plain[number], []).exact for number in both)
+
+
+def summarise(bursts: Sequence[Mapping[str, Burst]]) -> dict[str, dict[str, Any]]:
+    """By engine: the times to the first masks of all bursts, and the mean of the bursts' totals."""
+    found = {}
+    for engine in sorted(bursts[0], key=lambda name: (name != "ours", name)):
+        own = [burst[engine] for burst in bursts]
+        found[engine] = {
+            "first_mask": Spread.of(seconds for one in own for seconds in one.first_masks),
+            "refused": sum(one.refused for one in own),
+            "total": float(np.mean([one.total for one in own])),
+            "cpu": float(np.mean([one.cpu for one in own])),
+        }
+    return found
+
+
+def print_summary(console: Console, summary: Mapping[str, Mapping[str, Any]], title: str) -> None:
+    """A row for each engine."""
+    table = make_table(title, ("",), ("n", "refused", "p50", "p90", "p99", "max", "all", "all, CPU"))
+    for engine, one in summary.items():
+        spread = one["first_mask"]
+        values = (spread.p50, spread.p90, spread.p99, spread.max, one["total"], one["cpu"])
+        table.add_row(engine, str(spread.count), str(one["refused"]), *(readable(value) for value in values))
+    console.print(table)
+    say(console, "time from the beginning of a burst to a request's first mask; all: to the last answer")
