@@ -22,6 +22,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,7 +31,7 @@ from rich.console import Console
 from rich.progress import track
 
 from bench import burst as bursts
-from bench import options, report, workloads
+from bench import headline, options, picture, report, workloads
 from bench.cold_caches import ColdCaches, is_taken
 from bench.forked import ends_within
 from bench.peers.llguidance import Peer, is_installed
@@ -287,6 +288,9 @@ def command(
     burst: Annotated[
         int | None, typer.Option(min=2, help="Only bursts: so many new schemas at once on two threads.")
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="An SVG of the distribution of times to the first mask.")
+    ] = None,
 ) -> None:
     """JSON schemas used once: to the first mask, through a document, masks; all engines at their defaults."""
     arguments = dict(locals())
@@ -294,7 +298,7 @@ def command(
     setup = workloads.Setup()
     with workloads.usage_errors():
         files = workloads.load_schema_files(schemas, limit, seed)
-        check(len(files), burst)
+        check(len(files), burst, picture)
         with setup.timed("vocabulary"):
             tokens = workloads.load_vocabulary(vocabulary)
     with workloads.usage_errors(), setup.timed("compilers"):
@@ -312,7 +316,7 @@ def command(
     setup.print(console)
     record = {"benchmark": "schemas", **report.environment(arguments), "setup_seconds": setup.seconds}
     if burst is None:
-        found, alike = _one_by_one(console, bench, files)
+        found, alike = _one_by_one(console, bench, files, picture)
     else:
         found, alike = _at_once(console, bench, files, burst)
     record |= {"peak_memory_bytes": report.peak_memory_bytes(), **found}
@@ -321,18 +325,22 @@ def command(
         raise typer.Exit(1)
 
 
-def check(count: int, burst: int | None) -> None:
+def check(count: int, burst: int | None, path: Path | None) -> None:
     """Refuses what would fail only after everything was measured.
 
     Raises:
-        ValueError: fewer schemas than a burst.
+        ValueError: fewer schemas than a burst, a picture of bursts, or no matplotlib.
     """
     if burst is not None and count < burst:
         raise ValueError(f"--burst {burst} wants at least {burst} schemas, here are {count}")
+    if burst is not None and path is not None:
+        raise ValueError("--picture is of single schemas; leave out --burst")
+    if path is not None:
+        picture.pyplot()
 
 
 def _one_by_one(
-    console: Console, bench: SchemaBench, files: list[workloads.SchemaFile]
+    console: Console, bench: SchemaBench, files: list[workloads.SchemaFile], path: Path | None
 ) -> tuple[dict[str, Any], bool]:
     rows = []
     for file in track(files, "schemas", console=console, transient=True):
@@ -346,6 +354,10 @@ def _one_by_one(
     if bench.cold_caches is not None:
         summary["cold_caches"] = bench.cold_caches.spreads()
     print_summary(console, summary)
+    if path is not None:
+        requests = [row.requests for row in rows if row.alike]
+        times = {name: headline.first_masks(requests, name) for name in headline.engines(requests)}
+        picture.draw(path, times, f"New JSON schemas, {bench.vocabulary.size:,} token ids")
     return {"summary": summary, "rows": [row.record() for row in rows]}, all(row.alike for row in rows)
 
 

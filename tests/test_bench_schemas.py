@@ -1,8 +1,9 @@
-"""Requests on all engines side by side, and bursts; how fast anything is is not asserted."""
+"""Requests on all engines side by side, bursts and the picture; how fast anything is is not asserted."""
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from array import array
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench import burst, headline, schemas, workloads
+from bench import burst, headline, picture, schemas, workloads
 from bench.__main__ import app
 from bench.request import BACKGROUND, Begun, Request, quiet, run_document
 from equivalence.vocabulary import Vocabulary
@@ -247,3 +248,33 @@ def test_a_first_mask_that_differs_is_counted(vocabulary: Vocabulary) -> None:
     assert burst.compare(bursts) == (1, 1)
     bursts["XGrammar"].compiled = {0: bench.plain.compile_json_schema(one), 5: None}
     assert burst.compare(bursts) == (1, 0)
+
+
+# --- The picture -------------------------------------------------------------------------------------------
+
+
+def test_what_would_fail_at_the_end_is_refused_at_the_beginning(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder.parent / "out.svg"
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for arguments, message in (
+        (("--burst", 5), "at least 5"),
+        (("--burst", 2, "--picture", path), "leave out"),
+        (("--picture", path), "pip install"),
+    ):
+        done, record = run(folder, *arguments)
+        assert done.exit_code == 2 and record is None
+        assert message in " ".join(done.output.replace("│", " ").split())
+
+
+def test_the_picture_is_small_and_names_all_engines(folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = folder.parent / "pictures" / "out.svg"
+    done, _ = run(folder, "--picture", path, "--no-llguidance")
+    assert done.exit_code == 0, done.output
+    text = path.read_text()
+    assert "equimask (3 schemas)" in text and "XGrammar (3 schemas)" in text
+    assert len(text) < 40_000
+    picture.draw(path, {"ours": [0.001, 0.1], "llguidance": []}, "a title")
+    assert "a title" in path.read_text() and "llguidance" not in path.read_text()
