@@ -52,7 +52,8 @@ def draw(path: Path, times: Mapping[str, Sequence[float]], title: str) -> None:
         ValueError: matplotlib is not installed.
     """
     plots = pyplot()
-    plots.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "equimask", "font.size": 10})
+    fonts = {"font.size": 10, "font.sans-serif": ["DejaVu Sans", "Arial"]}
+    plots.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "equimask", **fonts})
     figure, axes = plots.subplots(figsize=(7, 3.6), layout="constrained")
     shares = np.linspace(0, 100, POINTS)
     for engine, seconds in times.items():
@@ -61,6 +62,7 @@ def draw(path: Path, times: Mapping[str, Sequence[float]], title: str) -> None:
             axes.plot(np.percentile(seconds, shares), shares, label=label, color=COLOURS.get(engine))
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: readable(value))
+    axes.xaxis.set_minor_locator(plots.NullLocator())
     axes.set_xlabel("time to the first mask")
     axes.set_ylabel("schemas, %")
     axes.set_ylim(0, 100)
@@ -68,5 +70,5 @@ def draw(path: Path, times: Mapping[str, Sequence[float]], title: str) -> None:
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, loc="lower right")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     plots.close(figure)
