@@ -10,7 +10,6 @@ threads, and of what an engine goes on doing in the background; wall time ends w
 
 from __future__ import annotations
 
-import gc
 import threading
 from array import array
 from collections.abc import Callable, Sequence
@@ -101,7 +100,6 @@ def run_document(one: Begun, ids: Sequence[int]) -> bool:
     if fill is None or accept is None or one.is_complete is None:
         return False
     quiet()
-    gc.collect()
     cpu_began, began = process_time(), perf_counter()
     for token in ids:
         called = perf_counter()

@@ -8,16 +8,18 @@ of its library; ``--strict``, ``--no-strict``, ``--no-cache`` and ``--threads`` 
 ones, which are named above the table. ``--beside STRATEGY`` measures ours on another strategy in the same
 run. llguidance is measured where it is installed; its masks mean something else and are not compared
 (`bench.peers.llguidance`). ``--burst N`` asks for many schemas at once (`bench.burst`).
-Limits: one process; the order of the engines is drawn for each schema. Every schema is met once, so caches
-of whole grammars never answer, but what XGrammar keeps of rules, and ours of walks, may. Compilers,
-vocabularies and kernels are made before (a server makes them once), and what that takes is reported apart.
-The document is the first instance that XGrammar takes. Where XGrammar fails for what its cache holds, it
-counts as a refusal, and masks are compared with those that it has without a cache. Times of a schema with a
-difference are left out.
+Limits: one process; the order of the engines is drawn for each schema. Each serves a small other schema
+right before, untimed: the interpreter and caches are as between two requests, not as after a collection of
+garbage. Every schema is met once, so caches of whole grammars never answer, but what XGrammar keeps of
+rules, and ours of walks, may. Compilers, vocabularies and kernels are made before (a server makes them
+once), and what that takes is reported apart. The document is the first instance that XGrammar takes. Where
+XGrammar fails for what its cache holds, it counts as a refusal, and masks are compared with those that it
+has without a cache. Times of a schema with a difference are left out.
 """
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +44,13 @@ from hybrid.testing.comparison import Times
 
 if TYPE_CHECKING:
     from equivalence.vocabulary import Vocabulary
+
+
+OTHER_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"other": {"type": "integer"}, "schema": {"type": "string"}},
+}
+"""What each engine serves, untimed, before each schema; with another title each time."""
 
 
 @dataclass
@@ -93,24 +102,22 @@ class SchemaBench:
         too_slow = self.max_plain_seconds is not None and not ends_within(
             lambda: self._compile_plain(file.schema), self.max_plain_seconds
         )
-        engines: dict[str, Callable[[], Begun]] = {
-            "ours": lambda: begun(self._start(self.ours, file.schema), self.bitmask)
-        }
-        for strategy, compiler in self.others.items():
-            engines[strategy] = partial(self._begin_other, compiler, file.schema)
+        engines: dict[str, Callable[[Any], Begun]] = {"ours": partial(self._begin, self.ours)}
+        engines |= {strategy: partial(self._begin, compiler) for strategy, compiler in self.others.items()}
         if not too_slow:
-            engines["XGrammar"] = lambda: begun(
-                workloads.plain_start(lambda: self._compile_plain(file.schema), self.bitmask), self.bitmask
-            )
+            engines["XGrammar"] = self._begin_plain
         if self.peer is not None:
-            engines["llguidance"] = partial(self._begin_peer, self.peer, file.schema)
+            engines["llguidance"] = partial(_begin_peer, self.peer)
         order = list(engines)
         shuffle = random.Random(f"{self.seed} {file.name}").shuffle
         shuffle(order)
         found: dict[str, Begun] = {}
         for name in order:
             quiet()
-            found[name] = engines[name]()
+            gc.collect()
+            # A collection empties what Python keeps for new objects, and the processor's caches.
+            engines[name]({**OTHER_SCHEMA, "title": file.name})
+            found[name] = engines[name](file.schema)
         plain = found["XGrammar"].made if not too_slow else None
         shuffle(order)
         self._run_documents(file, plain, [found[name] for name in order])
@@ -139,16 +146,13 @@ class SchemaBench:
                     run_document(one, ids)
                 return
 
-    def _start(self, compiler: Any, schema: Any) -> workloads.Start:
-        return workloads.hybrid_start(
-            lambda: compiler.compile_json_schema(schema, **self.options), self.bitmask
-        )
+    def _begin(self, compiler: Any, schema: Any) -> Begun:
+        compile_it = partial(compiler.compile_json_schema, schema, **self.options)
+        return begun(workloads.hybrid_start(compile_it, self.bitmask, collect=False), self.bitmask)
 
-    def _begin_other(self, compiler: Any, schema: Any) -> Begun:
-        return begun(self._start(compiler, schema), self.bitmask)
-
-    def _begin_peer(self, peer: Peer, schema: Any) -> Begun:
-        return begun_by_peer(peer.schema(schema), peer)
+    def _begin_plain(self, schema: Any) -> Begun:
+        compile_it = partial(self._compile_plain, schema)
+        return begun(workloads.plain_start(compile_it, self.bitmask, collect=False), self.bitmask)
 
     def _fill(
         self, row: Row, file: workloads.SchemaFile, ours: workloads.Start, plain: workloads.Start | None
@@ -245,6 +249,10 @@ class SchemaBench:
         if self.peer is not None:
             engines["llguidance"] = self.peer.first_mask
         return bursts.run_all(engines, schemas, size, self.seed)
+
+
+def _begin_peer(peer: Peer, schema: Any) -> Begun:
+    return begun_by_peer(peer.schema(schema, collect=False), peer)
 
 
 def _refusal(ours: workloads.Start, plain: workloads.Start) -> str:

@@ -214,7 +214,7 @@ def plain_compiler(
     return xgrammar.GrammarCompiler(vocabulary.tokenizer_info, cache_enabled=cache, **own)
 
 
-def hybrid_start(compile_it: Callable[[], Any], bitmask: Any) -> Start:
+def hybrid_start(compile_it: Callable[[], Any], bitmask: Any, collect: bool = True) -> Start:
     """Seconds from the grammar to the first mask on our side.
 
     A refusal is an error that the project raises on purpose, or XGrammar's own; any other is a crash.
@@ -222,12 +222,12 @@ def hybrid_start(compile_it: Callable[[], Any], bitmask: Any) -> Start:
     from equivalence.errors import HybridError
     from hybrid import GrammarMatcher
 
-    return _start(compile_it, GrammarMatcher, bitmask, (HybridError, RuntimeError))
+    return _start(compile_it, GrammarMatcher, bitmask, (HybridError, RuntimeError), collect)
 
 
-def plain_start(compile_it: Callable[[], Any], bitmask: Any) -> Start:
+def plain_start(compile_it: Callable[[], Any], bitmask: Any, collect: bool = True) -> Start:
     """Seconds from the grammar to the first mask in plain XGrammar, all of whose errors are refusals."""
-    return _start(compile_it, xgrammar.GrammarMatcher, bitmask, (Exception,))
+    return _start(compile_it, xgrammar.GrammarMatcher, bitmask, (Exception,), collect)
 
 
 def _start(
@@ -235,10 +235,12 @@ def _start(
     matcher_of: Callable[[Any], Any],
     bitmask: Any,
     refusals: tuple[type[Exception], ...],
+    collect: bool,
 ) -> Start:
     # Garbage of the work before is not to be collected inside the measured time. The collector stays on,
     # as it is in a server: a side that makes much garbage pays for it.
-    gc.collect()
+    if collect:
+        gc.collect()
     cpu_started = process_time()
     started = perf_counter()
     try:

@@ -94,10 +94,10 @@ class Peer:
         self._tokenizer = LLTokenizer(TokenizerWrapper(_Tokenizer(vocabulary)), n_vocab=vocabulary.size)
         self._row = np.zeros((vocabulary.size + 31) // 32, np.int32)
 
-    def schema(self, schema: Any) -> Started:
-        """A JSON schema."""
+    def schema(self, schema: Any, collect: bool = True) -> Started:
+        """A JSON schema; what work before has left is collected first, unless that is done."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
-        return self._start("grammar_from_json_schema", text)
+        return self._start("grammar_from_json_schema", text, collect)
 
     def lark(self, text: str) -> Started:
         """A Lark grammar."""
@@ -117,10 +117,11 @@ class Peer:
         except (ValueError, RecursionError):
             return None
 
-    def _start(self, read: str, text: str) -> Started:
+    def _start(self, read: str, text: str, collect: bool = True) -> Started:
         from llguidance import LLMatcher
 
-        gc.collect()
+        if collect:
+            gc.collect()
         cpu_began, began = process_time(), perf_counter()
         try:
             matcher = LLMatcher(self._tokenizer, getattr(LLMatcher, read)(text), log_level=0)
