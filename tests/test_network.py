@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import xgrammar
 from equivalence.classes import compute_classes
 from equivalence.classes.explore import Capacity, explore
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
-from equivalence.network import Network, build_network, foreign
+from equivalence.network import Network, build_network, foreign, optimised
 from equivalence.network.merging import minimise
 from equivalence.network.states import States
 from equivalence.vocabulary import Vocabulary
@@ -417,3 +418,20 @@ def test_a_pattern_that_is_too_large_to_read_back(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(foreign, "MAX_SERIALIZED_BYTES", -1)
     with pytest.raises(UnsupportedGrammar, match="unrolls"):
         network('root ::= Regex("(a{2,5}b){2,5}")')
+
+
+def test_ctrl_c_leaves_nobody_else_to_ask_for_automata() -> None:
+    """It may come as soon as somebody was put there."""
+
+    def interrupt(frame: Any, event: str, function: Any) -> None:
+        if event == "c_return" and getattr(function, "__name__", "") == "set":
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt), optimised.optimised_by(lambda wanted: None):
+            pass
+    finally:
+        sys.setprofile(None)
+    assert optimised._optimise.get() is optimised.optimised_text

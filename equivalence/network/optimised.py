@@ -82,11 +82,12 @@ _optimise: ContextVar[Optimise] = ContextVar("optimise", default=optimised_text)
 @contextlib.contextmanager
 def optimised_by(optimise: Optimise) -> Iterator[None]:
     """While this lasts, in this thread, somebody else makes the texts; may raise a `HybridError`."""
-    before = _optimise.set(optimise)
+    before = _optimise.get()
     try:
+        _optimise.set(optimise)  # inside, as Ctrl-C may come as soon as it is done
         yield
     finally:
-        _optimise.reset(before)
+        _optimise.set(before)
 
 
 def optimised(wanted: Wanted) -> tuple[dict[str, Any], dict[str, Any]] | None:
