@@ -266,9 +266,9 @@ class OnWalks(CompiledGrammar):
         Raises:
             BudgetExceeded: they are more than the budget allows, or it is too late.
         """
-        if self.settling.found is None:
-            self.note(reason_of(self.settling.settle(deadline), self.vocabulary))
-        return self.settling.settle(deadline)
+        found = self.settling.settle(deadline)
+        self.note(reason_of(found, self.vocabulary))
+        return found
 
     @property  # type: ignore[misc]  # of this variant it is no field
     def classes(self) -> TokenClasses | None:

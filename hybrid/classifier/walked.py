@@ -31,7 +31,6 @@ class Walked(NamedTuple):
     Attributes:
         nodes, height: of the vocabulary's trie (`equivalence.trie.Trie`).
         token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
-        vocab_size: ids.
     """
 
     net: tuple[NDArray[Any], ...]
@@ -44,7 +43,6 @@ class Walked(NamedTuple):
     token_starts: Integers
     tokens: NDArray[np.int32]
     longest: int
-    vocab_size: int
     data: NDArray[np.uint8]
     offsets: Integers
     start: int
@@ -71,6 +69,6 @@ def walked_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline |
     trie, order = vocabulary.trie, vocabulary.byte_order
     return Walked(
         net, byte_tables, rank, absorbing_states(Automaton(net)), behind, trie.nodes, trie.height,
-        order.token_starts, order.tokens, trie.longest, vocabulary.size, *vocabulary.flat, network.start,
+        order.token_starts, order.tokens, trie.longest, *vocabulary.flat, network.start,
         network.start_final,
     )  # fmt: skip

@@ -83,7 +83,6 @@ class Walker(Summariser):
         self.token_starts = fixed.token_starts
         self.tokens = fixed.tokens
         self.behind = fixed.behind
-        self.n_groups = self.token_starts.shape[0] - 1
         self.n_states = space.n_states
         self.longest = fixed.longest
         space.account.claim(8 * FIRST_NODES + 32 * (self.longest + 2))
