@@ -6,8 +6,8 @@ each becomes an extension of the same name beside it, which Python prefers to th
     python setup.py build_ext --inplace            as `make` does; only what has changed is compiled
     EQUIMASK_CHECKED=1 python setup.py build ...   with every index checked, for the tests
 
-What Cython needs for arrays is one extension of its own, `equivalence.cython_shared`, which the others import:
-compiled into each of them it was 60% of the time to build and half of the bytes.
+What Cython needs for arrays is one extension of its own, `equivalence.cython_shared`, which the others
+import: compiled into each of them it was 60% of the time to build and half of the bytes.
 
 Every extension knows a hash of what it was made from (`equivalence.built`), so that code which was edited
 and not built again is refused where it is imported.

@@ -163,7 +163,8 @@ class Summaries:
 
     def first_rows(self) -> Integers:
         """int64[states, 2]: a copy of the mask and the pending set of each state on top; -1: not known."""
-        flat = np.array(self.first).view(np.int32) if self.n_states else np.empty(0, np.int32)
+        # their bytes: numpy reads the names of a structure's fields for 0.1 ms
+        flat = np.frombuffer(self.first, np.int32) if self.n_states else np.empty(0, np.int32)
         return flat.reshape(-1, 2).astype(np.int64)
 
     def used_rows(self) -> tuple[Integers, Integers]:
@@ -172,7 +173,7 @@ class Summaries:
         Returns:
             (int64[n_known, 4], int64[pending sets + 1]).
         """
-        rows = np.array(self.rows).view(np.int32).reshape(-1, 4)
+        rows = np.frombuffer(self.rows, np.int32).reshape(-1, 4)
         rows = rows[rows[:, 0] >= 0].astype(np.int64)
         rows = np.ascontiguousarray(rows[np.lexsort((rows[:, 1], rows[:, 0]))])
         starts = np.searchsorted(rows[:, 0], np.arange(self.pendings.count + 1))
