@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import gc
 import random
-import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
 from typing import Any
@@ -37,7 +36,7 @@ class Burst:
     """One burst on one engine: seconds to each first mask, to the last answer of all, and of CPU time."""
 
     engine: str
-    first_masks: list[float] = field(default_factory=list)
+    first_masks: Sequence[float] = ()
     refused: int = 0
     total: float = 0.0
     cpu: float = 0.0
@@ -45,47 +44,24 @@ class Burst:
 
     def record(self) -> dict[str, Any]:
         """This burst as it is written to the record."""
-        return {name: getattr(self, name) for name in ("engine", "first_masks", "refused", "total", "cpu")}
+        return {name: value for name, value in vars(self).items() if name != "compiled"}
 
 
 def run(engine: str, serve: Serve, schemas: Sequence[Any], threads: int = THREADS) -> Burst:
     """Give all schemas at once to one engine."""
-    burst = Burst(engine)
-    waiting = deque(enumerate(schemas))
-    errors: list[BaseException] = []
 
-    def work() -> None:
-        try:
-            while True:
-                try:
-                    number, schema = waiting.popleft()
-                except IndexError:
-                    return
-                compiled = serve(schema)
-                seconds = perf_counter() - began
-                if compiled is None:
-                    with lock:
-                        burst.refused += 1
-                else:
-                    burst.first_masks.append(seconds)
-                    burst.compiled[number] = compiled
-        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
-            errors.append(error)
+    def answer(schema: Any) -> tuple[Any, float]:
+        return serve(schema), perf_counter() - began
 
-    lock = threading.Lock()
-    workers = [threading.Thread(target=work) for _ in range(threads)]
     quiet()
     gc.collect()
     cpu_began, began = process_time(), perf_counter()
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    burst.total = perf_counter() - began
-    burst.cpu = process_time() - cpu_began
-    if errors:
-        raise errors[0]
-    return burst
+    with ThreadPoolExecutor(threads) as pool:
+        answers = list(pool.map(answer, schemas))
+    total, cpu = perf_counter() - began, process_time() - cpu_began
+    compiled = {number: made for number, (made, _) in enumerate(answers) if made is not None}
+    first_masks = [answers[number][1] for number in compiled]
+    return Burst(engine, first_masks, len(answers) - len(compiled), total, cpu, compiled)
 
 
 def run_all(
