@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 
 from bench import report, workloads
-from bench.memory import give_back, in_another_process, reset_peak, status_bytes
+from bench.memory import give_back, in_another_process, with_peak
 
 Compile = Callable[[Any], Any]
 """What a compiler of ours is given; it has to survive pickling."""
@@ -72,22 +72,23 @@ def _build_here(
     compiler.compile_json_schema(workloads.THROW_AWAY_SCHEMA, strict_mode=False)
     if strategy in ("auto", "classifier"):
         compiler.compile_lark(TINY)
-    found: dict[str, Any] = {"seconds": [], "cpu": [], "peak": None}
+    found: dict[str, Any] = {"seconds": [], "cpu": []}
     phases: dict[str, list[float]] = {}
-    known, before, compiled = reset_peak(), 0, None
-    if known:
-        before = status_bytes("VmRSS")
-    for number in range(repeats):
-        del compiled
-        give_back()
+
+    def build() -> Any:
         began, cpu_began = perf_counter(), process_time()
         compiled = compile_with(compiler)
         found["seconds"].append(perf_counter() - began)
         found["cpu"].append(process_time() - cpu_began)
         for name, seconds in compiled.timings.items():
             phases.setdefault(name, []).append(seconds)
-        if number == 0 and known:
-            found["peak"] = status_bytes("VmHWM") - before
+        return compiled
+
+    compiled, found["peak"] = with_peak(build)
+    for _ in range(1, repeats):
+        del compiled
+        give_back()
+        compiled = build()
     found["phases"] = {name: median(values) for name, values in phases.items()}
     found["classes"] = workloads.class_count(compiled)
     found["sizes"] = {} if compiled.classes is None else dict(compiled.classes.sizes)

@@ -31,8 +31,16 @@ def in_another_process(function: Callable[..., Found], *arguments: Any) -> Found
         return pool.submit(function, *arguments).result()
 
 
+def with_peak(work: Callable[[], Found]) -> tuple[Found, int | None]:
+    """What some work returns, and the bytes at its peak above what was resident; None if nobody says."""
+    known = reset_peak()
+    before = status_bytes("VmRSS") if known else 0
+    found = work()
+    return found, status_bytes("VmHWM") - before if known else None
+
+
 def peak_of_classes(vocabulary: str, grammar: str) -> int | None:
-    """Bytes at the peak of computing classes, above what was resident; None where the system does not say.
+    """Bytes at the peak of computing classes; None where the system does not say.
 
     Args:
         vocabulary: as on the command line.
@@ -45,13 +53,8 @@ def _peak_here(spec: str, grammar: str) -> int | None:
     from equivalence import compute_classes
     from hybrid.cli.vocabulary_spec import load_vocabulary
 
-    vocabulary = load_vocabulary(spec).prepare()
-    serialized = json.loads(grammar)
-    if not reset_peak():
-        return None
-    before = status_bytes("VmRSS")
-    compute_classes(serialized, vocabulary)
-    return status_bytes("VmHWM") - before
+    vocabulary, serialized = load_vocabulary(spec).prepare(), json.loads(grammar)
+    return with_peak(lambda: compute_classes(serialized, vocabulary))[1]
 
 
 def status_bytes(name: str) -> int:

@@ -27,6 +27,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from equivalence.store import write_whole
 from hybrid.testing.comparison import Comparison
 
 PACKAGES = ("equimask", "xgrammar", "numpy", "torch", "lark", "llguidance", "transformers")
@@ -84,15 +85,9 @@ def usable_cores() -> int:
 
 def write_json(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
     """Writes a record, dataclasses as objects, arrays as spreads; the file appears whole or not at all."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-    try:
-        text = json.dumps(_finite(record), indent=1, ensure_ascii=False, allow_nan=False)
-        partial.write_text(text + "\n", encoding="utf-8")
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    text = json.dumps(_finite(record), indent=1, ensure_ascii=False, allow_nan=False)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, f"{text}\n".encode())
 
 
 def make_table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
@@ -182,20 +177,13 @@ def _versions() -> dict[str, str]:
 
 
 def _commit() -> dict[str, Any] | None:
-    def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=30,
-        )
-        return done.stdout.strip()
-
+    command = ["git", "-C", str(Path(__file__).parent), "status", "--porcelain=v2", "--branch"]
     try:
-        return {"id": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
         return None
+    first, *lines = done.stdout.splitlines()
+    return {"id": first.removeprefix("# branch.oid "), "dirty": any(line[0] != "#" for line in lines)}
 
 
 def _plain(value: Any) -> Any:
