@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import gc
 import json as json_format
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Annotated, Any, Literal
 
@@ -30,6 +28,7 @@ from rich.progress import track
 from rich.table import Table
 
 from bench import options, report, scaling, workloads
+from bench.cases import Case, load_grammars
 from bench.memory import peak_of_classes
 from bench.peers import cfgzip
 from bench.report import Spread, readable
@@ -39,15 +38,6 @@ BUILTIN_JSON = "builtin:json"
 
 CHECKED = 10
 """Schemas whose classes are compared with plain XGrammar's masks; all grammars are."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """A grammar to measure: its name, how to parse it, and its text if it is a file."""
-
-    name: str
-    parse: Callable[[], xgrammar.Grammar]
-    text: str | None = None
 
 
 @dataclass
@@ -95,11 +85,11 @@ class ClassBench:
     def name(self) -> str:
         return workloads.short_name(self.spec)
 
-    def measure(self, source: Source, *, memory: bool, check: bool, peer: cfgzip.Peer | None = None) -> Row:
+    def measure(self, case: Case, *, memory: bool, check: bool, peer: cfgzip.Peer | None = None) -> Row:
         """Everything that is asked for, of one grammar."""
-        row = Row(self.name, source.name)
+        row = Row(self.name, case.name)
         try:
-            grammar = source.parse()
+            grammar = case.parse()
             found = compute_classes(grammar, self.vocabulary)
             if check:
                 self._compare(row, grammar)
@@ -115,7 +105,8 @@ class ClassBench:
         if memory:
             row.memory = peak_of_classes(self.spec, grammar.serialize_json())
         if peer is not None:
-            row.peer = vars(peer.run(grammar, source.text, self.root, found.class_of_token))
+            text = case.grammar if case.kind == "ebnf" else None
+            row.peer = vars(peer.run(grammar, text, self.root, found.class_of_token))
         return row
 
     def try_classes(
@@ -129,15 +120,11 @@ class ClassBench:
 
     def _compare(self, row: Row, grammar: xgrammar.Grammar) -> None:
         """Masks of representatives, one for each class, beside plain XGrammar's over the whole vocabulary."""
-        from hybrid.testing.verify import compare_walk
-
         ours = workloads.hybrid_compiler(self.vocabulary, "representatives", 1).compile_grammar(grammar)
         plain = workloads.plain_compiler(self.vocabulary, 1).compile_grammar(grammar)
-        for walk in range(self.walks):
-            compared = compare_walk(ours, plain, 1000 * self.seed + walk, self.walk_steps)
-            row.masks += compared.masks
-            row.contradictions += compared.contradiction_count
-            row.errors += [str(item) for item in compared.differences[:20]]
+        found = workloads.compare_walks(ours, plain, 1000 * self.seed, self.walks, self.walk_steps)
+        row.masks, row.contradictions = found.masks, found.contradiction_count
+        row.errors = [str(item) for item in found.differences[:20]]
 
 
 def time_classes(
@@ -162,24 +149,9 @@ def time_classes(
     }
 
 
-def grammar_sources(files: Sequence[Path], root: str) -> list[Source]:
-    """The builtin JSON grammar, then the files; a folder stands for the ``*.gbnf`` in it.
-
-    Raises:
-        ValueError: a file cannot be read.
-    """
-    sources = [Source(BUILTIN_JSON, xgrammar.Grammar.builtin_json_grammar)]
-    for given in files:
-        for path in sorted(given.glob("*.gbnf")) if given.is_dir() else [given]:
-            text = workloads.read_text(path)
-            parse = partial(xgrammar.Grammar.from_ebnf, text, root_rule_name=root)
-            sources.append(Source(path.stem, parse, text))
-    return sources
-
-
-def schema_source(file: workloads.SchemaFile, strict: bool) -> Source:
-    text = json_format.dumps(file.schema)
-    return Source(file.name, partial(xgrammar.Grammar.from_json_schema, text, strict_mode=strict))
+def schema_case(file: workloads.SchemaFile, strict: bool) -> Case:
+    """A schema as a case."""
+    return Case(file.name, "json_schema", json_format.dumps(file.schema), {"strict_mode": strict})
 
 
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
@@ -242,10 +214,7 @@ def _counted(found: dict[str, Any]) -> tuple[str, str]:
 def command(
     vocabulary: options.VocabulariesOption,
     json: options.RecordOption,
-    grammars: Annotated[
-        list[Path] | None,
-        typer.Option(help="GBNF file, or a folder of them; repeatable. JSON is always there.", exists=True),
-    ] = None,
+    grammars: options.GrammarsOption = None,
     root: options.RootOption = "root",
     schemas: options.OptionalSchemasOption = None,
     limit: options.LimitOption = None,
@@ -269,7 +238,7 @@ def command(
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():
-        sources = grammar_sources(grammars or (), root)
+        cases = [Case(BUILTIN_JSON, "builtin_json", ""), *(load_grammars(grammars, root) if grammars else ())]
         files = workloads.load_schema_files(schemas, limit, seed) if schemas else []
         if peer is not None:
             cfgzip.find()
@@ -286,11 +255,11 @@ def command(
     for bench in benches:
         made = cfgzip.Peer(bench.vocabulary, peer_seconds, int(peer_gib * 2**30)) if peer else nullcontext()
         with made as running:
-            for source in track(sources, f"{bench.name}: grammars", console=console, transient=True):
-                rows.append(bench.measure(source, memory=memory, check=True, peer=running))
+            for case in track(cases, f"{bench.name}: grammars", console=console, transient=True):
+                rows.append(bench.measure(case, memory=memory, check=True, peer=running))
         work = track(files, f"{bench.name}: schemas", console=console, transient=True) if files else ()
         of_schemas[bench.name] = [
-            bench.measure(schema_source(file, strict), memory=False, check=number in checked)
+            bench.measure(schema_case(file, strict), memory=False, check=number in checked)
             for number, file in enumerate(work)
         ]
     record = report.environment(arguments) | {"benchmark": "classes", "grammars": rows}
@@ -307,7 +276,7 @@ def command(
             report.say(console, f"{len(summary['refused'])} refused")
     if with_scaling:
         record["scaling"] = scaling.measure_growth(
-            console, grown, {one.name: one.parse() for one in sources}, benches[0].try_classes
+            console, grown, {one.name: one.parse() for one in cases}, benches[0].try_classes
         )
     report.write_json(json, record)
     _finish(console, rows + [row for measured in of_schemas.values() for row in measured])

@@ -12,7 +12,8 @@ what a call costs depends on how far the memory of the machine is, and on who el
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +21,8 @@ import numpy as np
 import xgrammar
 
 from bench.report import Spread
+from bench.request import calls_of
+from bench.serving import Begin, beginning, nothing, timed
 
 TOUCHED_BYTES = 64 << 20
 STEPS = 30
@@ -42,31 +45,35 @@ class ColdCaches:
     def __init__(self, clock: float, touched: int = TOUCHED_BYTES) -> None:
         self._clock = clock
         self._memory = np.zeros(touched // 8, np.int64)
-        self._times: dict[str, array[float]] = {}
+        self._times: dict[str, array[float]] = defaultdict(lambda: array("d"))
 
-    def add(self, ours: Any, plain: Any, ids: Sequence[int], peer: Any = None) -> None:
+    def add(self, ours: Any, plain: Any, ids: Sequence[int], peer: Begin | None = None) -> None:
         """Run one document.
 
         Args:
             ours, plain: compiled grammars of ours and of XGrammar.
             ids: the document's tokens; the first ones are run, all of them taken.
-            peer: a matcher of llguidance that takes them.
+            peer: llguidance, which takes them, at the beginning of a document.
         """
         from hybrid import BatchGrammarMatcher, GrammarMatcher
 
         ids = ids[:STEPS]
         size = ours.vocabulary.size
         bitmask = xgrammar.allocate_token_bitmask(1, size)
-        for _ in range(2):  # met before
-            _steps(GrammarMatcher(ours), ids, bitmask, _nothing)
-            _steps(xgrammar.GrammarMatcher(plain), ids, bitmask, _nothing)
+        begins: dict[str, Begin] = {
+            "ours": beginning(ours),
+            "XGrammar": lambda: calls_of(xgrammar.GrammarMatcher(plain), bitmask),
+        }
+        if peer is not None:
+            begins["llguidance"] = peer
+        for begin in begins.values():
+            for _ in range(2):  # met before
+                timed(begin(), ids)
         for caches, between, rounds in self._ways():
             for _ in range(rounds):
-                self._note("ours", caches, _steps(GrammarMatcher(ours), ids, bitmask, between))
-                self._note("XGrammar", caches, _steps(xgrammar.GrammarMatcher(plain), ids, bitmask, between))
-                if peer is not None:
-                    peer.reset()
-                    self._note("llguidance", caches, _peer_steps(peer, ids, size, between))
+                for engine, begin in begins.items():
+                    for what, times in zip(("mask", "token"), timed(begin(), ids, between), strict=True):
+                        self._times[f"{what}, {engine}, {caches}"].extend(times)
         rows = xgrammar.allocate_token_bitmask(BATCH, size)
         for name, made, batch in (
             ("ours", lambda: GrammarMatcher(ours), BatchGrammarMatcher()),
@@ -78,7 +85,7 @@ class ColdCaches:
                     matcher.accept_token(token)
             for caches, between, _ in self._ways():
                 times = _batches(batch, matchers, rows, between)
-                self._times.setdefault(f"row of {BATCH}, {name}, {caches}", array("d")).extend(times)
+                self._times[f"row of {BATCH}, {name}, {caches}"].extend(times)
 
     def spreads(self) -> dict[str, Spread]:
         """Seconds of a call, and of a row in a batch."""
@@ -90,14 +97,10 @@ class ColdCaches:
         }
 
     def _ways(self) -> tuple[tuple[str, Callable[[], None], int], ...]:
-        return ("warm", _nothing, WARM_ROUNDS), ("cold", self._touch, COLD_ROUNDS)
+        return ("warm", nothing, WARM_ROUNDS), ("cold", self._touch, COLD_ROUNDS)
 
     def _touch(self) -> None:
         np.add(self._memory, 1, out=self._memory)
-
-    def _note(self, engine: str, caches: str, times: Mapping[str, array[float]]) -> None:
-        for what, seconds in times.items():
-            self._times.setdefault(f"{what}, {engine}, {caches}", array("d")).extend(seconds)
 
 
 def is_taken(compiled: Any, ids: Sequence[int]) -> bool:
@@ -106,47 +109,6 @@ def is_taken(compiled: Any, ids: Sequence[int]) -> bool:
 
     matcher = GrammarMatcher(compiled)
     return bool(ids) and all(matcher.accept_token(token) for token in ids)
-
-
-def _nothing() -> None:
-    """What is done between calls with warm caches."""
-
-
-def _steps(
-    matcher: Any, ids: Sequence[int], bitmask: Any, between: Callable[[], None]
-) -> dict[str, array[float]]:
-    """Seconds of each mask and of each token."""
-    masks, tokens = array("d"), array("d")
-    for token in ids:
-        between()
-        began = perf_counter()
-        matcher.fill_next_token_bitmask(bitmask)
-        masks.append(perf_counter() - began)
-        between()
-        began = perf_counter()
-        taken = matcher.accept_token(token)
-        tokens.append(perf_counter() - began)
-        assert taken, "all engines take the document"
-    return {"mask": masks, "token": tokens}
-
-
-def _peer_steps(
-    matcher: Any, ids: Sequence[int], size: int, between: Callable[[], None]
-) -> dict[str, array[float]]:
-    """As `_steps`, on llguidance."""
-    row = np.zeros((size + 31) // 32, np.int32)
-    address, n_bytes = row.ctypes.data, row.nbytes
-    masks, tokens = array("d"), array("d")
-    for token in ids:
-        between()
-        began = perf_counter()
-        matcher.unsafe_compute_mask_ptr(address, n_bytes)
-        masks.append(perf_counter() - began)
-        between()
-        began = perf_counter()
-        matcher.consume_token(token)
-        tokens.append(perf_counter() - began)
-    return {"mask": masks, "token": tokens}
 
 
 def _batches(batch: Any, matchers: list[Any], rows: Any, between: Callable[[], None]) -> array[float]:

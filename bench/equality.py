@@ -15,7 +15,6 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -206,10 +205,7 @@ def command(
     vocabulary: options.VocabulariesOption,
     json_file: options.RecordOption,
     schemas: options.OptionalSchemasOption = None,
-    grammars: Annotated[
-        list[Path] | None,
-        typer.Option(help="GBNF file, TOML file of cases, or a folder of both; repeatable.", exists=True),
-    ] = None,
+    grammars: options.GrammarsOption = None,
     without: Annotated[
         list[str] | None, typer.Option(help="Name of a schema or grammar to leave out; repeatable.")
     ] = None,

@@ -15,6 +15,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +28,8 @@ from bench import building, options, report, serving, workloads
 from bench.cold_caches import ColdCaches
 from bench.documents import Documents, read_documents
 from bench.report import Spread
-from hybrid.testing.comparison import Comparison, Times
+from bench.request import hybrid_start, plain_start
+from hybrid.testing.comparison import Comparison
 
 BUILTIN_JSON = "builtin:json"
 
@@ -74,17 +76,6 @@ def compare_samples(
     return sorted(rows, key=lambda row: (row.place, row.cut))
 
 
-def compare_walks(ours: Any, plain: Any, seed: int, walks: int, steps: int) -> Comparison:
-    """Compares with plain XGrammar along random walks; their times are left out."""
-    from hybrid.testing.verify import compare_walk
-
-    total = Comparison()
-    for walk in range(walks):
-        total.add(compare_walk(ours, plain, seed * 1000 + walk, steps))
-    total.times = Times()
-    return total
-
-
 def agree(
     console: Console, sides: dict[str, Any], cuts: Any, seed: int, walks: int, steps: int
 ) -> Comparison:
@@ -93,17 +84,15 @@ def agree(
     Plain XGrammar is too slow to be asked at every step; what is compared with it is compared here with all
     the rest. A bit in which one of ours contradicts its own ``accept_token`` is an error here, too.
     """
-    from hybrid.testing.verify import compare_along, compare_walk
+    from hybrid.testing.verify import compare_along
 
     first, *others = sides.values()
     total = Comparison()
     for sample in track(cuts, "ours, samples", console=console, transient=True):
-        for ids in sample:
-            for other in others:
-                total.add(compare_along(other, first, ids))
-    for walk in track(range(walks), "ours, walks", console=console, transient=True):
-        for other in others:
-            total.add(compare_walk(other, first, seed * 1000 + 500 + walk, steps))
+        for ids, other in product(sample, others):
+            total.add(compare_along(other, first, ids))
+    for other in track(others, "ours, walks", console=console, transient=True):
+        total.add(workloads.compare_walks(other, first, seed * 1000 + 500, walks, steps))
     total.difference_count += total.contradiction_count
     total.differences += total.contradictions
     return total
@@ -149,8 +138,8 @@ def command(
     if warm:
         setup.warm(ours_compiler, plain_compiler, tokens, bitmask)
     compile_with = partial(building.ebnf, text, root)
-    ours = workloads.hybrid_start(partial(compile_with, ours_compiler), bitmask)
-    plain = workloads.plain_start(partial(compile_with, plain_compiler), bitmask)
+    ours = hybrid_start(partial(compile_with, ours_compiler), bitmask)
+    plain = plain_start(partial(compile_with, plain_compiler), bitmask)
     setup.print(console)
     record: dict[str, Any] = {
         "benchmark": "grammar",
@@ -184,7 +173,7 @@ def command(
         "mask, ours, first visit": Spread.of(total.times.fill),
         "token, ours, first visit": Spread.of(total.times.accept),
     }
-    total.add(compare_walks(ours.compiled, plain.compiled, seed, walks, walk_steps))
+    total.add(workloads.compare_walks(ours.compiled, plain.compiled, 1000 * seed, walks, walk_steps))
     compilers = {strategy: ours_compiler}
     if ours.compiled.strategy == "classifier":
         compilers["on demand"] = workloads.hybrid_compiler(tokens, "classifier", threads, on_demand=True)
@@ -218,7 +207,12 @@ def command(
         ways = {
             "" if name == strategy else name: partial(compile_with, one) for name, one in compilers.items()
         }
-        summary["measured"] = _measure(console, ways, accepted.ids, spreads, rounds, batch, seed)
+        measured, calls = serving.measure_calls(console, ways, accepted.ids, rounds, batch, seed)
+        summary["measured"] = measured
+        new, asked = calls["mask, new document"].calm_mean, spreads["mask, XGrammar"].mean
+        if new and asked:
+            times = f"XGrammar {report.readable(asked)} / ours, new document {report.readable(new)}"
+            report.say(console, f"a mask, means: {times} = {asked / new:,.0f} times")
     if exact and cold_caches and accepted.ids:
         cold = ColdCaches(serving.clock_cost())
         cold.add(ours.compiled, plain.compiled, accepted.ids[0])
@@ -244,27 +238,6 @@ def command(
     report.write_json(json, record)
     if not exact:
         raise typer.Exit(1)
-
-
-def _measure(
-    console: Console,
-    ways: dict[str, serving.Fresh],
-    ids: list[list[int]],
-    spreads: dict[str, Spread],
-    rounds: int,
-    batch: int,
-    seed: int,
-) -> dict[str, Any]:
-    """Times of calls and of batches, and what the grammar holds after all documents."""
-    found, rows = serving.measure_calls(console, ways, ids, rounds, batch, seed)
-    new, plain = rows["mask, new document"].calm_mean, spreads["mask, XGrammar"].mean
-    if new and plain:
-        report.say(
-            console,
-            f"a mask, means: XGrammar {report.readable(plain)} / ours, new document {report.readable(new)} = "
-            f"{plain / new:,.0f} times",
-        )
-    return found
 
 
 def _print_equality(

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import xgrammar
 from lark import Lark
 from rich.console import Console
 from rich.progress import track
@@ -237,34 +236,27 @@ class _Case:
         except ValueError as error:
             report.say(self.console, str(error))
             return {"refusal": "not installed"}
-        started = peer.lark(self.text)
-        if started.refusal:
-            report.say(self.console, f"llguidance refuses the grammar: {started.refusal.splitlines()[0]}")
-            return {"refusal": started.refusal}
-        taken = peer.taken(started.matcher, ids)
-        steps, different = peer.differing(started.matcher, fresh(), taken)
+        begun = peer.lark(self.text)
+        if begun.error:
+            report.say(self.console, f"llguidance refuses the grammar: {begun.error.splitlines()[0]}")
+            return {"refusal": begun.error}
+        taken = peer.taken(begun.compiled, ids)
+        steps, different = peer.differing(begun, fresh(), taken)
         half = len(taken) // 2
-        compiled, bitmask = fresh(), xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
-        serving.serve(compiled, taken[:half], bitmask)
-        peer.serve(started.matcher, taken[:half])
-        served = {
-            kind: (
-                serving.serve(compiled, taken[half:], bitmask),
-                peer.serve(started.matcher, taken[half:]),
-            )
-            for kind in ("new document", "repeated document")
-        }
+        begins = {"equimask": serving.beginning(fresh()), "llguidance": llguidance.beginning_of(begun)}
+        for begin in begins.values():
+            serving.serve(begin, taken[:half])
         rows = {
             f"{what}, {kind}, {side}": numbers
-            for kind, both in served.items()
-            for side, one in zip(("equimask", "llguidance"), both, strict=True)
-            for what, numbers in serving.rounds_of([one], clock).items()
+            for kind in ("new document", "repeated document")
+            for side, begin in begins.items()
+            for what, numbers in serving.rounds_of([serving.serve(begin, taken[half:])], clock).items()
         }
         self.console.print(serving.rounds_table("the same documents in turn, one round", rows))
         ratios = {
             f"{number}, {kind}": getattr(rows[f"mask, {kind}, llguidance"], number)
             / max(getattr(rows[f"mask, {kind}, equimask"], number), 1e-9)
-            for kind in served
+            for kind in ("new document", "repeated document")
             for number in ("mean", "p50", "p99")
         }
         shown = ", ".join(f"{name} {value:,.3g}" for name, value in ratios.items())
@@ -276,7 +268,7 @@ class _Case:
         )
         return {
             "refusal": "",
-            "compile": started.seconds,
+            "compile": begun.seconds,
             "tokens": sum(map(len, taken)),
             "steps": steps,
             "different": different,

@@ -36,6 +36,12 @@ SamplesOption = Annotated[
     list[Path] | None,
     typer.Option("--sample", help="Text of the grammar, or a folder of them; repeatable.", exists=True),
 ]
+GrammarsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--grammars", help="GBNF file, TOML file of cases, or a folder of both; repeatable.", exists=True
+    ),
+]
 RootOption = Annotated[str, typer.Option("--root", help="Root rule.")]
 ThreadsOption = Annotated[
     int, typer.Option("--threads", min=0, help="Of both sides; 0 stands for all cores.")

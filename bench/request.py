@@ -1,8 +1,10 @@
 """One request on one engine: from a schema that is new to its first mask, and through one document.
 
-What: a `Begun` request has its first mask; `run_document` takes it through one document, and `Request` is
+What: `Calls` is how a matcher of any engine is asked; `hybrid_start` and `plain_start` go from a grammar to a
+first mask (`bench.peers.llguidance` has its own), `run_document` on through one document, and `Request` is
 what was measured on the way. `quiet` waits until no engine has work left in the background.
-When: in `bench.schemas`, where all engines serve the same schemas and the same documents.
+When: in all benchmarks that time grammars; whole requests in `bench.schemas`, where all engines serve the
+same schemas and the same documents.
 Limits: each engine runs alone. The document's first mask is that of the request, so the time to the end of
 the document is that to the first mask and that of every token and mask after it. CPU time is that of all
 threads, and of what an engine goes on doing in the background; wall time ends with the last mask.
@@ -10,6 +12,7 @@ threads, and of what an engine goes on doing in the background; wall time ends w
 
 from __future__ import annotations
 
+import gc
 import threading
 from array import array
 from collections.abc import Callable, Sequence
@@ -18,11 +21,103 @@ from functools import partial
 from time import perf_counter, process_time
 from typing import Any
 
-from bench.peers.llguidance import Peer, Started
-from bench.workloads import Start
+import xgrammar
 
 BACKGROUND = "equimask-promotion"
 """Name of the threads that find our classes and states while grammars serve."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """A matcher as every engine's is asked: its methods, looked up before.
+
+    Attributes:
+        fill: the next mask, into `bitmask`.
+        accept: the next token; whether it was taken.
+        is_complete: whether the text may end here.
+        bitmask: the row for masks.
+        error: why the matcher has failed, "" if it has not; for those that do not raise.
+    """
+
+    fill: Callable[[], Any]
+    accept: Callable[[int], bool]
+    is_complete: Callable[[], bool]
+    bitmask: Any = None
+    error: Callable[[], str] = str
+
+
+def calls_of(matcher: Any, bitmask: Any) -> Calls:
+    """A matcher of ours, or of XGrammar's."""
+    fill = partial(matcher.fill_next_token_bitmask, bitmask)
+    return Calls(fill, matcher.accept_token, matcher.is_completed, bitmask)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The way from a grammar to its first mask: what was made and the seconds it took.
+
+    ``cpu_seconds`` are those of all threads: they tell what was done on a machine that others use too.
+    ``error`` is the message of an exception; ``compiled`` is None then. ``crashed`` tells an exception
+    that no user should meet from a refusal. ``calls`` are those of a matcher that has filled the first mask.
+    """
+
+    compiled: Any
+    seconds: float
+    compile_seconds: float
+    cpu_seconds: float
+    error: str = ""
+    crashed: bool = False
+    calls: Calls | None = None
+
+
+def hybrid_start(compile_it: Callable[[], Any], bitmask: Any, collect: bool = True) -> Start:
+    """Seconds from the grammar to the first mask on our side.
+
+    A refusal is an error that the project raises on purpose, or XGrammar's own; any other is a crash.
+    """
+    from equivalence.errors import HybridError
+    from hybrid import GrammarMatcher
+
+    refusals = (HybridError, RuntimeError)
+    return start(compile_it, lambda compiled: calls_of(GrammarMatcher(compiled), bitmask), refusals, collect)
+
+
+def plain_start(compile_it: Callable[[], Any], bitmask: Any, collect: bool = True) -> Start:
+    """Seconds from the grammar to the first mask in plain XGrammar, all of whose errors are refusals."""
+
+    def calls(compiled: Any) -> Calls:
+        return calls_of(xgrammar.GrammarMatcher(compiled), bitmask)
+
+    return start(compile_it, calls, (Exception,), collect)
+
+
+def start(
+    compile_it: Callable[[], Any],
+    calls_with: Callable[[Any], Calls],
+    refusals: tuple[type[Exception], ...],
+    collect: bool,
+) -> Start:
+    """Compile a grammar and fill its first mask.
+
+    Garbage of the work before is collected first, unless that is done: it is not to be collected inside the
+    measured time. The collector stays on, as it is in a server: a side that makes much garbage pays for it.
+    """
+    if collect:
+        gc.collect()
+    cpu_began, began = process_time(), perf_counter()
+    try:
+        compiled = compile_it()
+        compile_seconds = perf_counter() - began
+        calls = calls_with(compiled)
+        calls.fill()
+        seconds = perf_counter() - began
+        if problem := calls.error():
+            raise ValueError(problem)
+    except Exception as error:  # noqa: BLE001 - a benchmark of many grammars goes on and reports it
+        seconds, text = perf_counter() - began, f"{type(error).__name__}: {error}"
+        crashed = not isinstance(error, refusals)
+        return Start(None, seconds, seconds, process_time() - cpu_began, text, crashed)
+    return Start(compiled, seconds, compile_seconds, process_time() - cpu_began, calls=calls)
 
 
 @dataclass
@@ -47,58 +142,17 @@ class Request:
     mask: array[float] = field(default_factory=lambda: array("d"))
     token: array[float] = field(default_factory=lambda: array("d"))
 
-
-@dataclass
-class Begun:
-    """A request that has its first mask, or a refusal.
-
-    Attributes:
-        request: its times.
-        made: what the engine says of it: a `Start` or a `Started`.
-        fill, accept: the next mask, and the next token, which may be refused.
-        is_complete: whether the document may end here.
-    """
-
-    request: Request
-    made: Any
-    fill: Callable[[], Any] | None = None
-    accept: Callable[[int], bool] | None = None
-    is_complete: Callable[[], bool] | None = None
+    @classmethod
+    def of(cls, begun: Start) -> Request:
+        """A request that has its first mask, or a refusal."""
+        if begun.error:
+            return cls(begun.error)
+        return cls(first_mask=begun.seconds, first_mask_cpu=begun.cpu_seconds)
 
 
-def begun(start: Start, bitmask: Any) -> Begun:
-    """A request of ours, or of XGrammar's."""
-    matcher = start.matcher
-    if matcher is None:
-        return Begun(Request(start.error), start)
-    return Begun(
-        Request("", None, start.seconds, start.cpu_seconds),
-        start,
-        partial(matcher.fill_next_token_bitmask, bitmask),
-        matcher.accept_token,
-        matcher.is_completed,
-    )
-
-
-def begun_by_peer(started: Started, peer: Peer) -> Begun:
-    """A request of llguidance's."""
-    matcher = started.matcher
-    if started.refusal:
-        return Begun(Request(started.refusal), started)
-    return Begun(
-        Request("", None, started.seconds, started.cpu_seconds),
-        started,
-        partial(matcher.unsafe_compute_mask_ptr, *peer.row),
-        matcher.consume_token,
-        matcher.is_accepting,
-    )
-
-
-def run_document(one: Begun, ids: Sequence[int]) -> bool:
-    """Take a request through a document, and say whether all of it was taken."""
-    request, fill, accept = one.request, one.fill, one.accept
-    if fill is None or accept is None or one.is_complete is None:
-        return False
+def run_document(request: Request, calls: Calls, ids: Sequence[int]) -> bool:
+    """Take a request that has its first mask through a document, and say whether all of it was taken."""
+    fill, accept = calls.fill, calls.accept
     quiet()
     cpu_began, began = process_time(), perf_counter()
     for token in ids:
@@ -112,7 +166,7 @@ def run_document(one: Begun, ids: Sequence[int]) -> bool:
     seconds = perf_counter() - began
     quiet()
     cpu_seconds = process_time() - cpu_began
-    if not one.is_complete():
+    if not calls.is_complete():
         return False
     request.document = (request.first_mask or 0.0) + seconds
     request.document_cpu = (request.first_mask_cpu or 0.0) + cpu_seconds

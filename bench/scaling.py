@@ -24,19 +24,8 @@ PROPERTIES = (1, 10, 100, 300, 1000, 3000)
 SMALLEST_VOCABULARY = 16_384
 
 NOUNS = (
-    "name",
-    "price",
-    "active",
-    "kind",
-    "tags",
-    "place",
-    "count",
-    "note",
-    "when",
-    "code",
-    "extra",
-    "ratio",
-)
+    "name", "price", "active", "kind", "tags", "place", "count", "note", "when", "code", "extra", "ratio",
+)  # fmt: skip
 
 Measure = Callable[[xgrammar.Grammar, str, Vocabulary], dict[str, Any]]
 """What measures one grammar: the columns of a row, or its ``refusal``."""

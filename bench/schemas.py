@@ -36,10 +36,10 @@ from bench import burst as bursts
 from bench import headline, options, picture, report, workloads
 from bench.cold_caches import ColdCaches, is_taken
 from bench.forked import ends_within
-from bench.peers.llguidance import Peer, is_installed
-from bench.request import Begun, Request, begun, begun_by_peer, quiet, run_document
+from bench.peers.llguidance import Peer, beginning_of, is_installed
+from bench.request import Request, Start, hybrid_start, plain_start, quiet, run_document
 from bench.schema_rows import NOT_ALIKE, Row, print_summary, summarise
-from bench.serving import clock_cost
+from bench.serving import beginning, clock_cost, timed
 from hybrid.testing.comparison import Times
 
 if TYPE_CHECKING:
@@ -102,61 +102,60 @@ class SchemaBench:
         too_slow = self.max_plain_seconds is not None and not ends_within(
             lambda: self._compile_plain(file.schema), self.max_plain_seconds
         )
-        engines: dict[str, Callable[[Any], Begun]] = {"ours": partial(self._begin, self.ours)}
-        engines |= {strategy: partial(self._begin, compiler) for strategy, compiler in self.others.items()}
-        if not too_slow:
-            engines["XGrammar"] = self._begin_plain
-        if self.peer is not None:
-            engines["llguidance"] = partial(_begin_peer, self.peer)
+        engines = self._engines()
+        if too_slow:
+            del engines["XGrammar"]
         order = list(engines)
         shuffle = random.Random(f"{self.seed} {file.name}").shuffle
         shuffle(order)
-        found: dict[str, Begun] = {}
+        found: dict[str, Start] = {}
         for name in order:
             quiet()
             gc.collect()
             # A collection empties what Python keeps for new objects, and the processor's caches.
-            engines[name]({**OTHER_SCHEMA, "title": file.name})
-            found[name] = engines[name](file.schema)
-        plain = found["XGrammar"].made if not too_slow else None
+            engines[name]({**OTHER_SCHEMA, "title": file.name}, self.bitmask)
+            found[name] = engines[name](file.schema, self.bitmask)
+        row.requests = {name: Request.of(found[name]) for name in engines}
+        plain = found.get("XGrammar")
         shuffle(order)
-        self._run_documents(file, plain, [found[name] for name in order])
-        row.requests = {name: found[name].request for name in engines}
+        ids = self._first_document(file, plain)
+        for name in order if ids is not None else ():
+            if (calls := found[name].calls) is not None:
+                run_document(row.requests[name], calls, ids)
         if too_slow:
             row.requests["XGrammar"] = Request(over=self.max_plain_seconds)
         if self.peer is not None:
-            documents = [ids for _, ids in self._sequences(file.name, file.valid)]
-            row.peer = self.peer.measure(found["llguidance"].made, documents)
+            row.peer = self.peer.measure(found["llguidance"], list(self._sequences(file.name, file.valid)))
         row.beside = {strategy: Row(file.name) for strategy in self.others}
         for name, one in {"ours": row, **row.beside}.items():
-            self._fill(one, file, found[name].made, plain)
+            self._fill(one, file, found[name], plain)
         return row
 
-    def _run_documents(
-        self, file: workloads.SchemaFile, plain: workloads.Start | None, order: list[Begun]
-    ) -> None:
-        """All engines through the first instance that XGrammar takes, if there is one."""
-        if plain is None or plain.compiled is None:
-            return
-        for text in map(workloads.render_instance, file.valid):
-            matcher = xgrammar.GrammarMatcher(plain.compiled)
-            if matcher.accept_string(text) and matcher.is_completed():
-                ids = workloads.token_sequences(self.vocabulary, text, "")[0]
-                for one in order:
-                    run_document(one, ids)
-                return
+    def _engines(self) -> dict[str, Callable[[Any, Any], Start]]:
+        """From a schema, and the row for masks, to a first mask: ours, our other strategies, the peers."""
 
-    def _begin(self, compiler: Any, schema: Any) -> Begun:
-        compile_it = partial(compiler.compile_json_schema, schema, **self.options)
-        return begun(workloads.hybrid_start(compile_it, self.bitmask, collect=False), self.bitmask)
+        def ours(compiler: Any, schema: Any, bitmask: Any) -> Start:
+            compile_it = partial(compiler.compile_json_schema, schema, **self.options)
+            return hybrid_start(compile_it, bitmask, collect=False)
 
-    def _begin_plain(self, schema: Any) -> Begun:
-        compile_it = partial(self._compile_plain, schema)
-        return begun(workloads.plain_start(compile_it, self.bitmask, collect=False), self.bitmask)
+        def plain(schema: Any, bitmask: Any) -> Start:
+            return plain_start(partial(self._compile_plain, schema), bitmask, collect=False)
 
-    def _fill(
-        self, row: Row, file: workloads.SchemaFile, ours: workloads.Start, plain: workloads.Start | None
-    ) -> None:
+        compilers = {"ours": self.ours, **self.others}
+        engines = {name: partial(ours, compiler) for name, compiler in compilers.items()}
+        peers = {} if self.peer is None else {"llguidance": partial(self.peer.schema, collect=False)}
+        return {**engines, "XGrammar": plain, **peers}
+
+    def _first_document(self, file: workloads.SchemaFile, plain: Start | None) -> list[int] | None:
+        """The first instance that XGrammar takes, if there is one."""
+        if plain is not None and plain.compiled is not None:
+            for text in map(workloads.render_instance, file.valid):
+                matcher = xgrammar.GrammarMatcher(plain.compiled)
+                if matcher.accept_string(text) and matcher.is_completed():
+                    return workloads.token_sequences(self.vocabulary, text, "")[0]
+        return None
+
+    def _fill(self, row: Row, file: workloads.SchemaFile, ours: Start, plain: Start | None) -> None:
         """What one compiler of ours has made, beside XGrammar; None where that would take too long."""
         if ours.compiled is not None:
             row.compile = ours.compile_seconds
@@ -166,12 +165,12 @@ class SchemaBench:
         elif ours.compiled is not None and plain.compiled is None and self.cache:
             row.outcome = "compared without XGrammar's cache"
             row.refusals = [plain.error]
-            plain = workloads.plain_start(
+            plain = plain_start(
                 lambda: self.judge.compile_json_schema(file.schema, **self.options), self.bitmask
             )
         if plain is not None:
             if ours.compiled is None or plain.compiled is None:
-                row.refusals = [start.error for start in (ours, plain) if start.error]
+                row.refusals = [one.error for one in (ours, plain) if one.error]
                 row.outcome = _refusal(ours, plain)
                 return
             row.plain_compile = plain.compile_seconds
@@ -186,76 +185,60 @@ class SchemaBench:
         """The first document with cold caches; only what all engines take."""
         assert self.cold_caches is not None
         self._cold.add(file.name)
-        _, ids = next(self._sequences(file.name, file.valid), (b"", []))
+        ids: list[int] = next(self._sequences(file.name, file.valid), [])
         if not is_taken(ours, ids):
             return
-        matcher = None
+        peer = None
         if self.peer is not None:
-            started = self.peer.schema(file.schema)
-            if started.refusal or self.peer.taken(started.matcher, [ids]) != [list(ids)]:
+            begun = self.peer.schema(file.schema)
+            if begun.error or self.peer.taken(begun.compiled, [ids]) != [ids]:
                 return
-            matcher = started.matcher
-        self.cold_caches.add(ours, plain, ids, matcher)
+            peer = beginning_of(begun)
+        self.cold_caches.add(ours, plain, ids, peer)
 
     def _compile_plain(self, schema: Any) -> Any:
         return self.plain.compile_json_schema(schema, **self.options)
 
     def _compare(self, row: Row, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
-        from hybrid.testing.verify import compare_along, compare_walk
+        from hybrid.testing.verify import compare_along
 
-        for _, sequence in self._sequences(file.name, file.valid):
+        begin = beginning(ours)
+        for sequence in self._sequences(file.name, file.valid):
             found = compare_along(ours, plain, sequence)
             row.instances += 1
             row.instances_accepted += found.complete
             row.comparison.add(found)
             if found.exact:
-                accepted = sequence[: found.accepted]
-                row.repeated.extend(workloads.run_along(ours, accepted, self.bitmask))
+                row.repeated.extend(timed(begin(), sequence[: found.accepted])[0])
         # What no model is meant to write is compared as well, but its times are nobody's business.
-        untimed = [compare_along(ours, plain, ids) for _, ids in self._sequences(file.name, file.invalid)]
-        for walk in range(self.walks):
-            untimed.append(compare_walk(ours, plain, self.seed * 1000 + walk, self.walk_steps))
-        for found in untimed:
+        for ids in self._sequences(file.name, file.invalid):
+            found = compare_along(ours, plain, ids)
             found.times = Times()
             row.comparison.add(found)
+        seed = 1000 * self.seed
+        row.comparison.add(workloads.compare_walks(ours, plain, seed, self.walks, self.walk_steps))
 
-    def _sequences(self, name: str, instances: tuple[Any, ...]) -> Iterator[tuple[bytes, list[int]]]:
+    def _sequences(self, name: str, instances: tuple[Any, ...]) -> Iterator[list[int]]:
         for number, data in enumerate(instances):
             text = workloads.render_instance(data)
-            for ids in workloads.token_sequences(self.vocabulary, text, f"{self.seed} {name} {number}"):
-                yield text, ids
+            yield from workloads.token_sequences(self.vocabulary, text, f"{self.seed} {name} {number}")
 
     def run_bursts(self, schemas: list[Any], size: int) -> list[dict[str, bursts.Burst]]:
         """Bursts of schemas at once, each on all engines."""
-        from equivalence.errors import HybridError
-        from hybrid import GrammarMatcher
 
-        def serve(compile_it: Callable[[Any], Any], matcher_of: Any, schema: Any) -> Any:
-            bitmask = xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
-            try:
-                compiled = compile_it(schema)
-                matcher_of(compiled).fill_next_token_bitmask(bitmask)
-            except (HybridError, RuntimeError):
-                return None
-            return compiled
+        def serve(begin: Callable[[Any, Any], Start], schema: Any) -> Any:
+            begun = begin(schema, xgrammar.allocate_token_bitmask(1, self.vocabulary.size))
+            if begun.crashed:
+                raise RuntimeError(begun.error)
+            return begun.compiled
 
-        def compile_ours(schema: Any) -> Any:
-            return self.ours.compile_json_schema(schema, **self.options)
-
-        engines: dict[str, bursts.Serve] = {
-            "ours": partial(serve, compile_ours, GrammarMatcher),
-            "XGrammar": partial(serve, self._compile_plain, xgrammar.GrammarMatcher),
-        }
-        if self.peer is not None:
-            engines["llguidance"] = self.peer.first_mask
+        engines = {name: partial(serve, begin) for name, begin in self._engines().items()}
+        for strategy in self.others:
+            del engines[strategy]
         return bursts.run_all(engines, schemas, size, self.seed)
 
 
-def _begin_peer(peer: Peer, schema: Any) -> Begun:
-    return begun_by_peer(peer.schema(schema, collect=False), peer)
-
-
-def _refusal(ours: workloads.Start, plain: workloads.Start) -> str:
+def _refusal(ours: Start, plain: Start) -> str:
     """The outcome where at least one side has not made a mask."""
     if ours.compiled is not None:
         return "only XGrammar refuses"

@@ -1,14 +1,14 @@
 """Times as a server meets them: repeated documents, new ones, first ones, batches.
 
-What: `serve` runs documents through matchers and takes the time of every call; `call_times` and `batch_times`
-sum that up by what the grammar has met before, `rounds_table` prints it.
-When: in `bench.grammar` and `bench.lark`, after masks were compared.
+What: `timed` takes the time of every call along tokens, on any engine; `serve` does so for documents, and
+`call_times` and `batch_times` sum that up by what the grammar has met before, `rounds_table` prints it.
+When: in `bench.grammar` and `bench.lark`, after masks were compared; `timed` in `bench.cold_caches`, too.
 Limits: calls from Python, one thread. A call is timed by `perf_counter`, whose own cost (`clock_cost`) is
-subtracted from each time. Between two clocks stands the call and nothing else; the method is looked up as
-a server does. The garbage collector stays on with its usual thresholds, as in a server; what earlier work
-left is collected before each round. On a shared machine the system takes the core away now and then, for
-milliseconds: groups of tokens and batches during which it did (`switches`) are told apart, and *calm*
-numbers leave them out.
+subtracted from each time. Between two clocks stands the call and nothing else; methods are looked up before
+(some 10 ns less than with the look-up, on all engines). The garbage collector stays on with its usual
+thresholds, as in a server; what earlier work left is collected before documents are run. On a shared machine
+the system takes the core away now and then, for milliseconds: groups of tokens and batches during which it
+did (`switches`) are told apart, and *calm* numbers leave them out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import random
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, compress
 from time import perf_counter
 from typing import Any
 
@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.report import Spread, make_table, say, spread_table
+from bench.request import Calls, calls_of
 
 try:
     import resource
@@ -39,20 +40,23 @@ Ids = Sequence[int]
 Fresh = Callable[[], Any]
 """Gives the grammar with nothing met."""
 
+Begin = Callable[[], Calls]
+"""Gives a matcher at the beginning of a document."""
+
 AROUND = 16
 """Tokens between two looks at whether the core was taken away."""
 
 
 @dataclass
 class Served:
-    """Seconds of each mask and of each token of some documents, one array for each document.
+    """Seconds of each mask and of each token of some documents.
 
     `calm` says for each token whether the core was this process's own all the time around it.
     """
 
-    fill: list[array[float]] = field(default_factory=list)
-    accept: list[array[float]] = field(default_factory=list)
-    calm: list[bytearray] = field(default_factory=list)
+    fill: array[float] = field(default_factory=lambda: array("d"))
+    accept: array[float] = field(default_factory=lambda: array("d"))
+    calm: bytearray = field(default_factory=bytearray)
 
 
 @dataclass(frozen=True)
@@ -118,29 +122,50 @@ def switches() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw if resource is not None else 0
 
 
-def serve(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
-    """Run documents one after the other, each on a new matcher; a full row for each token."""
+def nothing() -> None:
+    """What is done between calls, unless something is asked for."""
+
+
+def timed(calls: Calls, ids: Ids, between: Callable[[], None] = nothing) -> tuple[array[float], array[float]]:
+    """Seconds of each mask and of each token of a document that is taken; a full row for each token.
+
+    `between` is done before each call, and is not timed.
+    """
+    fill, accept = calls.fill, calls.accept
+    masks, tokens = array("d"), array("d")
+    for token in ids:
+        between()
+        began = perf_counter()
+        fill()
+        masks.append(perf_counter() - began)
+        between()
+        began = perf_counter()
+        taken = accept(token)
+        tokens.append(perf_counter() - began)
+        assert taken, "all engines take the document"
+    return masks, tokens
+
+
+def beginning(compiled: Any) -> Begin:
+    """New matchers of a grammar of ours, all with one row."""
     from hybrid import GrammarMatcher
 
-    served = Served()
+    bitmask = xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size)
+    return lambda: calls_of(GrammarMatcher(compiled), bitmask)
+
+
+def serve(begin: Begin, documents: Sequence[Ids], served: Served | None = None) -> Served:
+    """Run documents one after the other, each on a new matcher, and add their times to those before."""
+    served = served or Served()
+    gc.collect()
     for ids in documents:
-        fills, accepts, calm = array("d"), array("d"), bytearray()
-        matcher = GrammarMatcher(compiled)
+        calls = begin()
         for first in range(0, len(ids), AROUND):
             before = switches()
-            for token in ids[first : first + AROUND]:
-                began = perf_counter()
-                matcher.fill_next_token_bitmask(bitmask)
-                filled = perf_counter()
-                matcher.accept_token(token)
-                ended = perf_counter()
-                fills.append(filled - began)
-                accepts.append(ended - filled)
-            still = switches() == before
-            calm.extend(still for _ in range(len(fills) - first))
-        served.fill.append(fills)
-        served.accept.append(accepts)
-        served.calm.append(calm)
+            masks, tokens = timed(calls, ids[first : first + AROUND])
+            served.calm.extend([switches() == before] * len(masks))
+            served.fill.extend(masks)
+            served.accept.extend(tokens)
     return served
 
 
@@ -177,23 +202,19 @@ def call_times(
     found: dict[str, list[Served]] = {}
     order = random.Random(seed).sample(range(len(documents)), len(documents))
     for way, fresh in ways.items():
-        compiled, end = fresh(), f", {way}" if way else ""
-        bitmask = xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size)
+        begin, end = beginning(fresh()), f", {way}" if way else ""
         if "repeated document" not in found:
-            serve(compiled, documents, bitmask)
-            found["repeated document"] = [_quietly(compiled, documents, bitmask) for _ in range(rounds)]
-        served = []
+            serve(begin, documents)
+            found["repeated document"] = [serve(begin, documents) for _ in range(rounds)]
+        found[f"new document{end}"] = served = []
         for warm, measured in halves(len(documents), rounds, seed):
-            compiled = fresh()
-            serve(compiled, [documents[i] for i in warm], bitmask)
-            served.append(_quietly(compiled, [documents[i] for i in measured], bitmask))
-        found[f"new document{end}"] = served
-        firsts = [_quietly(fresh(), [documents[order[n % len(order)]]], bitmask) for n in range(2 * rounds)]
+            begin = beginning(fresh())
+            serve(begin, [documents[i] for i in warm])
+            served.append(serve(begin, [documents[i] for i in measured]))
         # all calls of first documents are taken together: a round of one document says little
-        parts = (
-            [part for one in firsts for part in getattr(one, name)] for name in ("fill", "accept", "calm")
-        )
-        found[f"first document{end}"] = [Served(*parts)]
+        found[f"first document{end}"] = [firsts := Served()]
+        for number in range(2 * rounds):
+            serve(beginning(fresh()), [documents[order[number % len(order)]]], firsts)
     rows = {f"mask, {kind}": _rounds(served, "fill", clock) for kind, served in found.items()}
     return rows | {f"token, {kind}": _rounds(served, "accept", clock) for kind, served in found.items()}
 
@@ -204,10 +225,9 @@ def rounds_of(served: Sequence[Served], clock: float) -> dict[str, Rounds]:
 
 
 def _rounds(served: Sequence[Served], what: str, clock: float) -> Rounds:
-    times = [list(chain.from_iterable(getattr(one, what))) for one in served]
-    flags = chain.from_iterable(flag for one in served for flag in one.calm)
-    calm = [value for value, still in zip(chain(*times), flags, strict=True) if still]
-    return Rounds.of(times, clock, calm)
+    times = [getattr(one, what) for one in served]
+    calm = compress(chain(*times), chain.from_iterable(one.calm for one in served))
+    return Rounds.of(times, clock, list(calm))
 
 
 def batch_times(
@@ -216,11 +236,7 @@ def batch_times(
     """Times of a row in batches, each row begun with another document: after half of them, and once more."""
     compiled = fresh()
     warm, measured = next(halves(len(documents), 1, seed))
-    serve(
-        compiled,
-        [documents[i] for i in warm],
-        xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size),
-    )
+    serve(beginning(compiled), [documents[i] for i in warm])
     chosen = [documents[i] for i in measured]
     streams = [[chosen[(row + k) % len(chosen)] for k in range(len(chosen))] for row in range(size)]
     steps = sum(len(stream[0]) for stream in streams) // size
@@ -263,12 +279,6 @@ def serve_batch(
     return fills, accepts
 
 
-def _quietly(compiled: Any, documents: Sequence[Ids], bitmask: Any) -> Served:
-    """As `serve`, the garbage of earlier work collected first."""
-    gc.collect()
-    return serve(compiled, documents, bitmask)
-
-
 def rounds_table(title: str, rows: Mapping[str, Rounds]) -> Table:
     """A table of rounds in microseconds; the last three columns are of calm calls alone."""
     numbers = ("calls", "mean", "least", "p50", "p99", "calm calls", "mean", "p99")
@@ -298,7 +308,7 @@ def measure_calls(
         found["batches"] = batch_times(fresh, documents, batch, seed, clock)
         console.print(spread_table(f"a row of a batch of {batch}", found["batches"]))
     compiled = fresh()
-    serve(compiled, documents, xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size))
+    serve(beginning(compiled), documents)
     found["held"] = compiled.memory_size_bytes
     say(console, f"held after the documents: {found['held'] / 2**20:.1f} MiB")
     return found, rows

@@ -9,15 +9,14 @@ of MaskBench; anything else of it is ignored.
 
 from __future__ import annotations
 
-import gc
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -25,6 +24,8 @@ import xgrammar
 from rich.console import Console
 
 from bench.report import readable, say
+from bench.request import hybrid_start, plain_start
+from hybrid.testing.comparison import Comparison, Times
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 
 if TYPE_CHECKING:
@@ -54,24 +55,6 @@ class SchemaFile:
     schema: Any
     valid: tuple[Any, ...]
     invalid: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Start:
-    """The way from a grammar to its first mask: what was made and the seconds it took.
-
-    ``cpu_seconds`` are those of all threads: they tell what was done on a machine that others use too.
-    ``error`` is the message of an exception; ``compiled`` is None then. ``crashed`` tells an exception
-    that no user should meet from a refusal. ``matcher`` has filled the first mask.
-    """
-
-    compiled: Any
-    seconds: float
-    compile_seconds: float
-    cpu_seconds: float
-    error: str = ""
-    crashed: bool = False
-    matcher: Any = None
 
 
 def load_schema_files(folder: Path, limit: int | None = None, seed: int = 0) -> list[SchemaFile]:
@@ -119,6 +102,17 @@ def render_instance(data: Any) -> bytes:
 def token_sequences(vocabulary: Vocabulary, text: bytes, seed: str) -> list[list[int]]:
     """The text in tokens, cut twice: by the longest match, and at random."""
     return [tokenize_greedy(vocabulary, text), tokenize_random(vocabulary, text, seed)]
+
+
+def compare_walks(ours: Any, plain: Any, first_seed: int, walks: int, steps: int) -> Comparison:
+    """Masks along random walks; their times, of what no model is meant to write, are left out."""
+    from hybrid.testing.verify import compare_walk
+
+    total = Comparison()
+    for walk in range(walks):
+        total.add(compare_walk(ours, plain, first_seed + walk, steps))
+    total.times = Times()
+    return total
 
 
 def load_vocabulary(spec: str) -> Vocabulary:
@@ -183,12 +177,13 @@ class Setup:
             ("first mask, ours, warm", hybrid_start, ours, again),
             ("first mask, XGrammar", plain_start, plain, THROW_AWAY_SCHEMA),
         ):
-            start = begin(partial(compiler.compile_json_schema, schema, strict_mode=False), bitmask)
-            if start.compiled is None:
-                raise RuntimeError(f"the throw-away schema was refused: {start.error}")
-            self.seconds[name] = start.seconds
-            if begin is hybrid_start:
-                run_along(start.compiled, ids, bitmask)
+            begun = begin(partial(compiler.compile_json_schema, schema, strict_mode=False), bitmask)
+            if begun.calls is None:
+                raise RuntimeError(f"the throw-away schema was refused: {begun.error}")
+            self.seconds[name] = begun.seconds
+            for token in ids:
+                begun.calls.accept(token)
+                begun.calls.fill()
 
     def print(self, console: Console) -> None:
         for name, seconds in self.seconds.items():
@@ -212,61 +207,3 @@ def plain_compiler(
     """Plain XGrammar's compiler, without caches unless they are asked for, over the same vocabulary."""
     own = {} if threads is None else {"max_threads": threads}
     return xgrammar.GrammarCompiler(vocabulary.tokenizer_info, cache_enabled=cache, **own)
-
-
-def hybrid_start(compile_it: Callable[[], Any], bitmask: Any, collect: bool = True) -> Start:
-    """Seconds from the grammar to the first mask on our side.
-
-    A refusal is an error that the project raises on purpose, or XGrammar's own; any other is a crash.
-    """
-    from equivalence.errors import HybridError
-    from hybrid import GrammarMatcher
-
-    return _start(compile_it, GrammarMatcher, bitmask, (HybridError, RuntimeError), collect)
-
-
-def plain_start(compile_it: Callable[[], Any], bitmask: Any, collect: bool = True) -> Start:
-    """Seconds from the grammar to the first mask in plain XGrammar, all of whose errors are refusals."""
-    return _start(compile_it, xgrammar.GrammarMatcher, bitmask, (Exception,), collect)
-
-
-def _start(
-    compile_it: Callable[[], Any],
-    matcher_of: Callable[[Any], Any],
-    bitmask: Any,
-    refusals: tuple[type[Exception], ...],
-    collect: bool,
-) -> Start:
-    # Garbage of the work before is not to be collected inside the measured time. The collector stays on,
-    # as it is in a server: a side that makes much garbage pays for it.
-    if collect:
-        gc.collect()
-    cpu_started = process_time()
-    started = perf_counter()
-    try:
-        compiled = compile_it()
-        compile_seconds = perf_counter() - started
-        matcher = matcher_of(compiled)
-        matcher.fill_next_token_bitmask(bitmask)
-    except Exception as error:  # noqa: BLE001 - a benchmark of many grammars goes on and reports it
-        seconds = perf_counter() - started
-        text = f"{type(error).__name__}: {error}"
-        return Start(
-            None, seconds, seconds, process_time() - cpu_started, text, not isinstance(error, refusals)
-        )
-    seconds = perf_counter() - started
-    return Start(compiled, seconds, compile_seconds, process_time() - cpu_started, matcher=matcher)
-
-
-def run_along(compiled: Any, token_ids: list[int], bitmask: Any) -> list[float]:
-    """Seconds of each mask of ours along a sequence that is known to be accepted, nothing else between."""
-    from hybrid import GrammarMatcher
-
-    matcher = GrammarMatcher(compiled)
-    times = []
-    for token_id in token_ids:
-        started = perf_counter()
-        matcher.fill_next_token_bitmask(bitmask)
-        times.append(perf_counter() - started)
-        matcher.accept_token(token_id)
-    return times

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import xgrammar
 from typer.testing import CliRunner
 
 from bench import documents, report, serving
@@ -172,9 +171,10 @@ def test_rounds_subtract_the_clock() -> None:
 def test_served_documents_and_batches(compiled: Any, vocabulary: Vocabulary) -> None:
     found = documents.Documents.of(compiled, vocabulary, [("a", TEXTS[0]), ("b", b"?"), ("c", b" x=1;")], 9)
     assert found.names == ["a", "c"]
-    served = serving.serve(compiled, found.ids, xgrammar.allocate_token_bitmask(1, vocabulary.size))
-    assert [len(times) for times in served.fill] == [len(ids) for ids in found.ids]
-    assert [len(times) for times in served.accept] == [len(ids) for ids in found.ids]
+    served = serving.serve(serving.beginning(compiled), found.ids)
+    total = sum(map(len, found.ids))
+    assert len(served.fill) == len(served.accept) == len(served.calm) == total
+    assert len(serving.serve(serving.beginning(compiled), found.ids[:1], served).fill) > total
     streams = [[found.ids[(row + k) % 2] for k in range(2)] for row in range(3)]
     assert [len(times) for times in serving.serve_batch(compiled, streams, 25)] == [25, 25]
 

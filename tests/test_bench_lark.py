@@ -12,7 +12,7 @@ import pytest
 from lark import Lark
 from typer.testing import CliRunner
 
-from bench import documents, lark, lark_checks
+from bench import documents, lark, lark_checks, serving
 from bench.__main__ import app
 from bench.lark_judge import Judge
 from bench.peers import llguidance
@@ -243,10 +243,10 @@ def test_the_shipped_grammars_are_found_by_name() -> None:
 def test_llguidance_runs_what_it_takes(compiled: Any, vocabulary: Vocabulary) -> None:
     pytest.importorskip("llguidance")
     peer = llguidance.Peer(vocabulary)
-    matcher = peer.lark(GRAMMAR).matcher
+    begun = peer.lark(GRAMMAR)
     ids = lark_checks.cut_text(vocabulary, TEXT.strip().encode(), "longest match", "0")
     wrong = lark_checks.cut_text(vocabulary, b"let ;", "longest match", "0")
-    assert peer.taken(matcher, [ids, wrong]) == [ids, wrong[:1]]
-    assert [len(times) for times in peer.serve(matcher, [ids]).fill] == [len(ids)]
-    assert peer.differing(matcher, compiled, [ids])[0] == len(ids)
-    assert "priority" in peer.lark(GRAMMAR.replace("start:", "start.2:")).refusal
+    assert peer.taken(begun.compiled, [ids, wrong]) == [ids, wrong[:1]]
+    assert len(serving.serve(llguidance.beginning_of(begun), [ids, ids]).fill) == 2 * len(ids)
+    assert peer.differing(begun, compiled, [ids])[0] == len(ids)
+    assert "priority" in peer.lark(GRAMMAR.replace("start:", "start.2:")).error

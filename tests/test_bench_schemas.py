@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from bench import burst, headline, picture, schemas, workloads
 from bench.__main__ import app
-from bench.request import BACKGROUND, Begun, Request, quiet, run_document
+from bench.request import BACKGROUND, Calls, Request, quiet, run_document, start
 from equivalence.vocabulary import Vocabulary
 
 STOP = 256
@@ -130,19 +130,27 @@ def test_a_document_is_timed_to_its_end_or_not_at_all() -> None:
         taken.append(token)
         return token < 9
 
-    def begun(complete: bool) -> Begun:
+    def run(complete: bool, ids: list[int]) -> tuple[bool, Request]:
         request = Request(first_mask=10.0, first_mask_cpu=5.0)
-        return Begun(request, None, lambda: None, accept, lambda: complete)
+        return run_document(request, Calls(lambda: None, accept, lambda: complete), ids), request
 
-    one = begun(True)
-    assert run_document(one, [1, 2, 3])
-    assert taken == [1, 2, 3]
-    assert 10.0 < (one.request.document or 0.0) < 11.0 and 5.0 < (one.request.document_cpu or 0.0) < 6.0
-    assert len(one.request.mask) == len(one.request.token) == 3
-    for other, ids in ((begun(True), [1, 9, 2]), (begun(False), [1])):
-        assert not run_document(other, ids)
-        assert other.request.document is None
-    assert not run_document(Begun(Request("no"), None), [1])
+    whole, one = run(True, [1, 2, 3])
+    assert whole and taken == [1, 2, 3]
+    assert 10.0 < (one.document or 0.0) < 11.0 and 5.0 < (one.document_cpu or 0.0) < 6.0
+    assert len(one.mask) == len(one.token) == 3
+    for complete, ids in ((True, [1, 9, 2]), (False, [1])):
+        whole, other = run(complete, ids)
+        assert not whole and other.document is None
+
+
+def test_an_engine_that_fails_without_raising_is_refused() -> None:
+    def calls(compiled: str) -> Calls:
+        return Calls(lambda: None, bool, bool, error=lambda: compiled)
+
+    assert start(lambda: "too large", calls, (ValueError,), False).error == "ValueError: too large"
+    fine = start(str, calls, (ValueError,), False)
+    assert fine.calls is not None and 0 < fine.compile_seconds < fine.seconds
+    assert start(lambda: 1 // 0, calls, (ValueError,), False).crashed
 
 
 def test_background_work_is_waited_for() -> None:

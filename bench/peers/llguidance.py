@@ -12,20 +12,20 @@ document: what it has learnt of the lexer stays, which suits it better than a ne
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import json
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import perf_counter, process_time
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xgrammar
 
 from bench.report import Spread
-from bench.serving import AROUND, Served, switches
+from bench.request import Calls, Start, start
+from bench.serving import Begin, beginning, timed
 from hybrid.testing.segmentation import tokenize_greedy
 
 HEADER = '%llguidance {"allow_initial_skip": true}\n'
@@ -56,16 +56,6 @@ class _Tokenizer:
 
 
 @dataclass
-class Started:
-    """A grammar in llguidance; `refusal` says why there is none. Seconds are those to the first mask."""
-
-    matcher: Any = None
-    refusal: str = ""
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-
-
-@dataclass
 class PeerTimes:
     """Documents of one schema in llguidance, in seconds a call; `refusal` says why there are none."""
 
@@ -92,62 +82,52 @@ class Peer:
             ) from error
         self._vocabulary = vocabulary
         self._tokenizer = LLTokenizer(TokenizerWrapper(_Tokenizer(vocabulary)), n_vocab=vocabulary.size)
-        self._row = np.zeros((vocabulary.size + 31) // 32, np.int32)
+        self._bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
 
-    def schema(self, schema: Any, collect: bool = True) -> Started:
-        """A JSON schema; what work before has left is collected first, unless that is done."""
+    def schema(self, schema: Any, bitmask: Any = None, collect: bool = True) -> Start:
+        """A JSON schema to its first mask.
+
+        Args:
+            schema: as text, or as JSON has it.
+            bitmask: the row for masks; threads have one each.
+            collect: collect what work before has left.
+        """
         text = schema if isinstance(schema, str) else json.dumps(schema)
-        return self._start("grammar_from_json_schema", text, collect)
+        return self._start("grammar_from_json_schema", text, bitmask, collect)
 
-    def lark(self, text: str) -> Started:
-        """A Lark grammar."""
+    def lark(self, text: str) -> Start:
+        """A Lark grammar to its first mask."""
         return self._start("grammar_from_lark", HEADER + text)
 
-    def first_mask(self, schema: Any) -> Any:
-        """A matcher with its first mask, in a row of its own: for several threads; None if it is refused."""
+    def _start(self, read: str, text: str, bitmask: Any = None, collect: bool = True) -> Start:
         from llguidance import LLMatcher
 
-        row = np.zeros_like(self._row)
-        text = schema if isinstance(schema, str) else json.dumps(schema)
-        try:
-            matcher = LLMatcher(self._tokenizer, LLMatcher.grammar_from_json_schema(text), log_level=0)
-            if not matcher.get_error():
-                matcher.unsafe_compute_mask_ptr(row.ctypes.data, row.nbytes)
-            return None if matcher.get_error() else matcher
-        except (ValueError, RecursionError):
-            return None
+        row = self._bitmask if bitmask is None else bitmask
 
-    def _start(self, read: str, text: str, collect: bool = True) -> Started:
-        from llguidance import LLMatcher
-
-        if collect:
-            gc.collect()
-        cpu_began, began = process_time(), perf_counter()
-        try:
+        def compiled() -> Any:
             matcher = LLMatcher(self._tokenizer, getattr(LLMatcher, read)(text), log_level=0)
-            if not matcher.get_error():
-                matcher.unsafe_compute_mask_ptr(self._row.ctypes.data, self._row.nbytes)
-            refusal = matcher.get_error()
-        except (ValueError, RecursionError) as error:
-            matcher, refusal = None, str(error) or type(error).__name__
-        return Started(matcher, refusal, perf_counter() - began, process_time() - cpu_began)
+            if problem := matcher.get_error():
+                raise ValueError(problem)
+            return matcher
 
-    @property
-    def row(self) -> tuple[int, int]:
-        """Address and bytes of the row that masks are written to."""
-        return self._row.ctypes.data, self._row.nbytes
+        def calls(matcher: Any) -> Calls:
+            fill = partial(matcher.unsafe_compute_mask_ptr, row.data_ptr(), 4 * row.numel())
+            return Calls(fill, matcher.consume_token, matcher.is_accepting, row, matcher.get_error)
 
-    def measure(self, started: Started, documents: Sequence[Sequence[int]]) -> PeerTimes:
+        return start(compiled, calls, (Exception,), collect)
+
+    def measure(self, begun: Start, documents: Sequence[Sequence[int]]) -> PeerTimes:
         """Run documents on a schema that was begun."""
-        if started.refusal:
-            return PeerTimes(started.refusal)
-        found = PeerTimes()
-        for ids, taken in zip(documents, self.taken(started.matcher, documents), strict=True):
-            served = self.serve(started.matcher, [taken])
-            found.mask.extend(served.fill[0])
-            found.accept.extend(served.accept[0])
+        found = PeerTimes(begun.error)
+        if begun.calls is None:
+            return found
+        for ids, taken in zip(documents, self.taken(begun.compiled, documents), strict=True):
+            begun.compiled.reset()
+            masks, tokens = timed(begun.calls, taken)
+            found.mask.extend(masks)
+            found.accept.extend(tokens)
             found.documents += 1
-            found.complete += len(taken) == len(ids) and started.matcher.is_accepting()
+            found.complete += len(taken) == len(ids) and begun.calls.is_complete()
         return found
 
     def taken(self, matcher: Any, documents: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -155,52 +135,35 @@ class Peer:
         matcher.reset()
         return [list(ids[: matcher.deep_copy().try_consume_tokens(list(ids))]) for ids in documents]
 
-    def serve(self, matcher: Any, documents: Sequence[Sequence[int]]) -> Served:
-        """Run documents that it takes, a full row for each token; as `bench.serving.serve`."""
-        served = Served()
-        address, size = self._row.ctypes.data, self._row.nbytes
-        for ids in documents:
-            matcher.reset()
-            fills, accepts, calm = array("d"), array("d"), bytearray()
-            for first in range(0, len(ids), AROUND):
-                before = switches()
-                for token in ids[first : first + AROUND]:
-                    began = perf_counter()
-                    matcher.unsafe_compute_mask_ptr(address, size)
-                    filled = perf_counter()
-                    matcher.consume_token(token)
-                    ended = perf_counter()
-                    fills.append(filled - began)
-                    accepts.append(ended - filled)
-                still = switches() == before
-                calm.extend(still for _ in range(len(fills) - first))
-            served.fill.append(fills)
-            served.accept.append(accepts)
-            served.calm.append(calm)
-        return served
-
-    def differing(self, matcher: Any, compiled: Any, documents: Sequence[Sequence[int]]) -> tuple[int, int]:
+    def differing(self, begun: Start, compiled: Any, documents: Sequence[Sequence[int]]) -> tuple[int, int]:
         """Steps, and at how many of them its mask differs from ours in an id that has text."""
-        from hybrid import GrammarMatcher
-
-        bitmask = xgrammar.allocate_token_bitmask(1, self._vocabulary.size)
         textual = np.array([bool(token) for token in self._vocabulary.tokens])
         textual[list(self._vocabulary.stop_token_ids)] = False
-        compared = np.zeros_like(self._row)
-        packed = np.packbits(textual, bitorder="little")
-        compared.view(np.uint8)[: packed.size] = packed
         steps = different = 0
+        begin, begin_ours = beginning_of(begun), beginning(compiled)
         for ids in documents:
-            matcher.reset()
-            ours = GrammarMatcher(compiled)
+            theirs, ours = begin(), begin_ours()
             for token in ids:
-                matcher.unsafe_compute_mask_ptr(self._row.ctypes.data, self._row.nbytes)
-                ours.fill_next_token_bitmask(bitmask)
+                theirs.fill()
+                ours.fill()
                 steps += 1
-                different += bool(np.any((self._row ^ bitmask.numpy()[0]) & compared))
-                matcher.consume_token(token)
-                ours.accept_token(token)
+                differing = (theirs.bitmask ^ ours.bitmask).numpy().view(np.uint8)[0]
+                bits = np.unpackbits(differing, bitorder="little")[: textual.size]
+                different += bool(np.any(bits & textual))
+                theirs.accept(token)
+                ours.accept(token)
         return steps, different
+
+
+def beginning_of(begun: Start) -> Begin:
+    """A grammar's matcher for one document after the other."""
+
+    def begin() -> Calls:
+        begun.compiled.reset()
+        assert begun.calls is not None, "the grammar was not refused"
+        return begun.calls
+
+    return begin
 
 
 def peer_spreads(rows: Sequence[Any]) -> dict[str, Spread]:
