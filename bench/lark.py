@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -89,7 +89,7 @@ def command(
     seed: options.SeedOption = 0,
 ) -> None:
     """Lark grammars: files, tokens judged by Lark, masks, building; llguidance's masks beside ours."""
-    arguments = dict(locals())
+    arguments = {name: value for name, value in locals().items() if name not in ("grammar", "documents")}
     console = report.make_console()
     with workloads.usage_errors():
         texts = grammar_texts(grammar)
@@ -104,21 +104,13 @@ def command(
         files = _files(console, name, lark, sources, count) if parse else list(islice(sources, count))
         for short, (spec, one) in tokens.items():
             console.rule(f"{name}, {short}")
-            judging = _Judging(judged_files, judged_steps, refused, allowed, seed)
-            case = _Case(console, text, start, lark, files, spec, one)
+            judged = (judged_steps, refused, allowed)
+            case = _Case(console, text, start, lark, files, spec, one, judged_files, judged, seed)
             row = {"grammar": name, "vocabulary": short, "load_average": report.load_average()}
-            rows.append(row | case.measure(judging, rounds, batch, builds, peer_files))
-            report.write_json(json, _record(arguments, rows))
+            rows.append(row | case.measure(rounds, batch, builds, peer_files))
+            report.write_json(json, {"benchmark": "lark", **report.environment(arguments), "rows": rows})
     if not all(row["exact"] for row in rows):
         raise typer.Exit(1)
-
-
-def _record(arguments: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "benchmark": "lark",
-        **report.environment({k: v for k, v in arguments.items() if k not in ("grammar", "documents")}),
-        "rows": rows,
-    }
 
 
 def _files(console: Console, name: str, lark: Lark, sources: Iterator[Source], count: int) -> list[Source]:
@@ -128,20 +120,9 @@ def _files(console: Console, name: str, lark: Lark, sources: Iterator[Source], c
     return kept
 
 
-@dataclass(frozen=True)
-class _Judging:
-    """How many tokens Lark judges, in the words of the command's options."""
-
-    files: int
-    steps: int
-    refused: int
-    allowed: int
-    seed: int
-
-
 @dataclass
 class _Case:
-    """One grammar on one vocabulary."""
+    """One grammar on one vocabulary; `judged` is of each file: masks, and refused and allowed tokens."""
 
     console: Console
     text: str
@@ -150,10 +131,11 @@ class _Case:
     files: list[Source]
     spec: str
     vocabulary: Any
+    judged_files: int
+    judged: tuple[int, int, int]
+    seed: int
 
-    def measure(
-        self, judging: _Judging, rounds: int, batch: int, builds: int, peer_files: int
-    ) -> dict[str, Any]:
+    def measure(self, rounds: int, batch: int, builds: int, peer_files: int) -> dict[str, Any]:
         """Everything that was asked for, as it goes into the record."""
         found: dict[str, Any] = {}
         compile_with = partial(building.lark, self.text, self.start)
@@ -161,37 +143,29 @@ class _Case:
         if builds:
             found["building"] = building.measure_building(self.spec, compile_with, builds, "auto")
             building.print_building(self.console, "in a process of its own", found["building"])
-        cuts = {
-            cut: [
-                lark_checks.cut_text(self.vocabulary, file.text.encode(), cut, f"{judging.seed} {number}")
-                for number, file in enumerate(self.files)
-            ]
-            for cut in lark_checks.CUTS
-        }
-        found |= self._check(compile_with(compiler), cuts, judging)
-        ids = [tokens for tokens in cuts[lark_checks.CUTS[0]] if tokens]
+        cuts = [
+            workloads.token_sequences(self.vocabulary, file.text.encode(), f"{self.seed} {number}")
+            for number, file in enumerate(self.files)
+        ]
+        found |= self._check(compile_with(compiler), cuts)
+        ids = [tokens for tokens, _ in cuts if tokens]
         if not (found["exact"] and rounds and ids):
             return found
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "grammar"
             compile_with(compiler).save(path)
             fresh = partial(CompiledGrammar.load, path, self.vocabulary)
-            found |= serving.measure_calls(self.console, {"": fresh}, ids, rounds, batch, judging.seed)[0]
+            found |= serving.measure_calls(self.console, {"": fresh}, ids, rounds, batch, self.seed)[0]
             if peer_files:
                 found["llguidance"] = self._peer(fresh, ids[:peer_files], found["clock"])
         return found
 
-    def _check(self, compiled: Any, cuts: dict[str, list[list[int]]], judging: _Judging) -> dict[str, Any]:
+    def _check(self, compiled: Any, cuts: list[list[list[int]]]) -> dict[str, Any]:
         """Files followed, and tokens put to Lark."""
         followed = [
-            lark_checks.follow(compiled, file.name, ids, cut)
-            for cut, every in cuts.items()
-            for file, ids in track(
-                list(zip(self.files, every, strict=True)),
-                f"files, {cut}",
-                console=self.console,
-                transient=True,
-            )
+            lark_checks.follow(compiled, self.files[number].name, ids, cut)
+            for number in self._track(len(cuts), "files")
+            for cut, ids in zip(lark_checks.CUTS, cuts[number], strict=True)
         ]
         failed = [item for item in followed if item.failure]
         report.say(
@@ -201,20 +175,15 @@ class _Case:
         )
         for item in failed:
             report.say(self.console, f"FAILED {item.name}, {item.cut}: {item.failure}")
-        judge, rng, judged = Judge(self.lark), random.Random(judging.seed), lark_checks.Judged()
-        near = sorted({token for ids in cuts[lark_checks.CUTS[0]] for token in ids})
-        chosen = list(range(min(judging.files, len(self.files))))
-        for number in track(chosen, "judged by Lark", console=self.console, transient=True):
-            ids = cuts[lark_checks.CUTS[number % 2]][number]
-            judged.add(
-                lark_checks.judge_file(
-                    compiled, judge, self.files[number].text, ids, near, rng, judging.steps, judging.refused,
-                    judging.allowed,
-                )
-            )  # fmt: skip
+        judge, rng, judged = Judge(self.lark), random.Random(self.seed), lark_checks.Judged()
+        near = sorted({token for greedy, _ in cuts for token in greedy})
+        judged_files = min(self.judged_files, len(self.files))
+        for number in self._track(judged_files, "judged by Lark"):
+            text, ids = self.files[number].text, cuts[number][number % 2]
+            judged.add(lark_checks.judge_file(compiled, judge, text, ids, near, rng, *self.judged))
         report.say(
             self.console,
-            f"judged by Lark, {judged.steps:,} masks of {len(chosen)} files: {judged.refused:,} refused "
+            f"judged by Lark, {judged.steps:,} masks of {judged_files} files: {judged.refused:,} refused "
             f"tokens ({judged.not_text:,} no text), {len(judged.unsound)} of them taken by Lark, and "
             f"{len(judged.unclosed)} where an opening is never closed; {judged.allowed:,} allowed tokens, "
             f"{len(judged.undecided)} undecided",
@@ -229,6 +198,9 @@ class _Case:
             "failed": failed,
             "judged": judged,
         }
+
+    def _track(self, count: int, what: str) -> Iterable[int]:
+        return track(range(count), what, console=self.console, transient=True)
 
     def _peer(self, fresh: serving.Fresh, ids: list[list[int]], clock: float) -> dict[str, Any]:
         try:

@@ -18,9 +18,9 @@ import numpy as np
 import xgrammar
 
 from bench.lark_judge import Judge
-from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 
 CUTS = ("longest match", "random")
+"""How `bench.workloads.token_sequences` cuts a text."""
 
 KEPT_BYTES = 80
 """Of the text before a token, in what is kept of it."""
@@ -73,11 +73,6 @@ class Judged:
         """Count another's tokens, too."""
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
-
-
-def cut_text(vocabulary: Any, data: bytes, cut: str, seed: str) -> list[int]:
-    """The tokens of a text, cut by longest match or at random."""
-    return tokenize_greedy(vocabulary, data) if cut == CUTS[0] else tokenize_random(vocabulary, data, seed)
 
 
 def follow(compiled: Any, name: str, ids: Sequence[int], cut: str) -> Followed:

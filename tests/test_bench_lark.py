@@ -12,7 +12,7 @@ import pytest
 from lark import Lark
 from typer.testing import CliRunner
 
-from bench import documents, lark, lark_checks, serving
+from bench import documents, lark, lark_checks, serving, workloads
 from bench.__main__ import app
 from bench.lark_judge import Judge
 from bench.peers import llguidance
@@ -118,13 +118,13 @@ def test_the_judge_refuses_a_document_that_lark_does_not_parse(judge: Judge) -> 
         list(judge.places("let let", []))
 
 
-def judge_all(compiled: Any, judge: Judge, cut: str) -> lark_checks.Judged:
-    ids = lark_checks.cut_text(compiled.vocabulary, TEXT.encode(), cut, "0")
+def judge_all(compiled: Any, judge: Judge, cut: int) -> lark_checks.Judged:
+    ids = workloads.token_sequences(compiled.vocabulary, TEXT.encode(), "0")[cut]
     return lark_checks.judge_file(compiled, judge, TEXT, ids, ids, random.Random(0), 12, 100, 100)
 
 
-@pytest.mark.parametrize("cut", lark_checks.CUTS)
-def test_right_masks_are_found_right(compiled: Any, judge: Judge, cut: str) -> None:
+@pytest.mark.parametrize("cut", [0, 1], ids=lark_checks.CUTS)
+def test_right_masks_are_found_right(compiled: Any, judge: Judge, cut: int) -> None:
     found = judge_all(compiled, judge, cut)
     assert found.steps > 10
     assert found.refused > 300
@@ -136,7 +136,7 @@ def test_right_masks_are_found_right(compiled: Any, judge: Judge, cut: str) -> N
 def test_a_token_that_is_refused_wrongly_is_found(narrow: Any) -> None:
     text = 'let x1 = 12 / "a b";'
     judge = Judge(Lark(GRAMMAR, parser="lalr", lexer="basic"))
-    ids = lark_checks.cut_text(narrow.vocabulary, text.encode(), "random", "0")
+    ids = workloads.token_sequences(narrow.vocabulary, text.encode(), "0")[1]
     found = lark_checks.judge_file(narrow, judge, text, ids, ids, random.Random(0), 0, 300, 0)
     assert (b"let x1 = 12", b"+", b"") in found.unsound
     assert {token[:1] for _, token, _ in found.unsound} == {b"+"}
@@ -145,13 +145,13 @@ def test_a_token_that_is_refused_wrongly_is_found(narrow: Any) -> None:
 def test_a_token_that_is_allowed_wrongly_is_left_undecided(compiled: Any) -> None:
     text = 'let x1 = 12 / "a b";'
     judge = Judge(Lark(NARROW, parser="lalr", lexer="basic"))
-    ids = lark_checks.cut_text(compiled.vocabulary, text.encode(), "random", "0")
+    ids = workloads.token_sequences(compiled.vocabulary, text.encode(), "0")[1]
     found = lark_checks.judge_file(compiled, judge, text, ids, ids, random.Random(0), 0, 0, 300)
     assert (b"let x1 = 12", b"+") in found.undecided
 
 
 def test_following_says_where_a_file_fails(compiled: Any, narrow: Any) -> None:
-    ids = lark_checks.cut_text(compiled.vocabulary, TEXT.encode(), "longest match", "0")
+    ids = workloads.token_sequences(compiled.vocabulary, TEXT.encode(), "0")[0]
     assert lark_checks.follow(compiled, "a", ids, "longest match") == lark_checks.Followed(
         "a", "longest match", len(ids), ""
     )
@@ -244,8 +244,8 @@ def test_llguidance_runs_what_it_takes(compiled: Any, vocabulary: Vocabulary) ->
     pytest.importorskip("llguidance")
     peer = llguidance.Peer(vocabulary)
     begun = peer.lark(GRAMMAR)
-    ids = lark_checks.cut_text(vocabulary, TEXT.strip().encode(), "longest match", "0")
-    wrong = lark_checks.cut_text(vocabulary, b"let ;", "longest match", "0")
+    ids = workloads.token_sequences(vocabulary, TEXT.strip().encode(), "0")[0]
+    wrong = workloads.token_sequences(vocabulary, b"let ;", "0")[0]
     assert peer.taken(begun.compiled, [ids, wrong]) == [ids, wrong[:1]]
     assert len(serving.serve(llguidance.beginning_of(begun), [ids, ids]).fill) == 2 * len(ids)
     assert peer.differing(begun, compiled, [ids])[0] == len(ids)

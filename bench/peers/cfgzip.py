@@ -100,10 +100,10 @@ class Peer:
                 form = f"{name}, without tokens that repeat a byte" if skip else name
                 problem, is_refusal = self._attempt(source, start, skip, result)
                 if not problem:
-                    result.form = form
                     found = self._read()
-                    result.relation = relate(ours, found, self.vocabulary)
-                    result.classes = count_classes(found, self.vocabulary)
+                    result.form, result.relation = form, relate(ours, found, self.vocabulary)
+                    allowed = (self.vocabulary.token_lengths > 0) & (found >= 0)
+                    result.classes = int(np.unique(found[allowed]).size)  # those that hold text
                     return result
                 result.attempts.append(f"{form}: {problem}")
                 if is_refusal:
@@ -114,12 +114,12 @@ class Peer:
         """What went wrong (nothing: ""), and whether the grammar was refused."""
         shutil.rmtree(self.folder / "out", ignore_errors=True)
         (self.folder / "grammar.gbnf").write_text(source, encoding="utf-8")
-        options = {"model-id": MODEL, "cache-dir": self.folder / "hub", "start-symbol": root}
-        options |= {"grammar-file": self.folder / "grammar.gbnf", "output": self.folder / "out"}
-        options |= {"num-threads": 1}
-        command = [self.program, "--no-progress", "--timings", *(["--skip-repeat-bytes"] if skip else [])]
-        for name, value in options.items():
-            command += [f"--{name}", str(value)]
+        command = [
+            *(self.program, "--no-progress", "--timings", *(["--skip-repeat-bytes"] if skip else [])),
+            *("--model-id", MODEL, "--cache-dir", str(self.folder / "hub"), "--start-symbol", root),
+            *("--grammar-file", str(self.folder / "grammar.gbnf"), "--output", str(self.folder / "out")),
+            *("--num-threads", "1"),
+        ]
         limit = self.memory_bytes
 
         def bound_memory() -> None:
@@ -169,6 +169,8 @@ def write_tokenizer(vocabulary: Vocabulary, hub: Path) -> int:
 
     An id whose bytes another id has already is left out: a byte-level tokenizer has no way to write it.
     """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
     letters = byte_letters()
     words: dict[str, int] = {}
     left_out = 0
@@ -180,26 +182,16 @@ def write_tokenizer(vocabulary: Vocabulary, hub: Path) -> int:
     # it insists on a token for the end of the text; an id past the vocabulary does no harm
     stop = next((i for i in vocabulary.stop_token_ids if not vocabulary.tokens[i]), vocabulary.size)
     name = next(name for number in itertools.count() if (name := f"<|end{number}|>") not in words)
-    words[name] = stop
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    tokenizer = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [{"id": stop, "content": name, "special": True, **flags}],
-        "normalizer": None,
-        "pre_tokenizer": byte_level,
-        "post_processor": None,
-        "decoder": byte_level,
-        "model": {"type": "BPE", "vocab": words, "merges": []},
-    }
+    tokenizer = Tokenizer(models.BPE(words | {name: stop}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([name])
     model = hub / f"models--{MODEL.replace('/', '--')}"
     snapshot = model / "snapshots" / "main"
     snapshot.mkdir(parents=True)
     (model / "refs").mkdir()
     (model / "refs" / "main").write_text("main")
-    (snapshot / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
+    tokenizer.save(str(snapshot / "tokenizer.json"))
     (snapshot / "tokenizer_config.json").write_text(json.dumps({"eos_token": name}))
     return left_out
 
@@ -210,12 +202,6 @@ def byte_letters() -> dict[int, str]:
     others = (byte for byte in range(256) if byte not in plain)
     letters = {byte: chr(byte) for byte in plain}
     return letters | {byte: chr(256 + number) for number, byte in enumerate(others)}
-
-
-def count_classes(found: NDArray[np.int64], vocabulary: Vocabulary) -> int:
-    """The classes that hold text."""
-    text = vocabulary.token_lengths > 0
-    return int(np.unique(found[text & (found >= 0)]).size)
 
 
 def relate(ours: NDArray[np.int32], found: NDArray[np.int64], vocabulary: Vocabulary) -> dict[str, Any]:
