@@ -1,6 +1,6 @@
 """Small Lark grammars that stress one feature of lexer or parser each.
 
-What: `SMALL_GRAMMARS`, each with its alphabet and tokens to ask `bench.peers.lark` about.
+What: `SMALL_GRAMMARS`, each with its alphabet and tokens to ask `tests.lark_brute_force` about.
 When: in tests of the code that answers without brute force.
 Limits: continuations of ``length`` characters decide all lexemes of a grammar.
 """
@@ -13,7 +13,7 @@ from functools import cached_property
 
 from lark import Lark
 
-from bench.peers.lark import Oracle
+from tests.lark_brute_force import Oracle
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from lark import Lark
 from lark.exceptions import LarkError
 
-from bench.peers.lark import Oracle
+from tests.lark_brute_force import Oracle
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 
 

@@ -2,7 +2,7 @@
 
 What: a `Truth` follows the steps of a walk, and says which tokens may come next.
 When: in `walks`.
-Limits: of Lark (`bench.peers.lark`), a token that is said to be refused was not completed by any
+Limits: of Lark (`tests.lark_brute_force`), a token that is said to be refused was not completed by any
 continuation of a few characters; before it counts as wrong, longer ones are tried.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 import xgrammar
 from numpy.typing import NDArray
 
-from bench.peers.lark import Oracle
+from tests.lark_brute_force import Oracle
 from tests.robustness.fuzz.inputs import SPARSE, Case
 
 Bits = NDArray[np.bool_]

@@ -1,0 +1,215 @@
+"""By brute force: whether Lark's lexer and parser table take a text, and which tokens keep it viable.
+
+What: an `Oracle` answers whether a text is complete, whether it is a viable prefix, and which tokens keep it
+one.
+When: in `tests.robustness.fuzz`, and in tests of the code that answers the same without brute force.
+Limits: continuations are tried up to a length, over an alphabet; a cut character also becomes one other. True
+is certain. False means that none was found; it is exact where the lexer decides within that length. Patterns
+that look behind their own beginning are not for the search that shares work (`viable_by_definition` takes
+them).
+
+A text p, of bytes, is a *viable prefix* if for some continuation c, maybe none, the basic lexer cuts p + c at
+least up to the lexeme that covers the last byte of p, and the parser shifts the terminals of all lexemes up
+to that one. Ignored lexemes are invisible to the parser. What follows need not be lexed or parsed, so a
+viable prefix need not be the beginning of a sentence.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from lark import Lark
+from lark.exceptions import LarkError
+from lark.utils import TextSlice
+
+from bench.peers.lark import Lexeme, Machine, Stack
+
+
+class Reached(NamedTuple):
+    """All that later text depends on.
+
+    Attributes:
+        stack: after the lexemes that no continuation changes.
+        open: the characters after these lexemes.
+        tail: bytes of a character that is not complete.
+    """
+
+    stack: Stack
+    open: str
+    tail: bytes
+
+
+class Oracle:
+    """Exact answers about one grammar, up to the length of the continuations that are tried.
+
+    Args:
+        lark: a grammar with parser "lalr" and lexer "basic".
+        alphabet: the characters of continuations.
+        length: the most characters of a continuation, not counting the one that completes a cut character.
+    """
+
+    def __init__(self, lark: Lark, alphabet: str, length: int) -> None:
+        self.machine = Machine(lark)
+        self.alphabet = alphabet
+        self.continuations = [
+            "".join(word) for size in range(length + 1) for word in product(alphabet, repeat=size)
+        ]
+        self._start = Reached(self.machine.start, "", b"")
+        self._lexemes: dict[str, Lexeme | None] = {}
+        self._certain: dict[str, Lexeme | None] = {}
+        self._steps: dict[tuple[Reached, str], Reached | None] = {}
+        self._viable: dict[Reached, bool] = {}
+        self._texts: dict[bytes, Reached | None] = {b"": self._start}
+        self._allowed: dict[tuple[Reached, tuple[bytes, ...]], tuple[bool, ...]] = {}
+
+    # ---- answers
+
+    def complete(self, text: str | bytes) -> bool:
+        """Whether Lark parses the text."""
+        try:
+            self.machine.lark.parse(text if isinstance(text, str) else text.decode("utf-8"))
+        except (LarkError, UnicodeDecodeError):
+            return False
+        return True
+
+    def viable(self, text: str | bytes) -> bool:
+        """Whether a continuation was found that makes the text a viable prefix.
+
+        As every beginning of a viable prefix is one, no continuation is sought where a beginning had none.
+        """
+        return self._reach(_encoded(text)) is not None
+
+    def allowed_tokens(self, text: str | bytes, tokens: Sequence[bytes]) -> tuple[bool, ...]:
+        """For each token whether text and token together are a viable prefix; none is if the text is not."""
+        reached = self._reach(_encoded(text))
+        if reached is None:
+            return (False,) * len(tokens)
+        key = (reached, tuple(tokens))
+        if key not in self._allowed:
+            self._allowed[key] = tuple(self._extend(reached, token) is not None for token in tokens)
+        return self._allowed[key]
+
+    def texts(self, most: int) -> Iterator[str]:
+        """All viable prefixes of at most so many characters of the alphabet, the short ones first."""
+        found = [""]
+        for _ in range(most + 1):
+            yield from found
+            found = [text + more for text in found for more in self.alphabet if self.viable(text + more)]
+
+    def viable_by_definition(self, text: str | bytes) -> bool:
+        """`viable`, word by word as the definition has it, and with nothing shared; slow."""
+        data = _encoded(text)
+        try:
+            start, tail = _characters(data)
+        except UnicodeDecodeError:
+            return False
+        starts = [start + more for more in self._completing(tail)] if tail else [start]
+        return any(
+            self.machine.takes(begun + more, len(begun)) for begun in starts for more in self.continuations
+        )
+
+    # ---- the search that shares work
+
+    def _reach(self, data: bytes) -> Reached | None:
+        """What a text leads to; None if it is no viable prefix."""
+        if data not in self._texts:
+            before = self._reach(data[:-1])
+            self._texts[data] = None if before is None else self._extend(before, data[-1:])
+        return self._texts[data]
+
+    def _extend(self, reached: Reached, more: bytes) -> Reached | None:
+        try:
+            characters, tail = _characters(reached.tail + more)
+        except UnicodeDecodeError:
+            return None
+        now: Reached | None = Reached(reached.stack, reached.open, b"")
+        for character in characters:
+            now = self._step(now, character)
+            if now is None:
+                return None
+        assert now is not None
+        now = Reached(now.stack, now.open, tail)
+        return now if not tail or self._completions(now) else None
+
+    def _completions(self, reached: Reached) -> list[Reached]:
+        """What the characters lead to that complete the one that is cut."""
+        whole = Reached(reached.stack, reached.open, b"")
+        steps = [self._step(whole, item) for item in self._completing(reached.tail)]
+        return [after for after in steps if after is not None]
+
+    def _completing(self, tail: bytes) -> list[str]:
+        """The characters of the alphabet that begin with some bytes, and one that may stand for all
+        others."""
+        found = [item for item in self.alphabet if item.encode().startswith(tail)]
+        for second, more in product((b"", b"\x80", b"\x90", b"\xa0", b"\xbf"), (b"", b"\x80", b"\x80\x80")):
+            try:
+                other = (tail + second + more).decode()
+            except UnicodeDecodeError:
+                continue
+            if len(other) == 1 and other not in self.alphabet:
+                return [*found, other]
+        return found
+
+    def _step(self, reached: Reached, character: str) -> Reached | None:
+        """What one more character leads to; None if the text is no viable prefix any more."""
+        key = (reached, character)
+        if key not in self._steps:
+            after = self._settle(reached.stack, reached.open + character)
+            self._steps[key] = after if after is not None and self._is_viable(after) else None
+        return self._steps[key]
+
+    def _settle(self, stack: Stack, text: str) -> Reached | None:
+        """Shift the lexemes that no continuation changes; None if one of them cannot be shifted."""
+        while text and (lexeme := self._certain_lexeme(text)) is not None:
+            shifted = self.machine.shift(stack, lexeme.terminal)
+            if shifted is None:
+                return None
+            stack = shifted
+            text = text[lexeme.length :]
+        return Reached(stack, text, b"")
+
+    def _certain_lexeme(self, text: str) -> Lexeme | None:
+        """The first lexeme, if it lies within the text and is the same for all continuations."""
+        if text not in self._certain:
+            first = self._lexeme(text)
+            if first is not None and any(self._lexeme(text + more) != first for more in self.continuations):
+                first = None
+            self._certain[text] = first
+        return self._certain[text]
+
+    def _is_viable(self, reached: Reached) -> bool:
+        if reached not in self._viable:
+            self._viable[reached] = any(
+                self._is_shifted(reached.stack, reached.open + more, len(reached.open))
+                for more in self.continuations
+            )
+        return self._viable[reached]
+
+    def _is_shifted(self, stack: Stack, text: str, covered: int) -> bool:
+        """Whether the lexemes that cover so many characters can be shifted."""
+        while covered > 0:
+            lexeme = self._lexeme(text)
+            shifted = None if lexeme is None else self.machine.shift(stack, lexeme.terminal)
+            if lexeme is None or shifted is None:
+                return False
+            stack, text, covered = shifted, text[lexeme.length :], covered - lexeme.length
+        return True
+
+    def _lexeme(self, text: str) -> Lexeme | None:
+        """The first lexeme of a text."""
+        if text not in self._lexemes:
+            self._lexemes[text] = self.machine.lexeme(TextSlice.cast_from(text))
+        return self._lexemes[text]
+
+
+def _encoded(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+def _characters(data: bytes) -> tuple[str, bytes]:
+    """The complete characters, and the bytes of one that is cut at the end."""
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+    return decoder.decode(data), decoder.getstate()[0]
