@@ -33,6 +33,9 @@ from typing import Any
 
 import xgrammar
 
+BUILTIN_JSON = "builtin:json"
+"""What command lines call the JSON grammar that comes with XGrammar."""
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 KINDS = ("ebnf", "json_schema", "regex", "structural_tag", "lark", "builtin_json")

@@ -28,13 +28,11 @@ from rich.progress import track
 from rich.table import Table
 
 from bench import options, report, scaling, workloads
-from bench.cases import Case, load_grammars
+from bench.cases import BUILTIN_JSON, Case, load_grammars
 from bench.memory import peak_of_classes
 from bench.peers import cfgzip
 from bench.report import Spread, readable
 from equivalence import HybridError, Vocabulary, compute_classes
-
-BUILTIN_JSON = "builtin:json"
 
 CHECKED = 10
 """Schemas whose classes are compared with plain XGrammar's masks; all grammars are."""

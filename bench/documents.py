@@ -1,8 +1,8 @@
 """The documents that grammars are measured on: real ones, and samples of ours.
 
 What: `read_documents` reads files and folders, `read_sources` a folder, an archive or a list in an order
-that only a seed decides; `Documents.of` keeps those that a grammar accepts to the end, cut into tokens,
-`parsable` those that Lark parses.
+that only a seed decides; `cut_samples` cuts texts into tokens and says which ones a grammar accepts to the
+end, `parsable` keeps those that Lark parses.
 When: in `bench.grammar` and `bench.lark`.
 Limits: cuts are by longest match or at random, which no real tokenizer makes. Where Lark is the judge, a
 grammar that is narrower than its language keeps few files; sources that are not UTF-8, or larger than a
@@ -21,7 +21,8 @@ from typing import Any
 from lark import Lark
 from lark.exceptions import LarkError
 
-from hybrid.testing.segmentation import tokenize_greedy
+from bench.workloads import token_sequences
+from hybrid.testing.comparison import Comparison
 
 
 def read_documents(paths: Sequence[Path], limit: int | None = None, seed: int = 0) -> list[tuple[str, bytes]]:
@@ -34,33 +35,41 @@ def read_documents(paths: Sequence[Path], limit: int | None = None, seed: int = 
     return [(file.name, file.read_bytes()) for file in files]
 
 
-@dataclass(frozen=True)
-class Documents:
-    """Texts that a grammar accepts to the end, and their tokens by longest match."""
+@dataclass
+class Sample:
+    """A text in tokens: its name with how it is cut, and whether a grammar accepts it to the end.
 
-    names: list[str]
-    texts: list[bytes]
-    ids: list[list[int]]
+    `comparison` is that of masks along it, where there was one.
+    """
 
-    @classmethod
-    def of(cls, compiled: Any, vocabulary: Any, texts: Sequence[tuple[str, bytes]], most: int) -> Documents:
-        """Those of some texts that are accepted, if need be without the white space around them.
+    name: str
+    ids: list[int]
+    accepted: bool
+    comparison: Comparison | None = None
 
-        Args:
-            compiled: the grammar.
-            vocabulary: of the tokens.
-            texts: names and texts.
-            most: tokens kept of each.
-        """
-        found = cls([], [], [])
-        for name, text in texts:
-            for tried in (text, text.strip()):
-                if tried and is_accepted(compiled, tried):
-                    found.names.append(name)
-                    found.texts.append(tried)
-                    found.ids.append(tokenize_greedy(vocabulary, tried)[:most])
-                    break
-        return found
+
+CUTS = ("longest match", "random cuts")
+
+
+def cut_samples(
+    compiled: Any, vocabulary: Any, texts: Sequence[tuple[str, bytes]], most: int, seed: int
+) -> list[Sample]:
+    """Texts cut in both ways; if need be without the white space around them, where they are accepted so.
+
+    Args:
+        compiled: the grammar.
+        vocabulary: of the tokens.
+        texts: names and texts.
+        most: tokens kept of each.
+        seed: of the random cuts.
+    """
+    found = []
+    for name, text in texts:
+        taken = [tried for tried in (text, text.strip()) if tried and is_accepted(compiled, tried)]
+        sequences = token_sequences(vocabulary, [*taken, text][0], f"{seed} {name}")
+        for cut, ids in zip(CUTS, sequences, strict=True):
+            found.append(Sample(f"{name}, {cut}", ids[:most], bool(taken)))
+    return found
 
 
 def is_accepted(compiled: Any, text: bytes, *, whole: bool = True) -> bool:

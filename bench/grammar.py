@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -25,59 +24,44 @@ from rich.console import Console
 from rich.progress import track
 
 from bench import building, options, report, serving, workloads
+from bench.cases import BUILTIN_JSON
 from bench.cold_caches import ColdCaches
-from bench.documents import Documents, read_documents
+from bench.documents import CUTS, Sample, cut_samples, read_documents
 from bench.report import Spread
 from bench.request import hybrid_start, plain_start
 from hybrid.testing.comparison import Comparison
 
-BUILTIN_JSON = "builtin:json"
-
-CUTS = ("longest match", "random cuts")
-
-
-@dataclass
-class SampleRow:
-    """One sample in one way to cut it into tokens; `cut` is its number in `CUTS`."""
-
-    name: str
-    place: int
-    cut: int
-    tokens: int
-    comparison: Comparison
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "name": f"{self.name}, {CUTS[self.cut]}",
-            "tokens": self.tokens,
-            "accepted": self.comparison.accepted,
-            "complete": self.comparison.complete,
-            **report.compared(self.comparison),
-        }
-
 
 def compare_samples(
-    console: Console, ours: Any, plain: Any, names: Sequence[str], cuts: Any, seed: int, most: int | None
-) -> list[SampleRow]:
+    console: Console, ours: Any, plain: Any, samples: Sequence[Sample], seed: int, most: int | None
+) -> Comparison:
     """Compares with plain XGrammar along samples in random order until so many masks were compared.
 
-    Each sample comes cut by longest match and then at random, so that a bound leaves out samples, not cuts.
+    Each text comes cut by longest match and then at random, so that a bound leaves out texts, not cuts.
     """
     from hybrid.testing.verify import compare_along
 
-    order = random.Random(seed).sample(range(len(names)), len(names))
-    work = [(place, cut) for place in order for cut in range(len(CUTS))]
-    rows: list[SampleRow] = []
+    texts = len(samples) // len(CUTS)
+    order = random.Random(seed).sample(range(texts), texts)
+    total = Comparison()
+    work = list(product(order, range(len(CUTS))))
     for place, cut in track(work, "samples", console=console, transient=True):
-        if most is not None and sum(row.comparison.masks for row in rows) >= most:
+        if most is not None and total.masks >= most:
             break
-        found = compare_along(ours, plain, cuts[place][cut])
-        rows.append(SampleRow(names[place], place, cut, len(cuts[place][cut]), found))
-    return sorted(rows, key=lambda row: (row.place, row.cut))
+        sample = samples[len(CUTS) * place + cut]
+        sample.comparison = compare_along(ours, plain, sample.ids)
+        total.add(sample.comparison)
+    return total
+
+
+def sample_record(sample: Sample, found: Comparison) -> dict[str, Any]:
+    """A sample that was compared, as it is written to the record."""
+    counts = {"tokens": len(sample.ids), "accepted": found.accepted, "complete": found.complete}
+    return {"name": sample.name, **counts, **report.compared(found)}
 
 
 def agree(
-    console: Console, sides: dict[str, Any], cuts: Any, seed: int, walks: int, steps: int
+    console: Console, sides: dict[str, Any], sequences: Any, seed: int, walks: int, steps: int
 ) -> Comparison:
     """Compares our ways to run the grammar with the first of them, along all samples and along random walks.
 
@@ -88,9 +72,9 @@ def agree(
 
     first, *others = sides.values()
     total = Comparison()
-    for sample in track(cuts, "ours, samples", console=console, transient=True):
-        for ids, other in product(sample, others):
-            total.add(compare_along(other, first, ids))
+    work = list(product(sequences, others))
+    for ids, other in track(work, "ours, samples", console=console, transient=True):
+        total.add(compare_along(other, first, ids))
     for other in track(others, "ours, walks", console=console, transient=True):
         total.add(workloads.compare_walks(other, first, seed * 1000 + 500, walks, steps))
     total.difference_count += total.contradiction_count
@@ -127,7 +111,7 @@ def command(
     threads = threads or report.usable_cores()
     setup = workloads.Setup()
     with workloads.usage_errors():
-        samples = read_documents(sample or [], documents, seed)
+        texts = read_documents(sample or [], documents, seed)
         text = None if grammar == BUILTIN_JSON else workloads.read_text(Path(grammar))
         with setup.timed("vocabulary"):
             tokens = workloads.load_vocabulary(vocabulary)
@@ -153,20 +137,9 @@ def command(
         report.write_json(json, record)
         raise typer.Exit(1)
 
-    accepted = Documents.of(ours.compiled, tokens, samples, max_tokens)
-    whole = dict(zip(accepted.names, accepted.texts, strict=True))
-    cuts = [
-        [
-            ids[:max_tokens]
-            for ids in workloads.token_sequences(tokens, whole.get(name, data), f"{seed} {name}")
-        ]
-        for name, data in samples
-    ]
-    names = [name for name, _ in samples]
-    rows = compare_samples(console, ours.compiled, plain.compiled, names, cuts, seed, plain_masks)
-    total = Comparison()
-    for row in rows:
-        total.add(row.comparison)
+    samples = cut_samples(ours.compiled, tokens, texts, max_tokens, seed)
+    ids = [one.ids for one in samples[:: len(CUTS)] if one.accepted]
+    total = compare_samples(console, ours.compiled, plain.compiled, samples, seed, plain_masks)
     spreads = {
         "mask, XGrammar": Spread.of(total.times.plain_fill),
         "token, XGrammar": Spread.of(total.times.plain_accept),
@@ -181,7 +154,7 @@ def command(
     if strategy != "representatives":
         other = workloads.hybrid_compiler(tokens, "representatives", threads)
         sides["representatives"] = compile_with(other)
-    agreed = agree(console, sides, cuts, seed, our_walks, walk_steps)
+    agreed = agree(console, sides, [one.ids for one in samples], seed, our_walks, walk_steps)
     exact = total.exact and not agreed.difference_count
     summary: dict[str, Any] = {
         "strategy": ours.compiled.strategy,
@@ -192,8 +165,8 @@ def command(
         "first_mask": ours.seconds,
         "plain_first_mask": plain.seconds,
         "spreads": spreads if exact else {},
-        "documents": len(accepted.names),
-        "document_tokens": sum(map(len, accepted.ids)),
+        "documents": len(ids),
+        "document_tokens": sum(map(len, ids)),
         "masks": total.masks,
         "equal": total.equal,
         "contradictions": total.contradiction_count,
@@ -202,20 +175,21 @@ def command(
         "our_differences": agreed.difference_count,
         "compared_sides": list(sides),
     }
+    rows = [sample_record(one, one.comparison) for one in samples if one.comparison is not None]
     _print_equality(console, summary, rows, total, agreed)
-    if exact and rounds and accepted.ids:
+    if exact and rounds and ids:
         ways = {
             "" if name == strategy else name: partial(compile_with, one) for name, one in compilers.items()
         }
-        measured, calls = serving.measure_calls(console, ways, accepted.ids, rounds, batch, seed)
+        measured, calls = serving.measure_calls(console, ways, ids, rounds, batch, seed)
         summary["measured"] = measured
         new, asked = calls["mask, new document"].calm_mean, spreads["mask, XGrammar"].mean
         if new and asked:
             times = f"XGrammar {report.readable(asked)} / ours, new document {report.readable(new)}"
             report.say(console, f"a mask, means: {times} = {asked / new:,.0f} times")
-    if exact and cold_caches and accepted.ids:
+    if exact and cold_caches and ids:
         cold = ColdCaches(serving.clock_cost())
-        cold.add(ours.compiled, plain.compiled, accepted.ids[0])
+        cold.add(ours.compiled, plain.compiled, ids[0])
         summary["cold_caches"] = cold.spreads()
         title = "seconds of calls, caches warm and cold"
         console.print(report.spread_table(title, summary["cold_caches"]))
@@ -233,7 +207,7 @@ def command(
         "summary": summary,
         "contradictions": [str(item) for item in total.contradictions[:100]],
         "differences": [str(item) for item in total.differences + agreed.differences],
-        "rows": [row.record() for row in rows],
+        "rows": rows,
     }
     report.write_json(json, record)
     if not exact:
@@ -243,34 +217,25 @@ def command(
 def _print_equality(
     console: Console,
     summary: dict[str, Any],
-    rows: list[SampleRow],
+    rows: list[dict[str, Any]],
     total: Comparison,
     agreed: Comparison,
 ) -> None:
     readable = report.readable
-    report.say(console, f"strategy {summary['strategy']}: {summary['reason']}; {summary['classes']} classes")
-    report.say(
-        console,
+    lines = [
+        f"strategy {summary['strategy']}: {summary['reason']}; {summary['classes']} classes",
         f"compile: ours {readable(summary['compile'])}, XGrammar {readable(summary['plain_compile'])}; first "
         f"mask: ours {readable(summary['first_mask'])}, XGrammar {readable(summary['plain_first_mask'])}",
-    )
-    console.print(report.spread_table("while comparing", summary["spreads"]))
+    ]
     for row in rows:
-        if not row.comparison.complete:
-            report.say(
-                console,
-                f"{row.name}, {CUTS[row.cut]}: accepted up to token {row.comparison.accepted:,} of "
-                f"{row.tokens:,}",
-            )
-    report.say(
-        console,
+        if not row["complete"]:
+            lines.append(f"{row['name']}: accepted up to token {row['accepted']:,} of {row['tokens']:,}")
+    lines += [
         f"{summary['documents']:,} documents are accepted to the end, {summary['document_tokens']:,} tokens",
-    )
-    report.say(console, f"against plain XGrammar: {total}")
-    report.say(
-        console,
+        f"against plain XGrammar: {total}",
         f"{', '.join(summary['compared_sides'])}: {summary['our_masks']:,} masks compared, "
         f"{summary['our_differences']} differences",
-    )
-    for item in [*total.differences[:20], *agreed.differences[:20]]:
-        report.say(console, f"DIFFERENCE {item}")
+        *(f"DIFFERENCE {item}" for item in [*total.differences[:20], *agreed.differences[:20]]),
+    ]
+    report.say(console, "\n".join(lines))
+    console.print(report.spread_table("while comparing", summary["spreads"]))

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 
 from bench import building, lark_checks, options, report, serving, workloads
-from bench.documents import MOST_BYTES, Source, parsable, read_sources
+from bench.documents import CUTS, MOST_BYTES, Source, parsable, read_sources
 from bench.lark_judge import Judge
 from bench.peers import llguidance
 from hybrid import CompiledGrammar
@@ -165,7 +165,7 @@ class _Case:
         followed = [
             lark_checks.follow(compiled, self.files[number].name, ids, cut)
             for number in self._track(len(cuts), "files")
-            for cut, ids in zip(lark_checks.CUTS, cuts[number], strict=True)
+            for cut, ids in zip(CUTS, cuts[number], strict=True)
         ]
         failed = [item for item in followed if item.failure]
         report.say(

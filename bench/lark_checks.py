@@ -19,9 +19,6 @@ import xgrammar
 
 from bench.lark_judge import Judge
 
-CUTS = ("longest match", "random")
-"""How `bench.workloads.token_sequences` cuts a text."""
-
 KEPT_BYTES = 80
 """Of the text before a token, in what is kept of it."""
 
@@ -35,7 +32,7 @@ class Followed:
 
     Attributes:
         name: of the file.
-        cut: of `CUTS`.
+        cut: of `bench.documents.CUTS`.
         tokens: accepted.
         failure: what was wrong first, and where; empty if nothing was.
     """

@@ -86,7 +86,6 @@ class SchemaBench:
         self.judge = workloads.plain_compiler(self.vocabulary, 1)
         self.peer = Peer(self.vocabulary) if self.llguidance else None
         self.bitmask = xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
-        self._cold: set[str] = set()
 
     @property
     def settings(self) -> str:
@@ -128,7 +127,7 @@ class SchemaBench:
             row.peer = self.peer.measure(found["llguidance"], list(self._sequences(file.name, file.valid)))
         row.beside = {strategy: Row(file.name) for strategy in self.others}
         for name, one in {"ours": row, **row.beside}.items():
-            self._fill(one, file, found[name], plain)
+            self._fill(one, file, found[name], plain, cold=name == "ours")
         return row
 
     def _engines(self) -> dict[str, Callable[[Any, Any], Start]]:
@@ -155,7 +154,9 @@ class SchemaBench:
                     return workloads.token_sequences(self.vocabulary, text, "")[0]
         return None
 
-    def _fill(self, row: Row, file: workloads.SchemaFile, ours: Start, plain: Start | None) -> None:
+    def _fill(
+        self, row: Row, file: workloads.SchemaFile, ours: Start, plain: Start | None, cold: bool
+    ) -> None:
         """What one compiler of ours has made, beside XGrammar; None where that would take too long."""
         if ours.compiled is not None:
             row.compile = ours.compile_seconds
@@ -175,16 +176,14 @@ class SchemaBench:
                 return
             row.plain_compile = plain.compile_seconds
             self._compare(row, file, ours.compiled, plain.compiled)
-            if self.cold_caches is not None and row.name not in self._cold and row.alike:
-                self._run_cold(file, ours.compiled, plain.compiled)
+            if self.cold_caches is not None and cold and row.alike:
+                self._run_cold(self.cold_caches, file, ours.compiled, plain.compiled)
         if ours.compiled is not None:  # only now: who asks for the classes of a grammar makes them
             row.strategy, row.reason = ours.compiled.strategy, ours.compiled.reason
             row.classes = workloads.class_count(ours.compiled)
 
-    def _run_cold(self, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
+    def _run_cold(self, calls: ColdCaches, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
         """The first document with cold caches; only what all engines take."""
-        assert self.cold_caches is not None
-        self._cold.add(file.name)
         ids: list[int] = next(self._sequences(file.name, file.valid), [])
         if not is_taken(ours, ids):
             return
@@ -194,7 +193,7 @@ class SchemaBench:
             if begun.error or self.peer.taken(begun.compiled, [ids]) != [ids]:
                 return
             peer = beginning_of(begun)
-        self.cold_caches.add(ours, plain, ids, peer)
+        calls.add(ours, plain, ids, peer)
 
     def _compile_plain(self, schema: Any) -> Any:
         return self.plain.compile_json_schema(schema, **self.options)

@@ -142,11 +142,11 @@ def test_a_wrong_side_is_found(compiled: Any, vocabulary: Vocabulary) -> None:
     )
     console = report.make_console()
     for sides in ({"right": compiled, "wrong": other}, {"wrong": other, "right": compiled}):
-        found = agree(console, sides, [[list(b"a=9;")]], 1, 0, 0)
+        found = agree(console, sides, [list(b"a=9;")], 1, 0, 0)
         assert found.difference_count >= 2  # the mask before the digit, and the digit
         assert found.masks == 3
         assert agree(console, sides, [], 1, 1, 200).difference_count > 0
-    found = agree(console, {"right": compiled, "twin": compiled}, [[list(b"a=9;")]], 1, 1, 50)
+    found = agree(console, {"right": compiled, "twin": compiled}, [list(b"a=9;")], 1, 1, 50)
     assert found.difference_count == 0 and found.masks > 50
 
 
@@ -169,13 +169,17 @@ def test_rounds_subtract_the_clock() -> None:
 
 
 def test_served_documents_and_batches(compiled: Any, vocabulary: Vocabulary) -> None:
-    found = documents.Documents.of(compiled, vocabulary, [("a", TEXTS[0]), ("b", b"?"), ("c", b" x=1;")], 9)
-    assert found.names == ["a", "c"]
-    served = serving.serve(serving.beginning(compiled), found.ids)
-    total = sum(map(len, found.ids))
+    texts = [("a", TEXTS[0]), ("b", b"?"), ("c", b" x=1;")]
+    samples = documents.cut_samples(compiled, vocabulary, texts, 9, 0)
+    assert [one.name for one in samples] == [f"{name}, {cut}" for name in "abc" for cut in documents.CUTS]
+    assert [one.accepted for one in samples] == [True, True, False, False, True, True]
+    ids = [one.ids for one in samples if one.accepted]
+    assert max(map(len, ids)) <= 9
+    served = serving.serve(serving.beginning(compiled), ids)
+    total = sum(map(len, ids))
     assert len(served.fill) == len(served.accept) == len(served.calm) == total
-    assert len(serving.serve(serving.beginning(compiled), found.ids[:1], served).fill) > total
-    streams = [[found.ids[(row + k) % 2] for k in range(2)] for row in range(3)]
+    assert len(serving.serve(serving.beginning(compiled), ids[:1], served).fill) > total
+    streams = [[ids[(row + k) % 2] for k in range(2)] for row in range(3)]
     assert [len(times) for times in serving.serve_batch(compiled, streams, 25)] == [25, 25]
 
 

@@ -123,7 +123,7 @@ def judge_all(compiled: Any, judge: Judge, cut: int) -> lark_checks.Judged:
     return lark_checks.judge_file(compiled, judge, TEXT, ids, ids, random.Random(0), 12, 100, 100)
 
 
-@pytest.mark.parametrize("cut", [0, 1], ids=lark_checks.CUTS)
+@pytest.mark.parametrize("cut", [0, 1], ids=documents.CUTS)
 def test_right_masks_are_found_right(compiled: Any, judge: Judge, cut: int) -> None:
     found = judge_all(compiled, judge, cut)
     assert found.steps > 10
