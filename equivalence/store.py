@@ -12,6 +12,11 @@ The layout: 16 bytes of magic, 32 bytes BLAKE2b of everything after them, 8 byte
 header (little endian), the header (JSON: version, kind, key, and each member's offset and length), the
 members. A member is a stream in numpy's own format ``.npy``, padded so that its data begins at a multiple of
 64 bytes. A file is copied into memory and not mapped: who shortens a file that is mapped ends the process.
+
+Compiled grammars have a layout of their own, `hybrid.files.container`: deflated, in the narrowest types, with
+errors for users. So a trie would take 13 ms to read in place of 4, and a megabyte of walks 18 ms to write in
+place of 3 (131,072 ids). One format with a flag for how members lie would share a digest and a header of
+JSON, and need the code of both for everything else.
 """
 
 from __future__ import annotations

@@ -10,6 +10,10 @@ The layout: 12 bytes of magic, 4 bytes with the version (little endian), 32 byte
 8 bytes with the length of the header (little endian), the header (JSON), the members. A member is the zlib
 stream of an array in C order, little endian; the header lists its type, shape and length under "members", in
 the order of the file. Equal contents give equal bytes.
+
+`equivalence.store` has another layout, with arrays as they lie in memory, and says why. As it writes them,
+files of compiled grammars would be 3 to 6 times as large (a schema 15 KB in place of 5, C-like 311 in place
+of 54), and a folder of them would hold as many fewer.
 """
 
 from __future__ import annotations
