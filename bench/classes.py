@@ -1,7 +1,8 @@
 """Token classes alone: how many, how fast, how much memory, and how they grow.
 
-What: runs `equivalence.compute_classes` on grammars and on the schemas of a folder, over one or more
-vocabularies, and reports time by phase, sizes, memory, growth, and CFGzip's classes beside ours.
+What: runs `equivalence.compute_classes` on the builtin JSON grammar, on grammars and on the schemas of a
+folder, over one or more vocabularies, and reports time by phase, sizes, memory, growth, and CFGzip's classes
+beside ours.
 When: ``python -m bench classes --vocabulary SPEC --json FILE``, with ``--grammars``, ``--schemas``,
 ``--scaling`` and ``--peer cfgzip`` as needed.
 Limits: one thread, the trie of the vocabulary built before; the time includes the grammar network and leaves
