@@ -4,7 +4,8 @@ What: `GrammarLogitsProcessor` finds the matcher state of every row by comparing
 rows it has masked before, so it follows whatever a decoding loop does with its rows: greedy search and
 sampling, beam search (rows reordered and duplicated), assisted decoding and prompt lookup (lengths go
 back after a rejected draft, the assistant calls the same object), a second `generate`, another batch size.
-When: pass ``logits_processor=[GrammarLogitsProcessor(compiled)]`` to `generate`; reuse the object freely.
+When: pass ``logits_processor=[GrammarLogitsProcessor(schema, tokenizer)]`` to `generate`, or a compiled
+grammar in place of both; reuse the object freely. `is_complete` tells which rows of the result are whole.
 Limits: one `generate` at a time; not with continuous batching; an assistant with a tokenizer of its own
 (other token ids) is refused as soon as its calls and the model's are seen to interleave.
 
@@ -36,9 +37,10 @@ import torch
 import transformers
 
 from adapters.generations import Generation, Ids, State
+from adapters.grammars import compiled_grammars
 from equivalence.arguments import integer, integer_from, shown
 from equivalence.errors import ArgumentError, BatchError, HybridError, VocabularyError
-from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
+from hybrid import GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
 from hybrid.api.arguments import stop_ids
 
 
@@ -65,13 +67,18 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
     would then put free text behind a finished sentence, and so would a stop token unknown to `generate`.
 
     Args:
-        compiled: one grammar for all rows, or one per prompt; all over the same vocabulary.
+        compiled: one grammar for all rows, or one per prompt; all over the same vocabulary. Each is a
+            `hybrid.CompiledGrammar`, or, where there is a tokenizer, a JSON schema (a dict, or its text) or a
+            pydantic model class.
+        tokenizer: what schemas are compiled for: the model's tokenizer, a `hybrid.Vocabulary` or a
+            `hybrid.GrammarCompiler`. One compiler is kept for a tokenizer.
         prompt_length: columns of `input_ids` that are prompt (padding included); None finds out by itself,
             see the module's page. May be assigned between two `generate` calls.
         override_stop_tokens: ids that end a row, in place of the vocabulary's stop tokens. `generate` needs
             them as ``eos_token_id`` too.
         pad_token_id: what `generate` writes after a row that something else than the grammar has ended
-            (``stop_strings``, ``max_time``). Stop tokens and ids without text are recognised without it.
+            (``stop_strings``, ``max_time``); None takes the tokenizer's, if there is one. Stop tokens and ids
+            without text are recognised without it.
         overruled: what to do with a row that was continued with a token masked out before: ``"error"``
             raises `RejectedToken`; ``"finish"`` regards the row as ended, which is right for draft models
             whose drafts are not masked (they are rejected afterwards). The impossible beams with which beam
@@ -87,31 +94,15 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
 
     def __init__(
         self,
-        compiled: CompiledGrammar | Sequence[CompiledGrammar],
+        compiled: Any,
+        tokenizer: Any = None,
         *,
         prompt_length: int | None = None,
         override_stop_tokens: int | Sequence[int] | None = None,
         pad_token_id: int | None = None,
         overruled: Literal["error", "finish"] = "error",
     ) -> None:
-        if not isinstance(compiled, (CompiledGrammar, Iterable)):
-            raise ArgumentError(
-                f"compiled is {shown(compiled)}, allowed are hybrid.CompiledGrammar, one or more"
-            )
-        self._grammars = [compiled] if isinstance(compiled, CompiledGrammar) else list(compiled)
-        if not self._grammars:
-            raise BatchError("no grammar was given, allowed is one, or a list of one per prompt")
-        for place, grammar in enumerate(self._grammars):
-            if not isinstance(grammar, CompiledGrammar):
-                raise ArgumentError(
-                    f"compiled[{place}] is {shown(grammar)}, allowed is a hybrid.CompiledGrammar"
-                )
-        vocabularies = {grammar.vocabulary.fingerprint: grammar.vocabulary for grammar in self._grammars}
-        if len(vocabularies) > 1:
-            raise VocabularyError(
-                f"the grammars are over {len(vocabularies)} different vocabularies, "
-                f"{list(vocabularies.values())}; compile all of them with one GrammarCompiler"
-            )
+        self._grammars = compiled_grammars(compiled, tokenizer)
         if overruled not in ("error", "finish"):
             raise ArgumentError(f"overruled is {overruled!r}, allowed are 'error' and 'finish'")
         self.prompt_length = prompt_length
@@ -122,6 +113,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         self._stop_row = _bitmask_row(stops, self._vocabulary.size)
         # No mask allows these unless the grammar may end, so where one is rejected `generate` padded the row.
         self._padding = {*stops, *self._vocabulary.special_token_ids}
+        pad_token_id = getattr(tokenizer, "pad_token_id", None) if pad_token_id is None else pad_token_id
         if pad_token_id is not None:
             self._padding.add(integer(pad_token_id, "pad_token_id"))
         self._bitmask: torch.Tensor | None = None
@@ -159,6 +151,38 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         except BaseException:
             self.reset()  # half-moved states must not survive into the next generation
             raise
+
+    def is_complete(self, row: Any) -> bool:
+        """Whether what `generate` wrote into a row is a whole text of the grammar, and not cut off.
+
+        Args:
+            row: the ids of one row as `generate` returned them, prompt included: a tensor of one dimension or
+                a sequence of integers. Padding and stop tokens behind the text do not count.
+
+        Raises:
+            HistoryError: the row does not begin with a prompt of the last generation.
+        """
+        host: Ids = np.asarray(row.tolist() if isinstance(row, torch.Tensor) else row, np.int64)
+        generation = self._generation
+        prompts = [] if generation is None or host.ndim != 1 else list(generation.prompt)
+        found = [index for index, prompt in enumerate(prompts) if np.array_equal(host[: len(prompt)], prompt)]
+        if generation is None or not found:
+            raise HistoryError(
+                f"the row of shape {host.shape} begins with no prompt of the last generation; give a row of "
+                "ids as generate returned it, before the processor is used again"
+            )
+        states = [self._new_state(generation, index) for index in found]
+        for state in states:  # one prompt may have been given with several grammars
+            for token in host[state.prompt_length :].tolist():
+                state.append(token)
+        return any(
+            state.ended == "stop"
+            or (
+                state.matcher.is_completed()
+                and all(token in self._padding for token in state.generated[state.fed :].tolist())
+            )
+            for state in states
+        )
 
     # --- which state does each row have? ---
 

@@ -1,0 +1,100 @@
+"""What a user hands to an adapter, as compiled grammars over one vocabulary.
+
+What: `compiled_grammars` takes grammars that are compiled already, or JSON schemas and pydantic models beside
+a tokenizer; `compiler_of` keeps one compiler for a tokenizer, as its vocabulary takes a second to read.
+When: by the adapters whose users write ``Processor(schema, tokenizer)``.
+Limits: other notations (EBNF, regular expressions, structural tags, Lark) are compiled by
+`hybrid.GrammarCompiler`, which has a method for each: a text does not say in which it is written.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from equivalence import forking
+from equivalence.arguments import shown
+from equivalence.errors import ArgumentError, BatchError, VocabularyError
+from hybrid import CompiledGrammar, GrammarCompiler, Vocabulary
+
+_compilers: WeakKeyDictionary[Any, tuple[int, GrammarCompiler]] = WeakKeyDictionary()
+_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+
+ALLOWED = (
+    "hybrid.CompiledGrammar, or, beside a tokenizer, a JSON schema (dict or text) or a pydantic model class"
+)
+
+
+def compiled_grammars(given: Any, tokenizer: Any = None) -> list[CompiledGrammar]:
+    """The grammars that a user gave, compiled, all over one vocabulary.
+
+    Args:
+        given: a `hybrid.CompiledGrammar`; or, where there is a tokenizer, a JSON schema (a dict, or its
+            text) or a pydantic model class; or several of these.
+        tokenizer: of `transformers`, a `hybrid.Vocabulary` or a `hybrid.GrammarCompiler`; None if all is
+            compiled.
+
+    Raises:
+        ArgumentError: something else.
+        BatchError: no grammar at all.
+        VocabularyError: the grammars are over different vocabularies.
+        GrammarError: a schema that XGrammar refuses.
+    """
+    is_many = isinstance(given, Iterable) and not (
+        isinstance(given, (str, Mapping)) or inspect.isclass(given)
+    )
+    items = list(given) if is_many else [given]
+    if not items:
+        raise BatchError("no grammar was given, allowed is one, or a list of one per prompt")
+    compiler = None if tokenizer is None else compiler_of(tokenizer)
+    grammars = []
+    for place, item in enumerate(items):
+        name = f"compiled[{place}]" if is_many else "compiled"
+        if isinstance(item, CompiledGrammar):
+            grammars.append(item)
+        elif not (isinstance(item, (str, Mapping)) or hasattr(item, "model_json_schema")):
+            raise ArgumentError(f"{name} is {shown(item)}, allowed are {ALLOWED}")
+        elif compiler is None:
+            raise ArgumentError(
+                f"{name} is {shown(item)} and there is no tokenizer to compile it for; pass one, or "
+                "what hybrid.GrammarCompiler compiled"
+            )
+        else:
+            grammars.append(compiler.compile_json_schema(item))
+    vocabularies = {grammar.vocabulary.fingerprint: grammar.vocabulary for grammar in grammars}
+    if len(vocabularies) > 1:
+        raise VocabularyError(
+            f"the grammars are over {len(vocabularies)} different vocabularies, "
+            f"{list(vocabularies.values())}; compile all of them with one GrammarCompiler"
+        )
+    return grammars
+
+
+def compiler_of(tokenizer: Any) -> GrammarCompiler:
+    """The compiler for a tokenizer: the same one for the same object, as long as its length stays.
+
+    Args:
+        tokenizer: of `transformers`, a `hybrid.Vocabulary`, or a compiler, which is returned.
+
+    Raises:
+        ArgumentError: something else.
+        VocabularyError: XGrammar cannot tell what kind of tokenizer it is.
+    """
+    if isinstance(tokenizer, GrammarCompiler):
+        return tokenizer
+    if isinstance(tokenizer, Vocabulary):
+        return GrammarCompiler(tokenizer)  # compilers of one vocabulary share what they keep
+    if inspect.isclass(tokenizer) or not hasattr(tokenizer, "get_vocab"):
+        raise ArgumentError(
+            f"tokenizer is {shown(tokenizer)}, allowed are a tokenizer of transformers, hybrid.Vocabulary "
+            "and hybrid.GrammarCompiler"
+        )
+    with _lock:
+        size, compiler = _compilers.get(tokenizer, (-1, None))
+        if compiler is None or size != len(tokenizer):  # tokens may have been added since
+            compiler = GrammarCompiler(Vocabulary.from_huggingface(tokenizer))
+            _compilers[tokenizer] = len(tokenizer), compiler
+        return compiler

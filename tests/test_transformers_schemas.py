@@ -1,0 +1,153 @@
+"""`adapters.transformers` with schemas and pydantic models in place of compiled grammars, and whole texts."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+
+import pytest
+import torch
+from pydantic import BaseModel
+from transformers import LlamaForCausalLM
+
+from adapters.grammars import compiler_of
+from adapters.transformers import GrammarLogitsProcessor, HistoryError
+from equivalence.errors import ArgumentError, BatchError, GrammarError
+from hybrid import GrammarCompiler, GrammarMatcher
+from tests.generating import (
+    COMPILER,
+    EOS,
+    JSON,
+    PAD,
+    SCHEMA,
+    TOKENIZER,
+    VOCABULARY,
+    WORDS,
+    _model,
+    _tokenizer,
+    ids,
+)
+
+
+class Light(str, Enum):
+    red = "red"
+    green = "green"
+
+
+class Crossing(BaseModel):
+    light: Light
+    open: bool
+
+
+@pytest.fixture(scope="module")
+def model() -> LlamaForCausalLM:
+    return _model(0)
+
+
+def _generate(model, processor, prompt: str, **options) -> list[int]:
+    rows = model.generate(
+        **ids(prompt), logits_processor=[processor], do_sample=True, pad_token_id=PAD, **options
+    )
+    return rows[0].tolist()
+
+
+@pytest.mark.parametrize("given", [SCHEMA, json.dumps(SCHEMA)], ids=["dict", "text"])
+def test_a_schema_and_a_tokenizer(model, given):
+    torch.manual_seed(1)
+    processor = GrammarLogitsProcessor(given, TOKENIZER)
+    row = _generate(model, processor, "so: ", max_new_tokens=200)
+    found = json.loads(TOKENIZER.decode(row, skip_special_tokens=True).removeprefix("so: "))
+    assert set(found) == {"ok", "n"} and found["n"] in (1, 22, 333)
+    assert processor.is_complete(row)
+
+
+def test_a_pydantic_model_and_a_compiler(model):
+    processor = GrammarLogitsProcessor(Crossing, COMPILER)
+    whole = 0
+    for seed in range(6):  # this model likes white space, which the schema does not bound
+        torch.manual_seed(seed)
+        row = _generate(model, processor, "so: ", max_new_tokens=120)
+        text = TOKENIZER.decode(row, skip_special_tokens=True).removeprefix("so: ")
+        if processor.is_complete(row):
+            Crossing.model_validate_json(text)
+            whole += 1
+        else:
+            with pytest.raises(ValueError, match="Invalid JSON"):
+                Crossing.model_validate_json(text)
+    assert whole
+
+
+def test_schemas_for_each_prompt_beside_compiled_grammars(model):
+    torch.manual_seed(3)
+    processor = GrammarLogitsProcessor([SCHEMA, JSON], VOCABULARY)
+    GrammarLogitsProcessor((JSON, WORDS))
+    rows = model.generate(
+        **TOKENIZER(["a", "b"], return_tensors="pt", return_token_type_ids=False),
+        logits_processor=[processor], do_sample=True, max_new_tokens=200, pad_token_id=PAD,
+    )  # fmt: skip
+    assert all(json.loads(text[1:]) for text in TOKENIZER.batch_decode(rows, skip_special_tokens=True))
+
+
+@pytest.mark.parametrize("new_tokens", [3, 200])
+def test_whole_and_cut_off(model, new_tokens):
+    torch.manual_seed(4)
+    processor = GrammarLogitsProcessor(JSON)
+    row = _generate(model, processor, "so: ", max_new_tokens=new_tokens)
+    assert processor.is_complete(row) == (new_tokens == 200)
+    assert processor.is_complete(torch.tensor(row)) == (new_tokens == 200)
+
+
+def test_whole_at_every_length(model):
+    """Against a matcher that reads the generated ids from the start."""
+    torch.manual_seed(5)
+    processor = GrammarLogitsProcessor(WORDS, pad_token_id=PAD)
+    prompt = ids("so: ")["input_ids"].shape[1]
+    row = _generate(model, processor, "so: ", max_new_tokens=20)
+    assert row[-1] == EOS
+    for length in range(prompt, len(row) + 1):
+        matcher = GrammarMatcher(WORDS)
+        assert all(matcher.accept_token(token) for token in row[prompt:length])
+        assert processor.is_complete(row[:length]) == (matcher.is_terminated() or matcher.is_completed())
+    assert processor.is_complete([*row, PAD, PAD])
+    assert processor.is_complete([*row[:-1], PAD])
+    assert not processor.is_complete([*row[:-1], VOCABULARY.tokens.index(b"y")])
+
+
+def test_rows_of_no_prompt(model):
+    processor = GrammarLogitsProcessor(WORDS)
+    with pytest.raises(HistoryError, match="begins with no prompt of the last generation"):
+        processor.is_complete([1, 2, 3])
+    row = _generate(model, processor, "so: ", max_new_tokens=20)
+    for wrong in (row[1:], [], [row]):
+        with pytest.raises(HistoryError, match="begins with no prompt"):
+            processor.is_complete(wrong)
+
+
+def test_one_compiler_for_a_tokenizer_until_it_grows():
+    tokenizer = _tokenizer()
+    compiler = compiler_of(tokenizer)
+    assert compiler_of(tokenizer) is compiler
+    assert compiler_of(compiler) is compiler
+    tokenizer.add_tokens(["<more>"])
+    assert compiler_of(tokenizer) is not compiler
+    assert compiler_of(tokenizer).vocabulary.size == len(tokenizer)
+    assert isinstance(compiler_of(VOCABULARY), GrammarCompiler)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((SCHEMA,), ArgumentError, "there is no tokenizer to compile it for"),
+        (([JSON, SCHEMA],), ArgumentError, r"compiled\[1\] is of type dict"),
+        ((3, TOKENIZER), ArgumentError, "compiled is 3"),
+        ((Light, TOKENIZER), ArgumentError, "a pydantic model class"),
+        (([], TOKENIZER), BatchError, "no grammar was given"),
+        ((SCHEMA, "llama"), ArgumentError, "tokenizer is"),
+        ((SCHEMA, type(TOKENIZER)), ArgumentError, "tokenizer is"),
+        (("{", TOKENIZER), GrammarError, "JSON"),
+        (({"type": "thing"}, TOKENIZER), GrammarError, "thing"),
+    ],
+)
+def test_what_is_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        GrammarLogitsProcessor(*arguments)
