@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import xgrammar
 
-from equivalence import GrammarError, StrategyError, forking
+from equivalence import GrammarError, StrategyError, Vocabulary, forking
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from hybrid.compile.strategy import Budget, OnBudget
 from hybrid.lark.source import LarkGrammar
 from hybrid.xgrammar.guard.estimate import Estimate, schema_estimate, text_estimate
 from hybrid.xgrammar.relaxed import SchemaText, describe, schema_text
+from hybrid.xgrammar.token_strings import with_token_ids
 
 if TYPE_CHECKING:
     from hybrid.api.compiled import CompiledGrammar
@@ -328,27 +329,40 @@ class BuiltinJsonRequest(Parsed):
 
 @dataclass(frozen=True, eq=False)
 class StructuralTagRequest(Converted):
-    """A structural tag, or the older pair of tags and triggers."""
+    """A structural tag, or the older pair of tags and triggers.
+
+    Attributes:
+        arguments: as they were given.
+        vocabulary: that its strings for tokens are looked for in.
+    """
 
     notation: ClassVar[str] = "structural_tag"
     title: ClassVar[str] = "structural tag"
     arguments: tuple[Any, ...]
+    vocabulary: Vocabulary | None = None
 
     def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
-        grammar, _ = compilation.parse(self, deadline)
+        grammar, _ = compilation.parse(replace(self, vocabulary=compilation.vocabulary), deadline)
         # a tag may hold model classes, which only the grammar made of them tells apart
         request = GrammarRequest(grammar, settings=self.settings, static=self.static)
         return request.settled(compilation, deadline)
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
+        text = self._text()
+        if self.vocabulary is not None:
+            text = with_token_ids(text, self.vocabulary)
+        return guard.convert(replace(self, arguments=(text,)), deadline)
+
+    def _text(self) -> Any:
+        """The tag as JSON text; what is none of its forms comes back as it is, for XGrammar to refuse."""
         tag = self.arguments[0]
         if len(self.arguments) > 1:
             tag = xgrammar.StructuralTag.from_legacy_structural_tag(*self.arguments)
         if isinstance(tag, dict):
-            tag = json.dumps(tag)
-        elif isinstance(tag, xgrammar.StructuralTag):
-            tag = tag.model_dump_json()
-        return guard.convert(replace(self, arguments=(tag,)), deadline)
+            return json.dumps(tag)
+        if isinstance(tag, xgrammar.StructuralTag):
+            return tag.model_dump_json()
+        return tag
 
     def estimate(self) -> Estimate | None:
         tag = self.arguments[0]

@@ -1,0 +1,81 @@
+"""Strings that stand for tokens in structural tags.
+
+What: `with_token_ids` writes the ids in place of the strings, as XGrammar's own compiler does: the first id
+whose bytes are the string's. XGrammar's parser of tags, which knows no tokenizer, takes ids only.
+When: by `hybrid.compile.request`, before a tag is parsed.
+Limits: what is no tag of the form that XGrammar's documentation gives stays as it is, for XGrammar to refuse.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from equivalence import GrammarError, Vocabulary
+
+LISTS = ("exclude_tokens", "trigger_tokens")
+"""Fields of ids and strings."""
+
+FORMATS = ("format", "content", "begin", "end")
+"""Fields that hold a format; others, such as a JSON schema, may hold anything by the same names."""
+
+LISTS_OF_FORMATS = ("elements", "tags")
+
+
+def with_token_ids(text: Any, vocabulary: Vocabulary) -> Any:
+    """A structural tag with ids in place of strings for tokens.
+
+    Args:
+        text: JSON text; anything else comes back as it is.
+        vocabulary: where the strings are looked for.
+
+    Raises:
+        GrammarError: a string that is the text of no token.
+    """
+    if not isinstance(text, str) or '"' not in text or "token" not in text:
+        return text
+    try:
+        tag = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return json.dumps(tag) if _replace(tag, vocabulary) else text
+
+
+def _replace(tag: Any, vocabulary: Vocabulary) -> bool:
+    """Replace strings in place; whether there were any."""
+    found = False
+    waiting = [tag]
+    while waiting:
+        at = waiting.pop()
+        if not isinstance(at, dict):
+            continue
+        if at.get("type") == "token" and isinstance(at.get("token"), str):
+            at["token"], found = _id_of(at["token"], vocabulary), True
+        for name in LISTS:
+            for place, token in enumerate(_list(at.get(name))):
+                if isinstance(token, str):
+                    at[name][place], found = _id_of(token, vocabulary), True
+        for rule in _list(at.get("rules")):
+            if isinstance(rule, list) and len(rule) == 2:
+                waiting.append(rule[1])
+                if at.get("type") == "token_dispatch" and isinstance(rule[0], str):
+                    rule[0], found = _id_of(rule[0], vocabulary), True
+        waiting.extend(at.get(name) for name in FORMATS)
+        for name in LISTS_OF_FORMATS:
+            waiting.extend(_list(at.get(name)))
+    return found
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _id_of(token: str, vocabulary: Vocabulary) -> int:
+    text = token.encode("utf-8", "surrogatepass")
+    try:
+        return vocabulary.tokens.index(text)
+    except ValueError:
+        raise GrammarError(
+            f"the structural tag names the token {token[:100]!r}, which is the text of no id of the "
+            "vocabulary; name an id"
+        ) from None
