@@ -401,7 +401,7 @@ class Compilation:
         return Rival(price, partial(self._trusted, grammar, serialized))
 
     def _trusted(self, grammar: xgrammar.Grammar, serialized: dict[str, Any]) -> CompiledGrammar:
-        safe = xgrammar.Grammar.deserialize_json(json.dumps(serialized))
+        safe = _as_changed(grammar, serialized, True)
         return OnEngine(
             reason="faster", vocabulary=self.vocabulary, grammar=grammar,
             engine=self._engines.trusted(safe, self.begin()),
@@ -460,5 +460,10 @@ def _too_many(classes: TokenClasses, vocabulary: Vocabulary) -> str:
 
 
 def _as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
-    """The grammar itself, or what its changed serialised form says."""
-    return xgrammar.Grammar.deserialize_json(json.dumps(serialized)) if changed else grammar
+    """The grammar itself, or what its changed serialised form says.
+
+    What XGrammar's compiler may have added already does not fit the changed rules any more.
+    """
+    if not changed:
+        return grammar
+    return xgrammar.Grammar.deserialize_json(json.dumps({**serialized, **serial.NOT_COMPILED}))
