@@ -180,7 +180,7 @@ def test_a_batch_of_temperatures(matcher: GrammarMatcher) -> None:
         assert guard.tolist() == [7.0] * 4 + [-1.0, 0.5, 7.0, 7.0] + [7.0] * 4
         BatchGrammarMatcher.batch_fill_temperature([matcher, warm], kind(guard[::3]), [np.uint8(3), 0])
         assert guard.tolist() == [0.5, 7.0, 7.0, 7.0, -1.0, 0.5, 7.0, 7.0, 7.0, -1.0, 7.0, 7.0]
-        with pytest.raises(BitmaskError, match="an index is 1"):
+        with pytest.raises(BitmaskError, match="index 1 is out of bounds"):
             BatchGrammarMatcher.batch_fill_temperature([matcher, warm], kind(guard[:1]))
 
 

@@ -56,7 +56,7 @@ def temperature_of(value: SupportsFloat | None) -> float | None:
 
 
 def _no_temperature(value: object) -> str:
-    return f"default_temperature is {shown(value)}, allowed are None and a finite number of at least 0"
+    return f"default_temperature is {shown(value)}, allowed are None and a finite non-negative number"
 
 
 def stop_ids(values: int | Iterable[int] | None, size: int) -> tuple[int, ...] | None:

@@ -90,7 +90,8 @@ class BatchGrammarMatcher:
         numbers = _rows(matchers, indices)
         array = temperatures_of(temperatures)
         for number in numbers:
-            integer_from(0, number, "an index", BitmaskError, len(array) - 1)
+            if not 0 <= number < len(array):
+                raise BitmaskError(f"index {number} is out of bounds, allowed are 0 to {len(array) - 1}")
         array[numbers] = [temperature_or_none(matcher) for matcher in matchers]
 
     @staticmethod
@@ -155,7 +156,7 @@ def _checked(matchers: Any) -> list[Any]:
     found = list(matchers) if isinstance(matchers, Iterable) else None
     if found is None:
         raise ArgumentError(f"matchers is {shown(matchers)}, allowed is a list of hybrid.GrammarMatcher")
-    if not {GrammarMatcher}.issuperset(map(type, found)):
+    if not all(issubclass(kind, GrammarMatcher) for kind in set(map(type, found))):
         for place, matcher in enumerate(found):
             if not isinstance(matcher, GrammarMatcher):
                 raise ArgumentError(
@@ -183,7 +184,9 @@ def _check_length(
     matchers: list[Any], given: list[Any], name: str, error: type[HybridError] = BatchError
 ) -> None:
     if len(given) != len(matchers):
-        raise error(f"{len(given)} {name} are given for {len(matchers)} matchers, allowed is one for each")
+        raise error(
+            f"{name} size is {len(given)}, matchers size is {len(matchers)}; allowed is one of them for each"
+        )
 
 
 def _advanced(

@@ -146,7 +146,7 @@ def temperatures_of(temperatures: Any) -> NDArray[np.float32]:
     array = _on_the_cpu(temperatures)
     if array is None or array.ndim != 1 or array.dtype != np.float32 or not array.flags.writeable:
         raise ArgumentError(
-            f"temperatures is {_kind(temperatures)}, allowed is a float32 tensor of one dimension on the CPU"
+            f"the temperatures tensor is {_kind(temperatures)}, allowed is float32[n] on the CPU"
         )
     if len(array) > 1 and array.strides[0] == 0:
         raise ArgumentError("temperatures share memory, as after expand; pass temperatures.clone()")

@@ -221,7 +221,7 @@ class GrammarMatcher(Calls):
 
     def fork(self) -> GrammarMatcher:
         """An independent matcher in the same state."""
-        twin = GrammarMatcher.__new__(GrammarMatcher)
+        twin = self.__class__.__new__(self.__class__)
         twin._compiled, twin._stops = self._compiled, self._stops
         twin._size, twin._width = self._size, self._width
         twin.remember(None, None)
