@@ -1,0 +1,196 @@
+"""The compiler, with XGrammar's arguments and defaults, and ours by name.
+
+What: `GrammarCompiler` reads and checks what XGrammar's takes; `adapters.xgrammar.compiling` does the rest.
+When: one for each tokenizer; thread-safe.
+Limits: bounds are those of `hybrid.Budget`; a grammar that would end the process in XGrammar is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import xgrammar
+
+import hybrid
+from adapters.xgrammar.compiled import CompiledGrammar
+from adapters.xgrammar.compiling import Compiling
+from adapters.xgrammar.errors import with_its_errors
+from hybrid.compile.parallel import MOST_JOBS
+
+Compile = Callable[[hybrid.GrammarCompiler], hybrid.CompiledGrammar]
+
+
+class GrammarCompiler:
+    """Compiles grammars for one tokenizer.
+
+    Args:
+        tokenizer_info: the tokenizer; one without ids will do for reading texts.
+        max_threads, cache_enabled, cache_limit_bytes: as in XGrammar. Compilers of the same `tokenizer_info`
+            object that give the same bound share a cache; -1 keeps at most 512 MiB.
+        **options: of `hybrid.GrammarCompiler`: strategy, budget, on_budget, cache_dir and others.
+
+    Raises:
+        ValueError: no `TokenizerInfo`. RuntimeError: a bound below -1.
+    """
+
+    @with_its_errors
+    def __init__(
+        self,
+        tokenizer_info: xgrammar.TokenizerInfo,
+        *,
+        max_threads: int = 8,
+        cache_enabled: bool = True,
+        cache_limit_bytes: int = -1,
+        **options: Any,
+    ) -> None:
+        if not isinstance(tokenizer_info, xgrammar.TokenizerInfo):
+            raise ValueError(
+                f"tokenizer_info is {type(tokenizer_info).__name__}, allowed is a TokenizerInfo; "
+                "TokenizerInfo.from_huggingface makes one of a tokenizer"
+            )
+        self._tokenizer_info = tokenizer_info
+        self._limit = cache_limit_bytes
+        given = {
+            "n_jobs": max(1, min(max_threads, MOST_JOBS)),  # XGrammar takes 0 and less for one thread
+            "cache_enabled": cache_enabled,
+            "cache_limit_bytes": cache_limit_bytes,
+        }
+        self._compiling = Compiling(tokenizer_info, {**given, **options})
+
+    @property
+    def hybrid(self) -> hybrid.GrammarCompiler:
+        """What compiles: for `stats`, ``compile_*_async`` and the like."""
+        return self._compiling.hybrid
+
+    def _compiled(self, compile_it: Compile) -> CompiledGrammar:
+        return CompiledGrammar(self._compiling.compiled(compile_it), self._tokenizer_info)
+
+    @with_its_errors
+    def compile_json_schema(
+        self,
+        schema: Any,
+        *,
+        any_whitespace: bool = True,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        strict_mode: bool = True,
+        max_whitespace_cnt: int | None = None,
+        any_order: bool = False,
+    ) -> CompiledGrammar:
+        """`xgrammar.GrammarCompiler.compile_json_schema`.
+
+        Args:
+            schema: JSON text, a dict, or a pydantic model class.
+            any_whitespace, indent, separators, strict_mode, max_whitespace_cnt, any_order: as in XGrammar.
+
+        Raises:
+            ValueError: another type. RuntimeError: XGrammar refuses the schema, or it exceeds the budget.
+        """
+        text = _schema_text(schema)
+        options: dict[str, Any] = {
+            "any_whitespace": any_whitespace,
+            "indent": indent,
+            "separators": separators,
+            "strict_mode": strict_mode,
+            "max_whitespace_cnt": max_whitespace_cnt,
+            "any_order": any_order,
+        }
+        return self._compiled(lambda compiler: compiler.compile_json_schema(text, **options))
+
+    @with_its_errors
+    def compile_builtin_json_grammar(self) -> CompiledGrammar:
+        """`xgrammar.GrammarCompiler.compile_builtin_json_grammar`."""
+        return self._compiled(lambda compiler: compiler.compile_builtin_json_grammar())
+
+    @with_its_errors
+    def compile_regex(self, regex: str) -> CompiledGrammar:
+        """`xgrammar.GrammarCompiler.compile_regex`."""
+        if not isinstance(regex, str):
+            raise TypeError(f"regex is {type(regex).__name__}, allowed is str")
+        return self._compiled(lambda compiler: compiler.compile_regex(regex))
+
+    @with_its_errors
+    def compile_lark(
+        self, lark_string: str, *, named_grammars: Mapping[str, xgrammar.Grammar | str] | None = None
+    ) -> CompiledGrammar:
+        """`xgrammar.GrammarCompiler.compile_lark`: XGrammar's own dialect of Lark, without a lexer.
+
+        (Lark's meaning is `hybrid.GrammarCompiler.compile_lark`.)
+        """
+        named = None if named_grammars is None else dict(named_grammars)
+        grammar = xgrammar.Grammar.from_lark(
+            lark_string, tokenizer_info=self._tokenizer_info, named_grammars=named
+        )
+        return self._compiled(lambda compiler: compiler.compile_grammar(grammar))
+
+    @with_its_errors
+    def compile_structural_tag(self, *args: Any, **kwargs: Any) -> CompiledGrammar:
+        """`xgrammar.GrammarCompiler.compile_structural_tag`: ``structural_tag``, or ``tags, triggers``."""
+        text = _tag_text(*args, **kwargs)
+        return self._compiled(lambda compiler: compiler.compile_structural_tag(text))
+
+    @with_its_errors
+    def compile_grammar(
+        self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root"
+    ) -> CompiledGrammar:
+        """`xgrammar.GrammarCompiler.compile_grammar`: an EBNF text, or a grammar.
+
+        Raises:
+            ValueError: another type. RuntimeError: XGrammar refuses the grammar, or it exceeds the budget.
+        """
+        if not isinstance(grammar, (str, xgrammar.Grammar)):
+            raise ValueError(f"grammar is {type(grammar).__name__}, allowed are str and Grammar")
+        return self._compiled(
+            lambda compiler: compiler.compile_grammar(grammar, root_rule_name=root_rule_name)
+        )
+
+    def clear_cache(self) -> None:
+        """Forget all compiled grammars; those in use stay usable."""
+        self._compiling.clear_cache()
+
+    def get_cache_size_bytes(self) -> int:
+        """Bytes of the compiled grammars kept."""
+        return self._compiling.hybrid.get_cache_size_bytes()
+
+    @property
+    def cache_limit_bytes(self) -> int:
+        """The bound of the cache as it was given; -1 for none."""
+        return self._limit
+
+
+def _schema_text(schema: Any) -> str:
+    """A schema as JSON text."""
+    if isinstance(schema, str):
+        return schema
+    if isinstance(schema, type) and hasattr(schema, "model_json_schema"):
+        schema = schema.model_json_schema()
+    if not isinstance(schema, dict):
+        raise ValueError(
+            f"schema is {type(schema).__name__}, allowed are JSON text, a dict and a model class"
+        )
+    return json.dumps(schema)
+
+
+def _tag_text(*args: Any, **kwargs: Any) -> str:
+    """A structural tag as JSON text, from the arguments of either form.
+
+    Raises:
+        TypeError: neither form.
+    """
+    tags, triggers = args if len(args) == 2 else (kwargs.get("tags"), kwargs.get("triggers"))
+    if isinstance(tags, list) and isinstance(triggers, list):
+        return xgrammar.StructuralTag.from_legacy_structural_tag(tags, triggers).model_dump_json()
+    given = [*args, *kwargs.values()]
+    if len(given) == 1 and (args or "structural_tag" in kwargs):
+        tag = given[0]
+        if isinstance(tag, xgrammar.StructuralTag):
+            return tag.model_dump_json()
+        if isinstance(tag, dict):
+            return json.dumps(tag)
+        if isinstance(tag, str):
+            return tag
+    raise TypeError(
+        "allowed are a structural tag (StructuralTag, dict or JSON text), or lists of tags and triggers"
+    )

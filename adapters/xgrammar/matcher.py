@@ -1,0 +1,129 @@
+"""The matcher, with XGrammar's arguments, results and errors.
+
+What: `hybrid.GrammarMatcher`, made of this package's compiled grammars, or of XGrammar's own; and XGrammar's
+functions for bitmasks.
+When: one per sequence. The two calls of every step are `hybrid`'s own, untouched.
+Limits: `_debug_print_internal_state` has something to show only where XGrammar runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import xgrammar
+from numpy.typing import NDArray
+from torch.utils.dlpack import from_dlpack
+from xgrammar import (
+    allocate_token_bitmask,
+    apply_token_bitmask_inplace,
+    bitmask_dtype,
+    get_bitmask_shape,
+    reset_token_bitmask,
+)
+
+import hybrid
+from adapters.xgrammar.compiled import CompiledGrammar
+from adapters.xgrammar.errors import with_its_errors
+from adapters.xgrammar.wrapping import grammar_of
+from equivalence import VocabularyError
+from hybrid.api.bitmask import Rows
+from hybrid.api.follower import Follower
+from hybrid.representatives.follower import EngineFollower
+
+__all__ = [
+    "GrammarMatcher",
+    "allocate_token_bitmask",
+    "apply_token_bitmask_inplace",
+    "bitmask_dtype",
+    "get_bitmask_shape",
+    "reset_token_bitmask",
+]
+
+Answer = TypeVar("Answer")
+
+
+class GrammarMatcher(hybrid.GrammarMatcher):
+    """Follows one sequence through a grammar.
+
+    Args:
+        compiled_grammar: of this package, or of XGrammar's own.
+        override_stop_tokens, terminate_without_stop_token, max_rollback_tokens, default_temperature: as in
+            XGrammar.
+
+    Raises:
+        ValueError: the grammar is not compiled. RuntimeError: stop tokens or a temperature that XGrammar
+            refuses.
+    """
+
+    @with_its_errors
+    def __init__(
+        self,
+        compiled_grammar: CompiledGrammar | xgrammar.CompiledGrammar,
+        *,
+        override_stop_tokens: int | Iterable[int] | None = None,
+        terminate_without_stop_token: bool = False,
+        max_rollback_tokens: int = -1,
+        default_temperature: float | None = None,
+    ) -> None:
+        compiled = grammar_of(compiled_grammar)
+        options: dict[str, Any] = {
+            "override_stop_tokens": override_stop_tokens,
+            "terminate_without_stop_token": terminate_without_stop_token,
+            "max_rollback_tokens": max_rollback_tokens,
+            "default_temperature": default_temperature,
+        }
+        try:
+            super().__init__(compiled.hybrid, **options)
+        except VocabularyError:
+            if compiled.strategy != "representatives":
+                raise
+            # other stop tokens than the vocabulary's might decide about a budget of tokens there
+            super().__init__(compiled.on_engine, **options)
+        if not compiled.tokenizer_info.vocab_size:
+            self._size = self._width = 0
+
+    # what `hybrid` asks itself where no answer is known: the places where its errors come from
+
+    @with_its_errors
+    def _answer(self, question: Callable[[Follower], Answer]) -> Answer:
+        return super()._answer(question)
+
+    @with_its_errors
+    def _find_mask(self) -> None:
+        super()._find_mask()
+
+    @with_its_errors
+    def _accept(self, token_id: Any, debug_print: bool) -> bool:
+        return super()._accept(token_id, debug_print)
+
+    @with_its_errors
+    def _fill_row(self, bitmask: Any, index: Any, debug_print: bool) -> bool:
+        if not isinstance(bitmask, (torch.Tensor, np.ndarray)) and hasattr(bitmask, "__dlpack__"):
+            bitmask = from_dlpack(bitmask)
+        return super()._fill_row(bitmask, index, debug_print)
+
+    def _fill(self, row: NDArray[np.uint32], debug_print: bool = False) -> bool:
+        if self._width:
+            return super()._fill(row, debug_print)
+        return super()._fill(np.empty(1, np.uint32), debug_print) and False  # no id, so none to forbid
+
+    def _rows_of(self, bitmask: Any) -> Rows:
+        return super()._rows_of(bitmask) if self._width else Rows(bitmask, 0, 0)
+
+    accept_string = with_its_errors(hybrid.GrammarMatcher.accept_string)
+    rollback = with_its_errors(hybrid.GrammarMatcher.rollback)
+    traverse_draft_tree = with_its_errors(hybrid.GrammarMatcher.traverse_draft_tree)
+    find_jump_forward_string = with_its_errors(hybrid.GrammarMatcher.find_jump_forward_string)
+
+    @with_its_errors
+    def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
+        """Pairs (name, text) captured so far, in the order in which they ended."""
+        return list(super().get_captures(deduplicate=deduplicate))
+
+    def _debug_print_internal_state(self) -> str:
+        if isinstance(self._follower, EngineFollower):
+            return str(self._follower._inner._debug_print_internal_state())
+        return f"{type(self._follower).__name__} of {self.compiled_grammar!r}"

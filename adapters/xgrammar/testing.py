@@ -1,0 +1,55 @@
+"""XGrammar's testing helpers, those that make matchers with ours.
+
+What: the helpers that compile a grammar and follow it; all other names are XGrammar's own.
+When: in tests of programs that use XGrammar's helpers; like XGrammar's, they may change with any release.
+Limits: none of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import xgrammar
+import xgrammar.testing
+
+from adapters.xgrammar.compiler import GrammarCompiler
+from adapters.xgrammar.matcher import GrammarMatcher
+
+
+def __getattr__(name: str) -> Any:
+    """All other helpers are XGrammar's."""
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(xgrammar.testing, name)
+
+
+def _get_matcher_from_grammar_and_tokenizer_info(
+    grammar: xgrammar.Grammar | str, tokenizer_info: xgrammar.TokenizerInfo | None = None, **kwargs: Any
+) -> GrammarMatcher:
+    """A matcher of a grammar, by default over no ids at all."""
+    info = xgrammar.TokenizerInfo([]) if tokenizer_info is None else tokenizer_info
+    return GrammarMatcher(GrammarCompiler(info, cache_enabled=False).compile_grammar(grammar), **kwargs)
+
+
+def _get_matcher_from_grammar(grammar: xgrammar.Grammar | str, **kwargs: Any) -> GrammarMatcher:
+    """A matcher that reads texts, and terminates where the grammar can end."""
+    options = {"terminate_without_stop_token": True, **kwargs}
+    return _get_matcher_from_grammar_and_tokenizer_info(grammar, **options)
+
+
+def _is_grammar_accept_string(
+    grammar: xgrammar.Grammar | str,
+    input_str: str,
+    *,
+    debug_print: bool = False,
+    print_time: bool = False,
+    require_termination: bool = True,
+) -> bool:
+    """Whether a grammar takes a text; all of it unless it need not end there."""
+    matcher = _get_matcher_from_grammar(grammar)
+    began = time.perf_counter()
+    taken = matcher.accept_string(input_str, debug_print=debug_print)
+    if print_time:
+        print(f"{'accepted' if taken else 'refused'} in {1e6 * (time.perf_counter() - began):.1f} us")
+    return taken and (matcher.is_terminated() or not require_termination)

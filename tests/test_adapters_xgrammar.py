@@ -1,0 +1,548 @@
+"""The XGrammar drop-in beside plain XGrammar: the same names, the same arguments, the same answers."""
+
+import inspect
+import json
+import random
+import subprocess
+import sys
+import weakref
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+import xgrammar
+from pydantic import BaseModel
+
+import adapters.xgrammar as xgr
+import hybrid
+from bench.cases import CHECKOUT
+from equivalence import HybridError
+
+STRATEGIES = ("auto", "classifier", "representatives", "engine")
+
+TEXTS = [bytes([byte]) for byte in range(256)] + [
+    b"</s>", b"<tool>", b"</tool>", b'{"', b'":', b'", "', b"ab", b"abc", b"12", b"  ", "é".encode(), b"",
+    b"true", b'"}', b"<eot>",
+]  # fmt: skip
+STOP, TOOL, UNTOOL, AB, EMPTY, EOT = 256, 257, 258, 262, 267, 270
+INFO = xgrammar.TokenizerInfo(TEXTS, stop_token_ids=[STOP], vocab_size=288)
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 5},
+        "age": {"type": "integer"},
+        "tags": {"type": "array", "items": {"enum": ["ab", "abc", 12]}},
+    },
+    "required": ["name"],
+}
+EBNF = r"""
+root ::= item ("," item)*
+item ::= "ab"+ | "(" root ")" | [0-9]{2,5} | "é"
+"""
+TAG = {
+    "type": "structural_tag",
+    "format": {
+        "type": "triggered_tags",
+        "triggers": ["<tool>"],
+        "tags": [
+            {"begin": "<tool>", "content": {"type": "json_schema", "json_schema": SCHEMA}, "end": "</tool>"}
+        ],
+    },
+}
+TOKEN_TAG = {
+    "type": "structural_tag",
+    "format": {
+        "type": "sequence",
+        "elements": [
+            {"type": "token", "token": "<tool>"},
+            {"type": "any_tokens", "exclude_tokens": ["</tool>", AB]},
+            {"type": "token", "token": UNTOOL},
+        ],
+    },
+}
+LARK = 'start: word ("," word)*\nword[capture]: /[a-c]+/ | NUMBER\nNUMBER: /[0-9]{1,3}/\n'
+BUDGET_LARK = 'start: word "," word\nword[capture, max_tokens=3]: /[a-c]+/\n'
+HOT = 'start: "a" hot "b"\nhot[temperature=0.5]: /[0-9]+/\n'
+
+GRAMMARS: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
+    "schema": ("compile_json_schema", (SCHEMA,), {}),
+    "loose schema": (
+        "compile_json_schema",
+        (json.dumps(SCHEMA),),
+        {"strict_mode": False, "any_whitespace": False},
+    ),
+    "schema in any order": ("compile_json_schema", (SCHEMA,), {"any_order": True, "indent": 2}),
+    "ebnf": ("compile_grammar", (EBNF,), {}),
+    "other root": ("compile_grammar", (EBNF,), {"root_rule_name": "item"}),
+    "grammar": ("compile_grammar", (xgrammar.Grammar.from_regex("(ab|12)*c"),), {}),
+    "all bytes": ("compile_grammar", (r"root ::= [\x00-\U0010ffff]*",), {}),
+    "regex": ("compile_regex", (r"[a-c]{2,7}(\d+|true)?",), {}),
+    "tag": ("compile_structural_tag", (TAG,), {}),
+    "tag by tokens": ("compile_structural_tag", (json.dumps(TOKEN_TAG),), {}),
+    "lark": ("compile_lark", (LARK,), {}),
+    "lark with a budget": ("compile_lark", (BUDGET_LARK,), {}),
+    "lark with temperatures": ("compile_lark", (HOT,), {}),
+    "json": ("compile_builtin_json_grammar", (), {}),
+}
+
+
+@cache
+def compiled(name: str, strategy: str) -> xgr.CompiledGrammar:
+    method, arguments, options = GRAMMARS[name]
+    return getattr(xgr.GrammarCompiler(INFO, strategy=strategy), method)(*arguments, **options)
+
+
+@cache
+def plainly(name: str) -> xgrammar.CompiledGrammar:
+    method, arguments, options = GRAMMARS[name]
+    return getattr(xgrammar.GrammarCompiler(INFO, max_threads=1), method)(*arguments, **options)
+
+
+def filled(matcher: Any) -> tuple[bool, list[int]]:
+    """What a matcher says of applying its mask, and the mask."""
+    bitmask = xgr.allocate_token_bitmask(1, INFO.vocab_size)
+    return bool(matcher.fill_next_token_bitmask(bitmask)), bitmask[0].tolist()
+
+
+def allowed(words: list[int]) -> list[int]:
+    return [token for token in range(INFO.vocab_size) if words[token >> 5] >> (token & 31) & 1]
+
+
+def assert_alike(ours: Any, plain: Any) -> list[int]:
+    """Both give the same answers here; the ids that the mask allows."""
+    for question in ("is_terminated", "is_completed", "get_captures"):
+        assert getattr(ours, question)() == getattr(plain, question)(), question
+    assert ours.get_captures(deduplicate=False) == plain.get_captures(deduplicate=False)
+    assert ours.temperature == plain.temperature
+    assert ours.stop_token_ids == plain.stop_token_ids
+    try:
+        theirs = filled(plain)
+    except RuntimeError:
+        assert plain.is_terminated()
+        with pytest.raises(RuntimeError):
+            filled(ours)
+        return []
+    mine = filled(ours)
+    assert mine == theirs
+    return allowed(theirs[1])
+
+
+# --- masks and answers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_walks_meet_the_same_masks_and_answers(name: str, strategy: str) -> None:
+    rng = random.Random(f"{name} {strategy}")
+    for _ in range(4):
+        ours, plain = xgr.GrammarMatcher(compiled(name, strategy)), xgrammar.GrammarMatcher(plainly(name))
+        for _ in range(24):
+            choice = assert_alike(ours, plain)
+            if not choice or rng.random() < 0.1:
+                back = rng.randrange(3)
+                try:
+                    plain.rollback(back)
+                except RuntimeError:
+                    with pytest.raises(RuntimeError):
+                        ours.rollback(back)
+                    break
+                ours.rollback(back)
+                continue
+            refused = rng.choice([token for token in range(-1, 300) if token not in choice])
+            assert ours.accept_token(refused) is plain.accept_token(refused) is False
+            token = rng.choice([one for one in choice if one != STOP] or choice)
+            assert ours.accept_token(token) is plain.accept_token(token) is True
+        assert_alike(ours.fork(), plain.fork())
+        ours.reset()
+        plain.reset()
+        assert_alike(ours, plain)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_other_stop_tokens_and_free_ends(strategy: str) -> None:
+    options: list[dict[str, Any]] = [
+        {"override_stop_tokens": EOT},
+        {"override_stop_tokens": [EOT, ord("!")]},
+        {"terminate_without_stop_token": True},
+        {"default_temperature": 0.25},
+    ]
+    for name in ("ebnf", "tag", "lark", "lark with a budget"):
+        for given in options:
+            ours = xgr.GrammarMatcher(compiled(name, strategy), **given)
+            plain = xgrammar.GrammarMatcher(plainly(name), **given)
+            for text in ("ab", "a", ",", b"b"):
+                assert_alike(ours, plain)
+                assert ours.accept_string(text) is plain.accept_string(text)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_tokenizer_without_ids_reads_texts(strategy: str) -> None:
+    info = xgr.TokenizerInfo([])
+    matcher = xgr.GrammarMatcher(xgr.GrammarCompiler(info, strategy=strategy).compile_grammar(EBNF))
+    assert not matcher.accept_token(0)
+    assert matcher.accept_string("abab,(12") and not matcher.is_completed()
+    assert not matcher.accept_string("]") and matcher.accept_string(")") and matcher.is_completed()
+    assert not matcher.fill_next_token_bitmask(xgr.allocate_token_bitmask(1, 0))
+    with pytest.raises(RuntimeError, match="shape"):
+        matcher.fill_next_token_bitmask(xgr.allocate_token_bitmask(1, 5))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_draft_trees(strategy: str) -> None:
+    child, sibling = torch.tensor([1, 3, -1, -1]), torch.tensor([-1, 2, -1, -1])
+    tokens = torch.tensor([0, ord("a"), ord("1"), ord("b")])
+    for name in ("ebnf", "regex", "lark with temperatures"):
+        found = []
+        for matcher in (xgr.GrammarMatcher(compiled(name, strategy)), xgrammar.GrammarMatcher(plainly(name))):
+            bitmask = xgr.allocate_token_bitmask(4, INFO.vocab_size)
+            heat = torch.zeros(4, dtype=torch.float32)
+            assert matcher.traverse_draft_tree(child, sibling, tokens, bitmask, -1.0, heat)
+            found.append((bitmask.tolist(), heat.tolist()))
+        assert found[0] == found[1]
+
+
+def test_bitmasks_of_other_libraries() -> None:
+    class Lent:
+        """What only speaks DLPack."""
+
+        def __init__(self, tensor: torch.Tensor) -> None:
+            self.tensor = tensor
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.tensor.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return self.tensor.__dlpack_device__()
+
+    bitmask = xgr.allocate_token_bitmask(1, INFO.vocab_size)
+    assert xgr.GrammarMatcher(compiled("ebnf", "auto")).fill_next_token_bitmask(Lent(bitmask))
+    assert bitmask[0].tolist() == filled(xgrammar.GrammarMatcher(plainly("ebnf")))[1]
+
+
+# --- batches -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_batches(mixed: bool) -> None:
+    names = ["ebnf", "schema", "lark with temperatures", "tag"]
+    plain = [xgrammar.GrammarMatcher(plainly(name), default_temperature=2.0) for name in names]
+    ours: list[Any] = [xgr.GrammarMatcher(compiled(name, "auto"), default_temperature=2.0) for name in names]
+    if mixed:
+        ours[1:3] = [xgrammar.GrammarMatcher(plainly(name), default_temperature=2.0) for name in names[1:3]]
+    batches = (xgr.BatchGrammarMatcher(max_threads=2), ours), (xgrammar.BatchGrammarMatcher(2), plain)
+
+    def answers() -> Any:
+        found = []
+        for batch, matchers in batches:
+            bitmask, heat = xgr.allocate_token_bitmask(6, INFO.vocab_size), torch.zeros(6)
+            batch.batch_fill_next_token_bitmask(matchers, bitmask, [5, 0, 2, 3])
+            batch.batch_fill_temperature(matchers, heat, [5, 0, 2, 3])
+            rows = xgr.allocate_token_bitmask(4, INFO.vocab_size)
+            batch.batch_fill_next_token_bitmask(matchers, rows)
+            found.append((bitmask.tolist(), heat.tolist(), rows.tolist()))
+        assert found[0] == found[1]
+        return found[0]
+
+    start = answers()
+    for tokens in ([ord(char) for char in "a{a<"], [ord("b"), ord(" "), ord("7"), ord("t")]):
+        assert len({tuple(batch.batch_accept_token(matchers, tokens)) for batch, matchers in batches}) == 1
+        answers()
+    texts = [",", '"name', "b!", b"ool>"]
+    assert len({tuple(batch.batch_accept_string(matchers, texts)) for batch, matchers in batches}) == 1
+    steps = answers()
+    for batch, matchers in batches:
+        batch.batch_rollback(matchers, [3, 2, 2, 3])
+    assert answers() != steps
+    for batch, matchers in batches:
+        batch.batch_rollback(matchers, [0, 1, 0, 0])
+    assert answers() == start
+    for batch, matchers in batches:
+        with pytest.raises(RuntimeError):
+            batch.batch_accept_token(matchers, [1])
+        with pytest.raises(RuntimeError):
+            batch.batch_rollback(matchers, [1, 1])
+
+
+# --- names and arguments -------------------------------------------------------------------------------
+
+
+def test_every_name_and_module_of_xgrammar_is_there() -> None:
+    ours = {"BatchGrammarMatcher", "CompiledGrammar", "GrammarCompiler", "GrammarMatcher", "hf", "testing"}
+    assert set(xgrammar.__all__) | {"wrap", "configure", "contrib"} == set(xgr.__all__)
+    for name in xgrammar.__all__:
+        assert (getattr(xgr, name) is getattr(xgrammar, name)) == (name not in ours), name
+    through = import_module("adapters.xgrammar.structural_tag")
+    kernel = import_module("adapters.xgrammar.kernels.apply_token_bitmask_inplace_cpu")
+    assert kernel is import_module("xgrammar.kernels.apply_token_bitmask_inplace_cpu")
+    assert through is xgrammar.structural_tag and through.__spec__.name == "xgrammar.structural_tag"
+    assert xgr.testing.GrammarFunctor is xgrammar.testing.GrammarFunctor
+    assert xgr.contrib.hf is xgr.hf
+    with pytest.raises(ModuleNotFoundError):
+        import_module("adapters.xgrammar.nowhere")
+    with pytest.raises(AttributeError):
+        _ = xgr.nowhere
+
+
+CALLED_BY_NAME = {("GrammarMatcher", "accept_token"), ("GrammarMatcher", "fill_next_token_bitmask")}
+"""Compiled code, whose signature Python does not know."""
+
+
+@pytest.mark.parametrize("module", [xgr, xgrammar])
+def test_compiled_methods_take_the_same_arguments(module: Any) -> None:
+    matcher = module.GrammarMatcher(plainly("ebnf"))
+    bitmask = xgr.allocate_token_bitmask(2, INFO.vocab_size)
+    assert matcher.fill_next_token_bitmask(bitmask=bitmask, index=1, debug_print=False)
+    assert bitmask[0].eq(-1).all() and not bitmask[1].eq(-1).any()
+    assert matcher.accept_token(token_id=AB, debug_print=False)
+    with pytest.raises(TypeError):
+        matcher.accept_token(AB, False)
+    with pytest.raises(TypeError):
+        matcher.fill_next_token_bitmask(bitmask, 0, False)
+
+
+@pytest.mark.parametrize(
+    "name", ["GrammarCompiler", "CompiledGrammar", "GrammarMatcher", "BatchGrammarMatcher"]
+)
+def test_methods_take_the_same_arguments_with_the_same_defaults(name: str) -> None:
+    def parameters(owner: type, method: str) -> list[Any]:
+        found = inspect.signature(getattr(owner, method)).parameters.values()
+        return [(one.name, one.kind, one.default) for one in found]
+
+    ours, theirs = getattr(xgr, name), getattr(xgrammar, name)
+    public = [one for one in vars(theirs) if not one.startswith("_")]
+    for method in public if name == "CompiledGrammar" else ["__init__", *public]:
+        if isinstance(getattr(theirs, method), property):
+            assert hasattr(ours, method), method
+            continue
+        if (name, method) in CALLED_BY_NAME:
+            continue
+        missing = [one for one in parameters(theirs, method) if one not in parameters(ours, method)]
+        assert not missing, method
+
+
+def test_importing_it_costs_no_more_modules_than_ours() -> None:
+    code = (
+        "import sys, xgrammar, hybrid; before = set(sys.modules); import adapters.xgrammar; "
+        "print(sorted(name.partition('.')[0] for name in set(sys.modules) - before))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=CHECKOUT, check=True
+    )
+    assert set(eval(ran.stdout)) <= {"adapters", "equivalence", "hybrid"}
+
+
+# --- compiled grammars ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", ["schema", "ebnf", "regex", "tag", "tag by tokens", "lark", "json"])
+def test_what_xgrammar_compiled_is_taken_over(name: str, strategy: str) -> None:
+    taken = xgr.wrap(plainly(name), tokenizer_info=INFO, strategy=strategy)
+    rng = random.Random(f"{name} {strategy}")
+    for _ in range(3):
+        matchers = xgr.GrammarMatcher(taken), xgrammar.GrammarMatcher(plainly(name))
+        for _ in range(20):
+            choice = [one for one in assert_alike(*matchers) if one != STOP]
+            if not choice:
+                break
+            token = rng.choice(choice)
+            assert [matcher.accept_token(token) for matcher in matchers] == [True, True]
+
+
+@pytest.mark.parametrize("name", ["schema", "ebnf", "tag", "tag by tokens", "lark with a budget"])
+def test_compiled_grammars_tell_what_xgrammars_do(name: str) -> None:
+    ours, plain = compiled(name, "auto"), plainly(name)
+    assert isinstance(ours, xgrammar.CompiledGrammar) and ours.tokenizer_info is INFO
+    assert str(ours.grammar) == str(plain.grammar)
+    assert ours.memory_size_bytes > 0
+    text = ours.serialize_json()
+    assert json.loads(text).keys() == json.loads(plain.serialize_json()).keys()
+    for back in (
+        xgr.CompiledGrammar.deserialize_json(text, INFO),
+        xgr.CompiledGrammar.deserialize_json(plain.serialize_json(), INFO),
+        xgr.wrap(plain, tokenizer_info=INFO),
+    ):
+        assert type(back) is xgr.CompiledGrammar and back.serialize_json() == back.plain.serialize_json()
+        rng = random.Random(name)
+        matchers = xgr.GrammarMatcher(back), xgrammar.GrammarMatcher(plain)
+        for _ in range(12):
+            choice = [one for one in assert_alike(*matchers) if one != STOP]
+            if not choice:
+                break
+            token = rng.choice(choice)
+            assert [matcher.accept_token(token) for matcher in matchers] == [True, True]
+    # XGrammar's own classes take ours, by what it compiles for them
+    assert filled(xgrammar.GrammarMatcher(ours)) == filled(xgrammar.GrammarMatcher(plain))
+    assert xgr.testing._get_allow_empty_rule_ids(ours) == xgr.testing._get_allow_empty_rule_ids(plain)
+
+
+def test_deserialising_raises_xgrammars_errors() -> None:
+    for text, error in (("{", xgr.InvalidJSONError), ("{}", xgr.DeserializeVersionError)):
+        with pytest.raises(error):
+            xgr.CompiledGrammar.deserialize_json(text, INFO)
+
+
+def test_equal_calls_give_equal_objects() -> None:
+    compiler = xgr.GrammarCompiler(INFO)
+    first, again = compiler.compile_grammar(EBNF), compiler.compile_grammar(EBNF)
+    assert first == again and hash(first) == hash(again) and first != compiler.compile_regex("a")
+    assert compiler.get_cache_size_bytes() > 0 and compiler.cache_limit_bytes == -1
+    compiler.clear_cache()
+    assert compiler.get_cache_size_bytes() == 0 and first != compiler.compile_grammar(EBNF)
+
+
+# --- what plain XGrammar made --------------------------------------------------------------------------
+
+
+def test_wrap_takes_what_xgrammar_made() -> None:
+    plain = xgrammar.GrammarCompiler(INFO, max_threads=1, cache_limit_bytes=10_000_000)
+    ours = xgr.wrap(plain, strategy="representatives")
+    assert type(ours) is xgr.GrammarCompiler and ours.cache_limit_bytes == 10_000_000
+    made = ours.compile_grammar(EBNF)
+    assert made.strategy == "representatives"
+    assert filled(xgr.GrammarMatcher(made)) == filled(xgrammar.GrammarMatcher(plainly("ebnf")))
+    matcher = xgrammar.GrammarMatcher(plainly("ebnf"))
+    for same in (ours, made, matcher, INFO, made.grammar, xgr.GrammarMatcher(made)):
+        assert xgr.wrap(same) is same
+    with pytest.raises(TypeError, match="str"):
+        xgr.wrap("text")
+
+
+def test_matchers_take_compiled_grammars_of_xgrammar() -> None:
+    plain = plainly("ebnf")
+    first, second = xgr.GrammarMatcher(plain), xgr.GrammarMatcher(plain)
+    assert first.compiled_grammar is second.compiled_grammar, "it was made twice"
+    assert_alike(first, xgrammar.GrammarMatcher(plain))
+    alone = xgrammar.GrammarCompiler(INFO, max_threads=1, cache_enabled=False).compile_grammar(EBNF)
+    assert_alike(xgr.GrammarMatcher(alone), xgrammar.GrammarMatcher(plain))
+    gone = weakref.ref(alone)
+    del alone
+    assert gone() is None, "what was made of it keeps it"
+    with pytest.raises(ValueError, match="compile it first"):
+        xgr.GrammarMatcher(EBNF)
+
+
+# --- errors --------------------------------------------------------------------------------------------
+
+BROKEN: dict[str, Any] = {
+    "schema": lambda module: module.GrammarCompiler(INFO).compile_json_schema("{"),
+    "schema of another type": lambda module: module.GrammarCompiler(INFO).compile_json_schema(5),
+    "regex": lambda module: module.GrammarCompiler(INFO).compile_regex("("),
+    "regex of another type": lambda module: module.GrammarCompiler(INFO).compile_regex(5),
+    "ebnf": lambda module: module.GrammarCompiler(INFO).compile_grammar("root ::= x"),
+    "grammar of another type": lambda module: module.GrammarCompiler(INFO).compile_grammar(5),
+    "lark": lambda module: module.GrammarCompiler(INFO).compile_lark("x"),
+    "tag": lambda module: module.GrammarCompiler(INFO).compile_structural_tag("{"),
+    "no tag": lambda module: module.GrammarCompiler(INFO).compile_structural_tag(5),
+    "no arguments": lambda module: module.GrammarCompiler(INFO).compile_structural_tag(),
+    "a token that there is not": lambda module: module.GrammarCompiler(INFO).compile_structural_tag(
+        {"type": "structural_tag", "format": {"type": "token", "token": "<nowhere>"}}
+    ),
+    "tokenizer": lambda module: module.GrammarCompiler("llama"),
+    "cache": lambda module: module.GrammarCompiler(INFO, cache_limit_bytes=-5),
+    "threads": lambda module: module.BatchGrammarMatcher(0),
+    "compiled": lambda module: module.GrammarMatcher(INFO),
+    "temperature": lambda module: module.GrammarMatcher(plainly("ebnf"), default_temperature=-1.0),
+    "stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[999]),
+    "no stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[]),
+    "token": lambda module: module.GrammarMatcher(plainly("ebnf")).accept_token("a"),
+    "text": lambda module: module.GrammarMatcher(plainly("ebnf")).accept_string(5),
+    "rollback": lambda module: module.GrammarMatcher(plainly("ebnf")).rollback(1),
+    "bitmask": lambda module: filled_of(module, torch.zeros((1, 9), dtype=torch.int64)),
+    "width": lambda module: filled_of(module, torch.zeros((1, 8), dtype=torch.int32)),
+    "row": lambda module: filled_of(module, torch.zeros((1, 9), dtype=torch.int32), 1),
+}
+
+
+def filled_of(module: Any, bitmask: torch.Tensor, index: int = 0) -> bool:
+    return module.GrammarMatcher(plainly("ebnf")).fill_next_token_bitmask(bitmask, index)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_errors_are_of_a_type_that_programs_for_xgrammar_catch(name: str) -> None:
+    with pytest.raises(Exception) as theirs:
+        BROKEN[name](xgrammar)
+    with pytest.raises(theirs.type):
+        BROKEN[name](xgr)
+
+
+def test_errors_of_ours_stay_what_they_are() -> None:
+    with pytest.raises(HybridError) as found:
+        xgr.GrammarCompiler(INFO, budget=hybrid.Budget(seconds=1e-9), on_budget="raise").compile_grammar(EBNF)
+    assert isinstance(found.value, hybrid.BudgetExceeded) and isinstance(found.value, RuntimeError)
+
+
+# --- what passes through, and what is asked for --------------------------------------------------------
+
+
+def test_what_a_strategy_refuses_runs_in_xgrammar() -> None:
+    made = compiled("lark with a budget", "representatives")
+    assert made.strategy == "engine"
+    with pytest.raises(hybrid.UnsupportedGrammar):
+        hybrid.GrammarCompiler(INFO, strategy="representatives").compile_grammar(
+            xgrammar.Grammar.from_lark(BUDGET_LARK)
+        )
+
+
+def test_options_for_programs_that_give_none() -> None:
+    try:
+        xgr.configure(strategy="engine")
+        assert xgr.GrammarCompiler(INFO).compile_grammar(EBNF).strategy == "engine"
+        assert xgr.wrap(plainly("ebnf")).strategy == "engine"
+        assert xgr.GrammarCompiler(INFO, strategy="classifier").compile_grammar(EBNF).strategy == "classifier"
+    finally:
+        xgr.configure()
+    assert xgr.GrammarCompiler(INFO).compile_grammar(EBNF).strategy == "classifier"
+
+
+def test_models_and_older_tags() -> None:
+    class Person(BaseModel):
+        name: str
+        age: int
+
+    item = xgr.StructuralTagItem(begin="<tool>", schema=Person, end="</tool>")
+    for module in (xgr, xgrammar):
+        compiler = module.GrammarCompiler(INFO)
+        for made in (
+            compiler.compile_structural_tag([item], ["<tool>"]),
+            compiler.compile_structural_tag(tags=[item], triggers=["<tool>"]),
+            compiler.compile_structural_tag(xgr.StructuralTag.from_legacy_structural_tag([item], ["<tool>"])),
+        ):
+            matcher = module.GrammarMatcher(made)
+            assert (
+                matcher.accept_string('so: <tool>{"name": "x", "age": 3}</tool>') and matcher.is_completed()
+            )
+            assert not matcher.accept_string('<tool>{"age"')
+        matcher = module.GrammarMatcher(compiler.compile_json_schema(Person))
+        assert matcher.accept_string('{"name": "x", "age": 3}') and matcher.is_completed()
+
+
+def test_the_logits_processor() -> None:
+    logits = torch.randn((2, INFO.vocab_size), generator=torch.Generator().manual_seed(3))
+    grammars = ["ebnf", "schema"]
+    ours = xgr.contrib.hf.LogitsProcessor([compiled(name, "auto") for name in grammars])
+    plain = xgrammar.contrib.hf.LogitsProcessor([plainly(name) for name in grammars])
+    assert ours.full_vocab_size == plain.full_vocab_size == INFO.vocab_size
+    ids = torch.tensor([[1, 2], [1, 2]])
+    for _ in range(12):
+        mine, theirs = ours(ids, logits.clone()), plain(ids, logits.clone())
+        assert torch.equal(mine, theirs)
+        theirs[:, STOP] = -torch.inf
+        ids = torch.cat([ids, theirs.argmax(dim=-1, keepdim=True)], dim=1)
+        logits = logits.roll(7, dims=1)
+    alone = xgr.contrib.hf.LogitsProcessor(compiled("ebnf", "auto"))
+    assert torch.equal(alone(ids[:, :2], logits)[0], alone(ids[:, :2], logits)[0]), "it may be used again"
+
+
+def test_helpers_of_xgrammar_make_matchers_of_ours() -> None:
+    assert type(xgr.testing._get_matcher_from_grammar(EBNF)) is xgr.GrammarMatcher
+    assert xgr.testing._is_grammar_accept_string(EBNF, "ab,12")
+    assert not xgr.testing._is_grammar_accept_string(EBNF, "ab,")
+    assert xgr.testing._is_grammar_accept_string(EBNF, "ab,", require_termination=False)
+    matcher = xgr.testing._get_matcher_from_grammar_and_tokenizer_info(EBNF, INFO)
+    assert "ClassifierFollower" in matcher._debug_print_internal_state()
+    engine = xgr.GrammarMatcher(compiled("ebnf", "engine"))
+    assert "ParserState" in engine._debug_print_internal_state()
