@@ -1,0 +1,149 @@
+"""XGrammar's own Python tests, run behind `adapters.xgrammar`.
+
+What: copies a checkout's tests to a folder of its own, changes their imports of `xgrammar` to
+`adapters.xgrammar`, and runs them once on plain XGrammar and once for each strategy. Counted is what plain
+XGrammar passes, and listed what of that does not pass behind the adapter.
+When: ``python -m tests.robustness.behind_the_adapter CHECKOUT/tests --strategy auto``, with the tests that
+belong to the XGrammar that is installed.
+Limits: tests that need a model from the network are skipped by themselves (marker ``hf_token_required``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ROOT = Path(__file__).resolve().parents[2]
+
+IMPORTS = (
+    (re.compile(r"^(\s*)import xgrammar as ", re.MULTILINE), r"\1import adapters.xgrammar as "),
+    (re.compile(r"^(\s*)import xgrammar$", re.MULTILINE), r"\1import adapters.xgrammar as xgrammar"),
+    (
+        re.compile(r"^(\s*)from xgrammar((?:\.\w+)*) import ", re.MULTILINE),
+        r"\1from adapters.xgrammar\2 import ",
+    ),
+)
+"""What "change one import" means to a text."""
+
+PLUGIN = """
+from adapters.xgrammar import configure
+
+configure(**{options})
+"""
+"""Of pytest, for the strategy: the tests make their own compilers."""
+
+Outcomes = dict[str, tuple[str, str]]
+"""Of each test "passed", "failed", "skipped" or "error", and the first line of what it says."""
+
+
+def behind(text: str) -> str:
+    """The source of a test with the adapter in place of XGrammar."""
+    for pattern, replacement in IMPORTS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def run(tests: Path, strategy: str, select: str, seconds: float, workers: int) -> Outcomes:
+    """Run all tests of a folder.
+
+    Args:
+        tests: the folder, with its conftest.
+        strategy: of the adapter; "plain" is XGrammar itself.
+        select: pytest's ``-k``.
+        seconds: that all of it may take.
+        workers: of pytest-xdist; 0 is none.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file in sorted(tests.rglob("*.py")):
+            target = folder / "tests" / file.relative_to(tests)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            text = file.read_text(encoding="utf-8")
+            target.write_text(text if strategy == "plain" else behind(text), encoding="utf-8")
+        options = {} if strategy == "plain" else {"strategy": strategy}
+        plugin = "" if strategy == "plain" else PLUGIN.format(options=options)
+        (folder / "chosen_strategy.py").write_text(plugin)
+        marker = 'markers = ["hf_token_required: needs a model of the network"]'
+        (folder / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\n{marker}\n")
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider",
+            "-p", "chosen_strategy", "-m", "not hf_token_required", "--tb=line",
+            f"--junitxml={folder / 'out.xml'}", "-o", "junit_family=xunit2", "tests",
+        ]  # fmt: skip
+        command += ["-k", select] if select else []
+        command += ["-n", str(workers)] if workers else []
+        path = os.pathsep.join([str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")])
+        # some tests have sets for parameters, which number them
+        environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0"}
+        ended = subprocess.run(
+            command, cwd=folder, env=environment, timeout=seconds, capture_output=True, text=True
+        )
+        if not (folder / "out.xml").exists():
+            raise RuntimeError(
+                f"pytest ended with {ended.returncode}: {(ended.stdout + ended.stderr)[-2000:]}"
+            )
+        return outcomes(folder / "out.xml")
+
+
+def outcomes(report: Path) -> Outcomes:
+    """What a report of pytest says of each test."""
+    found: Outcomes = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        how, says = "passed", ""
+        for child in case:
+            if child.tag in ("failure", "error", "skipped"):
+                how = {"failure": "failed"}.get(child.tag, child.tag)
+                says = " ".join((child.get("message") or "").split())[:300]
+        found[f"{case.get('classname')}::{case.get('name')}"] = how, says
+    return found
+
+
+def worse(plain: Outcomes, ours: Outcomes) -> dict[str, str]:
+    """The tests that plain XGrammar passes and that do not pass behind the adapter, with what they say."""
+    return {
+        test: (" ".join(ours[test]) if test in ours else "it was not run")
+        for test, (how, _) in plain.items()
+        if how == "passed" and ours.get(test, ("", ""))[0] != "passed"
+    }
+
+
+def command(
+    tests: Annotated[Path, typer.Argument(help="The folder `tests` of a checkout of XGrammar.")],
+    strategy: Annotated[list[str] | None, typer.Option(help="Strategies; default all.")] = None,
+    select: Annotated[str, typer.Option("-k", help="Which tests, as pytest's -k.")] = "",
+    seconds: Annotated[float, typer.Option(help="For each run.")] = 1800.0,
+    workers: Annotated[int, typer.Option(help="Of pytest-xdist.")] = 0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where to write all of it.")] = None,
+) -> None:
+    """XGrammar's own tests behind the adapter, beside plain XGrammar."""
+    plain = run(tests, "plain", select, seconds, workers)
+    print("plain:", dict(Counter(how for how, _ in plain.values())))
+    passing = sum(how == "passed" for how, _ in plain.values())
+    record = {"plain": dict(Counter(how for how, _ in plain.values()))}
+    lost: dict[str, dict[str, str]] = {}
+    for name in strategy or ["auto", "classifier", "representatives", "engine"]:
+        ours = run(tests, name, select, seconds, workers)
+        lost[name] = worse(plain, ours)
+        record[name] = dict(Counter(how for how, _ in ours.values()))
+        gained = sum(
+            how == "passed" and plain.get(test, ("", ""))[0] != "passed" for test, (how, _) in ours.items()
+        )
+        print(f"{name}: {len(lost[name])} of the {passing} do not pass; {gained} others pass")
+        for test, says in lost[name].items():
+            print(f"  {test}: {says}")
+    if json_file is not None:
+        json_file.write_text(json.dumps({"counts": record, "lost": lost}, indent=1))
+
+
+if __name__ == "__main__":
+    typer.run(command)
