@@ -23,7 +23,7 @@ from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
 from equivalence.deadline import Stop
 from equivalence.errors import UnsupportedGrammar
-from equivalence.network import edge_types, serial
+from equivalence.network import dialect, edge_types, serial
 from equivalence.network.sizes import too_large
 
 if cython.compiled:
@@ -62,6 +62,8 @@ TOKEN_LEVEL = {
 UNROLLED = cython.declare(cython.Py_ssize_t, 3)  # repeats up to this are plain calls: a counter costs more
 
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
+LAST_ASCII = cython.declare(cython.Py_ssize_t, 0x7F)
+LOOSE = cython.declare(cython.bint, dialect.LOOSE)
 
 # an expression that is to lead from one state to another
 Todo = cython.struct(expression=cython.Py_ssize_t, source=cython.Py_ssize_t, target=cython.Py_ssize_t)
@@ -266,7 +268,8 @@ class Builder:
     def character(self) -> cython.int:
         """Edges for a character class in XGrammar's layout [negative, low, high, ...].
 
-        A negative class is the complement over all code points, which XGrammar's binary reads it as.
+        A negative class is the complement over all code points, which XGrammar's binary reads it as; see
+        `equivalence.network.dialect` for older ones.
         """
         negative = self.data[self.at]
         n_ranges = (self.length - 1) // 2
@@ -275,10 +278,21 @@ class Builder:
             low = self.data[self.at + 1 + 2 * i]
             high = min(self.data[self.at + 2 + 2 * i], LAST)
             if negative:
+                if LOOSE and high > LAST_ASCII:
+                    with cython.gil:
+                        raise UnsupportedGrammar(
+                            "the grammar has a class that excludes characters beyond ASCII, which XGrammar "
+                            "before 0.2.8 reads in two ways"
+                        )
                 self.edges.ranges.add(low << 21 | high)
             else:
                 self.edges.characters(low, high, self.source, self.target)
-        return self.edges.others(self.source, self.target) if negative else 0
+        if not negative:
+            return 0
+        if LOOSE:
+            self.edges.ranges.add((LAST_ASCII + 1) << 21 | LAST)
+            self.edges.loosely(self.source, self.target)
+        return self.edges.others(self.source, self.target)
 
     @cython.cfunc
     @cython.nogil

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
-from equivalence.errors import GrammarError
-from equivalence.network import edge_types
+from equivalence.errors import GrammarError, UnsupportedGrammar
+from equivalence.network import dialect, edge_types
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -39,6 +39,7 @@ EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
 BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
 CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
+LOOSE = cython.declare(cython.bint, dialect.LOOSE)
 
 
 def edge_rows(edges: NDArray[np.int64]) -> NDArray[np.record]:
@@ -85,20 +86,28 @@ def utf8_byte(code: cython.Py_ssize_t, length: cython.Py_ssize_t, i: cython.Py_s
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def block_end(low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def last_of_length(length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The last code point that has so many bytes."""
+    if length == 1:
+        return 0x7F
+    if length == 2:
+        return 0x7FF
+    return 0xFFFF if length == 3 else LAST
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def block_end(
+    low: cython.Py_ssize_t, high: cython.Py_ssize_t, length: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
     """The last code point, from `low` to `high`, up to which every byte varies on its own.
 
-    The range is cut where the encoding's length changes, and then into blocks whose trailing bytes are full,
-    so that each block is one chain of byte ranges.
+    The range, all of it of so many bytes, is cut into blocks whose trailing bytes are full, so that each
+    block is one chain of byte ranges.
     """
-    length = utf8_length(low)
     end = high
-    if length == 1:
-        end = min(end, 0x7F)
-    elif length == 2:
-        end = min(end, 0x7FF)
-    elif length == 3:
-        end = min(end, 0xFFFF)
     bits: cython.Py_ssize_t = 0
     for _ in range(1, length):
         bits = (bits << 6) | 0x3F
@@ -192,6 +201,8 @@ class Edges:
         if low < 0:
             with cython.gil:
                 raise GrammarError(f"a character class has the code point {low}")
+        if LOOSE:
+            return self.loose_code_points(low, high, source, target)
         if low <= 0x80 and high == LAST:
             if low < 0x80:
                 self.add(source, BYTES, low, 0x7F, target)
@@ -210,8 +221,54 @@ class Edges:
     ) -> cython.int:
         """Edges for the UTF-8 encodings of the code points low..high."""
         while low <= high:
-            end = block_end(low, high)
             length = utf8_length(low)
+            end = min(high, last_of_length(length))
+            self.blocks(low, end, length, source, target)
+            low = end + 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def loose_code_points(
+        self,
+        low: cython.Py_ssize_t,
+        high: cython.Py_ssize_t,
+        source: cython.Py_ssize_t,
+        target: cython.Py_ssize_t,
+    ) -> cython.int:
+        """As `code_points`, where a length that the range does not begin in is taken from its first bytes on,
+        overlong encodings among it."""
+        for length in range(1, 5):
+            first = last_of_length(length - 1) + 1 if length > 1 else 0
+            last = last_of_length(length)
+            if low > last or high < first:
+                continue
+            begin = low if low >= first else 0
+            end = min(high, last)
+            if length > 2 and end & 0xFFF != 0xFFF and begin >> 12 != end >> 12:
+                with cython.gil:
+                    raise UnsupportedGrammar(
+                        f"the grammar has a range of characters up to U+{high:04X}, which XGrammar before "
+                        "0.2.8 reads with gaps"
+                    )
+            self.blocks(begin, end, length, source, target)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def blocks(
+        self,
+        low: cython.Py_ssize_t,
+        high: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+        source: cython.Py_ssize_t,
+        target: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Edges for the encodings of low..high in so many bytes."""
+        while low <= high:
+            end = block_end(low, high, length)
             current = source
             for i in range(length):
                 following = self.state() if i + 1 < length else target
@@ -241,6 +298,22 @@ class Edges:
         self.add(source, BYTES, 0xF0, 0xF0, after_f0)
         self.add(source, BYTES, 0xF1, 0xF3, three)
         self.add(source, BYTES, 0xF4, 0xF4, after_f4)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def loosely(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
+        """Edges for all that begins and goes on as characters of several bytes do, well-formed or not."""
+        one = self.n_states
+        two, three = one + 1, one + 2
+        self.n_states += 3
+        self.add(one, BYTES, 0x80, 0xBF, target)
+        self.add(two, BYTES, 0x80, 0xBF, one)
+        self.add(three, BYTES, 0x80, 0xBF, two)
+        self.add(source, BYTES, 0xC0, 0xDF, one)
+        self.add(source, BYTES, 0xE0, 0xEF, two)
+        self.add(source, BYTES, 0xF0, 0xF7, three)
         return 0
 
     @cython.cfunc

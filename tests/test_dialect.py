@@ -1,0 +1,81 @@
+"""Character classes are read as the installed XGrammar reads them, bytes that are no UTF-8 among them."""
+
+import random
+from importlib import metadata
+
+import pytest
+import xgrammar
+
+from equivalence import Vocabulary
+from equivalence.network import dialect
+from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+
+LEADS = (0xC0, 0xC1, 0xC2, 0xC3, 0xDF, 0xE0, 0xE3, 0xED, 0xEF, 0xF0, 0xF1, 0xF4, 0xF5, 0xF7, 0xF8)
+FOLLOWING = (0x80, 0x8F, 0x90, 0xA0, 0xA9, 0xBF)
+SINGLE = [bytes([byte]) for byte in range(256)]
+TWO = [bytes([lead, one]) for lead in LEADS for one in FOLLOWING]
+THREE = [text + bytes([one]) for text in TWO if text[0] >= 0xE0 for one in FOLLOWING]
+FOUR = [text + b"\x80" for text in THREE if text[0] >= 0xF0]
+TEXTS = [*SINGLE, *TWO, *THREE, *FOUR, "aé".encode(), "語😀a".encode(), b"a\xc0\x80b"]
+VOCABULARY = Vocabulary.from_bytes([*TEXTS, b""], stop_token_ids=[len(TEXTS)])
+
+POINTS = (
+    0, 0x41, 0x5A, 0x7F, 0x80, 0xE9, 0x7FF, 0x800, 0x3042, 0x30FF, 0x9FFF, 0xD7FF, 0xE000, 0xFFFF, 0x10000,
+    0x1F600, 0x10FFFF,
+)  # fmt: skip
+FORMS = (
+    "root ::= %s*",
+    'root ::= %s{2,5} "x"',
+    'root ::= a{1,200}\na ::= %s | "yy"',
+    'root ::= b %s\nb ::= "q"? | "w" b',
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "loose"),
+    [("0.2.7", True), ("0.2.6rc2", True), ("0.2.8", False), ("0.10.0", False), ("1.0", False), ("", False)],
+)
+def test_which_versions_read_loosely(version: str, loose: bool) -> None:
+    assert dialect.is_loose(version) is loose
+
+
+def test_the_installed_one_is_known() -> None:
+    assert dialect.is_loose(metadata.version("xgrammar")) is dialect.LOOSE
+
+
+def drawn(rng: random.Random, form: str) -> str:
+    """A grammar with one character class."""
+    excludes = rng.random() < 0.4
+    parts = []
+    for _ in range(rng.randint(1, 3)):
+        low, high = sorted((rng.choice(POINTS), rng.choice(POINTS)))
+        if excludes and rng.random() < 0.8:
+            low, high = min(low, 0x7F), min(high, 0x7F)
+        parts.append(f"\\U{low:08X}-\\U{high:08X}")
+    return form % f"[{'^' * excludes}{''.join(parts)}]"
+
+
+@pytest.mark.parametrize("strategy", ["auto", "classifier", "representatives"])
+@pytest.mark.parametrize("form", FORMS)
+def test_masks_of_character_classes_are_those_of_the_installed_xgrammar(form: str, strategy: str) -> None:
+    rng = random.Random(f"{form} {strategy}")
+    plain = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info, max_threads=1)
+    compiler = GrammarCompiler(VOCABULARY, strategy=strategy)
+    for _ in range(6):
+        grammar = drawn(rng, form)
+        ours = GrammarMatcher(compiler.compile_grammar(grammar))
+        theirs = xgrammar.GrammarMatcher(plain.compile_grammar(grammar))
+        for _ in range(6):
+            masks = allocate_token_bitmask(2, VOCABULARY.size)
+            ours.fill_next_token_bitmask(masks, 0)
+            theirs.fill_next_token_bitmask(masks, 1)
+            bits = [
+                [number for number in range(len(TEXTS)) if words[number >> 5] >> (number & 31) & 1]
+                for words in masks.tolist()
+            ]
+            for number in set(bits[0]) ^ set(bits[1]):  # XGrammar's own mask may contradict what it takes
+                assert theirs.fork().accept_token(number) is (number in bits[0]), (grammar, TEXTS[number])
+            if not bits[0]:
+                break
+            number = rng.choice(bits[0])
+            assert ours.accept_token(number) and theirs.accept_token(number)
