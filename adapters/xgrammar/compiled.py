@@ -20,6 +20,7 @@ from adapters.xgrammar.compiling import Compiling
 from adapters.xgrammar.errors import with_its_errors
 from equivalence import forking
 from equivalence.classes.byte_strings import find_features
+from equivalence.network import serial
 
 
 @forking.with_listed_properties
@@ -83,9 +84,10 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
     @cached_property
     def grammar(self) -> xgrammar.Grammar:
         """The grammar as XGrammar optimised it, in a few milliseconds: without looking at the vocabulary."""
-        if "plain" in self.__dict__:
+        serialized = json.loads(self._parsed.serialize_json())
+        if "plain" in self.__dict__ or serialized[serial.VERSION_FIELD] != serial.SERIALIZATION_VERSION:
             return self.plain.grammar
-        named = find_features(json.loads(self._parsed.serialize_json())).named
+        named = find_features(serialized).named
         info = xgrammar.TokenizerInfo([b""] * (max(named, default=-1) + 1))
         return xgrammar.GrammarCompiler(info, cache_enabled=False).compile_grammar(self._parsed).grammar
 

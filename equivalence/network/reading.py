@@ -81,5 +81,5 @@ def check_version(features: dict[str, Any]) -> None:
     if features.get(VERSION_FIELD) != SERIALIZATION_VERSION:
         raise GrammarError(
             f"XGrammar serialises grammars in version {features.get('__VERSION__')!r}, read here is "
-            f"{SERIALIZATION_VERSION!r}; install xgrammar 0.2.8, or use strategy='engine'"
+            f"{SERIALIZATION_VERSION!r}; install xgrammar 0.2.7 or 0.2.8, or use strategy='engine'"
         )
