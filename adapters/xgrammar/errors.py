@@ -53,6 +53,9 @@ def with_its_errors(call: Callable[Parameters, Answer]) -> Callable[Parameters, 
         try:
             return call(*args, **kwargs)
         except HybridError as error:
-            raise as_xgrammar(error) from error.__cause__
+            expected = as_xgrammar(error)
+            if expected is error:
+                raise
+            raise expected from None if expected is error.__cause__ else error.__cause__
 
     return called

@@ -1,0 +1,51 @@
+"""Tests of XGrammar's get the adapter where they ask for XGrammar, and what they say is counted."""
+
+from pathlib import Path
+
+from tests.robustness.behind_the_adapter import behind, run, worse
+
+MADE = """
+import xgrammar as xgr
+from xgrammar.testing import _is_grammar_accept_string
+
+
+def test_who_is_asked():
+    assert xgr.__name__ == "{name}" and _is_grammar_accept_string('root ::= "a"', "a")
+    compiled = xgr.GrammarCompiler(xgr.TokenizerInfo([])).compile_grammar('root ::= "a"')
+    assert getattr(compiled, "strategy", "none") == "{strategy}"
+
+
+def test_that_fails():
+    assert not "one line"
+"""
+
+
+def test_imports_are_changed_and_nothing_else() -> None:
+    text = (
+        "import xgrammar\nimport xgrammar as xgr\n    from xgrammar import Grammar\n"
+        "from xgrammar.a.b import c, d\nimport xgrammar_other\nx = 'import xgrammar as y'\nxgrammar.y\n"
+    )
+    assert behind(text) == (
+        "import adapters.xgrammar as xgrammar\nimport adapters.xgrammar as xgr\n"
+        "    from adapters.xgrammar import Grammar\nfrom adapters.xgrammar.a.b import c, d\n"
+        "import xgrammar_other\nx = 'import xgrammar as y'\nxgrammar.y\n"
+    )
+
+
+def test_worse_is_what_only_xgrammar_passes() -> None:
+    plain = {
+        name: (how, "") for name, how in zip("abcd", ["passed", "passed", "failed", "passed"], strict=True)
+    }
+    ours = {"a": ("passed", ""), "b": ("failed", "why"), "c": ("failed", "")}
+    assert worse(plain, ours) == {"b": "failed why", "d": "it was not run"}
+
+
+def test_made_tests_run_on_the_strategy_that_is_asked_for(tmp_path: Path) -> None:
+    for strategy, name in (("plain", "xgrammar"), ("engine", "adapters.xgrammar")):
+        found = "none" if strategy == "plain" else strategy
+        (tmp_path / "test_made.py").write_text(MADE.format(name=name, strategy=found))
+        outcomes = {
+            test.partition("::")[2]: how for test, how in run(tmp_path, strategy, "", 300.0, 0).items()
+        }
+        assert outcomes["test_who_is_asked"] == ("passed", ""), strategy
+        assert outcomes["test_that_fails"][0] == "failed" and "one line" in outcomes["test_that_fails"][1]
