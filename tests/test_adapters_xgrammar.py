@@ -465,8 +465,9 @@ def filled_of(module: Any, bitmask: torch.Tensor, index: int = 0) -> bool:
 def test_errors_are_of_a_type_that_programs_for_xgrammar_catch(name: str) -> None:
     with pytest.raises(Exception) as theirs:
         BROKEN[name](xgrammar)
-    with pytest.raises(theirs.type):
+    with pytest.raises(theirs.type) as ours:
         BROKEN[name](xgr)
+    assert ours.value.__cause__ is not ours.value
 
 
 def test_errors_of_ours_stay_what_they_are() -> None:
