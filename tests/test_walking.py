@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, built, compute_classes
 from equivalence.classes.reference import ReferenceGrammar
 from equivalence.network import Network, build_network
+from equivalence.walks.kept import KeptReads
 from hybrid.classifier import Classifier, distinct_classes, fixed_tables
 from hybrid.classifier.walked import walked_tables
 from tests.random_grammars import GrammarCase, grammar_cases
@@ -78,6 +79,57 @@ def test_walked_masks_are_those_of_the_reference(case: GrammarCase, rng: random.
             token = rng.choice(wanted)
             config = classifier.step(session, config, token)
             prefix += case.vocabulary[token]
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(case=grammar_cases(), other=grammar_cases(), rng=st.randoms(use_true_random=False))
+def test_what_other_grammars_read_is_taken_for_what_it_is(
+    case: GrammarCase, other: GrammarCase, rng: random.Random
+) -> None:
+    """Every walk is looked for among those of two grammars, its own among them."""
+    texts = list(dict.fromkeys([*case.vocabulary, *other.vocabulary]))
+    vocabulary = with_stop(texts)
+    vocabulary.__dict__["kept_reads"] = kept = KeptReads(4 * ((vocabulary.size + 31) // 32), few_nodes=-1)
+    added: dict[str, int] = {}
+    for ebnf in (case.ebnf, other.ebnf, case.ebnf, other.ebnf):
+        grammar = xgrammar.Grammar.from_ebnf(ebnf)
+        try:
+            classifier, _ = walked_of(grammar, vocabulary)
+        except (UnsupportedGrammar, BudgetExceeded):
+            reject()
+        hits, size = kept.hits, len(kept)
+        reference = ReferenceGrammar(grammar)
+        config, prefix = classifier.session.start, b""
+        for _ in range(6):
+            allowed = row_of(classifier, config)
+            (expected,) = reference.masks([prefix], texts)
+            wanted = [i for i, taken in enumerate(expected) if taken and texts[i]]
+            assert [i for i in allowed if i != len(texts)] == wanted, (prefix, ebnf)
+            if not wanted:
+                break
+            token = min(wanted, key=lambda i: texts[i])  # the same text for equal grammars
+            config = classifier.step(classifier.session, config, token)
+            prefix += texts[token]
+        assert kept.hits - hits >= added.get(ebnf, 0)  # the second time
+        added[ebnf] = len(kept) - size
+
+
+def test_long_walks_are_kept_within_their_bound() -> None:
+    letters = [bytes([a, b, c]) for a in b"abcdefgh" for b in b"abcdefgh" for c in b"abcdefgh"]
+    vocabulary = with_stop([*letters, b'"', b'a"'])
+    grammar = xgrammar.Grammar.from_ebnf('root ::= "x"? [ad-h]* [b-d] "\\""')
+    masks: list[list[int]] = []
+    entered: list[int] = []
+    for limit in (1 << 20, 1 << 20, 200):
+        if limit == 200 or not masks:  # too small for anything; at first
+            vocabulary.__dict__["kept_reads"] = KeptReads(64, limit, few_nodes=50)
+        classifier, _ = walked_of(grammar, vocabulary)
+        masks.append(row_of(classifier, classifier.session.start))
+        entered.append(classifier.n_entered)
+    assert masks[0] == masks[1] == masks[2]
+    assert len(masks[0]) > 100
+    assert entered[1] < entered[0] == entered[2]
+    assert len(vocabulary.kept_reads) == 0
 
 
 COUNTED = [

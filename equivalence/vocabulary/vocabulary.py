@@ -30,7 +30,7 @@ from equivalence.runs import ByteOrder, byte_order
 from equivalence.store import Arrays, Unusable
 from equivalence.trie.trie import Trie, build_trie, read_only, stored_trie
 from equivalence.vocabulary.npz import read_npz
-from equivalence.walks.kept import KeptWalks, Shelf
+from equivalence.walks.kept import KeptReads, KeptWalks, Shelf
 
 if TYPE_CHECKING:
     import xgrammar
@@ -277,6 +277,7 @@ class Vocabulary:
         state = self.__dict__.copy()
         state.pop("tokenizer_info", None)  # XGrammar cannot pickle it
         state.pop("kept_walks", None)  # it holds a lock, and the next process soon has its own
+        state.pop("kept_reads", None)
         state.pop("byte_order", None)  # made in less time than it takes to send
         return state
 
@@ -323,6 +324,11 @@ class Vocabulary:
     def kept_walks(self) -> KeptWalks:
         """Walks of former grammars over the trie, kept for the next grammar; see docs/caches.md."""
         return KeptWalks(shelf=None if self._cache_dir is None else self._shelf(self._cache_dir))
+
+    @cached_property
+    def kept_reads(self) -> KeptReads:
+        """What masks before classes read of the trie, kept for the next grammar; see docs/caches.md."""
+        return KeptReads(4 * ((self.size + 31) // 32))
 
     @cached_property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:

@@ -46,6 +46,7 @@ class PieceGather(Gather):
 
     def __init__(self, walker: Walker, vocab_size: cython.Py_ssize_t) -> None:
         self.pieces = walker.pieces
+        self.walker = walker
         self.token_starts = walker.token_starts
         self.tokens_of_groups = walker.tokens
         self.vocab_size = vocab_size
@@ -103,11 +104,34 @@ class PieceGather(Gather):
         self.row_of_piece[piece] = -1
         if n < LARGE_PIECE:
             return -1
+        known: cython.bint = False
         with cython.gil:
             row = self.new_row()
-        self.add(piece, self.large_rows[row])
+            known = self.recall(piece, row)
+        if not known:
+            self.add(piece, self.large_rows[row])
+            with cython.gil:
+                self.keep(piece, row)
         self.row_of_piece[piece] = cython.cast(cython.int, row)
         return row
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def recall(self, piece: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.bint:
+        """Copy the row of a piece that is kept for all grammars; whether there is one."""
+        read = self.walker.read_of_piece.get(piece)
+        if read is None or read.row is None:
+            return False
+        np.asarray(self.large_rows)[row] = read.row
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def keep(self, piece: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.void:
+        """Keep the row of a piece for all grammars, if what it was read on is kept."""
+        read = self.walker.read_of_piece.get(piece)
+        if read is not None:
+            read.row = np.asarray(self.large_rows)[row].copy()
 
     @cython.cfunc
     @cython.exceptval(check=False)

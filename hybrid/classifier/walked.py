@@ -19,6 +19,7 @@ from equivalence.network import Network
 from equivalence.parser.absorbing import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables
+from equivalence.walks.kept import KeptReads
 from hybrid.classifier.tables import PHASE, tables_of_network
 from hybrid.classifier.walking import MOST_PIECES, Walker
 
@@ -31,6 +32,7 @@ class Walked(NamedTuple):
     Attributes:
         nodes, height: of the vocabulary's trie (`equivalence.trie.Trie`).
         token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
+        kept: what other grammars read of the vocabulary.
     """
 
     net: tuple[NDArray[Any], ...]
@@ -42,6 +44,7 @@ class Walked(NamedTuple):
     height: NDArray[np.int32]
     token_starts: Integers
     tokens: NDArray[np.int32]
+    kept: KeptReads
     longest: int
     data: NDArray[np.uint8]
     offsets: Integers
@@ -69,6 +72,6 @@ def walked_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline |
     trie, order = vocabulary.trie, vocabulary.byte_order
     return Walked(
         net, byte_tables, rank, absorbing_states(Automaton(net)), behind, trie.nodes, trie.height,
-        order.token_starts, order.tokens, trie.longest, *vocabulary.flat, network.start,
-        network.start_final,
+        order.token_starts, order.tokens, vocabulary.kept_reads, trie.longest, *vocabulary.flat,
+        network.start, network.start_final,
     )  # fmt: skip

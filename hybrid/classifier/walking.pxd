@@ -1,5 +1,6 @@
 from equivalence.arrays.interning cimport Interned
 from equivalence.parser.space cimport Space
+from hybrid.classifier.contents cimport Contents
 from hybrid.classifier.counters cimport Counters
 from hybrid.classifier.summaries cimport Summaries
 from hybrid.classifier.summarising cimport Summariser
@@ -39,7 +40,22 @@ cdef class Walker(Summariser):
     cdef Py_ssize_t follow_3
     cdef bint follow_others
     cdef readonly Py_ssize_t n_entered
+    cdef Py_ssize_t most_entered
+    cdef object kept
+    cdef Py_ssize_t few_nodes
+    cdef Contents contents
+    cdef readonly dict read_of_piece
+    cdef object key
+    cdef object read
+    cdef Py_ssize_t piece
+    cdef Py_ssize_t mask
 
+    cdef Py_ssize_t read_from(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, Py_ssize_t begin) except -1 nogil
+    cdef Py_ssize_t walk_from(self, Py_ssize_t pending, Py_ssize_t begin) except -1 nogil
+    cdef Py_ssize_t read_long(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, Py_ssize_t begin) except -1 nogil
+    cdef Py_ssize_t recall(self, Py_ssize_t pending, Py_ssize_t symbol) except -2
+    cdef int keep(self, Py_ssize_t n) except -1
+    cdef int note_piece(self) except -1
     cdef Py_ssize_t walk(self, Py_ssize_t node, Py_ssize_t configuration, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t pass_over(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t above) except -1 nogil
     cdef bint enter(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
@@ -52,5 +68,5 @@ cdef class Walker(Summariser):
     cdef void set_follow(self, Py_ssize_t own) noexcept nogil
     cdef bint may_follow(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t note_node(self, Py_ssize_t node, Py_ssize_t n) except -1 nogil
-    cdef Py_ssize_t distinct(self, Py_ssize_t n) noexcept nogil
+    cdef Py_ssize_t in_order(self, Py_ssize_t n) noexcept nogil
     cdef int grow_pairs(self) except -1

@@ -5,7 +5,9 @@
 What: a `Walker` summarises as a `Summariser` does, without classes: its masks have a bit for each token, and
 what is pending where the known part of a stack is used up is a set of nodes of the trie, whose subtrees are
 read on the symbol below.
-When: for the first masks of a grammar, before it has been used enough for classes to pay.
+When: for the first masks of a grammar, before it has been used enough for classes to pay. A walk that turns
+out to be long is taken from what was kept of other grammars, or kept for them: what it finds follows from
+what the state can do (`hybrid.classifier.contents`), not from the grammar.
 Limits: as of `Summariser`. The nodes are those that `equivalence.trie` made or checked, and the tokens those
 of its groups.
 
@@ -22,11 +24,13 @@ import numpy as np
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, new_records, records
+from equivalence.walks.kept.reads import Read
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.interning import Interned
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.equivalence.parser.space import Space
+    from cython.cimports.hybrid.classifier.contents import Contents
     from cython.cimports.hybrid.classifier.counters import Counters
     from cython.cimports.hybrid.classifier.summaries import Summaries
     from cython.cimports.hybrid.classifier.summarising import Summariser
@@ -35,6 +39,7 @@ if cython.compiled:
 else:
     from equivalence.arrays.interning import Interned
     from equivalence.parser.space import Space
+    from hybrid.classifier.contents import Contents
     from hybrid.classifier.counters import Counters
     from hybrid.classifier.summaries import Summaries
     from hybrid.classifier.summarising import Summariser
@@ -52,6 +57,12 @@ FIRST_PIECES = 256
 
 FIRST_NODES = 1024
 """Pending nodes of one state that there is room for at first."""
+
+TOO_LONG = cython.declare(cython.Py_ssize_t, -2)
+"""What a walk finds that has entered so many."""
+
+ALL_BYTES = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
+ANY_LENGTH = cython.declare(cython.Py_ssize_t, 1 << 62)
 
 
 @cython.cclass
@@ -72,6 +83,12 @@ class Walker(Summariser):
             words of 32 bits, and whether others can.
         pairs: pending nodes in the making.
         n_entered: nodes entered so far, as a measure of work.
+        most_entered: how many may be until a walk is too long.
+        kept: what other grammars' states and frames read (`equivalence.walks.kept.reads`).
+        contents: names what is looked for there; None as long as nothing was.
+        read_of_piece: of pieces that were long to find, what is kept of them.
+        key, read: of the long walk under way.
+        piece, mask: that were found last.
     """
 
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
@@ -93,6 +110,15 @@ class Walker(Summariser):
         excess = f"walking a grammar needs more than {MOST_PIECES} pieces of masks at a time"
         self.pieces = Interned(FIRST_PIECES, 64, MOST_PIECES, space.account, excess)
         self.n_entered = 0
+        self.most_entered = ANY_LENGTH
+        self.kept = fixed.kept
+        self.few_nodes = fixed.kept.few_nodes
+        self.mask = 0
+        self.contents = None
+        self.read_of_piece: dict[int, Read] = {}
+        self.key: Any = None
+        self.read: Any = None
+        self.piece = 0
 
     # ---------------------------------------------------------------- on a state, and below
 
@@ -102,14 +128,8 @@ class Walker(Summariser):
     def read_on(self, state: cython.Py_ssize_t) -> cython.int:
         """As of `Summariser`: what lies below a state that may be dropped at once is in the configuration by
         itself."""
-        configuration = self.space.context(state, -1)
-        self.n_ranges = 0
-        self.set_follow(state)
-        n = self.walk(0, configuration, 0)
-        mask = self.mask_of_ranges()
-        self.sort_pairs(0, n)
-        pending = self.pending_set(n)
-        self.known.first[state].mask = cython.cast(cython.int, mask)
+        pending = self.read_from(-1, state, state, self.space.context(state, -1))
+        self.known.first[state].mask = cython.cast(cython.int, self.mask)
         self.known.first[state].pending = cython.cast(cython.int, pending)
         return 0
 
@@ -121,9 +141,49 @@ class Walker(Summariser):
         own = symbol
         if symbol >= self.n_states:
             own = self.n_states + self.known.units.pool[self.known.units.starts[symbol - self.n_states]]
-        begin = self.begin_on(symbol)
-        self.n_ranges = 0
+        below = self.read_from(pending, symbol, own, self.begin_on(symbol))
+        return self.known.add(pending, symbol, self.mask, below)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_from(
+        self,
+        pending: cython.Py_ssize_t,
+        symbol: cython.Py_ssize_t,
+        own: cython.Py_ssize_t,
+        begin: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Read what is below the nodes of a pending set, or with -1 the whole trie, from a configuration on.
+
+        Args:
+            symbol: what the configuration is of.
+            own: the row of `behind` for what may follow below it.
+
+        Returns:
+            the number of the pending set that is left; `mask` has the number of the mask.
+        """
         self.set_follow(own)
+        self.most_entered = self.n_entered + self.few_nodes
+        n = self.walk_from(pending, begin)
+        if n == TOO_LONG:
+            n = self.read_long(pending, symbol, own, begin)
+            self.mask = self.mask_of_ranges()
+            with cython.gil:
+                self.note_piece()
+        else:
+            n = self.in_order(n)
+            self.mask = self.mask_of_ranges()
+        return self.pending_set(n)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def walk_from(self, pending: cython.Py_ssize_t, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The walks of `read_from`; how many pending nodes are noted, or `TOO_LONG`."""
+        self.n_ranges = 0
+        if pending < 0:
+            return self.walk(0, begin, 0)
         may_return: cython.bint = self.space.facts[begin].n_ports > 0
         n: cython.Py_ssize_t = 0
         for i in range(self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]):
@@ -131,10 +191,97 @@ class Walker(Summariser):
             if may_return and self.may_follow(node):
                 n = self.note_node(node, n)
             n = self.walk(node, begin, n)
-        mask = self.mask_of_ranges()
-        self.sort_pairs(0, n)
-        below = self.pending_set(self.distinct(n))
-        return self.known.add(pending, symbol, mask, below)
+            if n == TOO_LONG:
+                break
+        return n
+
+    # ---------------------------------------------------------------- long walks
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_long(
+        self,
+        pending: cython.Py_ssize_t,
+        symbol: cython.Py_ssize_t,
+        own: cython.Py_ssize_t,
+        begin: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """As `read_from`, taken from what is kept, or walked whatever may follow below, and kept; how many
+        pending nodes there are."""
+        n: cython.Py_ssize_t
+        with cython.gil:
+            n = self.recall(pending, symbol)
+        if n < 0:
+            self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = ALL_BYTES
+            self.follow_others = True
+            self.most_entered = ANY_LENGTH
+            n = self.in_order(self.walk_from(pending, begin))
+            with cython.gil:
+                self.keep(n)
+            self.set_follow(own)
+        length: cython.Py_ssize_t = 0
+        for k in range(n):
+            if self.may_follow(self.pairs[k]):
+                self.pairs[length] = self.pairs[k]
+                length += 1
+        return length
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def recall(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Take what is kept of a walk: its ranges and pending nodes; how many nodes there are, -1 where
+        nothing is kept."""
+        if self.contents is None:
+            self.contents = Contents(self.space.automaton)
+        if symbol < self.n_states:
+            content = self.contents.of_state(symbol)
+        else:
+            at = self.known.units.starts[symbol - self.n_states]
+            content = self.contents.of_unit(self.known.units.pool[at], self.known.units.pool[at + 1])
+        self.key = self.read = None
+        if content is None:
+            return -1
+        nodes = b""
+        if pending >= 0:
+            first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
+            nodes = np.asarray(self.known.pendings.pool)[first:end].tobytes()
+        self.key = (content, nodes)
+        self.read = self.kept.find(self.key)
+        if self.read is None:
+            return -1
+        ranges: cython.const[cython.Py_ssize_t][::1] = self.read.ranges
+        found: cython.const[cython.Py_ssize_t][::1] = self.read.nodes
+        while self.ranges.shape[0] < ranges.shape[0]:
+            self.grow_ranges()
+        while self.pairs.shape[0] < found.shape[0]:
+            self.grow_pairs()
+        self.n_ranges = ranges.shape[0]
+        k: cython.Py_ssize_t
+        for k in range(ranges.shape[0]):
+            self.ranges[k] = ranges[k]
+        for k in range(found.shape[0]):
+            self.pairs[k] = found[k]
+        return found.shape[0]
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def keep(self, n: cython.Py_ssize_t) -> cython.int:
+        """Keep what a walk has found, with n pending nodes, for other grammars."""
+        if self.key is not None:
+            ranges = np.array(np.asarray(self.ranges)[: self.n_ranges])
+            self.read = Read(ranges, np.array(np.asarray(self.pairs)[:n]))
+            self.kept.keep(self.key, self.read)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def note_piece(self) -> cython.int:
+        """Remember that the piece found last is one that is kept, and so may be its row."""
+        if self.read is not None and self.n_ranges > 0:
+            self.read_of_piece[self.piece] = self.read
+        self.key = self.read = None
+        return 0
 
     # ---------------------------------------------------------------- the walk
 
@@ -148,7 +295,7 @@ class Walker(Summariser):
         n: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
         """Read all that is below a node from a configuration on; how many pending nodes are noted, of which
-        there were n."""
+        there were n; or `TOO_LONG`."""
         self.path[0].configuration = configuration
         self.path[0].has_ports = self.space.facts[configuration].n_ports > 0
         self.path[1].child = self.trie[node].child
@@ -163,6 +310,8 @@ class Walker(Summariser):
                 continue
             self.path[d].child = i + 1
             if self.enter(i, d):
+                if self.n_entered > self.most_entered:
+                    return TOO_LONG
                 if self.path[d].has_ports and self.may_follow(i):
                     n = self.note_node(i, n)
                 d += 1
@@ -317,6 +466,7 @@ class Walker(Summariser):
         for k in range(self.n_ranges):
             self.pieces.pool[at + k] = self.ranges[k]
         piece = self.pieces.intern(self.n_ranges)
+        self.piece = piece
         at = self.empty_mask()
         self.known.masks.pool[at + (piece >> 5)] = one << (piece & 31)
         return self.known.masks.intern(self.known.n_words)
@@ -375,8 +525,9 @@ class Walker(Summariser):
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def distinct(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Leave out doubles of the sorted nodes; how many stay."""
+    def in_order(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Sort the nodes and leave out doubles; how many stay."""
+        self.sort_pairs(0, n)
         length: cython.Py_ssize_t = 0
         for k in range(n):
             if length == 0 or self.pairs[length - 1] != self.pairs[k]:
