@@ -375,8 +375,10 @@ def test_a_serialised_grammar_gives_the_same_network(ebnf: str) -> None:
     grammar = xgrammar.Grammar.from_ebnf(ebnf)
     ours = build_network(grammar, token_bytes=8)
     theirs = build_network(json.loads(grammar.serialize_json()), token_bytes=8)
-    for mine, other in zip((*ours.automaton, *ours[1:]), (*theirs.automaton, *theirs[1:]), strict=True):
+    both = zip((*ours.automaton, *ours.finish()), (*theirs.automaton, *theirs.finish()), strict=True)
+    for mine, other in both:
         assert np.array_equal(mine, other)
+    assert (ours.start, ours.start_final) == (theirs.start, theirs.start_final)
 
 
 # --- Automata that XGrammar makes ------------------------------------------------------------------------

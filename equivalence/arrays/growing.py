@@ -7,10 +7,16 @@ Limits: whoever keeps the old array has to let go of it.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
 
 import numpy as np
+
+from equivalence import built
+
+PLAIN = os.environ.get(built.PLAIN, "0") != "0"
+"""Whether records are read by plain Python, which wants names as attributes: to give them takes 1 us."""
 
 
 def bigger(array: Any, size: int, used: int | None = None) -> Any:
@@ -25,7 +31,7 @@ def bigger(array: Any, size: int, used: int | None = None) -> Any:
     used = len(old) if used is None else used
     larger = np.empty((size, *old.shape[1:]), old.dtype)
     larger[:used] = old[:used]
-    return larger.view(np.recarray) if larger.dtype.names else larger
+    return _named(larger) if larger.dtype.names else larger
 
 
 def records(array: Any, fields: str) -> Any:
@@ -38,7 +44,7 @@ def records(array: Any, fields: str) -> Any:
         fields: their names, with blanks between them.
     """
     array = np.ascontiguousarray(array)
-    return array.reshape(-1).view(record_type(fields, array.dtype)).view(np.recarray)
+    return _named(array.reshape(-1).view(record_type(fields, array.dtype)))
 
 
 @cache
@@ -49,4 +55,9 @@ def record_type(fields: str, number: Any = np.int64) -> np.dtype[Any]:
 
 def new_records(size: int, fields: str, number: Any = np.int64) -> Any:
     """Records of zeros."""
-    return np.zeros(size, record_type(fields, number)).view(np.recarray)
+    return _named(np.zeros(size, record_type(fields, number)))
+
+
+def _named(array: Any) -> Any:
+    """Records as whoever runs reads them."""
+    return array.view(np.recarray) if PLAIN else array

@@ -84,7 +84,8 @@ class Interned:
         self.excess = excess
         if account is not None:
             account.claim(4 * size + 8 * (capacity + 2) + 8 * (width * capacity + 2))
-        self.table = np.full(size, -1, np.int32)
+        self.table = np.empty(size, np.int32)
+        self.table[:] = -1
         self.starts = np.empty(capacity + 2, np.int64)
         self.starts[0] = 0
         self.pool = np.empty(width * capacity + 2, np.int64)

@@ -129,6 +129,7 @@ def classes_and_network(
     """
     began = time.perf_counter()
     network = network_within(grammar, vocabulary, relation, capacity, max_states, deadline)
+    network.finish(deadline)
     built = time.perf_counter()
     classes = classes_of_network(network, vocabulary, relation, capacity, deadline, with_kept)
     classes.seconds["network"] = built - began
@@ -139,7 +140,8 @@ def network_within(
     grammar: Any, vocabulary: Vocabulary, relation: Relation, capacity: Capacity, max_states: int,
     deadline: Deadline,
 ) -> Network:  # fmt: skip
-    """The network of a grammar, as classes of a relation need it; see `classes_and_network`.
+    """The network of a grammar, as classes of a relation need it, without what may lie below its states; see
+    `classes_and_network`.
 
     Raises:
         UnsupportedGrammar, BudgetExceeded: as there.
@@ -150,8 +152,9 @@ def network_within(
     within_bytes = max(capacity.bytes // NETWORK_BYTES_A_STATE, 1)
     try:
         return build_network(
-            grammar, token_bytes=token_bytes, max_states=min(max_states, within_bytes), deadline=deadline
-        )
+            grammar, token_bytes=token_bytes, max_states=min(max_states, within_bytes), deadline=deadline,
+            finished=False,
+        )  # fmt: skip
     except BudgetExceeded as error:
         if within_bytes >= max_states or deadline.is_over:
             raise
@@ -172,6 +175,7 @@ def classes_of_network(
         BudgetExceeded: as there.
     """
     trie = vocabulary.trie
+    network.finish(deadline)
     built = time.perf_counter()
     exploration = explore(
         network, trie, displacement=relation == "displacement", capacity=capacity, deadline=deadline,

@@ -48,24 +48,9 @@ PHASE = "the grammar's network"
 Integers = NDArray[np.int64]
 
 
-class Network(NamedTuple):
-    """The merged network and what may lie below each of its states.
+class Below(NamedTuple):
+    """What may lie below each state of a network; see `Network`."""
 
-    A *symbol* is what lies on the stack: a state to return to, or -1 - k, the frame of counted class k.
-    A *below set* holds the symbols that may lie directly below a rule's states.
-
-    Attributes:
-        automaton: the arrays of `states.Merged`, ready for the exploring kernels.
-        contexts: int64[C, 2], rows (symbol, counted class below or -1) that may be on top of the stack.
-        context_starts, context_below: the below sets of each context (CSR).
-        below_starts, below_symbols, below_of_symbol: symbols of each below set, and the set below each (CSR).
-        below_bottom: bool[B], sets that may be the bottom of the stack.
-        n_rules: rules of the grammar that the network uses.
-        start: the state that texts begin with.
-        start_final: whether the empty text is whole.
-    """
-
-    automaton: tuple[Any, ...]
     contexts: Integers
     context_starts: Integers
     context_below: Integers
@@ -74,18 +59,107 @@ class Network(NamedTuple):
     below_of_symbol: Integers
     below_bottom: NDArray[np.bool_]
     n_rules: int
-    start: int
-    start_final: bool
+
+
+class Network:
+    """The merged network and what may lie below each of its states.
+
+    A *symbol* is what lies on the stack: a state to return to, or -1 - k, the frame of counted class k.
+    A *below set* holds the symbols that may lie directly below a rule's states.
+
+    What lies below is found by `finish`, or for whoever reads it first: masks before classes do without. Two
+    threads may find it twice, and find the same.
+
+    Attributes:
+        automaton: the arrays of `states.Merged`, ready for the exploring kernels.
+        start: the state that texts begin with.
+        start_final: whether the empty text is whole.
+    """
+
+    def __init__(
+        self, automaton: tuple[Any, ...], start: int, start_final: bool, unfinished: tuple[Any, ...]
+    ) -> None:
+        self.automaton = automaton
+        self.start = start
+        self.start_final = start_final
+        # arguments of `MergedStates`, and of `contexts_and_below` behind it
+        self._unfinished: Any = unfinished
+        self._below: Below | None = None
+
+    def finish(self, deadline: Deadline | None = None) -> Below:
+        """Find what may lie below each state.
+
+        Raises:
+            BudgetExceeded: the sets are larger than the bound on states allows, or it is too late.
+        """
+        unfinished, below = self._unfinished, self._below
+        if below is None:
+            assert unfinished is not None  # it is forgotten after the other is there
+            with (deadline or Deadline()).stopping(PHASE) as stop:
+                arguments = [MergedStates(*unfinished[0]), *unfinished[1:], stop]
+                below = Below(*contexts_and_below(*arguments))
+            self._below = below
+            self._unfinished = None
+        return below
+
+    @property
+    def contexts(self) -> Integers:
+        """int64[C, 2], rows (symbol, counted class below or -1) that may be on top of the stack."""
+        return self.finish().contexts
+
+    @property
+    def context_starts(self) -> Integers:
+        """int64[C + 1], where the below sets of each context begin in `context_below`."""
+        return self.finish().context_starts
+
+    @property
+    def context_below(self) -> Integers:
+        """int64, the below sets of each context."""
+        return self.finish().context_below
+
+    @property
+    def below_starts(self) -> Integers:
+        """int64[B + 1], where the symbols of each below set begin in `below_symbols`."""
+        return self.finish().below_starts
+
+    @property
+    def below_symbols(self) -> Integers:
+        """int64, the symbols of each below set."""
+        return self.finish().below_symbols
+
+    @property
+    def below_of_symbol(self) -> Integers:
+        """int64, the below set below each of `below_symbols`."""
+        return self.finish().below_of_symbol
+
+    @property
+    def below_bottom(self) -> NDArray[np.bool_]:
+        """bool[B], sets that may be the bottom of the stack."""
+        return self.finish().below_bottom
+
+    @property
+    def n_rules(self) -> int:
+        """Rules of the grammar that the network uses."""
+        return self.finish().n_rules
 
     @property
     def n_states(self) -> int:
         """Number of states after merging."""
         return int(self.automaton[0].size)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        held = [*self.automaton, *(self._below or ())]
+        if self._unfinished is not None:
+            held += [*self._unfinished[0], *self._unfinished]
+        return sum(one.nbytes for one in held if isinstance(one, np.ndarray))
+
 
 def build_network(
-    grammar: Any, *, token_bytes: int, max_states: int = 200_000, deadline: Deadline | None = None
-) -> Network:
+    grammar: Any, *, token_bytes: int, max_states: int = 200_000, deadline: Deadline | None = None,
+    finished: bool = True,
+) -> Network:  # fmt: skip
     """The network of an `xgrammar.Grammar`, or of its serialised form as `json.loads` gives it.
 
     Args:
@@ -93,6 +167,7 @@ def build_network(
         token_bytes: bytes of the longest token: larger bounds of a repeat cannot be told apart by one token.
         max_states: bound on the states of every intermediate automaton.
         deadline: when to give up.
+        finished: find at once what may lie below each state.
 
     Raises:
         UnsupportedGrammar: a construct that a byte-level network cannot keep exact, by name.
@@ -102,7 +177,10 @@ def build_network(
     deadline = deadline or Deadline()
     read = read_grammar(grammar)
     with deadline.stopping(PHASE) as stop:
-        return _build(read, token_bytes, max_states, deadline, stop)
+        network = _build(read, token_bytes, max_states, deadline, stop)
+    if finished:
+        network.finish(deadline)
+    return network
 
 
 def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadline, stop: Stop) -> Network:
@@ -149,14 +227,13 @@ def _merge(
     states: States, counted: Integers, nullable: NDArray[np.uint8], order: Integers, root: int,
     token_bytes: int, max_states: int, stop: Stop,
 ) -> Network:  # fmt: skip
-    """Merge equal states, then collect what may lie below each state, and the contexts."""
+    """Merge equal states."""
     (cls, n_classes, counted_cls, n_counted), stands, automaton = merge(
         states, counted, nullable, root, token_bytes, stop
     )
-    merged = MergedStates(*states, stands, cls, n_classes)
-    below = contexts_and_below(merged, counted, counted_cls, n_counted, order, root, max_states, stop)
-    start = int(cls[states.rule_first[root]])
-    return Network(automaton, *below, start, bool(nullable[root]))
+    merged = (*states, stands, cls, n_classes)
+    unfinished = merged, counted, counted_cls, n_counted, order, root, max_states
+    return Network(automaton, int(cls[states.rule_first[root]]), bool(nullable[root]), unfinished)
 
 
 def _add_foreign(

@@ -16,7 +16,7 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records, records
+from equivalence.arrays.growing import bigger, new_records
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
@@ -80,12 +80,39 @@ class Configurations:
         self.configurations = Interned(rows, 12, most, account, excess)
         self.steps = np.empty((rows + 2, self.n_classes), np.int32)
         self.facts = new_records(rows + 2, FACTS)
-        self.byte_classes = records(_byte_classes(class_of_byte, example), BYTE_CLASS)
+        self.byte_classes = new_records(self.n_classes, BYTE_CLASS)
+        self.fill_byte_classes(class_of_byte, example)
         self.behaviour = np.concatenate([first, alike, np.zeros((1, self.n_classes), np.uint8)])
         self.configurations.add(np.array([-1, 0]))
         self.facts[0].label = -1  # configuration 0: no stack at all
         for c in range(self.n_classes):
             self.steps[0, c] = 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def fill_byte_classes(
+        self,
+        class_of_byte: cython.const[cython.Py_ssize_t][::1],
+        example: cython.const[cython.Py_ssize_t][::1],
+    ) -> cython.int:
+        """A byte of each class, and its ASCII bytes: bit 31 of a word is its sign."""
+        for c in range(self.n_classes):
+            self.byte_classes[c].byte = example[c]
+        for byte in range(128):
+            bit: cython.Py_ssize_t = 1
+            bit <<= byte & 31
+            if byte & 31 == 31:
+                bit = -bit
+            of = class_of_byte[byte]
+            if byte < 32:
+                self.byte_classes[of].word_0 += bit
+            elif byte < 64:
+                self.byte_classes[of].word_1 += bit
+            elif byte < 96:
+                self.byte_classes[of].word_2 += bit
+            else:
+                self.byte_classes[of].word_3 += bit
+        return 0
 
     # ---------------------------------------------------------------- new ones
 
@@ -242,14 +269,3 @@ class Configurations:
     def known_facts(self) -> Any:
         """A copy of the facts, records by name."""
         return np.array(np.asarray(self.facts)[: self.configurations.count]).view(np.recarray)
-
-
-def _byte_classes(class_of_byte: Any, example: Any) -> Any:
-    """int64[B, 5]: a byte of each class, and its ASCII bytes as four words of 32 bits, signed as those of the
-    trie."""
-    rows = np.zeros((len(example), 5), np.int64)
-    rows[:, 0] = example
-    byte = np.arange(128)
-    np.add.at(rows, (np.asarray(class_of_byte)[:128], 1 + (byte >> 5)), 1 << (byte & 31))
-    rows[:, 1:] -= (rows[:, 1:] >> 31) << 32
-    return rows

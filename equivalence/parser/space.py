@@ -104,8 +104,10 @@ class Space(Configurations):
         account.claim(24 * frames + 8 * MOST_PORTS + 64 * (self.n_states + 1))
         self.stacks = Stacks(automaton, absorbing, frames, most_frames, account, excess)
         by_state = new_records(self.n_states + 1, BY_STATE)
-        by_state["rank"][: self.n_states] = rank
         self.by_state = by_state
+        ranks: cython.const[cython.Py_ssize_t][::1] = rank
+        for state in range(self.n_states):
+            self.by_state[state].rank = ranks[state]
         self.links = new_records(frames, "tail next")
         self.returning = np.empty(frames + 2, np.int64)
         self.ports = np.empty(MOST_PORTS, np.int64)

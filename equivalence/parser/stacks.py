@@ -99,7 +99,8 @@ class Stacks:
             size *= 2
         account.claim(40 * capacity + 4 * size + 16 * (capacity + 2))
         self.frames = new_records(capacity, "state count tail alone label")
-        self.table = np.full(size, -1, np.int32)
+        self.table = np.empty(size, np.int32)
+        self.table[:] = -1
         self.n_frames = 1
         self.tails = Interned(capacity, 3, account=account)
         self.label = np.zeros(capacity + 2, np.int64)

@@ -27,7 +27,6 @@ from hybrid.classifier.walked import Walked
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.automaton import Automaton
     from cython.cimports.equivalence.parser.space import Space
     from cython.cimports.hybrid.classifier.reading import Reader
     from cython.cimports.hybrid.classifier.summaries import Summaries
@@ -35,7 +34,6 @@ if cython.compiled:
     built.check(__name__, EQUIMASK_SOURCE)
 else:
     from equivalence.arrays.account import Account
-    from equivalence.parser.automaton import Automaton
     from equivalence.parser.space import Space
     from hybrid.classifier.reading import Reader
     from hybrid.classifier.summaries import Summaries
@@ -90,7 +88,7 @@ class Store:
         if met is None:
             self.account = Account(None, excess=excess)
             self.space = Space(
-                Automaton(fixed.net), fixed.byte_tables, fixed.rank, fixed.absorbing, frames, configurations,
+                fixed.automaton, fixed.byte_tables, fixed.rank, fixed.absorbing, frames, configurations,
                 account=self.account, excess=excess,
             )  # fmt: skip
         self.account.most = 1 << 62  # the first tables may be what they are

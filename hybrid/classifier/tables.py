@@ -71,6 +71,11 @@ class Fixed(NamedTuple):
         """Words of a mask of classes."""
         return max((self.n_groups + 31) // 32, 1)
 
+    @property
+    def automaton(self) -> Automaton:
+        """The automata."""
+        return Automaton(self.net)
+
     def summariser(self, space: Any, known: Any) -> Any:
         """What reads the representatives, a `Summariser`."""
         return Summariser(space, known, self)
@@ -96,40 +101,49 @@ def _fixed_tables(
     network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
     stop: Stop, met: Met | None,
 ) -> Fixed:  # fmt: skip
-    net, rank, byte_tables, behind = tables_of_network(network, stop, met)
+    net, automaton = automaton_of(network)
+    rank = call_ranks(automaton)
+    # neither depends on how far counts go
+    byte_tables = byte_tables_of(automaton, rank, stop) if met is None else met.byte_tables
+    behind = behind_of(network, byte_tables, stop, met)
     return assembled(
         net, rank, byte_tables, behind, representatives, data, offsets, network.start, network.start_final
     )
 
 
-def tables_of_network(
-    network: Network, stop: Stop, met: Met | None = None
-) -> tuple[tuple[NDArray[Any], ...], Integers, ByteTables, NDArray[np.uint8]]:
-    """The parts of the fixed tables that take a network to find: ``net``, ``rank``, ``byte_tables`` and
-    ``behind`` of `Fixed`."""
+def automaton_of(network: Network) -> tuple[tuple[NDArray[Any], ...], Automaton]:
+    """``net`` of `Fixed`, and the automata themselves."""
     net = tuple(np.ascontiguousarray(array) for array in network.automaton)
     counted = net[5].copy()
     counted[:, 3] = counted[:, 2]  # counts are kept over many tokens here, not within a single one
     net = (*net[:5], counted, *net[6:])
-    automaton = Automaton(net)
-    rank = call_ranks(automaton)
-    # neither depends on how far counts go
-    byte_tables = byte_tables_of(automaton, rank, stop) if met is None else met.byte_tables
+    return net, Automaton(net)
+
+
+def behind_of(
+    network: Network, byte_tables: ByteTables, stop: Stop, met: Met | None = None
+) -> NDArray[np.uint8]:
+    """``behind`` of `Fixed`.
+
+    Raises:
+        BudgetExceeded: told to stop, or what lies below the states takes too much.
+    """
     _, example, first, _ = byte_tables
+    counted = network.automaton[5]
     follow = follow_of(network, first, stop) if met is None else met.follow
-    behind = np.zeros((network.n_states + len(net[5]), len(example)), np.uint8)
+    behind = np.zeros((network.n_states + len(counted), len(example)), np.uint8)
     contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
     # below a state that is explored together with a counter frame, the next unit may begin too
     on_frame = unit >= 0
     follows = follow.contexts.copy()
-    follows[on_frame] |= first[net[5][unit[on_frame], 0]]
+    follows[on_frame] |= first[counted[unit[on_frame], 0]]
     for symbols, rows in ((contexts, follows), (follow.symbols, follow.returns)):
         place = np.where(symbols >= 0, symbols, network.n_states - 1 - symbols)
         unite_rows(behind, place, rows)
     # a unit that begins again on its frame is on top of the stack then, though it is no context of the
     # network
     unite_rows(behind, np.ascontiguousarray(counted[:, 0]), first[counted[:, 0]] | behind[network.n_states :])
-    return net, rank, byte_tables, behind
+    return behind
 
 
 def assembled(

@@ -13,33 +13,39 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import Vocabulary
+from equivalence import BudgetExceeded, Vocabulary
 from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.parser.absorbing import absorbing_states
 from equivalence.parser.automaton import Automaton
-from equivalence.parser.byte_tables import ByteTables
+from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
 from equivalence.walks.kept import KeptReads
-from hybrid.classifier.tables import PHASE, tables_of_network
+from hybrid.classifier.tables import PHASE, automaton_of, behind_of
 from hybrid.classifier.walking import MOST_PIECES, Walker
 
 Integers = NDArray[np.int64]
+
+BEHIND_SECONDS = 0.25
+"""What finding out what may follow may take, in the middle of a mask: 0.2 ms for the median JSON schema."""
 
 
 class Walked(NamedTuple):
     """What does not change. Names that `hybrid.classifier.tables.Fixed` has mean the same.
 
     Attributes:
+        automaton: the automata of `net`.
+        network: that all of this follows from.
         nodes, height: of the vocabulary's trie (`equivalence.trie.Trie`).
         token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
         kept: what other grammars read of the vocabulary.
     """
 
     net: tuple[NDArray[Any], ...]
+    automaton: Automaton
     byte_tables: ByteTables
     rank: Integers
     absorbing: NDArray[np.uint8]
-    behind: NDArray[np.uint8]
+    network: Network
     nodes: NDArray[np.int32]
     height: NDArray[np.int32]
     token_starts: Integers
@@ -56,6 +62,17 @@ class Walked(NamedTuple):
         """Words of 32 bits of a mask of pieces."""
         return MOST_PIECES // 32
 
+    def behind(self) -> NDArray[np.uint8]:
+        """As of `Fixed`, found now; where that would take too long, all bytes may follow everywhere: walks
+        enter more then, and find the same masks."""
+        try:
+            with Deadline(BEHIND_SECONDS).stopping(PHASE) as stop:
+                self.network.finish(Deadline(BEHIND_SECONDS))
+                return behind_of(self.network, self.byte_tables, stop)
+        except BudgetExceeded:
+            n_symbols = self.network.n_states + len(self.net[5])
+            return np.ones((n_symbols, len(self.byte_tables.example)), np.uint8)
+
     def summariser(self, space: Any, known: Any) -> Any:
         """What walks the vocabulary, a `Walker`."""
         return Walker(space, known, self)
@@ -67,11 +84,13 @@ def walked_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline |
     Raises:
         BudgetExceeded: it is too late.
     """
+    net, automaton = automaton_of(network)
     with (deadline or Deadline()).stopping(PHASE) as stop:
-        net, rank, byte_tables, behind = tables_of_network(network, stop)
+        rank = call_ranks(automaton)
+        byte_tables = byte_tables_of(automaton, rank, stop)
     trie, order = vocabulary.trie, vocabulary.byte_order
     return Walked(
-        net, byte_tables, rank, absorbing_states(Automaton(net)), behind, trie.nodes, trie.height,
+        net, automaton, byte_tables, rank, absorbing_states(automaton), network, trie.nodes, trie.height,
         order.token_starts, order.tokens, vocabulary.kept_reads, trie.longest, *vocabulary.flat,
         network.start, network.start_final,
     )  # fmt: skip

@@ -42,6 +42,8 @@ cdef class Walker(Summariser):
     cdef readonly Py_ssize_t n_entered
     cdef Py_ssize_t most_entered
     cdef object kept
+    cdef object fixed
+    cdef bint filters
     cdef Py_ssize_t few_nodes
     cdef Contents contents
     cdef readonly dict read_of_piece
@@ -65,7 +67,8 @@ cdef class Walker(Summariser):
     cdef int allow(self, Py_ssize_t first, Py_ssize_t end) except -1 nogil
     cdef int grow_ranges(self) except -1
     cdef Py_ssize_t mask_of_ranges(self) except -1 nogil
-    cdef void set_follow(self, Py_ssize_t own) noexcept nogil
+    cdef int set_follow(self, Py_ssize_t own) except -1 nogil
+    cdef void follow_all(self) noexcept nogil
     cdef bint may_follow(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t note_node(self, Py_ssize_t node, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t in_order(self, Py_ssize_t n) noexcept nogil

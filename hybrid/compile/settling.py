@@ -83,4 +83,4 @@ class Settling:
         """Bytes held besides the classifier."""
         size = 0 if self.found is None else self.found.nbytes
         network = self._network
-        return size if network is None else size + sum(array.nbytes for array in network.automaton)
+        return size if network is None else size + network.nbytes
