@@ -34,8 +34,17 @@ class Point(BaseModel):
     x: int
 
 
+class Writing(GrammarCompiler):
+    """A compiler whose calls return when what they compiled is written."""
+
+    def _now(self, request: Any) -> CompiledGrammar:
+        compiled = super()._now(request)
+        self.settle()
+        return compiled
+
+
 def compiler_in(folder: Path | str, vocabulary: Vocabulary = VOCABULARY, **options: Any) -> GrammarCompiler:
-    return GrammarCompiler(vocabulary, cache_dir=folder, **options)
+    return Writing(vocabulary, cache_dir=folder, **options)
 
 
 def disk(compiler: GrammarCompiler) -> tuple[int, int, int]:

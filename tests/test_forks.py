@@ -152,7 +152,7 @@ class Held:
         def gated(compilation: Compilation, grammar: Any, *rest: Any) -> Any:
             if os.getpid() == process and "held" in str(grammar):
                 self.reached.set()
-                assert self.let_go.wait(60)
+                assert self.let_go.wait(240)
             return decide(compilation, grammar, *rest)
 
         monkeypatch.setattr(Compilation, "decide", gated)
@@ -303,6 +303,7 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
         compiled = compiler.compile_grammar(SHARED)
         future = compiler.compile_regex_async("a")
         future.result()
+        compiler.settle()  # both are written
         wanted = masks_along(compiled, 1, 5)
         before = {id(lock) for lock in every_lock()}
         assert len(before) > 12
@@ -313,6 +314,7 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
             assert future.result() is not None
             compiler.compile_regex_async("b").result()
             compiler.compile_grammar('root ::= "c" | root "d"', static=True)
+            compiler.settle()
             assert sum(map(compiler.stats()["disk"].get, ("hits", "writes"))) >= 3
             vocabulary.save_walks()
             compiler.close()

@@ -85,6 +85,7 @@ def test_a_new_notation_is_one_class(tmp_path: Any) -> None:
         request = Backwards("cba", settings=compiler._settings)
         compiled = compiler._pipeline.run(request, Deadline())
         assert compiler._background.submit(request).result() is compiled
+        compiler.settle()  # which writes it
         found = compiler.stats()
         assert (found["memory"]["hits"], found["disk"]["hits"]) == (1, hits)
         assert compiled.strategy == "classifier"

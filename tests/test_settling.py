@@ -52,14 +52,38 @@ def test_auto_walks_first_and_says_so() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"strategy": "classifier"}, {"on_demand": True}, {"deterministic": True}, {"cache_dir": "kept"}],
+    [{"strategy": "classifier"}, {"on_demand": True}, {"deterministic": True}],
     ids=str,
 )
-def test_who_does_not_walk(options: dict[str, Any], tmp_path: Path) -> None:
-    if "cache_dir" in options:
-        options = {"cache_dir": tmp_path}
+def test_who_does_not_walk(options: dict[str, Any]) -> None:
     compiled = GrammarCompiler(VOCABULARY, **options).compile_grammar(NESTED)
     assert isinstance(compiled, OnClassifier) and "token classes stand for" in compiled.reason
+
+
+def test_with_a_folder_classes_follow_at_once_and_are_written(tmp_path: Path) -> None:
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+    compiled = compiler.compile_grammar(NESTED)
+    assert isinstance(compiled, OnWalks)
+    before = use(compiled)
+    compiler.settle()
+    assert not compiled.classifier.is_walked and compiled.known_classes is not None
+    assert use(compiled) == before
+    again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+    loaded = again.compile_grammar(NESTED)
+    assert isinstance(loaded, OnClassifier) and again.stats()["disk"]["hits"] == 1
+    assert use(loaded) == before
+
+
+def test_what_nobody_uses_any_more_is_written_by_close(tmp_path: Path) -> None:
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, cache_enabled=False)
+    texts = [f"[{letter}]+" for letter in "abcdefgh"]
+    for text in texts:
+        compiler.compile_regex(text)
+    compiler.close()
+    assert compiler.stats()["disk"]["writes"] == len(texts)
+    again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+    for text in texts:
+        assert isinstance(again.compile_regex(text), OnClassifier)
 
 
 # --- Who asks for classes -------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ to it too, and together they may exceed it by that much each."""
 
 CARRIED = {
     "reason", "vocabulary", "grammar", "classes", "features", "classifier", "otherwise", "timings", "schema",
+    "settling",
 }  # fmt: skip
 """What an artefact has of a compiled grammar. A grammar that says anything else of itself is not written:
 what comes back has to say the same."""

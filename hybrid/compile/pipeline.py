@@ -2,8 +2,8 @@
 
 What: `Pipeline.run` checks a request, looks for its grammar in memory, among those under way and in the
 folder on disk, in this order, and has it parsed and compiled where it is in none of these. It sees to what
-becomes of a new grammar: it is written to the folder, counted, logged, and promoted once that pays, or at
-once (`hybrid.compile.promotion`).
+becomes of a new grammar: it is written to the folder (in the background, where it has no classes yet),
+counted, logged, and promoted once that pays, or at once (`hybrid.compile.promotion`).
 When: one for each compiler; thread-safe, no lock is held while something is compiled.
 Limits: errors are not kept.
 """
@@ -17,7 +17,7 @@ from functools import partial
 
 from equivalence import BudgetExceeded
 from equivalence.deadline.deadline import Deadline, free_frames
-from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.compiled import CompiledGrammar, OnWalks
 from hybrid.api.statistics import Statistics
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
@@ -103,13 +103,16 @@ class Pipeline:
             self._failed(request, error, deadline)
             raise
         timings = {}
-        if disk is not None and entry is not None and not deadline.is_over:
+        walked = isinstance(compiled, OnWalks)  # what is written are classes, which are found later
+        if disk is not None and entry is not None and not walked and not deadline.is_over:
             stored = time.perf_counter()
             disk.keep(entry, compiled)
             timings["store"] = time.perf_counter() - stored
         compiled = _timed(compiled, {**timings, "total": time.perf_counter() - began})
         self._statistics.compiled(compiled)
         self._watch(compiled, entry)
+        if walked and entry is not None:
+            self._promoter.write(compiled, entry)
         _log("compiled", request, compiled)
         return compiled
 

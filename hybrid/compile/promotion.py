@@ -10,7 +10,7 @@ and after: the automaton's states are found earlier, nothing else happens.
 The thread lives while there is something to do. It works in pieces (`hybrid.classifier.completing`) and
 rests after each for as long as it took, so that a matcher waits for one piece at most and another thread of
 the program gets at least half of a processor. It only knows grammars weakly: what nobody can use any more is
-not promoted.
+not promoted. But what a folder is to keep is held until it is written.
 
 Rejected: a lower priority for the thread. It would hold a grammar's lock while the system runs others.
 """
@@ -24,6 +24,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,12 @@ logger = logging.getLogger("hybrid")
 
 LEAVE_SECONDS = 1.0
 """How long the end of the program waits for the piece under way."""
+
+WRITE_AFTER = 0.05
+"""Seconds before classes are found of what is to be written: its first masks come before."""
+
+MOST_TO_WRITE = 256
+"""Grammars that are held to be written: new ones beyond are not, where more come than can be."""
 
 MOST_REST = 0.5
 """Seconds of the longest rest: a piece takes milliseconds, unless the system let the whole process wait."""
@@ -133,20 +140,22 @@ class Promoter:
         self._count = count
         self._disk = disk
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of the four below
-        self._waiting: deque[tuple[weakref.ref[CompiledGrammar], bytes | None, bool]] = deque()
-        self._at_work: weakref.ref[CompiledGrammar] | None = None
+        self._waiting: deque[_Work] = deque()
+        self._at_work: _Work | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = False
+        self._hurry = threading.Event()
         forking.in_child(self._in_child)
         leaving.at_exit(self._leave)
 
     def _in_child(self) -> None:
         """The thread is not there: what it had to do is asked again when the grammar serves again."""
-        left = [self._at_work, *(compiled for compiled, _, _ in self._waiting)]
+        left = [self._at_work, *self._waiting]
         self._waiting.clear()
         self._thread = self._at_work = None
-        for reference in left:
-            compiled = None if reference is None else reference()
+        self._hurry = threading.Event()  # its lock may have been held
+        for work in left:
+            compiled = None if work is None else work.reference()
             if compiled is not None and compiled.classifier is not None:
                 compiled.classifier.look_at = 0
 
@@ -203,36 +212,52 @@ class Promoter:
 
     def submit(self, compiled: weakref.ref[CompiledGrammar], entry: bytes | None, whole: bool = True) -> None:
         """Promote a grammar, after those that are waiting already; if not as a `whole`, only to classes."""
+        self._submit(_Work(compiled, entry, whole))
+
+    def write(self, compiled: CompiledGrammar, entry: bytes) -> None:
+        """Find the classes of a grammar that has none yet, and write it to its place on disk: also where
+        nobody uses it any more."""
+        if sum(work.is_for_disk for work in list(self._waiting)) < MOST_TO_WRITE:
+            begin = time.perf_counter() + WRITE_AFTER
+            self._submit(_Work(lambda: compiled, entry, False, True, begin))
+
+    def _submit(self, work: _Work) -> None:
         with self._lock:
             if self._is_closed:
                 return
-            self._waiting.append((compiled, entry, whole))
+            self._waiting.append(work)
             # one that did not live through a fork is not alive
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._work, name="equimask-promotion", daemon=True)
                 self._thread.start()
 
     def close(self, seconds: float | None = None) -> None:
-        """Promote nothing any more; the promotion under way ends with its piece.
+        """Promote nothing any more; the promotion under way ends with its piece. What is to be written is.
 
         Args:
-            seconds: how long to wait for that at most.
+            seconds: how long to wait for that at most; what has not begun then is left.
         """
         with self._lock:
             self._is_closed = True
-            self._waiting.clear()
+            self._hurry.set()
+            self._waiting = deque(work for work in self._waiting if work.is_for_disk)
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(seconds)
+        with self._lock:
+            self._waiting.clear()
 
     def _leave(self) -> None:
         """The program ends, and should find no thread in a kernel."""
         self.close(LEAVE_SECONDS)
 
     def wait(self) -> None:
-        """Wait until nothing is left to be promoted."""
+        """Wait until nothing is left to be promoted, or written."""
+        self._hurry.set()
         while (thread := self._thread) is not None and thread.is_alive():
             thread.join()
+        if not self._is_closed:
+            self._hurry.clear()
 
     def _work(self) -> None:
         while True:
@@ -240,27 +265,35 @@ class Promoter:
                 if not self._waiting:
                     self._thread = self._at_work = None
                     return
-                compiled, entry, whole = self._waiting.popleft()
-                self._at_work = compiled
+                work = self._at_work = self._waiting.popleft()
             try:
-                self._promote(compiled, entry, whole)
+                self._promote(work)
             except Exception:  # nobody waits for this thread, and the grammar goes on as it is
                 logger.exception("a promotion failed; its grammar stays on demand")
                 self._count("promotions_given_up")
+            del work  # it may hold the grammar
 
-    def _promote(self, reference: weakref.ref[CompiledGrammar], entry: bytes | None, whole: bool) -> None:
+    def _promote(self, asked: _Work) -> None:
+        reference, entry, whole, is_for_disk = asked[:4]
         compiled = reference()
         if not isinstance(compiled, Classified):
             self._count("promotions_dropped")
             return
         if compiled.classifier.is_complete:
             return  # at once, meanwhile
+        began = time.perf_counter()
+        if is_for_disk:
+            self._hurry.wait(max(asked.begin - began, 0.0))
+            began = time.perf_counter()
         deadline = Deadline(self._budget.seconds)
         served = compiled.classifier.served
         try:
             if isinstance(compiled, OnWalks):
                 compiled.settle(deadline)
                 if not whole:
+                    if is_for_disk:
+                        self._keep(compiled, entry)
+                        self._hurry.wait(min(time.perf_counter() - began, MOST_REST))
                     return
             work = _completing(compiled, self._budget)
             while True:
@@ -299,6 +332,24 @@ def _say(compiled: CompiledGrammar, what: str) -> None:
     """Add to the reason of a grammar, and to the log."""
     compiled.note(what)
     logger.debug("a grammar on demand: %s", what)
+
+
+class _Work(NamedTuple):
+    """What is asked of the thread.
+
+    Attributes:
+        reference: gives the grammar; None if nobody uses it any more.
+        entry: its place on disk.
+        whole: find all its states; else its classes only.
+        is_for_disk: write it as soon as it has classes.
+        begin: not before this time of the performance counter, unless somebody waits for it.
+    """
+
+    reference: Callable[[], CompiledGrammar | None]
+    entry: bytes | None
+    whole: bool
+    is_for_disk: bool = False
+    begin: float = 0.0
 
 
 class _Watch:

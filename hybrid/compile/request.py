@@ -82,11 +82,9 @@ class Settings:
     def walks(self) -> bool:
         """Whether first masks may be walked, and classes follow.
 
-        Not where results are written to a folder, which are made of classes; nor where processes have to
-        decide alike, as it is use that tells when classes follow.
+        Not where processes have to decide alike, as it is use that tells when classes follow.
         """
-        may = self.strategy == "auto" and not self.on_demand
-        return may and not self.deterministic and not self.cache_dir
+        return self.strategy == "auto" and not self.on_demand and not self.deterministic
 
     @property
     def portable(self) -> dict[str, Any]:
