@@ -22,6 +22,7 @@ import xgrammar
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
 from equivalence.classes.byte_strings import Features, find_features
 from equivalence.classes.byte_strings.classes import byte_string_classes
+from equivalence.classes.byte_strings.features import PLAIN, is_plain
 from equivalence.classes.classes import TokenClasses, classes_and_network, network_within
 from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline
@@ -116,14 +117,17 @@ class Compilation:
                 raise
             return self._on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
         deadline.check("reading the grammar")
-        serialized = read.whole()
-        refuse_endless_rules(serialized)
-        features = find_features(serialized)
+        # lists of all expressions are made only where they are looked at
+        types = set(read.data[read.starts].tolist())
+        if serial.REPEAT in types:
+            refuse_endless_rules(read.whole())
+        features = PLAIN if is_plain(read.features, types) else find_features(read.whole())
         refuse_unknown_ids(features, self.vocabulary)
         deadline.check("reading the grammar")
         timings["serialize"] = time.perf_counter() - began
         if self.settings.strategy in ("auto", "classifier"):
-            return self._on_classifier(grammar, read, serialized, features, timings, deadline)
+            return self._on_classifier(grammar, read, features, timings, deadline)
+        serialized = read.whole()
         changed = shield_root(serialized)
         if self.settings.strategy == "engine":
             safe = _as_changed(grammar, serialized, changed)
@@ -152,7 +156,6 @@ class Compilation:
         self,
         grammar: xgrammar.Grammar,
         read: ReadGrammar,
-        serialized: dict[str, Any],
         features: Features,
         timings: dict[str, float],
         deadline: Deadline,
@@ -163,7 +166,7 @@ class Compilation:
         with self._own_part(deadline) as own:
             try:
                 self.on_phase("classes")
-                refuse_beyond_stacks(features, serialized)
+                refuse_beyond_stacks(features, read.features)
                 if self.settings.walks:
                     walked = self._on_walks(grammar, read, features, timings, own, deadline)
                     if isinstance(walked, CompiledGrammar):
@@ -181,6 +184,7 @@ class Compilation:
                 self._refuse_to_fall_back(error, deadline)
                 refused = str(error)
         if classifier is None or classes is None:  # all that was made on the way is free by now
+            serialized = read.whole()
             changed = shield_root(serialized)
             return self.on_classes(
                 grammar, serialized, changed, features, timings, deadline, f"no classifier: {refused}",

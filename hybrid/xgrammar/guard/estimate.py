@@ -66,7 +66,7 @@ another process anyway."""
 WEIGHT_SECONDS = 1e-6
 """Of compiling a pattern, for each id and state that looks at it."""
 
-_STRINGS = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_STRINGS = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
 
 _REPEATS = re.compile(r'(?<!\\)"|(\)?)\{(?=\d|,\d)(\d{0,9}),?(\d{0,9})')
 
