@@ -1,0 +1,107 @@
+"""The compiler and the matcher that vLLM's backend gets.
+
+What: those of `adapters.xgrammar`, with the operator's bounds, and with errors that end one request where
+vLLM would end the engine.
+When: made by vLLM's backend: two compilers for an engine (one knows no special tokens), one matcher for a
+request.
+Limits: those of `hybrid.Budget`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import xgrammar
+
+import adapters.xgrammar
+from adapters.vllm.settings import cache_folder, compile_seconds
+from hybrid import Budget
+
+logger = logging.getLogger("vllm.equimask")
+
+
+class GrammarCompiler(adapters.xgrammar.GrammarCompiler):
+    """Compiles grammars for vLLM, in as many threads as it likes.
+
+    Args:
+        tokenizer_info, **options: of `adapters.xgrammar.GrammarCompiler`.
+
+    Raises:
+        ValueError: what environment variables say cannot be read.
+    """
+
+    def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, **options: Any) -> None:
+        bounds: dict[str, Any] = {"budget": Budget(seconds=compile_seconds()), "cache_dir": cache_folder()}
+        super().__init__(tokenizer_info, **{**bounds, **options})
+
+
+class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
+    """Follows one request. It answers where another matcher would raise, as the engine's loop would end.
+
+    After an error it allows nothing but the stop tokens and accepts no token at all, on which vLLM ends this
+    request with the reason "error", and no other: nothing that the grammar forbids gets out.
+
+    Args:
+        compiled_grammar, **options: of `adapters.xgrammar.GrammarMatcher`. What they may raise is raised,
+            as vLLM makes matchers where it compiles.
+    """
+
+    _failed = False
+
+    def __init__(self, compiled_grammar: Any, **options: Any) -> None:
+        options.pop("max_rollback_tokens", None)  # rollback has no bound, and XGrammar's warns of it as well
+        super().__init__(compiled_grammar, **options)
+
+    def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
+        """Overwrite a row with the mask of the next token; with the stop tokens after an error."""
+        if not self._failed:
+            try:
+                return super().fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
+            except Exception:  # noqa: BLE001 - whatever it is, it is this request's
+                self._fail("mask")
+        row = bitmask[index].numpy().view(np.uint32)
+        row.fill(0)
+        for stop in self.stop_token_ids:
+            row[stop >> 5] |= np.uint32(1 << (stop & 31))
+        return True
+
+    def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
+        """Advance by a token; False, also after an error, if that cannot be."""
+        if self._failed:
+            return False
+        try:
+            return super().accept_token(token_id, debug_print=debug_print)
+        except Exception:  # noqa: BLE001
+            self._fail("token")
+        return False
+
+    def rollback(self, num_tokens: int = 1) -> None:
+        """Take back the last steps; nothing after an error."""
+        if self._failed:
+            return
+        try:
+            super().rollback(num_tokens)
+        except Exception:  # noqa: BLE001
+            self._fail("rollback")
+
+    def is_terminated(self) -> bool:
+        """Whether the sequence has ended; after an error it has not, so that vLLM offers a token."""
+        if self._failed:
+            return False
+        try:
+            return super().is_terminated()
+        except Exception:  # noqa: BLE001
+            self._fail("end")
+        return False
+
+    def reset(self) -> None:
+        """Back to the start, errors forgotten."""
+        super().reset()
+        self._failed = False
+
+    def _fail(self, what: str) -> None:
+        """Note an error, which is being handled."""
+        self._failed = True
+        logger.exception("The %s of a structured output failed, which ends its request", what)

@@ -1,0 +1,417 @@
+"""The adapter of vLLM, over a stand-in for it: what is bound, what is refused, and what requests get."""
+
+import json
+import logging
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+import xgrammar
+
+from equivalence import BudgetExceeded
+from tests.vllm_stand_in import BACKEND, MANAGER, MODULES, config, stand_in
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parent.parent
+
+TEXTS = [bytes([byte]) for byte in range(256)] + [b"</s>", b"<tool>", b"</tool>", b'{"', b'":', b"<eot>", b""]
+STOP, TOOL, UNTOOL, EOT, SIZE = 256, 257, 258, 261, 288
+
+EBNF = 'root ::= "a" root "b" | [0-9]{1,3}'
+SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
+TAG = json.dumps({
+    "type": "structural_tag",
+    "format": {
+        "type": "triggered_tags", "triggers": ["<tool>"],
+        "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": json.loads(SCHEMA)},
+                  "end": "</tool>"}],
+    },
+})  # fmt: skip
+
+
+@pytest.fixture
+def vllm(monkeypatch):
+    """Puts a stand-in among the modules, and takes away what adapters of another one left there."""
+
+    def put(backend: str = BACKEND, manager: str = MANAGER) -> tuple[ModuleType, ModuleType, ModuleType]:
+        modules = stand_in(backend, manager)
+        for name in [*sys.modules]:
+            if name.startswith(("vllm.", "adapters.vllm")):
+                monkeypatch.delitem(sys.modules, name)
+        for name, module in modules.items():
+            monkeypatch.setitem(sys.modules, name, module)
+        import adapters.vllm
+
+        return adapters.vllm, modules[MODULES[2]], modules[MODULES[3]]
+
+    for name in ("EQUIMASK_VLLM", "EQUIMASK_VLLM_COMPILE_SECONDS", "EQUIMASK_VLLM_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    yield put
+    for name in [*sys.modules]:
+        if name.startswith("adapters.vllm"):
+            del sys.modules[name]
+
+
+def small(backend: str = "auto"):
+    return config(TEXTS, stops=[STOP], special={STOP, TOOL, UNTOOL, EOT}, size=SIZE, backend=backend)
+
+
+def mask_of(matcher) -> list[int]:
+    """The allowed ids."""
+    row = torch.zeros((2, SIZE // 32), dtype=torch.int32)
+    matcher.fill_next_token_bitmask(row, 1)
+    bits = row[1].numpy().view("uint32")
+    return [i for i in range(SIZE) if bits[i >> 5] >> (i & 31) & 1]
+
+
+# --- What is bound ---------------------------------------------------------------------------------------
+
+
+def test_backends_of_an_engine_run_over_our_names(vllm):
+    adapter, manager, backend = vllm()
+    assert not adapter.is_registered()
+    adapter.register()
+    assert adapter.is_registered()
+    from adapters.vllm import serving
+
+    made = manager.StructuredOutputManager(small())
+    matcher = made.grammar_init("ebnf", EBNF)
+    assert type(matcher) is serving.GrammarMatcher
+    assert type(made.backend.compiler) is type(made.backend.full_vocab_compiler) is serving.GrammarCompiler
+    assert made.backend.allocate_token_bitmask(3).shape == (3, SIZE // 32)
+    assert backend.xgr.TokenizerInfo is xgrammar.TokenizerInfo
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "document"),
+    [
+        ("ebnf", EBNF, b"aa12bb"),
+        ("json", SCHEMA, b'{"a": -12 }'),
+        ("tag", TAG, b'so <tool>{"a":1}</tool> and <tool'),
+    ],
+)
+def test_masks_are_those_of_the_same_backend_without_us(vllm, kind, text, document):
+    adapter, manager, _ = vllm()
+    theirs = manager.XgrammarBackend(small(), small().model_config.tokenizer, SIZE).compile_grammar(
+        kind, text
+    )
+    assert type(theirs) is xgrammar.GrammarMatcher
+    adapter.register()
+    ours = manager.StructuredOutputManager(small()).grammar_init(kind, text)
+    for byte in document:
+        assert mask_of(ours) == mask_of(theirs)
+        assert ours.accept_token(byte) and theirs.accept_token(byte)
+    assert mask_of(ours) == mask_of(theirs)
+    assert STOP in mask_of(ours) and (EOT in mask_of(ours)) == (kind == "tag")  # which knows special tokens
+
+
+def test_special_tokens_are_text_for_tags_only(vllm):
+    adapter, manager, _ = vllm()
+    adapter.register()
+    made = manager.StructuredOutputManager(small())
+    tag, anything = made.grammar_init("tag", TAG), made.grammar_init("ebnf", "root ::= [^x]*")
+    assert TOOL in mask_of(tag) and tag.accept_token(TOOL)
+    assert TOOL not in mask_of(anything) and not anything.accept_token(TOOL)
+    assert ord("<") in mask_of(anything)
+
+
+def test_each_request_has_stop_tokens_of_its_own(vllm):
+    adapter, manager, _ = vllm()
+    adapter.register()
+    made = manager.StructuredOutputManager(small())
+    first, second = (
+        made.grammar_init("ebnf", "root ::= [0-9]+", {EOT}),
+        made.grammar_init("ebnf", "root ::= [0-9]+"),
+    )
+    for matcher, stop, other in ((first, EOT, STOP), (second, STOP, EOT)):
+        assert stop not in mask_of(matcher)
+        assert matcher.accept_token(ord("1"))
+        assert stop in mask_of(matcher) and other not in mask_of(matcher)
+        assert matcher.accept_token(stop) and matcher.is_terminated()
+        matcher.rollback(2)
+        assert not matcher.is_terminated() and stop not in mask_of(matcher)
+
+
+def test_to_register_twice_changes_nothing(vllm):
+    adapter, manager, backend = vllm()
+    adapter.register()
+    bound = backend.xgr, manager.XgrammarBackend, manager.StructuredOutputManager.__init__
+    adapter.register()
+    assert bound == (backend.xgr, manager.XgrammarBackend, manager.StructuredOutputManager.__init__)
+
+
+def test_many_threads_compile_at_once(vllm):
+    adapter, manager, _ = vllm()
+    adapter.register()
+    made = manager.StructuredOutputManager(small())
+    made.grammar_init("ebnf", EBNF)
+
+    def compiled(number: int) -> list[int]:
+        text = f'root ::= "{number % 10}" [a-c]{{1,{number + 1}}}'
+        if number % 5 == 4:
+            with pytest.raises(RuntimeError, match="EBNF"):
+                made.grammar_init("ebnf", text + " ::=")
+        return mask_of(made.grammar_init("ebnf", text))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert [*pool.map(compiled, range(40))] == [[ord(str(i % 10))] for i in range(40)]
+
+
+# --- What is warm ----------------------------------------------------------------------------------------
+
+
+def test_the_first_request_finds_the_backend_that_is_warm(vllm):
+    adapter, manager, _ = vllm()
+    adapter.register()
+    settings = small()
+    made = manager.StructuredOutputManager(settings)
+    warm = manager.XgrammarBackend.kept
+    assert warm.compiler.hybrid.stats()["compilations"] > 3
+    assert warm.full_vocab_compiler.hybrid.stats()["compilations"] > 3
+    made.grammar_init("ebnf", EBNF)
+    assert made.backend is warm and manager.XgrammarBackend.kept is None
+
+
+def test_another_engine_gets_a_backend_of_its_own(vllm):
+    adapter, manager, _ = vllm()
+    adapter.register()
+    first, second = manager.StructuredOutputManager(small()), manager.StructuredOutputManager(small())
+    for made in (first, second):
+        made.grammar_init("ebnf", EBNF)
+        assert made.backend.vllm_config is made.vllm_config and made.backend.tokenizer is made.tokenizer
+    assert first.backend is not second.backend
+
+
+@pytest.mark.parametrize("backend", ["guidance", "outlines"])
+def test_nothing_is_made_for_engines_that_other_backends_serve(vllm, backend):
+    adapter, manager, _ = vllm()
+    adapter.register()
+    manager.StructuredOutputManager(small(backend))
+    assert manager.XgrammarBackend.kept is None
+
+
+def test_nothing_is_made_without_a_tokenizer(vllm):
+    adapter, manager, _ = vllm()
+    adapter.register()
+    settings = small()
+    settings.model_config.skip_tokenizer_init = True
+    manager.StructuredOutputManager(settings)
+    assert manager.XgrammarBackend.kept is None
+
+
+def test_an_engine_starts_with_a_tokenizer_that_xgrammar_refuses(vllm, caplog):
+    adapter, manager, _ = vllm()
+    adapter.register()
+    settings = small()
+    settings.model_config.tokenizer.texts = None
+    with caplog.at_level(logging.ERROR, "vllm.equimask"):
+        made = manager.StructuredOutputManager(settings)
+    assert "cannot be made for this tokenizer" in caplog.text
+    with pytest.raises(TypeError):  # XGrammar's, for the request
+        made.grammar_init("ebnf", EBNF)
+
+
+def test_a_backend_with_compilers_of_its_own_is_an_error_at_start(vllm):
+    adapter, manager, backend = vllm()
+    adapter.register()
+    backend.XgrammarBackend._create_compiler = staticmethod(xgrammar.GrammarCompiler)
+    with pytest.raises(TypeError, match="not all are ours"):
+        manager.StructuredOutputManager(small())
+
+
+# --- What it refuses -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("backend", "manager", "why"),
+    [
+        (BACKEND + "\ndel xgr", MANAGER, "backend_xgrammar has no xgr"),
+        (BACKEND.replace("class Xgrammar", "class Other"), MANAGER, "has no XgrammarBackend"),
+        (BACKEND.replace("xgr.GrammarMatcher", "matcher_of"), MANAGER, "does not read GrammarMatcher"),
+        (BACKEND.replace("xgr.GrammarCompiler", "xgr.Compiler"), MANAGER, "does not read GrammarCompiler"),
+        (BACKEND, MANAGER.replace("Manager", "Managers"), "has no StructuredOutputManager"),
+        (BACKEND, MANAGER.replace("XgrammarBackend", "backend_of"), "does not read XgrammarBackend"),
+    ],
+)  # fmt: skip
+def test_it_is_loud_where_vllm_is_another(vllm, backend, manager, why):
+    adapter, first, second = vllm(backend, manager)
+    before = dict(vars(first)), dict(vars(second))
+    with pytest.raises(adapter.CannotRebind, match=why) as caught:
+        adapter.register()
+    assert "vLLM 0.99" in str(caught.value) and "EQUIMASK_VLLM=0" in str(caught.value)
+    assert before == (vars(first), vars(second))
+
+
+def test_it_is_loud_where_modules_are_missing(vllm, monkeypatch):
+    adapter, _, _ = vllm()
+    monkeypatch.delitem(sys.modules, MODULES[3])
+    with pytest.raises(adapter.CannotRebind, match=f"there is no module {MODULES[3]}"):
+        adapter.register()
+
+
+def test_an_environment_variable_turns_it_off(vllm, monkeypatch):
+    adapter, manager, backend = vllm()
+    monkeypatch.setenv("EQUIMASK_VLLM", "0")
+    adapter.register()
+    assert not adapter.is_registered()
+    assert backend.xgr is xgrammar and isinstance(manager.XgrammarBackend, type)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("EQUIMASK_VLLM", "no", "allowed are 1 (the default) and 0"),
+        ("EQUIMASK_VLLM", "", "allowed are 1 (the default) and 0"),
+        ("EQUIMASK_VLLM_COMPILE_SECONDS", "two", "allowed is a positive number of seconds"),
+        ("EQUIMASK_VLLM_COMPILE_SECONDS", "0", "allowed is a positive number of seconds"),
+        ("EQUIMASK_VLLM_COMPILE_SECONDS", "inf", "allowed is a positive number of seconds"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_at_start(vllm, monkeypatch, name, value, allowed):
+    adapter, _, _ = vllm()
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError) as caught:
+        adapter.register()
+    assert str(caught.value).startswith(f"{name} is {value!r}, ") and allowed in str(caught.value)
+    assert not adapter.is_registered()
+
+
+def test_bounds_of_the_operator_are_the_compilers(vllm, monkeypatch, tmp_path):
+    adapter, manager, _ = vllm()
+    monkeypatch.setenv("EQUIMASK_VLLM_COMPILE_SECONDS", "2.5")
+    monkeypatch.setenv("EQUIMASK_VLLM_CACHE_DIR", str(tmp_path / "kept"))
+    adapter.register()
+    manager.StructuredOutputManager(small())
+    warm = manager.XgrammarBackend.kept
+    assert warm.compiler.hybrid.budget.seconds == 2.5
+    assert (tmp_path / "kept").is_dir()
+
+
+def test_a_grammar_that_takes_too_long_fails_alone(vllm, monkeypatch):
+    adapter, manager, _ = vllm()
+    monkeypatch.setenv("EQUIMASK_VLLM_COMPILE_SECONDS", "1")
+    adapter.register()
+    made = manager.StructuredOutputManager(small())
+    slow = json.dumps({"type": "string", "pattern": "^[a-z]{1,20000}$"})  # a minute, in XGrammar
+    began = time.monotonic()
+    with pytest.raises(BudgetExceeded) as caught:
+        made.grammar_init("json", slow)
+    assert isinstance(caught.value, RuntimeError) and time.monotonic() - began < 20
+    assert mask_of(made.grammar_init("ebnf", EBNF)) == [*range(ord("0"), ord("9") + 1), ord("a")]
+
+
+def test_an_engine_starts_where_nothing_compiles_in_time(vllm, monkeypatch, caplog):
+    adapter, manager, _ = vllm()
+    monkeypatch.setenv("EQUIMASK_VLLM_COMPILE_SECONDS", "1e-9")
+    adapter.register()
+    with caplog.at_level(logging.WARNING, "vllm.equimask"):
+        made = manager.StructuredOutputManager(small())
+    assert "seconds were used up" in caplog.text
+    with pytest.raises(BudgetExceeded):
+        made.grammar_init("ebnf", EBNF)
+    assert made.backend is not None
+
+
+# --- Errors of one request -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(vllm):
+    """Two matchers of one grammar, after a token."""
+    adapter, manager, _ = vllm()
+    adapter.register()
+    made = manager.StructuredOutputManager(small())
+    matchers = [made.grammar_init("ebnf", EBNF, stops) for stops in ({STOP, EOT}, None)]
+    for matcher in matchers:
+        assert matcher.accept_token(ord("a"))
+    return matchers
+
+
+def fail(*_, **__):
+    raise MemoryError("no room")
+
+
+@pytest.mark.parametrize("name", ["fill_next_token_bitmask", "accept_token", "rollback", "is_terminated"])
+def test_what_fails_ends_its_request_and_no_other(two, monkeypatch, caplog, name):
+    from adapters.xgrammar import GrammarMatcher
+
+    broken, other = two
+    arguments = {
+        "accept_token": (97,),
+        "fill_next_token_bitmask": (torch.zeros((2, 9), dtype=torch.int32), 1),
+    }
+    with monkeypatch.context() as context, caplog.at_level(logging.ERROR, "vllm.equimask"):
+        context.setattr(GrammarMatcher, name, fail, raising=False)
+        getattr(broken, name)(*arguments.get(name, ()))
+    assert "no room" in caplog.text and "ends its request" in caplog.text
+    assert mask_of(broken) == [STOP, EOT]
+    assert not broken.accept_token(STOP) and not broken.accept_token(ord("1"))
+    assert not broken.is_terminated()
+    broken.rollback()
+    assert ord("1") in mask_of(other) and other.accept_token(ord("1"))
+    broken.reset()
+    assert ord("1") in mask_of(broken) and broken.accept_token(ord("1"))
+
+
+def test_a_mask_that_fails_writes_its_own_row_only(two, monkeypatch):
+    from adapters.xgrammar import GrammarMatcher
+
+    rows = torch.full((3, SIZE // 32), 5, dtype=torch.int32)
+    with monkeypatch.context() as context:
+        context.setattr(GrammarMatcher, "fill_next_token_bitmask", fail)
+        assert two[0].fill_next_token_bitmask(rows, 1) is True
+    assert (rows[[0, 2]] == 5).all() and not (rows[1] == 5).any()
+
+
+# --- How it is found -------------------------------------------------------------------------------------
+
+
+def in_new_process(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_entry_point_names_what_registers(vllm):
+    adapter, _, _ = vllm()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    group = project["entry-points"]["vllm.general_plugins"]
+    assert EntryPoint("equimask", group["equimask"], "vllm.general_plugins").load() is adapter.register
+    assert any(one.startswith("vllm") for one in project["optional-dependencies"]["vllm"])
+
+
+def test_the_entry_point_imports_nothing_heavy():
+    code = (
+        "import sys; before = set(sys.modules); import importlib.machinery, types; "
+        "vllm = types.ModuleType('vllm'); "
+        "vllm.__spec__ = importlib.machinery.ModuleSpec('vllm', None); sys.modules['vllm'] = vllm; "
+    )
+    code += "import adapters.vllm; print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))"
+    found = set(in_new_process(code).split())
+    assert "adapters" in found
+    assert not found & {
+        "numpy",
+        "torch",
+        "xgrammar",
+        "transformers",
+        "numba",
+        "hybrid",
+        "equivalence",
+        "lark",
+    }
+
+
+def test_without_vllm_the_import_says_how_to_install():
+    code = "import sys; sys.modules['vllm'] = None\ntry:\n import adapters.vllm\n"
+    code += "except ImportError as error:\n print(error.name, error)"
+    assert 'pip install "equimask[vllm]"' in in_new_process(code)

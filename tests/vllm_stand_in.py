@@ -1,0 +1,90 @@
+"""What stands in for vLLM where it is not installed: modules of its names, with what the adapter relies on.
+
+What: `stand_in` makes the module tree; manager and backend do what vLLM 0.33's do with compilers, matchers
+and stop tokens, over a tokenizer that is a list of texts.
+When: by tests of `adapters.vllm`; vLLM's own managers are run by `tests/test_vllm_managers.py`.
+Limits: everything else of vLLM is missing.
+"""
+
+from __future__ import annotations
+
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
+
+import xgrammar
+
+MODULES = ("vllm", "vllm.v1", "vllm.v1.structured_output", "vllm.v1.structured_output.backend_xgrammar")
+
+BACKEND = """
+class XgrammarBackend:
+    def __init__(self, vllm_config, tokenizer, vocab_size):
+        self.vllm_config, self.tokenizer, self.vocab_size = vllm_config, tokenizer, vocab_size
+        whole = xgr.TokenizerInfo(tokenizer.texts, stop_token_ids=tokenizer.stops, vocab_size=vocab_size)
+        known = [b"" if i in tokenizer.special else text for i, text in enumerate(tokenizer.texts)]
+        filtered = xgr.TokenizerInfo(known, stop_token_ids=tokenizer.stops, vocab_size=vocab_size)
+        self.compiler = self._create_compiler(filtered)
+        self.full_vocab_compiler = self._create_compiler(whole)
+
+    @staticmethod
+    def _create_compiler(info):
+        return xgr.GrammarCompiler(info, max_threads=8, cache_enabled=True, cache_limit_bytes=2**20)
+
+    def compile_grammar(self, kind, text, stop_token_ids=None):
+        if kind == "json":
+            compiled = self.compiler.compile_json_schema(text, any_whitespace=True, separators=None)
+        elif kind == "tag":
+            compiled = self.full_vocab_compiler.compile_structural_tag(text)
+        else:
+            compiled = self.compiler.compile_grammar(text)
+        stops = list(stop_token_ids) if stop_token_ids else None
+        return xgr.GrammarMatcher(compiled, override_stop_tokens=stops, max_rollback_tokens=2)
+
+    def allocate_token_bitmask(self, max_num_seqs):
+        return xgr.allocate_token_bitmask(max_num_seqs, self.vocab_size)
+"""
+
+MANAGER = """
+class StructuredOutputManager:
+    def __init__(self, vllm_config):
+        self.backend, self.vllm_config = None, vllm_config
+        if not vllm_config.model_config.skip_tokenizer_init:
+            self.tokenizer = vllm_config.model_config.tokenizer
+
+    def grammar_init(self, kind, text, stop_token_ids=None):
+        if self.backend is None:
+            size = self.vllm_config.model_config.get_vocab_size()
+            self.backend = XgrammarBackend(self.vllm_config, tokenizer=self.tokenizer, vocab_size=size)
+        return self.backend.compile_grammar(kind, text, stop_token_ids=stop_token_ids)
+"""
+
+
+def stand_in(backend: str = BACKEND, manager: str = MANAGER) -> dict[str, ModuleType]:
+    """Modules by name, to be put among `sys.modules`.
+
+    Args:
+        backend: source of the module of XGrammar's backend.
+        manager: source of the module of the manager.
+    """
+    made = {name: ModuleType(name) for name in MODULES}
+    for name, module in made.items():
+        module.__spec__ = ModuleSpec(name, None, is_package=True)
+        module.__path__ = []
+    vars(made["vllm"])["__version__"] = "0.99"
+    last, before = made[MODULES[3]], made[MODULES[2]]
+    vars(last)["xgr"] = xgrammar
+    exec(backend, vars(last))
+    if hasattr(last, "XgrammarBackend"):
+        vars(before)["XgrammarBackend"] = last.XgrammarBackend
+    exec(manager, vars(before))
+    return made
+
+
+def config(texts: list[bytes], *, stops: list[int], special: set[int], size: int, backend: str = "auto"):
+    """What the adapter reads of vLLM's configuration, and a tokenizer."""
+    tokenizer = SimpleNamespace(texts=texts, stops=stops, special=special)
+    return SimpleNamespace(
+        structured_outputs_config=SimpleNamespace(backend=backend),
+        model_config=SimpleNamespace(
+            skip_tokenizer_init=False, tokenizer=tokenizer, get_vocab_size=lambda: size
+        ),
+    )
