@@ -1,0 +1,276 @@
+"""The adapter of vLLM over vLLM's own manager, backend and tokenizers: only where vLLM is installed.
+
+What: `StructuredOutputManager` as the engine makes it, from `grammar_init` to the logits, beside the same
+manager without us. vLLM's modules suffice, without its kernels (docs/vllm.md).
+When: in an environment of vLLM's.
+Limits: no model runs here.
+"""
+
+import json
+import os
+import time
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+import torch
+import xgrammar
+
+os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
+pytest.importorskip("vllm.v1.structured_output")
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+from vllm import SamplingParams
+from vllm.sampling_params import StructuredOutputsParams
+from vllm.v1 import structured_output
+from vllm.v1.structured_output import backend_xgrammar
+from vllm.v1.structured_output.request import StructuredOutputRequest
+from vllm.v1.structured_output.utils import apply_grammar_bitmask
+
+import adapters.vllm
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 5},
+        "tags": {"type": "array", "items": {"enum": ["ab", 1]}},
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+TAG = {
+    "type": "triggered_tags",
+    "triggers": ["<|call|>"],
+    "tags": [
+        {"begin": "<|call|>", "content": {"type": "json_schema", "json_schema": SCHEMA}, "end": "<|end|>"}
+    ],
+}
+LEGACY = {"structures": [{"begin": "<f>", "schema": SCHEMA, "end": "</f>"}], "triggers": ["<f"]}
+
+SPECIAL = ("<|eos|>", "<|call|>", "<|end|>")
+SIZE = 300
+"""Of the model, which has more ids than the tokenizer."""
+
+TEXTS = {
+    "json": ({"json": json.dumps(SCHEMA)}, '{"name": "ab", "tags": ["ab", 1]}'),
+    "json_object": ({"json_object": True}, '{"x": [1, {"y": null}]}'),
+    "regex": ({"regex": "[a-z]{2,4}@(com|org)"}, "abc@org"),
+    "ebnf": ({"grammar": 'root ::= "(" root ")" | [0-9]+'}, "((12))"),
+    "lark": ({"grammar": 'start: "(" start ")" | /[0-9]+/'}, "((12))"),
+    "choice": ({"choice": ["yes", "yesterday"]}, "yesterday"),
+    "tag": ({"structural_tag": json.dumps({"type": "structural_tag", "format": TAG})}, 'so {"name": "x"}'),
+    "legacy": ({"structural_tag": json.dumps(LEGACY)}, 'so <f>{"name": "x"}</f> and <f'),
+}
+
+
+def tokenizer_of() -> PreTrainedTokenizerFast:
+    """Bytes, and some special tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = {text: i for i, text in enumerate(alphabet)}
+    tokenizer = Tokenizer(models.BPE(vocab=words, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|eos|>")
+    fast.add_special_tokens({"additional_special_tokens": [*SPECIAL[1:]]})
+    return fast
+
+
+TOKENIZER = tokenizer_of()
+STOP, CALL, END = (TOKENIZER.convert_tokens_to_ids(text) for text in SPECIAL)
+
+
+def ids_of(text: str) -> list[int]:
+    return TOKENIZER.encode(text, add_special_tokens=False)
+
+
+def manager_of(n_spec: int = 0, rows: int = 8):
+    """A manager as an engine has it."""
+    settings = SimpleNamespace(
+        parallel_config=SimpleNamespace(distributed_executor_backend=None),
+        scheduler_config=SimpleNamespace(max_num_seqs=rows),
+        structured_outputs_config=SimpleNamespace(
+            backend="xgrammar", reasoning_parser="", reasoning_parser_plugin="", enable_in_reasoning=False,
+            disable_any_whitespace=False,
+        ),
+        model_config=SimpleNamespace(
+            skip_tokenizer_init=False, get_vocab_size=lambda: SIZE, is_diffusion=False,
+            hf_config=SimpleNamespace(model_type="llama"),
+        ),
+        speculative_config=SimpleNamespace(num_speculative_tokens=n_spec) if n_spec else None,
+        num_speculative_tokens=n_spec,
+    )  # fmt: skip
+    return structured_output.StructuredOutputManager(settings)
+
+
+@pytest.fixture(autouse=True)
+def vllm(monkeypatch):
+    """Every test begins with vLLM as it is, and leaves it so; its tokenizer is ours."""
+    monkeypatch.setattr(structured_output, "cached_tokenizer_from_config", lambda **_: TOKENIZER)
+    monkeypatch.setattr(backend_xgrammar, "xgr", backend_xgrammar.xgr)
+    monkeypatch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
+    kind = structured_output.StructuredOutputManager
+    monkeypatch.setattr(kind, "__init__", kind.__init__)
+    assert not adapters.vllm.is_registered()
+
+
+def request_of(manager, name: str, kind: dict, stops=(), prompt=()):
+    """A request whose grammar is ready; or its error."""
+    params = SamplingParams(structured_outputs=StructuredOutputsParams(**kind), stop_token_ids=[*stops])
+    if "choice" in kind:  # what vLLM's front end makes of it
+        params.structured_outputs.grammar = backend_xgrammar.choice_as_grammar(kind["choice"])
+        params.structured_outputs.choice = None
+    params.structured_outputs._backend = "xgrammar"
+    made = StructuredOutputRequest(params=params.structured_outputs)
+    made.reasoning_ended = True
+    request = SimpleNamespace(
+        request_id=name, sampling_params=params, structured_output_request=made, use_structured_output=True,
+        prompt_token_ids=[*prompt], all_token_ids=[],
+    )  # fmt: skip
+    manager.grammar_init(request)
+    if isinstance(made._grammar if hasattr(made, "_grammar") else made.grammar, Future):
+        end = time.monotonic() + 60
+        while not made.is_grammar_ready and time.monotonic() < end:
+            time.sleep(0.001)
+    return request
+
+
+def rows_of(manager, requests: list, drafts: dict | None = None) -> torch.Tensor:
+    """The bitmask that workers get."""
+    found = manager.grammar_bitmask(
+        {r.request_id: r for r in requests}, [r.request_id for r in requests], drafts or {}
+    )
+    return torch.from_numpy(found.copy())
+
+
+def allowed(row: torch.Tensor) -> set[int]:
+    """The ids of a row; those behind the last one, up to a whole word, are nobody's."""
+    bits = row.numpy().view("uint32")
+    return {i for i in range(SIZE) if bits[i >> 5] >> (i & 31) & 1}
+
+
+def journey(name: str, stops=()) -> list[torch.Tensor]:
+    """All masks of a text, and what the manager says of its tokens."""
+    manager = manager_of()
+    kind, text = TEXTS[name]
+    request = request_of(manager, name, kind, stops)
+    found = [rows_of(manager, [request])]
+    tokens = [*ids_of("so "), CALL, *ids_of(text[3:]), END] if name == "tag" else ids_of(text)
+    for token in tokens:
+        assert manager.accept_tokens(request, [token])
+        found.append(rows_of(manager, [request]))
+    assert not request.structured_output_request.grammar.is_terminated()
+    return found
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_masks_are_those_without_us(name):
+    theirs = journey(name)
+    adapters.vllm.register()
+    ours = journey(name)
+    assert len(ours) == len(theirs) > 5
+    for mine, stock in zip(ours, theirs, strict=True):
+        assert mine.shape == (1, (SIZE + 31) // 32) and mine.dtype == torch.int32
+        assert allowed(mine[0]) == allowed(stock[0])
+
+
+def test_matchers_are_ours():
+    adapters.vllm.register()
+    manager = manager_of()
+    request = request_of(manager, "a", TEXTS["json"][0])
+    assert type(request.structured_output_request.grammar.matcher).__module__ == "adapters.vllm.serving"
+    assert structured_output.XgrammarBackend.kept is None  # the warm backend is the one that serves
+    assert manager.backend.compiler.hybrid.stats()["compilations"] > 3
+
+
+def test_stop_tokens_of_a_request():
+    extra = ids_of("~")[0]
+    theirs = journey("ebnf", [extra])
+    adapters.vllm.register()
+    ours = journey("ebnf", [extra])
+    assert [allowed(rows[0]) for rows in ours] == [allowed(rows[0]) for rows in theirs]
+    assert extra in allowed(ours[-1][0]) and extra not in allowed(ours[0][0])
+
+
+@pytest.mark.parametrize("n_spec", [1, 3])
+def test_rows_of_drafts_and_rollback(n_spec):
+    def run() -> list:
+        manager = manager_of(n_spec)
+        requests = [request_of(manager, name, TEXTS[name][0]) for name in ("json", "ebnf", "regex")]
+        texts = {name: ids_of(TEXTS[name][1]) for name in ("json", "ebnf", "regex")}
+        found = []
+        for at in range(0, 4, 2):
+            drafts = {name: texts[name][at : at + n_spec] for name in texts}
+            drafts["regex"] = [*drafts["regex"][:-1], ids_of("9")[0]]  # which is refused
+            kept = {r.request_id: manager.validate_tokens(r, drafts[r.request_id]) for r in requests}
+            padded = {name: [*ids, *[-1] * (n_spec - len(ids))] for name, ids in kept.items()}
+            found += [kept, rows_of(manager, requests, padded)]
+            for request in requests:
+                assert manager.accept_tokens(request, texts[request.request_id][at : at + 2])
+        return found
+
+    theirs = run()
+    adapters.vllm.register()
+    ours = run()
+    for mine, stock in zip(ours, theirs, strict=True):
+        if isinstance(mine, torch.Tensor):
+            mine, stock = [*map(allowed, mine)], [*map(allowed, stock)]
+        assert mine == stock
+    assert ours[0]["json"] and len(ours[0]["regex"]) == n_spec - 1
+
+
+def test_many_rows_are_filled_by_several_threads():
+    adapters.vllm.register()
+    manager = manager_of(rows=200)
+    requests = [request_of(manager, f"{i}", {"regex": f"[a-c]{{1,9}}{i}"}) for i in range(150)]
+    for i, request in enumerate(requests):
+        assert manager.accept_tokens(request, ids_of("abc"[: 1 + i % 3]))
+    rows = rows_of(manager, requests)
+    for i, row in enumerate(rows):
+        assert allowed(row) == {*ids_of(f"abc{i}"[:4])}
+
+
+def test_masks_reach_the_logits():
+    adapters.vllm.register()
+    manager = manager_of()
+    request = request_of(manager, "a", TEXTS["ebnf"][0])
+    logits = torch.zeros(2, SIZE)
+    batch = SimpleNamespace(req_ids=["free", "a"], req_id_to_index={"free": 0, "a": 1})
+    rows = rows_of(manager, [request]).numpy()
+    output = SimpleNamespace(
+        structured_output_request_ids=["a"], grammar_bitmask=rows, num_acceptable_drafts=[0]
+    )
+    apply_grammar_bitmask(SimpleNamespace(scheduled_spec_decode_tokens={}), output, batch, logits)
+    assert {*torch.nonzero(torch.isfinite(logits[1])).flatten().tolist()} == {*ids_of("(0123456789")}
+    assert torch.isfinite(logits[0]).all()
+
+
+def test_a_grammar_that_is_refused_fails_its_request_alone():
+    adapters.vllm.register()
+    manager = manager_of()
+    good = request_of(manager, "good", TEXTS["ebnf"][0])
+    bad = request_of(manager, "bad", {"grammar": "root ::= nowhere"})
+    assert isinstance(bad.structured_output_request.grammar, Exception)
+    assert manager.accept_tokens(good, ids_of("(1"))
+    assert allowed(rows_of(manager, [good])[0]) == {*ids_of("0123456789)")}
+
+
+def test_a_mask_that_fails_ends_its_request_alone(monkeypatch):
+    adapters.vllm.register()
+    manager = manager_of()
+    requests = [request_of(manager, name, TEXTS["ebnf"][0]) for name in ("bad", "good")]
+    broken = requests[0].structured_output_request.grammar.matcher
+    monkeypatch.setattr(broken, "_find_mask", lambda: 1 / 0)
+    monkeypatch.setattr(broken, "_fill_row", lambda *_: 1 / 0)
+    rows = rows_of(manager, requests)
+    assert allowed(rows[0]) == {STOP} and allowed(rows[1]) == {*ids_of("(0123456789")}
+    assert not manager.accept_tokens(requests[0], [STOP])  # on which the scheduler ends it with an error
+    assert manager.accept_tokens(requests[1], ids_of("1"))
+
+
+def test_beam_search_and_other_readers_of_the_backend_get_ours():
+    adapters.vllm.register()
+    settings = manager_of().vllm_config
+    made = backend_xgrammar.XgrammarBackend(settings, tokenizer=TOKENIZER, vocab_size=SIZE)
+    assert type(made.compiler).__module__ == "adapters.vllm.serving"
+    assert not isinstance(made.compiler, xgrammar.GrammarCompiler)
