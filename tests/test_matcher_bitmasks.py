@@ -19,7 +19,13 @@ import torch
 import xgrammar
 
 from equivalence import BatchError, BitmaskError, Vocabulary
-from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import (
+    BatchGrammarMatcher,
+    GrammarCompiler,
+    GrammarMatcher,
+    allocate_token_bitmask,
+    apply_token_bitmask_inplace,
+)
 from tests.matchers import AB, ABC, C1, ONE, SIZE, STOP, STRATEGIES, WORDS, A, C, Sides, X
 
 pytestmark = pytest.mark.kernels
@@ -201,3 +207,19 @@ def test_threads_fill_rows_of_one_bitmask(strategy: str) -> None:
     with ThreadPoolExecutor(len(texts)) as pool:
         assert all(pool.map(fill_often, range(len(texts))))
     assert bitmask.equal(expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("size", [1, 31, 33, 71])
+def test_a_row_that_allows_all_leaves_the_next_one_alone(size: int, dtype: torch.dtype) -> None:
+    """XGrammar's kernel writes to the id behind the last one where the bits there are 0."""
+    room = torch.zeros(2 * size + 1, dtype=dtype)
+    logits = room[: 2 * size].view(2, size)
+    bitmask = allocate_token_bitmask(2, size)
+    bitmask[:, -1] = (1 << (size & 31)) - 1
+    before = bitmask.clone()
+    apply_token_bitmask_inplace(logits, bitmask)
+    assert not room.any() and torch.equal(bitmask, before)
+    bitmask[0, 0] &= ~1
+    apply_token_bitmask_inplace(logits, bitmask, vocab_size=size, indices=[0])
+    assert room.isinf().nonzero().flatten().tolist() == [0]

@@ -137,7 +137,7 @@ def _array_of_tensor(bitmask: torch.Tensor) -> NDArray[Any]:
     try:
         if not bitmask.numel():
             return np.empty(bitmask.shape, np.int32)
-        _check_memory("the bitmask", bitmask)
+        check_memory("the bitmask", bitmask)
         return np.asarray(bitmask.detach().numpy())
     except BitmaskError:
         raise
@@ -147,7 +147,7 @@ def _array_of_tensor(bitmask: torch.Tensor) -> NDArray[Any]:
         ) from error
 
 
-def _check_memory(name: str, tensor: torch.Tensor) -> None:
+def check_memory(name: str, tensor: torch.Tensor) -> None:
     """Torch leaves a larger shape behind where it could not resize a storage that is in use."""
     last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
     held = tensor.untyped_storage().nbytes()
@@ -247,15 +247,31 @@ def apply_token_bitmask_inplace(
             f"logits have {counts[0]} rows, the bitmask has {counts[1]}; give indices to mask some of them"
         )
     if most and (rows is None or rows):
+        if logits.device.type == "cpu":
+            bitmask = _with_tail(bitmask, most if vocab_size is None else vocab_size)
         xgrammar.apply_token_bitmask_inplace(
             logits, bitmask, vocab_size=vocab_size, indices=rows, backend=backend
         )
 
 
+def _with_tail(bitmask: torch.Tensor, size: int) -> torch.Tensor:
+    """The bitmask with the bits behind the ids set, which stand for none.
+
+    XGrammar's CPU kernel (0.2.8) does not look whether a row's first zero is behind the ids, and writes
+    there: past the end, or to the next row's id 0, where a row allows all.
+    """
+    last, rest = size >> 5, size & 31
+    if not rest:
+        return bitmask
+    bitmask = bitmask.clone()
+    bitmask[..., last] |= -1 << rest
+    return bitmask
+
+
 def _check_layout(logits: torch.Tensor, bitmask: torch.Tensor) -> None:
     """XGrammar's kernels look at the distance of rows only, not of columns, nor at what memory there is."""
     for name, tensor in (("logits", logits), ("bitmask", bitmask)):
-        _check_memory(name, tensor)
+        check_memory(name, tensor)
         if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
             raise BitmaskError(
                 f"the columns of {name} are {tensor.stride(-1)} elements apart, allowed is 1; pass a "
