@@ -51,6 +51,7 @@ HYBRID_ORDER = (
     "files",
     "compile",
     "api",
+    "device",
     "__init__",
     "testing",
     "cli",

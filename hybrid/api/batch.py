@@ -54,8 +54,8 @@ class BatchGrammarMatcher:
                 twice.
             MatcherError: a matcher has terminated. Nothing was written, whatever is raised.
         """
-        matchers = _checked(matchers)
-        numbers = _rows(matchers, indices)
+        matchers = checked(matchers)
+        numbers = rows_of(matchers, indices)
         if len(matchers) < 2:
             for matcher, number in zip(matchers, numbers, strict=True):
                 matcher.fill_next_token_bitmask(bitmask, number, debug_print=debug_print)
@@ -86,8 +86,8 @@ class BatchGrammarMatcher:
             ArgumentError: temperatures of another type, shape or device; nothing was written.
             BitmaskError: not one element for each matcher, one that does not exist, or one twice; likewise.
         """
-        matchers = _checked(matchers)
-        numbers = _rows(matchers, indices)
+        matchers = checked(matchers)
+        numbers = rows_of(matchers, indices)
         array = temperatures_of(temperatures)
         for number in numbers:
             if not 0 <= number < len(array):
@@ -104,7 +104,7 @@ class BatchGrammarMatcher:
             ArgumentError: a token that is no integer. BatchError: not one for each matcher. Nothing moved,
                 whatever is raised.
         """
-        matchers = _checked(matchers)
+        matchers = checked(matchers)
         ids = integers(tokens, "tokens")
         _check_length(matchers, ids, "tokens")
         if len(matchers) > 1 and are_known(matchers, -1):
@@ -124,7 +124,7 @@ class BatchGrammarMatcher:
             ArgumentError: neither str nor bytes. BatchError: not one for each matcher. Nothing moved,
                 whatever is raised.
         """
-        matchers = _checked(matchers)
+        matchers = checked(matchers)
         if isinstance(strings, (str, bytes, bytearray)) or not isinstance(strings, Iterable):
             raise ArgumentError(f"strings is {shown(strings)}, allowed is a list of str or bytes")
         texts = [text_of(text) for text in strings]
@@ -139,7 +139,7 @@ class BatchGrammarMatcher:
             ArgumentError: a number that is no integer, or below 0. BatchError: not one for each matcher.
             MatcherError: a matcher made fewer steps. Nothing moved, whatever is raised.
         """
-        matchers = _checked(matchers)
+        matchers = checked(matchers)
         if hasattr(num_tokens, "__iter__") and getattr(num_tokens, "ndim", None) != 0:
             counts = [integer_from(0, count, "num_tokens") for count in integers(num_tokens, "num_tokens")]
             _check_length(matchers, counts, "num_tokens")
@@ -151,7 +151,7 @@ class BatchGrammarMatcher:
             matcher.rollback(count)
 
 
-def _checked(matchers: Any) -> list[Any]:
+def checked(matchers: Any) -> list[Any]:
     """The matchers as a list, or `ArgumentError`."""
     found = list(matchers) if isinstance(matchers, Iterable) else None
     if found is None:
@@ -166,7 +166,7 @@ def _checked(matchers: Any) -> list[Any]:
     return found
 
 
-def _rows(matchers: list[GrammarMatcher], indices: Any) -> Sequence[int]:
+def rows_of(matchers: list[GrammarMatcher], indices: Any) -> Sequence[int]:
     """A row for each matcher, none of them twice."""
     if indices is None:
         return range(len(matchers))

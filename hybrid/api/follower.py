@@ -10,7 +10,10 @@ Limits: what callers give was checked before.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hybrid.representatives.gather import Gather
 
 ENDED = "the matcher has terminated: there is no next token"
 
@@ -47,6 +50,19 @@ class Follower:
 
         Raises:
             MatcherError: the sequence has ended. BudgetExceeded: it took longer than `Budget.mask_seconds`.
+        """
+
+    @abstractmethod
+    def fill_by_class(self, words: Any) -> Gather | None:
+        """Write the mask of classes to the first words of uint32[n], if the mask is decided by classes now.
+
+        Returns:
+            What expands it: its classes have the first bits, the stop ids, all of them, the one that follows,
+            and the rest of their words is 0. None: there are no classes, or too many for the words; what the
+            words hold does not count, nothing else happened, and `fill` writes the mask.
+
+        Raises:
+            MatcherError, BudgetExceeded: as `fill`.
         """
 
     @abstractmethod

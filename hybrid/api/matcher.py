@@ -26,6 +26,7 @@ from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.draft_tree import traverse
 from hybrid.api.follower import Follower, Outgrown
 from hybrid.api.followers import follower_of
+from hybrid.representatives.gather import Gather
 
 Answer = TypeVar("Answer")
 
@@ -122,6 +123,13 @@ class GrammarMatcher(Calls):
         if self._follower.successor is not None:
             self._follower = self._follower.successor
         return needed
+
+    def _fill_by_class(self, words: NDArray[np.uint32]) -> Gather | None:
+        """Write the mask of classes, as `Follower.fill_by_class`."""
+        gather = self._answer(lambda follower: follower.fill_by_class(words))
+        if self._follower.successor is not None:
+            self._follower = self._follower.successor
+        return gather
 
     def _row(self, bitmask: Any, index: Any) -> NDArray[np.uint32]:
         """The words of a row, looked at in this call."""

@@ -2,9 +2,10 @@
 # mypy: ignore-errors
 """Many matchers of classifiers at once: one call for what is known, one for what is new, one for all copies.
 
-What: `fill_rows` and `known_steps`, for matchers of any number of grammars over one vocabulary; `find_steps`.
-When: called by `hybrid.api.batch.BatchGrammarMatcher`; several threads may fill different rows of one
-bitmask.
+What: `fill_rows` and `known_steps`, for matchers of any number of grammars over one vocabulary; `find_steps`;
+`stage_classes`, which leaves masks by class.
+When: called by `hybrid.api.batch.BatchGrammarMatcher` and `hybrid.device.DeviceGather`; several threads may
+fill different rows of one bitmask.
 Limits: where a grammar's tables are full, its matchers go one by one.
 """
 
@@ -20,12 +21,14 @@ from equivalence import BudgetExceeded, built
 from hybrid.api.calls import Calls
 from hybrid.classifier.classifier import Session
 from hybrid.classifier.known import Known
+from hybrid.classifier.rows import Rows
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.prefetch import fetch
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.hybrid.api.calls import Calls
     from cython.cimports.hybrid.classifier.known import Known, mask_of, take
+    from cython.cimports.hybrid.classifier.rows import Rows, source_of
     from cython.cimports.libc.string import memcpy
 
     built.check(__name__, EQUIMASK_SOURCE)
@@ -33,6 +36,7 @@ else:
     from ctypes import memmove as memcpy
 
     from hybrid.classifier.known import mask_of, take
+    from hybrid.classifier.rows import source_of
 
     def fetch(address: int) -> None:
         """Nothing."""
@@ -139,6 +143,71 @@ def copy_rows(place: cython.Py_ssize_t[:, ::1], n_bytes: cython.Py_ssize_t) -> c
             )
         else:
             memcpy(int(place[1, i]), int(place[0, i]) & ~1, n_bytes)
+
+
+def stage_classes(
+    matchers: list,
+    numbers: Any,
+    lines: dict,
+    words: cython.uint[::1],
+    entries: cython.int[:, ::1],
+    taken: tuple,
+    last_steps: cython.Py_ssize_t[::1],
+    step: cython.Py_ssize_t,
+) -> tuple:
+    """Copy the mask by class of each matcher of which it is known, one behind the other.
+
+    Args:
+        matchers: of any kind and strategy.
+        numbers: of the row of each.
+        lines: by (rows by class of a session, stop ids), numbers that entries name; other matchers are left.
+        words: uint32, written from where they are not taken.
+        entries: int32[n, 3], likewise: the row, the line, the place of the first word.
+        taken: how many words and entries are taken.
+        last_steps: int64, gets `step` at each line that is named.
+        step: any number.
+
+    Returns:
+        How many words and entries are taken then, and the indices of the matchers that are left.
+    """
+    left: list = []
+    width: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    place: cython.Py_ssize_t = taken[0]
+    n: cython.Py_ssize_t = taken[1]
+    for i in range(len(matchers)):
+        calls: Calls = matchers[i]
+        source: cython.Py_ssize_t = 0
+        line: cython.Py_ssize_t = -1
+        if calls.known is not None and not calls.known.ended:
+            known: Known = calls.known
+            found = known.session.class_rows
+            if found is not None:
+                rows: Rows = found
+                source = source_of(rows, known.config)
+                if source != 0:
+                    line = lines.get((rows, known.stops), -1)
+        if line < 0:
+            left.append(i)
+            continue
+        width = rows.n_bytes // 4
+        if place + width > words.shape[0] or n >= entries.shape[0] or line >= last_steps.shape[0]:
+            raise IndexError("there is no room for a mask")
+        if cython.compiled:
+            memcpy(
+                cython.cast(cython.p_void, cython.address(words[place])),
+                cython.cast(cython.p_void, source & ~1),
+                rows.n_bytes,
+            )
+        else:
+            memcpy(words[place:].ctypes.data, source & ~1, rows.n_bytes)
+        entries[n, 0] = numbers[i]
+        entries[n, 1] = cython.cast(cython.int, line)
+        entries[n, 2] = cython.cast(cython.int, place)
+        last_steps[line] = step
+        place += width
+        n += 1
+    return place, n, left
 
 
 def known_steps(matchers: list, tokens: list) -> list | None:

@@ -46,8 +46,10 @@ class Session:
         store: the tables (of the classifier's kind).
         steps: the steps that were made before.
         rows: the masks met so far, by stop ids.
+        class_rows: those that were asked for by classes; None: none was.
         start: the configuration before any text.
         left: bytes that may still be taken by steps and rows.
+        gather: expands masks of classes, or pieces.
     """
 
     def __init__(self, serial: int, store: Any, start: int, left: int, gather: Gather) -> None:
@@ -55,16 +57,29 @@ class Session:
         self.store = store
         self.steps = Steps()
         self.rows: dict[tuple[int, ...], Rows] = {}
+        self.class_rows: Rows | None = None
         self.start = start
         self.left = left
-        self._gather = gather
+        self.gather = gather
 
     def rows_for(self, stops: tuple[int, ...]) -> Rows:
         """The masks met so far under some stop ids."""
         found = self.rows.get(stops)
         if found is None:
-            found = self.rows[stops] = Rows(self._gather, stops)
+            found = self.rows[stops] = Rows(self.gather, stops)
         return found
+
+    def rows_by_class(self) -> Rows:
+        """The masks asked for by classes: rows of a bit for each class, and one for all stop ids.
+
+        Called with the classifier's lock held, where there are classes.
+        """
+        if self.class_rows is None:
+            n_classes = self.gather.n_classes
+            itself = Gather(members_by_class(np.arange(n_classes, dtype=np.int32), n_classes), n_classes + 1)
+            self.left -= itself.memory_size_bytes
+            self.class_rows = Rows(itself, (n_classes,))
+        return self.class_rows
 
     def remember(self, config: int, token: int, after: int) -> None:
         """Remember a step; or nothing more in this session, where the bytes are used up."""
@@ -201,7 +216,7 @@ class Classifier:
     def memory_size_bytes(self) -> int:
         """Bytes held now."""
         session = self.session
-        size = session.store.nbytes + (self.limit // 2 - session.left) + session._gather.memory_size_bytes
+        size = session.store.nbytes + (self.limit // 2 - session.left) + session.gather.memory_size_bytes
         return size + self._kept_bytes
 
     def _count_kept(self) -> None:

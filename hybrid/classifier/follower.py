@@ -19,7 +19,10 @@ from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import Follower, Outgrown
 from hybrid.classifier.classifier import Session, forced_text
 from hybrid.classifier.known import Known
+from hybrid.classifier.pieces import PieceGather
+from hybrid.classifier.rows import Rows
 from hybrid.representatives.follower import EngineFollower, check_time
+from hybrid.representatives.gather import Gather
 
 MOST_FORCED_BYTES = 1 << 16
 """Bound of a jump-forward string: `root ::= "a" root` forces text without end."""
@@ -100,6 +103,34 @@ class ClassifierFollower(Known, Follower):
         """See `Follower.fill`."""
         self.find_mask()
         return self.copy_mask(words) > 0
+
+    def fill_by_class(self, words: Any) -> Gather | None:
+        """See `Follower.fill_by_class`."""
+        self.refuse_ended()
+        rows = self.session.class_rows
+        if rows is None or not rows.knows(self.config):
+            if self._classifier.is_walked:
+                return None
+            began = perf_counter()
+            rows = self._ask(self._note_classes)
+            if rows is None:
+                return None
+            check_time(began, self._compiled.mask_seconds)
+        gather: Gather = self.session.gather
+        width = gather.n_classes // 32 + 1
+        if width > len(words):
+            return None
+        rows.copy(self.config, words[:width])
+        return gather
+
+    def _note_classes(self, session: Session) -> Rows | None:
+        """The session's masks by class, this configuration's among them; None where masks are walked."""
+        if isinstance(session.gather, PieceGather):
+            return None
+        rows = session.rows_by_class()
+        if not rows.knows(self.config):
+            self._classifier.note_mask(session, self.config, session.store.class_mask(self.config), rows)
+        return rows
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
         """See `Follower.accept_token`."""

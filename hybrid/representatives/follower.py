@@ -24,6 +24,7 @@ from equivalence import BudgetExceeded, MatcherError, VocabularyError
 from hybrid.api.arguments import whole_characters
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import ENDED, Follower
+from hybrid.representatives.gather import Gather
 from hybrid.representatives.handover import FACTOR, SLOW_SECONDS, read_again
 from hybrid.representatives.token_level import missing_bytes
 
@@ -131,15 +132,9 @@ class EngineFollower(Follower):
         """See `Follower.fill`."""
         row: NDArray[np.uint32] = words
         began = perf_counter()
-        try:
-            if self._gather is None:
-                # into a row of our own: XGrammar ignores strides, and may leave an all-ones mask unwritten
-                self._class_mask.fill_(-1)
-            needed = self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print)
-        except RuntimeError as error:
-            self._refuse_ended(error)
-        found = self._class_words
+        needed = self._fill_inner(debug_print)
         if self._gather is None:
+            found = self._class_words
             check_time(began, self._mask_seconds)
             row[:] = found[: self._width]
             for word, bit in self._void_words:
@@ -153,27 +148,61 @@ class EngineFollower(Follower):
                 row[-1] &= np.uint32(self._last_word)
             if self._has_more or self._revived:
                 return self._forbids(row)
-            return bool(needed) or bool(self._void_words)
-        tried = self._trial or (self._step is not None and self._step[1])
-        if tried:
-            self._try_classes(self._all_classes if self._trial else self._doubtful(), began)
-        check_time(began, self._mask_seconds)
-        self._gather.expand(found, row)
-        if not tried:
-            can_stop = bool(int(found[self._stop_class >> 5]) >> (self._stop_class & 31) & 1)
-        elif self._free_end:
-            can_stop = bool(self._inner.is_completed())
-        else:
-            can_stop = bool(self._inner.fork().accept_token(self._stop_class))
+            return needed or bool(self._void_words)
+        tried, can_stop = self._decide_classes(began)
+        self._gather.expand(self._class_words, row)
         for word, bit in self._stop_words:
             if can_stop:
                 row[word] |= bit
             else:
                 row[word] &= ~bit
-        needed = self._forbids(row) if tried else bool(needed) or self._always_applied
+        needed = self._forbids(row) if tried else needed or self._always_applied
+        self._look_at_time(began)
+        return needed
+
+    def fill_by_class(self, words: Any) -> Gather | None:
+        """See `Follower.fill_by_class`."""
+        gather = self._gather
+        if gather is None or gather.n_classes // 32 >= len(words):
+            return None
+        began = perf_counter()
+        self._fill_inner(False)
+        _, can_stop = self._decide_classes(began)
+        last, rest = gather.n_classes >> 5, gather.n_classes & 31
+        words[:last] = self._class_words[:last]
+        # behind the classes the engine has bits of its own
+        behind = int(self._class_words[last]) & ((1 << rest) - 1)
+        words[last] = behind | can_stop << rest
+        self._look_at_time(began)
+        return gather
+
+    def _fill_inner(self, debug_print: bool) -> bool:
+        """Let XGrammar fill `_class_words`; whether it says that they forbid anything."""
+        try:
+            if self._gather is None:
+                # into a row of our own: XGrammar ignores strides, and may leave an all-ones mask unwritten
+                self._class_mask.fill_(-1)
+            return bool(self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print))
+        except RuntimeError as error:
+            self._refuse_ended(error)
+
+    def _decide_classes(self, began: float) -> tuple[bool, bool]:
+        """Repair the words that XGrammar filled; whether classes were tried, and stop ids are allowed."""
+        found = self._class_words
+        tried = self._trial or (self._step is not None and self._step[1])
+        if tried:
+            self._try_classes(self._all_classes if self._trial else self._doubtful(), began)
+        check_time(began, self._mask_seconds)
+        if not tried:
+            return False, bool(int(found[self._stop_class >> 5]) >> (self._stop_class & 31) & 1)
+        if self._free_end:
+            return True, bool(self._inner.is_completed())
+        return True, bool(self._inner.fork().accept_token(self._stop_class))
+
+    def _look_at_time(self, began: float) -> None:
+        """Think again after a mask by classes that was slow."""
         if self._rival is not None and (seconds := perf_counter() - began) > self._slow_seconds:
             self._think_again(seconds)
-        return needed
 
     def _think_again(self, seconds: float) -> None:
         """Have plain XGrammar go on after a mask of so many seconds, if that is faster by more than twice."""

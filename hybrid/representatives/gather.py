@@ -183,6 +183,17 @@ class Gather:
         with cython.nogil:
             self.fill(words, row)
 
+    def class_of_token(self) -> NDArray[np.int32]:
+        """int32[vocab_size]: the class of each token; -1: none."""
+        made = np.full(self.vocab_size, -1, np.int32)
+        out: cython.int[::1] = made
+        with cython.nogil:
+            for c in range(self.n_classes):
+                for p in range(self.starts[c], self.starts[c + 1]):
+                    for k in range(self.pieces[p, 0], self.pieces[p, 1]):
+                        out[self.tokens[k]] = cython.cast(cython.int, c)
+        return made
+
     @cython.cfunc
     def check(self, class_mask: object, out: object) -> object:
         """Raise `BitmaskError` for words that the gather cannot read, or a row that it cannot write."""

@@ -1,0 +1,515 @@
+"""Logits masked on their device: what is staged by class says what the whole bitmask says.
+
+What: the torch reference and the Triton kernel against `apply_token_bitmask_inplace`, on random maps, words,
+types, sizes and strides; real matchers on every strategy, alone and mixed, along random documents, through
+classes that follow, budgets that are exceeded and sequences that are handed over; lines of the class maps;
+what is refused.
+When: after any change of `hybrid.device`, or of how followers write masks by class.
+Limits: without a GPU the kernel runs in Triton's interpreter, and is skipped where there is no Triton.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hybrid.representatives.follower
+from equivalence import ArgumentError, BitmaskError, GrammarError, MatcherError, UnsupportedGrammar
+from hybrid import (
+    Budget,
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
+    Vocabulary,
+    allocate_token_bitmask,
+    apply_token_bitmask_inplace,
+)
+from hybrid.device import DeviceGather
+from hybrid.device.maps import MASKS_A_LINE, NO_LINE, ClassMaps, bits_of_tokens
+from hybrid.device.masking import has_triton, mask_in_torch
+from hybrid.representatives.handover import Rival
+from tests.classifiers import LETTERS, NESTED, compiled_of
+from tests.classifiers import STOP as LETTERED_STOP
+from tests.conftest import load_cases
+from tests.matchers import AB, SIZE, STOP, STRATEGIES, SUFFIXED, TEXT_STOPS, VOCABULARY, A, B, C, compiled_by
+from tests.test_handover import WITH_IDS, _at_once
+from tests.test_token_level import EBNF
+from tests.test_token_level import VOCABULARY as WITH_TEXT_STOPS
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if DEVICE == "cpu":
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when the kernel's module is imported
+
+NEEDS_TRITON = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+BACKENDS = ["torch", pytest.param("triton", marks=NEEDS_TRITON)]
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def mask_rows(backend: str) -> Any:
+    if backend == "torch":
+        return mask_in_torch
+    from hybrid.device.kernel import mask_in_triton
+
+    return mask_in_triton
+
+
+def bits_of(words: torch.Tensor, size: int) -> np.ndarray:
+    return np.unpackbits(words.numpy().view(np.uint8), bitorder="little", axis=-1)[..., :size].astype(bool)
+
+
+def bitmask_of(flags: np.ndarray) -> torch.Tensor:
+    padded = np.zeros((*flags.shape[:-1], -(-flags.shape[-1] // 32) * 32), np.uint8)
+    padded[..., : flags.shape[-1]] = flags
+    return torch.from_numpy(np.packbits(padded, bitorder="little", axis=-1).view(np.int32))
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether all bits are equal, those of NaN too."""
+    kind = torch.int32 if one.dtype == torch.float32 else torch.int16
+    return torch.equal(one.contiguous().view(kind), other.contiguous().view(kind))
+
+
+# --- The reference and the kernel ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_entries_are_masked_as_by_the_bitmask(backend: str, data: st.DataObject) -> None:
+    draw = data.draw
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    size = draw(st.sampled_from([1, 2, 31, 32, 33, 257, 1023, 1024, 1025, 2500]) | st.integers(1, 300))
+    n_ids = size + draw(st.sampled_from([0, 1, 31, 32, 64, 1100]))
+    n_rows, n_lines = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    n_bits = draw(st.integers(1, 100))
+    maps = rng.integers(-1, n_bits, (n_lines, size + draw(st.integers(0, 16)))).astype(np.int16)
+    rows = rng.permutation(n_rows)[: draw(st.integers(1, n_rows))]
+    words: list[np.ndarray] = [np.full(draw(st.integers(0, 3)), 0x5A5A5A5A, np.int32)]
+    entries, flags = [], np.ones((n_rows, n_ids), bool)
+    for row in rows.tolist():
+        line = draw(st.integers(NO_LINE, n_lines - 1))
+        chosen = rng.random(size if line == NO_LINE else n_bits) < draw(st.sampled_from([0.0, 0.1, 0.9, 1.0]))
+        entries.append((row, line, sum(map(len, words))))
+        words.append(bitmask_of(chosen).numpy())
+        bits = np.arange(size) if line == NO_LINE else maps[line, :size].astype(np.int64)
+        flags[row] = np.append(chosen[bits] & (bits >= 0), np.zeros(n_ids - size, bool))
+    staged = torch.from_numpy(np.concatenate([*words, np.array(entries, np.int32).reshape(-1)]))
+
+    dtype = draw(st.sampled_from(DTYPES))
+    values = torch.from_numpy(rng.normal(0, 100, (n_rows, n_ids)).astype(np.float32)).to(dtype)
+    values[torch.from_numpy(rng.random((n_rows, n_ids)) < 0.05)] = torch.nan
+    values[torch.from_numpy(rng.random((n_rows, n_ids)) < 0.05)] = torch.inf
+    kind = draw(st.sampled_from(["contiguous", "wider rows", "every second id", "transposed"]))
+    room = torch.full((n_rows + 1, 2 * n_ids + 3), 7.0, dtype=dtype, device=DEVICE)
+    if kind == "contiguous":
+        logits = values.to(DEVICE, copy=True)
+    elif kind == "transposed":
+        logits = values.to(DEVICE, copy=True).T.contiguous().T
+    else:
+        step = 1 if kind == "wider rows" else 2
+        logits = room[:n_rows, 1 : 1 + step * n_ids : step]
+        logits.copy_(values)
+        room_before = room.clone()
+    expected = values.clone()
+    apply_token_bitmask_inplace(expected, bitmask_of(flags))
+
+    mask_rows(backend)(
+        logits,
+        size,
+        torch.from_numpy(maps).to(DEVICE),
+        staged.to(DEVICE),
+        torch.tensor(entries, dtype=torch.int32),
+    )
+    assert same(logits.cpu(), expected)
+    if kind in ("wider rows", "every second id"):
+        room_before[:n_rows, 1 : 1 + step * n_ids : step] = logits
+        assert same(room, room_before), "nothing between the ids was written"
+
+
+# --- Matchers --------------------------------------------------------------------------------------------
+
+
+class Both:
+    """Rows of matchers and twins of them: logits masked by class, and by whole bitmasks, must be equal.
+
+    Args:
+        matchers: one for each row; ``None``: a free row. They are forked, as masks may change what a budget
+            of tokens allows next.
+        size: of the vocabulary.
+        options: of `DeviceGather`.
+    """
+
+    def __init__(
+        self, matchers: list[GrammarMatcher | None], size: int, seed: int = 1, **options: Any
+    ) -> None:
+        self.rng, self.size, self.matchers = random.Random(seed), size, matchers
+        self.twins: list[GrammarMatcher | None] = [
+            None if matcher is None else matcher.fork() for matcher in matchers
+        ]
+        self.gather = DeviceGather(size, DEVICE, max_rows=len(matchers) + 2, **options)
+
+    def compare(self, padding: int = 3) -> np.ndarray:
+        """Mask logits both ways; the bits of the bitmask."""
+        n = len(self.matchers)
+        used = [row for row in range(n) if self.matchers[row] is not None]
+        bitmask = torch.full((n, -(-(self.size + padding) // 32)), 0, dtype=torch.int32)
+        for row in used:
+            own = allocate_token_bitmask(1, self.size)
+            self.twins[row].fill_next_token_bitmask(own)
+            bitmask[row] = bitmask_of(np.append(bits_of(own[0], self.size), np.zeros(padding, bool)))
+        self.rng.shuffle(used)
+        cut = self.rng.randint(0, len(used))
+        for part in (used[:cut], used[cut:]):
+            matchers = [matcher for row in part if (matcher := self.matchers[row]) is not None]
+            self.gather.fill(matchers, part)
+        logits = torch.randn(n, self.size + padding).to(self.rng.choice(DTYPES))
+        expected = logits.clone()
+        if used:
+            apply_token_bitmask_inplace(expected, bitmask, indices=used)
+        masked = logits.to(DEVICE)
+        self.gather.apply(masked)
+        assert same(masked.cpu(), expected)
+        return bits_of(bitmask, self.size)
+
+    def walk(self, steps: int, padding: int = 3) -> None:
+        """Compare along random documents; sequences that have ended begin anew."""
+        for _ in range(steps):
+            allowed = self.compare(padding)
+            for row, (matcher, twin) in enumerate(zip(self.matchers, self.twins, strict=True)):
+                if matcher is None:
+                    continue
+                tokens = np.flatnonzero(allowed[row]).tolist()
+                token = self.rng.choice(tokens) if tokens else None
+                if token is None or not matcher.accept_token(token):
+                    matcher.reset()
+                    twin.reset()
+                    continue
+                assert twin.accept_token(token)
+                if self.rng.random() < 0.1:
+                    matcher.rollback(1)
+                    twin.rollback(1)
+                if matcher.is_terminated():
+                    matcher.reset()
+                    twin.reset()
+
+
+def tiny_json(strategy: str) -> CompiledGrammar:
+    grammar = 'root ::= "a" root "c" | "1" | "b" [abc]*'
+    return compiled_by(VOCABULARY, strategy, grammar)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_logits_are_those_of_the_bitmask(strategy: str, backend: str) -> None:
+    both = Both([GrammarMatcher(tiny_json(strategy)) for _ in range(3)], SIZE, backend=backend)
+    both.walk(40)
+    if strategy == "engine":
+        assert both.gather.rows_by_class == 0 and both.gather.rows_by_bitmask == 120
+    else:
+        assert both.gather.rows_by_bitmask == MASKS_A_LINE and both.gather.rows_by_class == 120 - MASKS_A_LINE
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_of_all_strategies_and_free_ones_stand_side_by_side(backend: str) -> None:
+    matchers: list[GrammarMatcher | None] = []
+    for strategy in STRATEGIES:
+        matchers += [GrammarMatcher(tiny_json(strategy)), None]
+        matchers += [GrammarMatcher(compiled_by(VOCABULARY, strategy, SUFFIXED))]
+    matchers.append(GrammarMatcher(tiny_json("classifier"), terminate_without_stop_token=True))
+    lark = GrammarCompiler(VOCABULARY).compile_lark('start: "a" "b" ("c" | "1")*')
+    matchers.append(GrammarMatcher(lark))
+    both = Both(matchers, SIZE, backend=backend)
+    both.walk(60, padding=0)
+    assert both.gather.rows_by_class > both.gather.rows_by_bitmask > 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("stops", [[A], [STOP], [STOP, AB], [B, C, STOP]], ids=str)
+def test_stop_ids_of_a_sequence(strategy: str, stops: list[int]) -> None:
+    """Stop ids that are text of a class, and one that is no stop id any more; beside the usual ones."""
+    compiled = tiny_json(strategy)
+    matchers = [GrammarMatcher(compiled), GrammarMatcher(compiled, override_stop_tokens=stops)]
+    Both(matchers, SIZE, backend="torch").walk(50)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_stop_token_that_is_text(strategy: str) -> None:
+    compiled = compiled_by(TEXT_STOPS, strategy, 'root ::= "a" "b"* "c" | "b" "a"')
+    Both([GrammarMatcher(compiled)] * 1, TEXT_STOPS.size, backend="torch").walk(60)
+
+
+@pytest.mark.parametrize("name", EBNF)
+def test_grammars_of_ids_and_budgets(name: str) -> None:
+    """Where XGrammar's masks over representatives are repaired, or depend on the masks before."""
+    for strategy in ("auto", "representatives"):
+        try:
+            compiled = GrammarCompiler(WITH_TEXT_STOPS, strategy=strategy).compile_grammar(EBNF[name])
+        except (GrammarError, UnsupportedGrammar):
+            continue
+        Both(
+            [GrammarMatcher(compiled), GrammarMatcher(compiled)], WITH_TEXT_STOPS.size, backend="torch"
+        ).walk(50)
+
+
+LETTERED = Vocabulary.from_bytes(LETTERS, stop_token_ids=LETTERED_STOP)
+BYTES = Vocabulary.from_bytes([bytes([byte]) for byte in range(256)] + [b'"a', b"</s>"], stop_token_ids=[257])
+
+
+@pytest.mark.parametrize("case", load_cases(), ids=str)
+def test_cases(case: Any) -> None:
+    """Every case on two strategies side by side, along its first string and at random."""
+    matchers = []
+    for strategy in ("auto", "representatives"):
+        try:
+            compiled = GrammarCompiler(BYTES, strategy=strategy).compile_grammar(case.parse())
+        except UnsupportedGrammar:
+            continue
+        matchers.append(GrammarMatcher(compiled))
+    both = Both(matchers, BYTES.size, backend="torch")
+    for token in case.accepts[0][:30]:
+        both.compare()
+        for matcher in (*both.matchers, *both.twins):
+            assert matcher is not None and matcher.accept_token(token)
+    both.walk(20)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_real_vocabulary(tekken: Vocabulary, backend: str) -> None:
+    compiler = GrammarCompiler(tekken, strategy="classifier")
+    json = compiler.compile_builtin_json_grammar()
+    schema = compiler.compile_json_schema({"type": "object", "properties": {"n": {"type": "integer"}}})
+    plain = GrammarCompiler(tekken, strategy="representatives").compile_regex(r"[a-z]+ [0-9]{2,5}")
+    both = Both([GrammarMatcher(grammar) for grammar in (json, schema, plain)], tekken.size, backend=backend)
+    both.walk(20 if backend == "torch" else 7, padding=5)
+    if backend == "torch":
+        before, sent = both.gather.bytes_sent, both.gather.rows_by_class
+        both.walk(10)
+        rows = both.gather.rows_by_class - sent
+        assert rows == 30 and both.gather.bytes_sent - before < rows * 200
+
+
+# --- Sequences that go on elsewhere ------------------------------------------------------------------------
+
+
+def test_classes_that_follow_are_noticed() -> None:
+    compiled = GrammarCompiler(VOCABULARY).compile_grammar('root ::= "a" root "c" | "1" | "b" [abc]*')
+    assert compiled.known_classes is None and compiled.classifier.is_walked
+    both = Both([GrammarMatcher(compiled), GrammarMatcher(compiled)], SIZE, backend="torch")
+    for matcher in (*both.matchers, *both.twins):
+        assert matcher is not None and matcher.accept_string("aa")
+    for _ in range(MASKS_A_LINE + 2):
+        both.compare()
+    assert both.gather.rows_by_class == 0 and compiled.known_classes is None
+    assert compiled.classes is not None
+    for _ in range(MASKS_A_LINE + 2):
+        both.compare()
+    assert both.gather.rows_by_class == MASKS_A_LINE + 4
+    both.walk(30)
+
+
+def test_sequences_that_are_handed_over_go_on_by_bitmask(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.test_handover import VOCABULARY as PARENTHESES
+
+    monkeypatch.setattr(hybrid.representatives.follower, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(hybrid.representatives.follower, "FACTOR", 0.0)
+    monkeypatch.setattr(Rival, "after", _at_once)
+    compiled = GrammarCompiler(PARENTHESES, strategy="representatives").compile_grammar(WITH_IDS)
+    both = Both([GrammarMatcher(compiled)], PARENTHESES.size, backend="torch")
+    both.walk(20)
+    assert compiled.rival is not None and compiled.rival.handed_over == 2
+    assert both.gather.rows_by_bitmask == 20
+
+
+@pytest.mark.kernels
+def test_sessions_that_begin_anew_keep_their_line() -> None:
+    compiled = compiled_of(NESTED, LETTERED, budget=Budget(table_bytes=4_000_000))
+    classifier = compiled.classifier
+    assert classifier is not None
+    both = Both([GrammarMatcher(compiled) for _ in range(3)], LETTERED.size, backend="torch")
+    for _ in range(12):
+        both.walk(5)
+        classifier.session.left = -1  # the budget of remembered steps and masks is used up
+    assert classifier.session.serial > 5
+    assert both.gather.rows_by_bitmask == MASKS_A_LINE
+    assert both.gather._maps.bytes_sent == 2 * LETTERED.size
+
+
+def test_a_sequence_that_outgrows_its_budget_goes_on_with_other_classes() -> None:
+    compiled = compiled_of(NESTED, LETTERED)
+    both = Both([GrammarMatcher(compiled), GrammarMatcher(compiled)], LETTERED.size, backend="torch")
+    both.walk(20)
+    for matchers in (both.matchers, both.twins):
+        outgrown = matchers[0]
+        assert outgrown is not None
+        outgrown._follower = outgrown._follower._other(outgrown._follower.made)
+    assert compiled.fallback.strategy == "representatives"
+    both.walk(40)
+    assert both.gather._maps.bytes_sent == 2 * 2 * LETTERED.size
+
+
+# --- Lines -------------------------------------------------------------------------------------------------
+
+
+def grammar_of(text: str) -> CompiledGrammar:
+    return compiled_by(VOCABULARY, "classifier", f'root ::= "{text}" root | "1"')
+
+
+def test_lines_go_to_others_once_two_steps_did_without() -> None:
+    maps = ClassMaps(SIZE, torch.device(DEVICE), 2)
+    stops = VOCABULARY.stop_token_ids
+    gathers = [grammar_of(text).classifier.gather for text in ("a", "b", "c")]
+
+    def line(number: int) -> int:
+        found = maps.line(gathers[number], stops)
+        if found != NO_LINE:
+            bits = bits_of_tokens(gathers[number], stops)
+            assert maps.table[found, :SIZE].cpu().tolist() == bits.tolist()
+        return found
+
+    assert [line(0) for _ in range(MASKS_A_LINE)] == [NO_LINE] * MASKS_A_LINE
+    first = line(0)
+    for number in (1, 2):
+        for _ in range(MASKS_A_LINE):
+            line(number)
+    second = line(1)
+    assert {first, second} == {0, 1} and maps.bytes_sent == 4 * SIZE
+    assert line(2) == NO_LINE, "both are in use"
+    maps.step += 1
+    assert line(1) == second and line(2) == NO_LINE, "the other one was used in the last step"
+    maps.step += 1
+    assert line(1) == second and line(2) == first and line(0) == NO_LINE
+    other = maps.line(gathers[1], (A,))
+    assert other == NO_LINE, "other stop ids are another pair"
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("max_maps", [1, 2, 5])
+def test_more_grammars_than_lines(max_maps: int) -> None:
+    """Grammars that come and go; lines that are given to others are not known by sessions any more."""
+    rng = random.Random(max_maps)
+    grammars = [grammar_of(text) for text in ("a", "b", "c", "ab", "bc", "abc")]
+    both = Both([None] * 4, SIZE, backend="torch", max_maps=max_maps)
+    for _ in range(40):
+        row = rng.randrange(4)
+        both.matchers[row] = GrammarMatcher(rng.choice(grammars[: 2 + max_maps]))
+        both.twins[row] = both.matchers[row].fork()
+        both.walk(4)
+    assert both.gather.rows_by_class > 50 and both.gather.rows_by_bitmask > 50
+    assert both.gather._maps.bytes_sent > 2 * SIZE * max_maps, "some line had two grammars"
+
+
+# --- Rows, steps, refusals ---------------------------------------------------------------------------------
+
+
+def filled(max_rows: int = 4) -> DeviceGather:
+    return DeviceGather(SIZE, DEVICE, max_rows=max_rows, backend="torch")
+
+
+def matcher_of(grammar: str = SUFFIXED) -> GrammarMatcher:
+    return GrammarMatcher(compiled_by(VOCABULARY, "classifier", grammar))
+
+
+def test_bitmasks_of_others_and_one_row_of_logits() -> None:
+    gather, bitmask = filled(), allocate_token_bitmask(1, SIZE)
+    bitmask.fill_(1 << C)
+    gather.fill_bitmask(bitmask, 0)
+    logits = torch.zeros(SIZE, device=DEVICE, requires_grad=True)
+    gather.apply(logits)
+    assert torch.isfinite(logits).nonzero().flatten().tolist() == [C, 32 + C]
+
+
+def test_clear_forgets_and_nothing_is_a_step() -> None:
+    gather = filled()
+    gather.fill([matcher_of()], [1])
+    gather.clear()
+    logits = torch.zeros((1, SIZE), device=DEVICE)
+    gather.apply(logits)
+    assert not logits.any() and gather.bytes_sent == 0
+
+
+def test_what_cannot_be_filled_leaves_nothing() -> None:
+    gather, ended = filled(), matcher_of('root ::= "a"')
+    assert ended.accept_token(A) and ended.accept_token(STOP)
+    for _ in range(MASKS_A_LINE + 1):
+        gather.fill([matcher_of()], [0])
+        gather.clear()
+    with pytest.raises(MatcherError, match="terminated"):
+        gather.fill([matcher_of(), ended], [0, 1])
+    wrong: list[tuple[Any, Any, type[Exception], str]] = [
+        ([matcher_of()], [4], BitmaskError, "allowed are rows 0 to 3"),
+        ([matcher_of()], [-1], BitmaskError, "allowed are rows 0 to 3"),
+        ([matcher_of()] * 2, [1, 1], BitmaskError, "twice"),
+        ([matcher_of()], [0, 1], BitmaskError, "2 indices"),
+        ([None], [0], ArgumentError, "matchers"),
+        (None, [0], ArgumentError, "matchers"),
+        ([GrammarMatcher(compiled_by(TEXT_STOPS, "engine", SUFFIXED))], [0], ArgumentError, "vocab_size, 40"),
+    ]
+    for matchers, indices, error, message in wrong:
+        with pytest.raises(error, match=message):
+            gather.fill(matchers, indices)
+    for bitmask in (allocate_token_bitmask(2, SIZE), allocate_token_bitmask(1, 64 + 1), None):
+        with pytest.raises(BitmaskError):
+            gather.fill_bitmask(bitmask, 0)
+    logits = torch.zeros((4, SIZE), device=DEVICE)
+    gather.apply(logits)
+    assert not logits.any()
+    gather.fill([matcher_of()], [0])
+    with pytest.raises(BitmaskError, match="row 0 is filled already"):
+        gather.fill([matcher_of()], [0])
+    with pytest.raises(BitmaskError, match="row 0 is filled already"):
+        gather.fill_bitmask(allocate_token_bitmask(1, SIZE), 0)
+
+
+@pytest.mark.parametrize(
+    ("logits", "message"),
+    [
+        (torch.zeros((2, SIZE), dtype=torch.float64), "float64"),
+        (torch.zeros((2, SIZE), dtype=torch.int32), "int32"),
+        (torch.zeros((1, 2, SIZE)), "dimensions"),
+        (torch.zeros(()), "dimensions"),
+        (torch.zeros((2, SIZE), device="meta"), "on meta"),
+        (torch.zeros((2, SIZE)).to_sparse(), "sparse"),
+        (np.zeros((2, SIZE), np.float32), "logits are"),
+        (None, "None"),
+        (torch.zeros((2, SIZE - 1)), "39 ids"),
+        (torch.zeros((1, SIZE)), "row 1 is filled"),
+        (torch.zeros(SIZE), "row 1 is filled"),
+        (torch.zeros((1, SIZE)).expand(2, SIZE), "share memory"),
+        (torch.zeros((2, 1)).expand(2, SIZE), "share memory"),
+        (torch.zeros(100).as_strided((2, SIZE), (SIZE - 1, 1)), "share memory"),
+    ],
+    ids=str,
+)
+def test_what_are_no_logits_is_refused(logits: Any, message: str) -> None:
+    gather = filled()
+    gather.fill([matcher_of()], [1])
+    given = logits.to(DEVICE) if isinstance(logits, torch.Tensor) and logits.device.type == "cpu" else logits
+    with pytest.raises(BitmaskError, match=message):
+        gather.apply(given)
+    right = torch.zeros((2, SIZE), device=DEVICE)
+    gather.apply(right)
+    assert right[1].isinf().any() and not right[0].any(), "it is still staged"
+
+
+def test_arguments() -> None:
+    for wrong in ({"max_rows": 0}, {"max_maps": 0}, {"max_rows": 1.5}):
+        with pytest.raises(BitmaskError, match=next(iter(wrong))):
+            DeviceGather(SIZE, "cpu", **wrong)
+    with pytest.raises(BitmaskError, match="vocab_size"):
+        DeviceGather(0, "cpu")
+    with pytest.raises(ArgumentError, match="'auto', 'triton' and 'torch'"):
+        DeviceGather(SIZE, "cpu", backend="cuda")
+
+
+def test_triton_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hybrid.device.gather.has_triton", lambda: False)
+    with pytest.raises(ArgumentError, match=r"equimask\[gpu\]"):
+        DeviceGather(SIZE, "cpu", backend="triton")
+    assert DeviceGather(SIZE, DEVICE)._mask_rows is mask_in_torch
