@@ -122,19 +122,19 @@ class DeviceGather:
         """Stage a mask that is not known by class, or of a grammar that has no line."""
         room = self._words[self._taken[0] :][: min(self._width + 1, MOST_CLASS_WORDS)]
         gather = matcher._fill_by_class(room)
-        if gather is None:
-            matcher._fill(self._bitmask())
-            self._add(row, NO_LINE, self._width)
-            return
-        line = self._maps.line(gather, matcher._stops)
-        if line == NO_LINE:
-            expand(gather, matcher._stops, room.copy(), self._bitmask())
-            self._add(row, NO_LINE, self._width)
-            return
-        self._add(row, line, gather.n_classes // 32 + 1)
+        line = NO_LINE if gather is None else self._maps.line(gather, matcher._stops)
         follower = matcher._follower
-        if isinstance(follower, ClassifierFollower):
-            self._maps.know(follower.session.class_rows, matcher._stops, line)
+        by_classifier = isinstance(follower, ClassifierFollower)
+        if gather is not None and line != NO_LINE:
+            self._add(row, line, gather.n_classes // 32 + 1)
+            if by_classifier:
+                self._maps.know(follower.session.class_rows, matcher._stops, line)
+            return
+        if gather is None or by_classifier:  # which keeps whole masks: a copy takes a tenth of expanding one
+            matcher._fill(self._bitmask())
+        else:  # an engine is asked once: a mask may change what a budget of tokens allows
+            expand(gather, matcher._stops, room.copy(), self._bitmask())
+        self._add(row, NO_LINE, self._width)
 
     def fill_bitmask(self, bitmask: Any, index: int) -> None:
         """Stage a whole bitmask of one row, as `hybrid.allocate_token_bitmask` makes it.
