@@ -447,7 +447,7 @@ def test_what_cannot_be_filled_leaves_nothing() -> None:
         ([matcher_of()], [4], BitmaskError, "allowed are rows 0 to 3"),
         ([matcher_of()], [-1], BitmaskError, "allowed are rows 0 to 3"),
         ([matcher_of()] * 2, [1, 1], BitmaskError, "twice"),
-        ([matcher_of()], [0, 1], BitmaskError, "2 indices"),
+        ([matcher_of()], [0, 1], BitmaskError, "indices size is 2"),
         ([None], [0], ArgumentError, "matchers"),
         (None, [0], ArgumentError, "matchers"),
         ([GrammarMatcher(compiled_by(TEXT_STOPS, "engine", SUFFIXED))], [0], ArgumentError, "vocab_size, 40"),
