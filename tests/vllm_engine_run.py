@@ -1,0 +1,82 @@
+"""Requests of every kind through vLLM with a small random model: ``python -m tests.vllm_engine_run DRAFTS``.
+
+What: makes model and tokenizer, starts `vllm.LLM` in this process, and prints what came out as JSON.
+When: by `tests/test_vllm_engine.py`, with ``EQUIMASK_VLLM`` 0 and 1.
+Limits: on the CPU; text without sense.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+
+os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+
+SAMPLING = {
+    "greedy": {"temperature": 0.0},
+    "seeded": {"temperature": 1.0, "seed": 7},
+    "narrow": {"temperature": 0.8, "top_p": 0.9, "top_k": 20, "seed": 3},
+    "stops": {"temperature": 1.0, "seed": 5, "stop_token_ids": [60, 61]},
+}
+PROMPTS = ["abcabcabcabc", "1212121212"]
+
+
+def main(n_drafts: int) -> None:
+    """Print {"ours": ..., "ids": {"kind/sampling": [[id, ...], ...]}, "accepted": drafts}."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+    from vllm import LLM, SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    import adapters.vllm
+    from tests.test_vllm_managers import SIZE, STOP, TEXTS, TOKENIZER
+
+    adapters.vllm.register()  # as the plugin does, where the package is installed
+    kinds = {**TEXTS, "repeated": ({"regex": "(abc)+|(12)+"}, "")}
+    torch.manual_seed(0)
+    shape = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1}
+    settings = LlamaConfig(
+        vocab_size=SIZE, **shape, initializer_range=0.5, eos_token_id=STOP, bos_token_id=None
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        LlamaForCausalLM(settings).save_pretrained(folder)
+        TOKENIZER.save_pretrained(folder)
+        ngram = {
+            "method": "ngram",
+            "num_speculative_tokens": n_drafts,
+            "prompt_lookup_min": 1,
+            "prompt_lookup_max": 2,
+        }
+        engine = LLM(
+            folder,
+            max_model_len=256,
+            max_num_seqs=16,
+            enforce_eager=True,
+            dtype="float32",
+            disable_log_stats=False,
+            structured_outputs_config={"backend": "xgrammar"},
+            speculative_config=ngram if n_drafts else None,
+        )
+        found = {}
+        for name, (kind, _) in kinds.items():
+            for how, sampling in SAMPLING.items():
+                if n_drafts and sampling["temperature"]:
+                    continue
+                limits = StructuredOutputsParams(**kind)
+                asked = SamplingParams(max_tokens=40, structured_outputs=limits, **sampling)
+                answers = engine.generate(PROMPTS, asked, use_tqdm=False)
+                found[f"{name}/{how}"] = [[*one.outputs[0].token_ids] for one in answers]
+        accepted = sum(
+            getattr(one, "value", 0)
+            for one in engine.get_metrics()
+            if one.name == "vllm:spec_decode_num_accepted_tokens"
+        )
+    ours = adapters.vllm.is_registered()
+    print("\n" + json.dumps({"ours": ours, "ids": found, "accepted": accepted}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
