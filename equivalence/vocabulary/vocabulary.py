@@ -126,10 +126,11 @@ class Vocabulary:
         cls, info: xgrammar.TokenizerInfo, *, cache_dir: str | os.PathLike[str] | None = None
     ) -> Vocabulary:
         """The vocabulary that an `xgrammar.TokenizerInfo` describes, id for id."""
-        if not hasattr(info, "decoded_vocab"):
+        words = getattr(info, "decoded_vocab", None)  # asked for once: XGrammar makes it anew, id by id
+        if words is None:
             raise VocabularyError(f"info is {shown(info)}, allowed is an xgrammar.TokenizerInfo")
         return cls(
-            list(info.decoded_vocab),
+            list(words),
             tuple(info.stop_token_ids),
             info.special_token_ids,
             info.vocab_size,
