@@ -25,9 +25,11 @@ def run(enabled: str, n_drafts: int):
 
 
 @pytest.mark.parametrize("n_drafts", [0, 3])
-def test_the_ids_are_those_without_us(n_drafts):
+def test_the_ids_are_those_without_us_and_errors_end_one_request(n_drafts):
     theirs, ours = run("0", n_drafts), run("1", n_drafts)
     assert ours["ours"] and not theirs["ours"]
     assert ours["ids"] == theirs["ids"]
     assert sum(len(ids) for answers in ours["ids"].values() for ids in answers) > 200
+    failed = [[reason == "error" for reason in reasons] for reasons in ours["reasons"]]
+    assert failed == [[False, True, False]] * 2
     assert bool(ours["accepted"]) == bool(n_drafts) and ours["accepted"] == theirs["accepted"]

@@ -7,10 +7,12 @@ Limits: on the CPU; text without sense.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
 import tempfile
+from typing import Any
 
 os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
@@ -74,8 +76,34 @@ def main(n_drafts: int) -> None:
             for one in engine.get_metrics()
             if one.name == "vllm:spec_decode_num_accepted_tokens"
         )
-    ours = adapters.vllm.is_registered()
-    print("\n" + json.dumps({"ours": ours, "ids": found, "accepted": accepted}))
+        ours = adapters.vllm.is_registered()
+        reasons = reasons_of(engine) if ours else []
+    print("\n" + json.dumps({"ours": ours, "ids": found, "accepted": accepted, "reasons": reasons}))
+
+
+def reasons_of(engine: Any) -> list[list[str]]:
+    """Why requests ended, where masks, and then tokens, of one of them fail from the third on."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    from adapters.xgrammar import GrammarMatcher
+
+    limits = [StructuredOutputsParams(regex=regex) for regex in ("[a-z]+", "[0-9]+x", "(abc)+")]
+    asked = [SamplingParams(max_tokens=9, temperature=0, structured_outputs=one) for one in limits]
+    found = []
+    for name in ("fill_next_token_bitmask", "accept_token"):
+        real, calls = getattr(GrammarMatcher, name), itertools.count()
+
+        def broken(self: Any, *given: Any, real: Any = real, calls: Any = calls, **options: Any) -> Any:
+            if "[0-9]" in str(self.compiled_grammar.grammar) and next(calls) > 1:
+                raise MemoryError("no room")
+            return real(self, *given, **options)
+
+        setattr(GrammarMatcher, name, broken)
+        answers = engine.generate(["abc"] * len(asked), asked, use_tqdm=False)
+        setattr(GrammarMatcher, name, real)
+        found.append([str(one.outputs[0].finish_reason) for one in answers])
+    return found
 
 
 if __name__ == "__main__":
