@@ -35,6 +35,7 @@ class GrammarCompiler(adapters.xgrammar.GrammarCompiler):
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, **options: Any) -> None:
         bounds: dict[str, Any] = {"budget": Budget(seconds=compile_seconds()), "cache_dir": cache_folder()}
         super().__init__(tokenizer_info, **{**bounds, **options})
+        self.hybrid.vocabulary.prepare(cache_folder())
 
 
 class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
