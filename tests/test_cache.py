@@ -72,7 +72,8 @@ def test_another_compiler_finds_what_one_compiled(
     assert loaded is not compiled and method(second) is loaded, "the second time it is in memory"
     assert loaded.schema == compiled.schema and loaded.relaxed == compiled.relaxed
     assert loaded.reason == compiled.reason and set(loaded.timings) == {"load", "total"}
-    assert compiled.timings["total"] > compiled.timings["store"] > 0
+    if strategy == "classifier":  # on "auto" it is written after the call
+        assert compiled.timings["total"] > compiled.timings["store"] > 0
     for seed in range(2):
         assert masks_along(loaded, seed, 60) == masks_along(compiled, seed, 60)
 
@@ -167,8 +168,8 @@ def test_what_an_artefact_does_not_carry_is_not_written(tmp_path: Path) -> None:
 
     compiler = compiler_in(tmp_path)
     assert compiler._disk is not None
-    compiled = GrammarCompiler(VOCABULARY).compile_regex("a")
-    facts = {name: getattr(compiled, name) for name in cache.CARRIED}
+    compiled = GrammarCompiler(VOCABULARY, strategy="classifier").compile_regex("a")
+    facts = {name: getattr(compiled, name) for name in cache.CARRIED if hasattr(compiled, name)}
     compiler._disk.keep(bytes(KEY_BYTES), SaysMore(**facts, more="this"))
     assert not entries(tmp_path)
     compiler._disk.keep(bytes(KEY_BYTES), SaysMore(**facts))

@@ -130,7 +130,8 @@ def test_damaged_and_wrong_entries_are_found(
     vocabulary: Vocabulary, known: list[Known], tmp_path: Path
 ) -> None:
     (one,) = (one for one in known if one.name == "list")
-    GrammarCompiler(vocabulary, cache_dir=tmp_path).compile_json_schema(one.schema)
+    with GrammarCompiler(vocabulary, cache_dir=tmp_path) as compiler:
+        compiler.compile_json_schema(one.schema)
     (entry,) = tmp_path.iterdir()
     found = Outcome()
     killed.look(vocabulary, [one], tmp_path, found)
