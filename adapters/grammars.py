@@ -13,14 +13,13 @@ import inspect
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from adapters.by_identity import ByIdentity
 from equivalence import forking
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError, BatchError, VocabularyError
 from hybrid import CompiledGrammar, GrammarCompiler, Vocabulary
 
-_compilers: WeakKeyDictionary[Any, tuple[int, GrammarCompiler]] = WeakKeyDictionary()
 _lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 
 ALLOWED = (
@@ -93,8 +92,11 @@ def compiler_of(tokenizer: Any) -> GrammarCompiler:
             "and hybrid.GrammarCompiler"
         )
     with _lock:
-        size, compiler = _compilers.get(tokenizer, (-1, None))
-        if compiler is None or size != len(tokenizer):  # tokens may have been added since
-            compiler = GrammarCompiler(Vocabulary.from_huggingface(tokenizer))
-            _compilers[tokenizer] = len(tokenizer), compiler
-        return compiler
+        return _compilers.of(tokenizer, len(tokenizer))  # tokens may have been added since
+
+
+def _compiler_of(tokenizer: Any) -> GrammarCompiler:
+    return GrammarCompiler(Vocabulary.from_huggingface(tokenizer))
+
+
+_compilers = ByIdentity(_compiler_of)

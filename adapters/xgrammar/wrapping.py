@@ -13,10 +13,10 @@ from typing import Any
 import xgrammar
 
 import hybrid
+from adapters.by_identity import ByIdentity
 from adapters.xgrammar.compiled import CompiledGrammar, taken_over
 from adapters.xgrammar.compiler import GrammarCompiler
 from adapters.xgrammar.errors import with_its_errors
-from adapters.xgrammar.vocabularies import ByIdentity
 
 
 @with_its_errors
