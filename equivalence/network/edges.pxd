@@ -22,6 +22,7 @@ cdef class Edges:
     cdef int loose_code_points(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int blocks(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t length, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int characters(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t source, Py_ssize_t target) except -1 nogil
+    cdef Py_ssize_t continuations(self, Py_ssize_t target) except -1 nogil
     cdef int several_bytes(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int loosely(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int others(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil

@@ -280,15 +280,25 @@ class Edges:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
-    def several_bytes(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
-        """Edges for every character of several bytes, with shared states behind the first byte."""
+    def continuations(self, target: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Three new states, from which one, two and three continuation bytes lead to another; the first."""
         one = self.n_states
         two, three = one + 1, one + 2
-        after_e0, after_f0, after_f4 = one + 3, one + 4, one + 5
-        self.n_states += 6
+        self.n_states += 3
         self.add(one, BYTES, 0x80, 0xBF, target)
         self.add(two, BYTES, 0x80, 0xBF, one)
         self.add(three, BYTES, 0x80, 0xBF, two)
+        return one
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def several_bytes(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
+        """Edges for every character of several bytes, with shared states behind the first byte."""
+        one = self.continuations(target)
+        two, three = one + 1, one + 2
+        after_e0, after_f0, after_f4 = one + 3, one + 4, one + 5
+        self.n_states += 3
         self.add(after_e0, BYTES, 0xA0, 0xBF, one)
         self.add(after_f0, BYTES, 0x90, 0xBF, two)
         self.add(after_f4, BYTES, 0x80, 0x8F, two)
@@ -305,15 +315,10 @@ class Edges:
     @cython.exceptval(-1, check=False)
     def loosely(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
         """Edges for all that begins and goes on as characters of several bytes do, well-formed or not."""
-        one = self.n_states
-        two, three = one + 1, one + 2
-        self.n_states += 3
-        self.add(one, BYTES, 0x80, 0xBF, target)
-        self.add(two, BYTES, 0x80, 0xBF, one)
-        self.add(three, BYTES, 0x80, 0xBF, two)
+        one = self.continuations(target)
         self.add(source, BYTES, 0xC0, 0xDF, one)
-        self.add(source, BYTES, 0xE0, 0xEF, two)
-        self.add(source, BYTES, 0xF0, 0xF7, three)
+        self.add(source, BYTES, 0xE0, 0xEF, one + 1)
+        self.add(source, BYTES, 0xF0, 0xF7, one + 2)
         return 0
 
     @cython.cfunc
