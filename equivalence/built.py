@@ -77,6 +77,11 @@ def check(name: str, built: bytes) -> None:
         )
 
 
+def is_plain() -> bool:
+    """Whether modules that are not compiled were asked to run as plain Python."""
+    return os.environ.get(PLAIN, "0") != "0"
+
+
 def plain(name: str) -> None:
     """Refuse to run a module as plain Python, unless that was asked for.
 
@@ -86,7 +91,7 @@ def plain(name: str) -> None:
     Raises:
         ImportError: it was not asked for.
     """
-    if os.environ.get(PLAIN, "0") == "0":
+    if not is_plain():
         raise ImportError(
             f"{name} is not compiled: in a checkout run `make build` (or setup.py build_ext --inplace), "
             f"an installed package is damaged. {PLAIN}=1 runs it as plain Python, which is slow"

@@ -7,7 +7,6 @@ Limits: whoever keeps the old array has to let go of it.
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from equivalence import built
 
-PLAIN = os.environ.get(built.PLAIN, "0") != "0"
+PLAIN = built.is_plain()
 """Whether records are read by plain Python, which wants names as attributes: to give them takes 1 us."""
 
 
