@@ -106,6 +106,15 @@ def flag(value: Any, name: str) -> bool:
     raise ArgumentError(f"{name} is {shown(value)}, allowed are True and False")
 
 
+def folder_of(value: Any, name: str, error: type[HybridError] = ArgumentError) -> str:
+    """A path that stays where it is: absolute, as threads write there after the program has changed folders.
+
+    Raises:
+        HybridError: as `path_of`.
+    """
+    return os.path.abspath(path_of(value, name, error))
+
+
 def path_of(value: Any, name: str, error: type[HybridError] = ArgumentError) -> str:
     """A path of the file system as text.
 

@@ -43,7 +43,7 @@ HELD = 'root ::= "held" [0-9]{1,3} root?'
 SECONDS = 20.0
 """What a child may take, on a machine that is busy: it takes a tenth of one."""
 
-FORKS = 200
+FORKS = 80
 
 
 class Child:

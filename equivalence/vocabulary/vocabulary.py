@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import forking
-from equivalence.arguments import integer, integer_from, integers, one_or_more, path_of, shown
+from equivalence.arguments import folder_of, integer, integer_from, integers, one_or_more, path_of, shown
 from equivalence.errors import VocabularyError
 from equivalence.runs import ByteOrder, byte_order
 from equivalence.store import Arrays, Unusable
@@ -67,7 +67,7 @@ class Vocabulary:
         vocab_size: int | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._cache_dir = None if cache_dir is None else path_of(cache_dir, "cache_dir", VocabularyError)
+        self._cache_dir = None if cache_dir is None else folder_of(cache_dir, "cache_dir", VocabularyError)
         try:
             given = list(tokens)
         except TypeError as error:
@@ -236,7 +236,7 @@ class Vocabulary:
                 processes kept there are read, unless this vocabulary keeps some already (`save_walks`).
         """
         if cache_dir is not None:
-            self._cache_dir = path_of(cache_dir, "cache_dir", VocabularyError)
+            self._cache_dir = folder_of(cache_dir, "cache_dir", VocabularyError)
             built = self.__dict__.get("trie")
             if built is not None:
                 stored_trie(lambda: built, self.flat, self.fingerprint, cache_dir)

@@ -128,7 +128,7 @@ class GrammarCompiler:
                 cache_dir, cache_dir_limit_bytes, vocabulary, budget, settings.portable,
                 self._statistics.count,
             )  # fmt: skip
-            settings = replace(settings, cache_dir=os.fspath(cache_dir))
+            settings = replace(settings, cache_dir=os.fspath(self._disk.folder))
         self._settings = settings
         guard = Guard(budget, refuse_over=seconds if self.deterministic else None)
         self._compilation = Compilation(vocabulary, settings, guard)

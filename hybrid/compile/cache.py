@@ -103,7 +103,7 @@ class DiskCache:
                 f"cache_dir_limit_bytes is {limit_bytes!r}, allowed are an integer of at least 1, and -1 "
                 f"for {DEFAULT_DISK_BYTES}"
             )
-        self.folder = Path(folder)
+        self.folder = Path(os.path.abspath(folder))  # threads write there after the program has moved
         self.limit_bytes = DEFAULT_DISK_BYTES if limit_bytes == -1 else limit_bytes
         self._vocabulary = vocabulary
         self._budget = budget

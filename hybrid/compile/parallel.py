@@ -211,13 +211,13 @@ class _Shared:
             stored_trie(lambda: vocabulary.trie, vocabulary.flat, vocabulary.fingerprint, folder)
         cache_dir, limit = None, -1
         if compiler._disk is not None:
-            cache_dir, limit = os.path.abspath(compiler._disk.folder), compiler._disk.limit_bytes
+            cache_dir, limit = os.fspath(compiler._disk.folder), compiler._disk.limit_bytes
             with contextlib.suppress(OSError):  # as when an entry is written, which says what is wrong
                 os.makedirs(cache_dir, exist_ok=True)
         data, offsets = vocabulary.flat
         return _Parcel(
             vocabulary.fingerprint, data.tobytes(), np.diff(offsets).astype(np.uint16).tobytes(),
-            vocabulary.stop_token_ids, os.path.abspath(folder), compiler.strategy, compiler.budget,
+            vocabulary.stop_token_ids, folder, compiler.strategy, compiler.budget,
             compiler.n_jobs, compiler.on_demand, cache_dir, limit, compiler.on_budget, compiler.deterministic,
         )  # fmt: skip
 

@@ -116,12 +116,11 @@ def known(vocabulary: Vocabulary) -> list[Known]:
     return killed.prepare(vocabulary, FILES)
 
 
-@pytest.mark.parametrize("seconds", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_killed_processes_leave_what_is_right(
-    seconds: int, vocabulary: Vocabulary, known: list[Known], tmp_path: Path
+    vocabulary: Vocabulary, known: list[Known], tmp_path: Path
 ) -> None:
     assert [one.name for one in known] == ["object", "list", "choice"]
-    found = killed.kill_at_random(vocabulary, known, tmp_path, 3, seconds, 0)
+    found = killed.kill_at_random(vocabulary, known, tmp_path, 3, 5, 0)
     assert found.good and found.kills >= 3
     assert found.loaded == found.entries <= 3
 
@@ -196,7 +195,7 @@ def test_what_comes_late_or_does_not_survive_is_noticed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["auto", "engine"])
-def test_hostile_schemas_survive_a_budget_of_two_seconds(strategy: str, vocabulary: Vocabulary) -> None:
+def test_hostile_schemas_survive_a_short_budget(strategy: str, vocabulary: Vocabulary) -> None:
     cases = list(hostile_schemas.adversarial("large"))
-    found = budgets.run(vocabulary, cases, [2.0], [strategy])
+    found = budgets.run(vocabulary, cases, [0.5], [strategy])
     assert [row for row in found if not row.survived] == []
