@@ -27,15 +27,12 @@ from hybrid.classifier.known import Known
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.hybrid.classifier.known import Known, mask_of, take
-    from cython.cimports.hybrid.classifier.rows import fetch_row
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.hybrid.classifier.rows import copy_row, fetch_row
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
-    from ctypes import memmove as memcpy
-
     from hybrid.classifier.known import mask_of, take
-    from hybrid.classifier.rows import fetch_row
+    from hybrid.classifier.rows import copy_row, fetch_row
 
     def number_of(value: int) -> int:
         """The value of an int that is not negative; else -1."""
@@ -156,14 +153,7 @@ class Calls:
                 n_bytes = self.known.rows.n_bytes
                 fetch_row(source, address, n_bytes)
                 if self.is_unchanged():
-                    if cython.compiled:
-                        memcpy(
-                            cython.cast(cython.p_void, address),
-                            cython.cast(cython.p_void, source & ~1),
-                            n_bytes,
-                        )
-                    else:
-                        memcpy(address, source & ~1, n_bytes)
+                    copy_row(source, address, n_bytes)
                     return (source & 1) == 1
         return self._fill_row(bitmask, index, debug_print)
 

@@ -24,25 +24,15 @@ from hybrid.classifier.known import Known
 from hybrid.classifier.rows import Rows
 
 if cython.compiled:
-    from cython.cimports.equivalence.arrays.prefetch import fetch
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.hybrid.api.calls import Calls
     from cython.cimports.hybrid.classifier.known import Known, mask_of, take
-    from cython.cimports.hybrid.classifier.rows import Rows, source_of
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.hybrid.classifier.rows import Rows, copy_row, fetch_row, source_of
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
-    from ctypes import memmove as memcpy
-
     from hybrid.classifier.known import mask_of, take
-    from hybrid.classifier.rows import source_of
-
-    def fetch(address: int) -> None:
-        """Nothing."""
-
-
-PAGE = cython.declare(cython.Py_ssize_t, 4096)
+    from hybrid.classifier.rows import copy_row, fetch_row, source_of
 
 
 def fill_rows(matchers: list, bitmask: Any, numbers: Any) -> bool:
@@ -121,7 +111,7 @@ def are_known(matchers: list, n_bytes: cython.Py_ssize_t) -> bool:
 @cython.nogil
 @cython.exceptval(check=False)
 def copy_rows(place: cython.Py_ssize_t[:, ::1], n_bytes: cython.Py_ssize_t) -> cython.void:
-    """Copy rows of so many bytes between addresses; the lowest bit of the first ones does not count.
+    """Copy rows of so many bytes between addresses; the first ones are as `hybrid.classifier.rows` has them.
 
     The beginnings of the next row's pages are asked for while a row is copied, as by
     `hybrid.classifier.rows.fetch_row`.
@@ -130,19 +120,8 @@ def copy_rows(place: cython.Py_ssize_t[:, ::1], n_bytes: cython.Py_ssize_t) -> c
     i: cython.Py_ssize_t
     for i in range(n):
         if i + 1 < n:
-            at: cython.Py_ssize_t = 0
-            while at < n_bytes:
-                fetch((place[0, i + 1] & ~1) + at)
-                fetch(place[1, i + 1] + at)
-                at += PAGE
-        if cython.compiled:
-            memcpy(
-                cython.cast(cython.p_void, place[1, i]),
-                cython.cast(cython.p_void, place[0, i] & ~1),
-                n_bytes,
-            )
-        else:
-            memcpy(int(place[1, i]), int(place[0, i]) & ~1, n_bytes)
+            fetch_row(place[0, i + 1], place[1, i + 1], n_bytes)
+        copy_row(place[0, i], place[1, i], n_bytes)
 
 
 def stage_classes(
@@ -194,13 +173,9 @@ def stage_classes(
         if place + width > words.shape[0] or n >= entries.shape[0] or line >= last_steps.shape[0]:
             raise IndexError("there is no room for a mask")
         if cython.compiled:
-            memcpy(
-                cython.cast(cython.p_void, cython.address(words[place])),
-                cython.cast(cython.p_void, source & ~1),
-                rows.n_bytes,
-            )
+            copy_row(source, cython.cast(cython.Py_ssize_t, cython.address(words[place])), rows.n_bytes)
         else:
-            memcpy(words[place:].ctypes.data, source & ~1, rows.n_bytes)
+            copy_row(source, words[place:].ctypes.data, rows.n_bytes)
         entries[n, 0] = numbers[i]
         entries[n, 1] = cython.cast(cython.int, line)
         entries[n, 2] = cython.cast(cython.int, place)

@@ -8,12 +8,29 @@ cdef class PieceGather(Gather):
     cdef Walker walker
     cdef const Py_ssize_t[::1] token_starts
     cdef const int[::1] tokens_of_groups
-    cdef int[::1] row_of_piece
-    cdef unsigned int[:, ::1] large_rows
-    cdef Py_ssize_t n_large
+    cdef Py_ssize_t[::1] row_of_piece
 
-    cdef void add(self, Py_ssize_t piece, unsigned int[::1] out) noexcept nogil
-    cdef Py_ssize_t look_at(self, Py_ssize_t piece) noexcept nogil
-    cdef Py_ssize_t new_row(self) noexcept
-    cdef bint recall(self, Py_ssize_t piece, Py_ssize_t row) noexcept
-    cdef void keep(self, Py_ssize_t piece, Py_ssize_t row) noexcept
+    cdef int add(self, Py_ssize_t piece, unsigned int[::1] out) except -1 nogil
+    cdef void add_ranges(self, const Py_ssize_t[::1] ranges, unsigned int[::1] out) noexcept nogil
+    cdef Py_ssize_t look_at(self, Py_ssize_t piece) except -2 nogil
+    cdef Py_ssize_t row(self, Py_ssize_t piece) except -1
+
+
+# Four words are read before any is written, so that the compiler may take them as one.
+cdef inline void unite_row(Py_ssize_t address, unsigned int[::1] out) noexcept nogil:
+    cdef const unsigned int* row = <const unsigned int*>address
+    cdef Py_ssize_t w = 0, n = out.shape[0]
+    cdef unsigned int first, second, third, fourth
+    while w + 4 <= n:
+        first = out[w] | row[w]
+        second = out[w + 1] | row[w + 1]
+        third = out[w + 2] | row[w + 2]
+        fourth = out[w + 3] | row[w + 3]
+        out[w] = first
+        out[w + 1] = second
+        out[w + 2] = third
+        out[w + 3] = fourth
+        w += 4
+    while w < n:
+        out[w] |= row[w]
+        w += 1

@@ -17,13 +17,22 @@ from equivalence import built
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.hybrid.classifier.pieces import unite_row
     from cython.cimports.hybrid.classifier.walking import Walker
     from cython.cimports.hybrid.representatives.gather import Gather
+    from cython.cimports.libc.string import memset
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
+    import ctypes
+
     from hybrid.classifier.walking import Walker
     from hybrid.representatives.gather import Gather
+
+    def unite_row(address: int, out: np.ndarray) -> None:
+        """Set the bits of the row at an address."""
+        out |= np.ctypeslib.as_array((ctypes.c_uint32 * len(out)).from_address(address))
+
 
 LARGE_PIECE = cython.declare(cython.Py_ssize_t, 1024)
 """Tokens from which on a piece has a row of its own: to unite two rows of 128,000 bits takes 1 us, as long as
@@ -39,9 +48,9 @@ class PieceGather(Gather):
         vocab_size: number of ids.
 
     Attributes:
-        pieces: the interned lists of (first group, end) that pieces are.
-        row_of_piece: the row of each large piece; -1: it is not large, -2: not known yet.
-        large_rows: uint32[n, n_words]: `n_large` rows that are there, and room for more.
+        pieces: the interned lists that pieces are (`Walker.ranges`).
+        row_of_piece: the address of each large piece's row; -1: it is not large, -2: not known yet.
+        large: those rows, which are never changed: kept ones are shared with other grammars.
     """
 
     def __init__(self, walker: Walker, vocab_size: cython.Py_ssize_t) -> None:
@@ -54,17 +63,18 @@ class PieceGather(Gather):
         self.n_classes = 32 * walker.known.n_words
         self.memory_size_bytes = 0
         self.tables = ()
-        self.row_of_piece = np.full(self.n_classes, -2, np.int32)
-        self.large_rows = np.zeros((0, self.n_words), np.uint32)
-        self.n_large = 0
+        self.row_of_piece = np.full(self.n_classes, -2, np.int64)
+        self.large = []
 
     @cython.cfunc
     @cython.nogil
-    @cython.exceptval(check=False)
-    def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.void:
+    @cython.exceptval(-1, check=False)
+    def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.int:
         """As of `Gather`."""
-        for w in range(self.n_words):
-            out[w] = 0
+        if cython.compiled:
+            memset(cython.cast(cython.p_void, cython.address(out[0])), 0, 4 * self.n_words)
+        else:
+            out[:] = 0
         for word in range(class_mask.shape[0]):
             bits: cython.uint = class_mask[word]
             piece: cython.Py_ssize_t = 32 * word
@@ -73,74 +83,66 @@ class PieceGather(Gather):
                     self.add(piece, out)
                 bits >>= 1
                 piece += 1
+        return 0
 
     @cython.cfunc
     @cython.nogil
-    @cython.exceptval(check=False)
-    def add(self, piece: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.void:
+    @cython.exceptval(-1, check=False)
+    def add(self, piece: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.int:
         """Set the bits of a piece's tokens."""
-        one: cython.uint = 1
         row: cython.Py_ssize_t = self.row_of_piece[piece]
         if row == -2:
             row = self.look_at(piece)
         if row >= 0:
-            for w in range(self.n_words):
-                out[w] |= self.large_rows[row, w]
-            return
-        for k in range(self.pieces.starts[piece], self.pieces.starts[piece + 1], 2):
-            begin = self.token_starts[self.pieces.pool[k]]
-            for t in range(begin, self.token_starts[self.pieces.pool[k + 1]]):
+            unite_row(row, out)
+            return 0
+        self.add_ranges(self.pieces.pool[self.pieces.starts[piece] : self.pieces.starts[piece + 1]], out)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add_ranges(self, ranges: cython.const[cython.Py_ssize_t][::1], out: cython.uint[::1]) -> cython.void:
+        """Set the bits of the tokens of some groups: first, end, first, end ..."""
+        one: cython.uint = 1
+        for k in range(0, ranges.shape[0], 2):
+            for t in range(self.token_starts[ranges[k]], self.token_starts[ranges[k + 1]]):
                 token = cython.cast(cython.Py_ssize_t, self.tokens_of_groups[t])
                 out[token >> 5] |= one << (token & 31)
 
     @cython.cfunc
     @cython.nogil
-    @cython.exceptval(check=False)
+    @cython.exceptval(-2, check=False)
     def look_at(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The row of a piece that is used for the first time; -1 if it is not large."""
         n: cython.Py_ssize_t = 0
-        for k in range(self.pieces.starts[piece], self.pieces.starts[piece + 1], 2):
-            n += self.token_starts[self.pieces.pool[k + 1]] - self.token_starts[self.pieces.pool[k]]
-        self.row_of_piece[piece] = -1
-        if n < LARGE_PIECE:
-            return -1
-        known: cython.bint = False
-        with cython.gil:
-            row = self.new_row()
-            known = self.recall(piece, row)
-        if not known:
-            self.add(piece, self.large_rows[row])
+        first = self.pieces.starts[piece]
+        if self.pieces.pool[first] < 0:
+            n = LARGE_PIECE  # a walk that was long
+        else:
+            for k in range(first, self.pieces.starts[piece + 1], 2):
+                n += self.token_starts[self.pieces.pool[k + 1]] - self.token_starts[self.pieces.pool[k]]
+        row: cython.Py_ssize_t = -1
+        if n >= LARGE_PIECE:
             with cython.gil:
-                self.keep(piece, row)
-        self.row_of_piece[piece] = cython.cast(cython.int, row)
+                row = self.row(piece)
+        self.row_of_piece[piece] = row
         return row
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def recall(self, piece: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.bint:
-        """Copy the row of a piece that is kept for all grammars; whether there is one."""
-        read = self.walker.read_of_piece.get(piece)
-        if read is None or read.row is None:
-            return False
-        np.asarray(self.large_rows)[row] = read.row
-        return True
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def keep(self, piece: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.void:
-        """Keep the row of a piece for all grammars, if what it was read on is kept."""
-        read = self.walker.read_of_piece.get(piece)
-        if read is not None:
-            read.row = np.asarray(self.large_rows)[row].copy()
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def new_row(self) -> cython.Py_ssize_t:
-        """Room for one more row."""
-        if self.n_large == self.large_rows.shape[0]:
-            rows = np.zeros((2 * self.n_large + 4, self.n_words), np.uint32)
-            rows[: self.n_large] = self.large_rows
-            self.large_rows = rows
-            self.memory_size_bytes = rows.nbytes
-        self.n_large += 1
-        return self.n_large - 1
+    @cython.exceptval(-1, check=False)
+    def row(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The address of a piece's row: a kept walk has one for all grammars, once one has needed it."""
+        first = self.pieces.starts[piece]
+        number = -1 - self.pieces.pool[first]
+        read = self.walker.reads[number] if number >= 0 else None
+        row = None if read is None else read.row
+        if row is None:
+            row = np.zeros(self.n_words, np.uint32)
+            ranges = self.pieces.pool[first : self.pieces.starts[piece + 1]] if read is None else read.ranges
+            self.add_ranges(ranges, row)
+            if read is not None:
+                read.row = row
+        self.large.append(row)
+        self.memory_size_bytes += 4 * self.n_words
+        return row.ctypes.data

@@ -31,6 +31,7 @@ cdef class Reader:
     cdef Read[::1] reads
     cdef readonly Py_ssize_t n_reads
     cdef Union[::1] unions
+    cdef Py_ssize_t last_union
     cdef Level[::1] levels
     cdef int[::1] masks
     cdef Py_ssize_t[::1] row

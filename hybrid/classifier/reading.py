@@ -33,9 +33,12 @@ LEVEL = "pending tail next mask"
 
 SEED = cython.declare(cython.Py_ssize_t, 11)
 
-UNIONS = cython.declare(cython.Py_ssize_t, 8192)
+UNIONS = 8192
 """Places for unions of two masks, 128 KiB: what a document unites again and again fits a processor's
 cache."""
+
+FEW_UNIONS = 512
+"""The same where masks are walked: a first mask unites next to nothing, and new memory is dear."""
 
 
 @cython.final
@@ -46,6 +49,7 @@ class Reader:
     Args:
         summariser: what reads on single states and frames.
         reads: rows that there is room for at first.
+        unions: places for unions of two masks, a power of two.
 
     Attributes:
         reads: a hash table of (pending set, tail) with the mask of what the set reads on the tail's stacks.
@@ -58,7 +62,9 @@ class Reader:
             its words.
     """
 
-    def __init__(self, summariser: Summariser, reads: cython.Py_ssize_t) -> None:
+    def __init__(
+        self, summariser: Summariser, reads: cython.Py_ssize_t, unions: cython.Py_ssize_t = UNIONS
+    ) -> None:
         self.summariser = summariser
         self.space = summariser.space
         self.known = summariser.known
@@ -66,10 +72,11 @@ class Reader:
         while size < reads:
             size *= 2
         configurations: cython.Py_ssize_t = self.space.steps.shape[0]
-        self.space.account.claim(16 * size + 16 * UNIONS + 4 * configurations + 8 * self.known.n_words)
+        self.space.account.claim(16 * size + 16 * unions + 4 * configurations + 8 * self.known.n_words)
         self.reads = _no_reads(size)
         self.n_reads = 0
-        self.unions = new_records(UNIONS, UNION, np.int32)
+        self.unions = new_records(unions, UNION, np.int32)
+        self.last_union = unions - 1
         self.levels = new_records(64, LEVEL)
         self.masks = np.full(configurations, -1, np.int32)
         self.row = np.zeros(self.known.n_words, np.int64)
@@ -272,7 +279,7 @@ class Reader:
             return first
         if first == 0:
             return second
-        slot = mix(mix(SEED, first), second) & (UNIONS - 1)
+        slot = mix(mix(SEED, first), second) & self.last_union
         if self.unions[slot].first == first and self.unions[slot].second == second:
             return self.unions[slot].mask
         return self.unite(first, second, slot)

@@ -1,5 +1,6 @@
 from equivalence.arrays.prefetch cimport fetch
 from hybrid.representatives.gather cimport Gather
+from libc.string cimport memcpy, memset
 
 
 cdef class Rows:
@@ -9,10 +10,12 @@ cdef class Rows:
     cdef Gather gather
     cdef const Py_ssize_t[::1] stops
     cdef list rows
+    cdef list bases
     cdef Py_ssize_t n_configurations
     cdef readonly Py_ssize_t nbytes
 
     cdef bint finish(self, unsigned int[::1] out, bint whole) noexcept nogil
+    cdef object patch(self, const unsigned int[::1] words)
     cdef void note(self, Py_ssize_t configuration, Py_ssize_t source)
 
 
@@ -25,7 +28,25 @@ cdef inline Py_ssize_t source_of(Rows rows, Py_ssize_t configuration) noexcept n
 
 cdef inline void fetch_row(Py_ssize_t source, Py_ssize_t address, Py_ssize_t n_bytes) noexcept nogil:
     cdef Py_ssize_t place = 0
+    cdef bint is_patch = source & 2
+    fetch(source)
     while place < n_bytes:
-        fetch(source + place)
+        if not is_patch:
+            fetch(source + place)
         fetch(address + place)
         place += 4096
+
+
+cdef inline void copy_row(Py_ssize_t source, Py_ssize_t address, Py_ssize_t n_bytes) noexcept nogil:
+    cdef const long long* patch = <const long long*>(source & ~3)
+    cdef unsigned int* words = <unsigned int*>address
+    cdef Py_ssize_t k
+    if not source & 2:
+        memcpy(<void*>address, <const void*>(source & ~3), n_bytes)
+        return
+    if patch[0] == 0:
+        memset(<void*>address, 0, n_bytes)
+    else:
+        memcpy(<void*>address, <const void*><Py_ssize_t>patch[0], n_bytes)
+    for k in range(2, 2 + <Py_ssize_t>patch[1]):
+        words[patch[k] >> 32] = <unsigned int>patch[k]  # its lower half

@@ -5,6 +5,9 @@
 What: `Rows` holds the masks over the vocabulary that a session has met under some stop ids. Configurations
 with the same mask of classes share one; each finds the address of its own by one look into an array.
 When: one for each session and set of stop ids; matchers copy known rows without any lock.
+A row that is nearly empty, or nearly another one, is kept as a *patch*: the words in which it differs. Of the
+masks of a JSON document nearly all are: a patch takes some hundred bytes where a row takes 16 KB of new
+memory, which four page faults cost 10 us or more.
 Limits: rows are never changed or forgotten. All methods hold the interpreter's lock from beginning to end
 where they look or write, so that threads see arrays before or after they grew.
 """
@@ -22,17 +25,18 @@ from equivalence import built
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.hybrid.classifier.rows import copy_row, source_of
     from cython.cimports.hybrid.representatives.gather import Gather
-    from cython.cimports.libc.string import memcpy
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
-    from ctypes import memmove as memcpy
+    import ctypes
 
     from hybrid.representatives.gather import Gather
 
     def source_of(rows: Rows, configuration: int) -> int:
-        """Where a configuration's row is, plus 1 where it forbids any id; 0: not known."""
+        """Where a configuration's row is, plus 1 where it forbids any id, plus 2 where it is a patch; 0: not
+        known."""
         return (
             int(rows.of_configuration[configuration])
             if 0 <= configuration < len(rows.of_configuration)
@@ -46,9 +50,42 @@ else:
         cold caches a copy takes 2.1 us so, else 2.6.
         """
 
+    def copy_row(source: int, address: int, n_bytes: int) -> None:
+        """Copy a row of so many bytes to an address, from what `source_of` says or any array of such words.
+
+        A patch is int64: the address of the row that it changes, 0 for an empty one; how many words it
+        changes; for each of them its place, in the upper half, and the word.
+        """
+        source, address = int(source), int(address)  # of ctypes, not of numpy
+        if not source & 2:
+            ctypes.memmove(address, source & ~3, n_bytes)
+            return
+        base, n = np.ctypeslib.as_array((ctypes.c_int64 * 2).from_address(source & ~3)).tolist()
+        if base == 0:
+            ctypes.memset(address, 0, n_bytes)
+        else:
+            ctypes.memmove(address, base, n_bytes)
+        pairs = np.ctypeslib.as_array((ctypes.c_int64 * n).from_address((source & ~3) + 16)) if n else []
+        words = np.ctypeslib.as_array((ctypes.c_uint32 * (n_bytes // 4)).from_address(address))
+        for pair in map(int, pairs):
+            words[pair >> 32] = pair & WORD
+
 
 ROW_BYTES = 200
 """Memory of one mask besides its words: the array that holds them."""
+
+PATCHED = cython.declare(cython.Py_ssize_t, 16)
+"""The part of a row's words that a patch may change: more would be copied faster as a row."""
+
+BASES = cython.declare(cython.Py_ssize_t, 4)
+"""Rows, the last ones, that a new one is compared with, and as many of the gather's."""
+
+WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
+IS_PATCH = cython.declare(cython.Py_ssize_t, 2)
+
+_spare: dict[int, list[Any]] = {}
+"""Words that rows are written to before it is known how they are kept, by how many: new ones would be page
+faults again. Whoever takes some has them alone."""
 
 
 @cython.final
@@ -62,9 +99,10 @@ class Rows:
 
     Attributes:
         of_configuration: of each configuration the address of its row's words, plus 1 where the row forbids
-            any id; 0: not known. What a copy needs to know stands in one place.
+            any id, plus 2 where it is a patch; 0: not known. What a copy needs to know stands in one place.
         of_mask: of each number that `Store.class_mask` gives, the same.
-        rows: the words of the rows, which keep them in memory.
+        rows: the rows and patches, which keep them in memory.
+        bases: the last rows that are no patches.
         nbytes: memory held.
     """
 
@@ -77,6 +115,7 @@ class Rows:
         self.of_configuration = np.zeros(64, np.int64)
         self.of_mask = np.zeros(64, np.int64)
         self.rows = []
+        self.bases = []
         self.n_configurations = 0
         self.nbytes = 0
 
@@ -109,13 +148,9 @@ class Rows:
         if source == 0:
             return -1
         if cython.compiled:
-            memcpy(
-                cython.cast(cython.p_void, cython.address(words[0])),
-                cython.cast(cython.p_void, source & ~1),
-                self.n_bytes,
-            )
+            copy_row(source, cython.cast(cython.Py_ssize_t, cython.address(words[0])), self.n_bytes)
         else:
-            memcpy(words.ctypes.data, source & ~1, self.n_bytes)
+            copy_row(source, words.ctypes.data, self.n_bytes)
         return source & 1
 
     def of(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t) -> bool:
@@ -141,20 +176,63 @@ class Rows:
         if given.shape[0] < (self.gather.n_classes + 31) // 32 or mask < 0:
             raise ValueError(f"a mask of {given.shape[0]} words has not enough of them")
         whole: cython.bint = mask & 1
-        made = np.empty(self.gather.n_words, np.uint32)
-        out: cython.uint[::1] = made
+        spare: list = _spare.setdefault(self.gather.n_words, [])
+        try:
+            written = spare.pop()
+        except IndexError:
+            written = np.empty(self.gather.n_words, np.uint32)
+        out: cython.uint[::1] = written
         with cython.nogil:
             self.gather.fill(given, out)
             needed = self.finish(out, whole)
-        source: cython.Py_ssize_t = made.ctypes.data
-        source |= needed
+        made = self.patch(out)
+        source: cython.Py_ssize_t = IS_PATCH | needed
+        if made is None:
+            made = written.copy()
+            source = needed
+            self.bases.append(made)
+            del self.bases[:-BASES]
+        if not spare:
+            spare.append(written)
+        source |= cython.cast(cython.Py_ssize_t, made.ctypes.data)
         if mask >= self.of_mask.shape[0]:
             self.nbytes += 8 * (2 * mask - self.of_mask.shape[0])
             self.of_mask = _longer(self.of_mask, 2 * mask)
         self.rows.append(made)
         self.of_mask[mask] = source
-        self.nbytes += self.n_bytes + ROW_BYTES
+        self.nbytes += made.nbytes + ROW_BYTES
         self.note(configuration, source)
+
+    @cython.cfunc
+    def patch(self, words: cython.const[cython.uint][::1]) -> object:
+        """The patch that a row is of an empty one, or of one of the last; None: too many words differ."""
+        most: cython.Py_ssize_t = max(1, self.gather.n_words // PATCHED)
+        base: cython.const[cython.uint][::1] = words
+        address: cython.Py_ssize_t = 0
+        n = differing(words, words, True, most)
+        if n > most:
+            for row in (*self.bases, *self.gather.large[-BASES:]):
+                base = row
+                n = differing(words, base, False, most)
+                if n <= most:
+                    address = row.ctypes.data
+                    break
+            else:
+                return None
+        made = np.empty(2 + n, np.int64)
+        pairs: cython.longlong[::1] = made
+        pairs[0] = address
+        pairs[1] = n
+        at: cython.Py_ssize_t = 2
+        w: cython.Py_ssize_t = 0
+        place: cython.longlong
+        while at < 2 + n:
+            w = next_differing(words, base, address == 0, w)
+            place = w
+            pairs[at] = place << 32 | cython.cast(cython.longlong, words[w])
+            at += 1
+            w += 1
+        return made
 
     @cython.cfunc
     def note(self, configuration: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.void:
@@ -173,7 +251,6 @@ class Rows:
     def finish(self, out: cython.uint[::1], whole: cython.bint) -> cython.bint:
         """Set the stop ids of a row iff the text so far is whole; whether the row forbids any id."""
         one: cython.uint = 1
-        both: cython.uint = 0
         i: cython.Py_ssize_t
         for i in range(self.stops.shape[0]):
             if whole:
@@ -182,10 +259,69 @@ class Rows:
                 out[self.stops[i] >> 5] &= ~(one << (self.stops[i] & 31))
         full = self.gather.vocab_size >> 5
         for i in range(full):
-            both |= ~out[i]
+            if ~out[i]:
+                return True
+        rest: cython.uint = 0
         if self.gather.vocab_size & 31:
-            both |= ~out[full] & ((one << (self.gather.vocab_size & 31)) - 1)
-        return both != 0
+            rest = ~out[full] & ((one << (self.gather.vocab_size & 31)) - 1)
+        return rest != 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def differing(
+    words: cython.const[cython.uint][::1],
+    base: cython.const[cython.uint][::1],
+    is_empty: cython.bint,
+    most: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Words in which a row differs from another one, or from an empty one; no more are counted than one above
+    the most."""
+    n: cython.Py_ssize_t = 0
+    w: cython.Py_ssize_t = next_differing(words, base, is_empty, 0)
+    while w < words.shape[0]:
+        n += 1
+        if n > most:
+            break
+        w = next_differing(words, base, is_empty, w + 1)
+    return n
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def next_differing(
+    words: cython.const[cython.uint][::1],
+    base: cython.const[cython.uint][::1],
+    is_empty: cython.bint,
+    w: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """The first word from one on in which a row differs from another one, or from an empty one; as many as
+    there are words if none does.
+
+    Eight words are one step where they are alike: most are.
+    """
+    n: cython.Py_ssize_t = words.shape[0]
+    both: cython.uint
+    while w < n:
+        if w + 8 <= n:
+            if is_empty:
+                both = words[w] | words[w + 1] | words[w + 2] | words[w + 3]
+                both |= words[w + 4] | words[w + 5] | words[w + 6] | words[w + 7]
+            else:
+                both = (words[w] ^ base[w]) | (words[w + 1] ^ base[w + 1])
+                both |= (words[w + 2] ^ base[w + 2]) | (words[w + 3] ^ base[w + 3])
+                both |= (words[w + 4] ^ base[w + 4]) | (words[w + 5] ^ base[w + 5])
+                both |= (words[w + 6] ^ base[w + 6]) | (words[w + 7] ^ base[w + 7])
+            if not both:
+                w += 8
+                continue
+        if words[w] != (0 if is_empty else base[w]):
+            break
+        w += 1
+    return w
 
 
 def _longer(numbers: Any, size: int) -> NDArray[np.int64]:

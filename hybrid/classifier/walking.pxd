@@ -46,18 +46,19 @@ cdef class Walker(Summariser):
     cdef bint filters
     cdef Py_ssize_t few_nodes
     cdef Contents contents
-    cdef readonly dict read_of_piece
+    cdef readonly list reads
+    cdef dict number_of_read
     cdef object key
-    cdef object read
-    cdef Py_ssize_t piece
     cdef Py_ssize_t mask
 
     cdef Py_ssize_t read_from(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, Py_ssize_t begin) except -1 nogil
     cdef Py_ssize_t walk_from(self, Py_ssize_t pending, Py_ssize_t begin) except -1 nogil
+    cdef bint is_wide(self, Py_ssize_t pending, Py_ssize_t symbol) noexcept nogil
+    cdef Py_ssize_t that_may_follow(self, Py_ssize_t n) noexcept nogil
     cdef Py_ssize_t read_long(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, Py_ssize_t begin) except -1 nogil
     cdef Py_ssize_t recall(self, Py_ssize_t pending, Py_ssize_t symbol) except -2
     cdef int keep(self, Py_ssize_t n) except -1
-    cdef int note_piece(self) except -1
+    cdef int take(self, object read) except -1
     cdef Py_ssize_t walk(self, Py_ssize_t node, Py_ssize_t configuration, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t pass_over(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t above) except -1 nogil
     cdef bint enter(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil

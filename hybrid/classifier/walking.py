@@ -62,6 +62,11 @@ MANY_NODES = cython.declare(cython.Py_ssize_t, 20_000)
 """Nodes that are entered before it is found out what may follow: 1 ms. Most JSON schemas never enter so many
 before their classes are found, and would wait 0.2 ms for it; it saves a quarter of C-like documents."""
 
+WIDE_BYTES = cython.declare(cython.Py_ssize_t, 10)
+WIDE_NODES = cython.declare(cython.Py_ssize_t, 64)
+"""Bytes that a state can read, and nodes that are read on a symbol, from which on a walk is probably long: a
+digit is the least of what mostly is."""
+
 TOO_LONG = cython.declare(cython.Py_ssize_t, -2)
 """What a walk finds that has entered so many."""
 
@@ -92,9 +97,10 @@ class Walker(Summariser):
         most_entered: how many may be until a walk is too long.
         kept: what other grammars' states and frames read (`equivalence.walks.kept.reads`).
         contents: names what is looked for there; None as long as nothing was.
-        read_of_piece: of pieces that were long to find, what is kept of them.
-        key, read: of the long walk under way.
-        piece, mask: that were found last.
+        reads, number_of_read: the kept walks that this one has taken, and the number of each.
+        key: of the long walk under way.
+        ranges: the groups that are read, first, end, first, end ...; or -1 - the number of a kept walk alone.
+        mask: that was found last.
     """
 
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
@@ -122,10 +128,9 @@ class Walker(Summariser):
         self.few_nodes = fixed.kept.few_nodes
         self.mask = 0
         self.contents = None
-        self.read_of_piece: dict[int, Read] = {}
+        self.reads: list[Read] = []
+        self.number_of_read: dict[Read, int] = {}
         self.key: Any = None
-        self.read: Any = None
-        self.piece = 0
 
     # ---------------------------------------------------------------- on a state, and below
 
@@ -171,16 +176,17 @@ class Walker(Summariser):
             the number of the pending set that is left; `mask` has the number of the mask.
         """
         self.set_follow(own)
-        self.most_entered = self.n_entered + self.few_nodes
-        n = self.walk_from(pending, begin)
-        if n == TOO_LONG:
-            n = self.read_long(pending, symbol, own, begin)
-            self.mask = self.mask_of_ranges()
+        n: cython.Py_ssize_t = -1
+        if self.is_wide(pending, symbol):
             with cython.gil:
-                self.note_piece()
+                n = self.recall(pending, symbol)
+        if n >= 0:
+            n = self.that_may_follow(n)
         else:
-            n = self.in_order(n)
-            self.mask = self.mask_of_ranges()
+            self.most_entered = self.n_entered + self.few_nodes
+            n = self.walk_from(pending, begin)
+            n = self.read_long(pending, symbol, own, begin) if n == TOO_LONG else self.in_order(n)
+        self.mask = self.mask_of_ranges()
         return self.pending_set(n)
 
     @cython.cfunc
@@ -206,6 +212,21 @@ class Walker(Summariser):
 
     @cython.cfunc
     @cython.nogil
+    @cython.exceptval(check=False)
+    def is_wide(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.bint:
+        """Whether a walk is probably long: it is looked for before it is begun, which takes 5 us and saves 50
+        where it is found."""
+        if pending >= 0:
+            return self.known.pendings.starts[pending + 1] - self.known.pendings.starts[pending] >= WIDE_NODES
+        if symbol >= self.n_states:
+            return False
+        n: cython.Py_ssize_t = 0
+        for byte in range(256):
+            n += self.space.behaviour[symbol, self.space.class_of_byte[byte]] != 0
+        return n >= WIDE_BYTES
+
+    @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_long(
         self,
@@ -226,6 +247,13 @@ class Walker(Summariser):
             with cython.gil:
                 self.keep(n)
             self.set_follow(own)
+        return self.that_may_follow(n)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def that_may_follow(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Of n pending nodes leave out those below which nothing is that can follow; how many stay."""
         length: cython.Py_ssize_t = 0
         for k in range(n):
             if self.may_follow(self.pairs[k]):
@@ -245,7 +273,7 @@ class Walker(Summariser):
         else:
             at = self.known.units.starts[symbol - self.n_states]
             content = self.contents.of_unit(self.known.units.pool[at], self.known.units.pool[at + 1])
-        self.key = self.read = None
+        self.key = None
         if content is None:
             return -1
         nodes = b""
@@ -253,22 +281,29 @@ class Walker(Summariser):
             first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
             nodes = np.asarray(self.known.pendings.pool)[first:end].tobytes()
         self.key = (content, nodes)
-        self.read = self.kept.find(self.key)
-        if self.read is None:
+        read = self.kept.find(self.key)
+        if read is None:
             return -1
-        ranges: cython.const[cython.Py_ssize_t][::1] = self.read.ranges
-        found: cython.const[cython.Py_ssize_t][::1] = self.read.nodes
-        while self.ranges.shape[0] < ranges.shape[0]:
-            self.grow_ranges()
+        self.take(read)
+        found: cython.const[cython.Py_ssize_t][::1] = read.nodes
         while self.pairs.shape[0] < found.shape[0]:
             self.grow_pairs()
-        self.n_ranges = ranges.shape[0]
         k: cython.Py_ssize_t
-        for k in range(ranges.shape[0]):
-            self.ranges[k] = ranges[k]
         for k in range(found.shape[0]):
             self.pairs[k] = found[k]
         return found.shape[0]
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def take(self, read: Any) -> cython.int:
+        """Let a kept walk stand for its ranges, which are thousands where it is long."""
+        number = self.number_of_read.get(read)
+        if number is None:
+            number = self.number_of_read[read] = len(self.reads)
+            self.reads.append(read)
+        self.n_ranges = 1 if len(read.ranges) else 0
+        self.ranges[0] = -1 - cython.cast(cython.Py_ssize_t, number)
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -276,17 +311,9 @@ class Walker(Summariser):
         """Keep what a walk has found, with n pending nodes, for other grammars."""
         if self.key is not None:
             ranges = np.array(np.asarray(self.ranges)[: self.n_ranges])
-            self.read = Read(ranges, np.array(np.asarray(self.pairs)[:n]))
-            self.kept.keep(self.key, self.read)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def note_piece(self) -> cython.int:
-        """Remember that the piece found last is one that is kept, and so may be its row."""
-        if self.read is not None and self.n_ranges > 0:
-            self.read_of_piece[self.piece] = self.read
-        self.key = self.read = None
+            read = Read(ranges, np.array(np.asarray(self.pairs)[:n]))
+            self.kept.keep(self.key, read)
+            self.take(read)
         return 0
 
     # ---------------------------------------------------------------- the walk
@@ -472,7 +499,6 @@ class Walker(Summariser):
         for k in range(self.n_ranges):
             self.pieces.pool[at + k] = self.ranges[k]
         piece = self.pieces.intern(self.n_ranges)
-        self.piece = piece
         at = self.empty_mask()
         self.known.masks.pool[at + (piece >> 5)] = one << (piece & 31)
         return self.known.masks.intern(self.known.n_words)

@@ -9,10 +9,11 @@ cdef class Gather:
     cdef readonly Py_ssize_t n_words
     cdef readonly Py_ssize_t memory_size_bytes
     cdef readonly tuple tables
+    cdef readonly list large
 
     cdef Py_ssize_t number_rows(self, Py_ssize_t least) noexcept
     cdef void fill_rows(self) noexcept nogil
     cdef void set_tokens(self, Py_ssize_t number, unsigned int[::1] out) noexcept nogil
     cdef void unite(self, Py_ssize_t one, Py_ssize_t other, unsigned int[::1] out) noexcept nogil
-    cdef void fill(self, const unsigned int[::1] class_mask, unsigned int[::1] out) noexcept nogil
+    cdef int fill(self, const unsigned int[::1] class_mask, unsigned int[::1] out) except -1 nogil
     cdef object check(self, object class_mask, object out)

@@ -39,6 +39,7 @@ class Gather:
         n_words: words of a row of the bitmask.
         tables: where each class's pieces begin, the pieces, the tokens, the row of each large class (or -1),
             the rows.
+        large: rows by themselves that masks may be nearly like.
         memory_size_bytes: bytes held by the tables, without tokens that belong to the vocabulary.
     """
 
@@ -52,6 +53,7 @@ class Gather:
     n_words: cython.Py_ssize_t
     memory_size_bytes: cython.Py_ssize_t
     tables: tuple
+    large: list
 
     def __init__(self, classes: TokenClasses | Members, vocab_size: cython.Py_ssize_t) -> None:
         members = tokens_of_classes(classes) if isinstance(classes, TokenClasses) else classes
@@ -59,6 +61,7 @@ class Gather:
         self.vocab_size = vocab_size
         self.n_words = (vocab_size + 31) // 32
         self.starts, self.pieces, self.tokens, is_shared = members
+        self.large = []
         row_of_class = np.full(self.n_classes, -1, np.int32)
         self.row_of_class = row_of_class
         rows = np.zeros((self.number_rows(LARGE_CLASS), self.n_words), np.uint32)
@@ -132,8 +135,8 @@ class Gather:
 
     @cython.cfunc
     @cython.nogil
-    @cython.exceptval(check=False)
-    def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.void:
+    @cython.exceptval(-1, check=False)
+    def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.int:
         """See `expand`; compiled code that calls this has checked both."""
         bits: cython.uint
         c: cython.Py_ssize_t
@@ -157,6 +160,7 @@ class Gather:
                 c += 1
         if waiting >= 0:
             self.unite(waiting, waiting, out)
+        return 0
 
     def expand(self, class_mask: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
         """Overwrite `out` (uint32[n_words]) with the mask of all tokens whose class bit is set.

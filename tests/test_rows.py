@@ -1,0 +1,85 @@
+"""Rows of finished masks: whether as rows or as patches, what is copied is what the gather expands to.
+
+What: masks of made classes over a vocabulary of some thousand ids, in any order, copied over anything.
+When: after a change of `hybrid.classifier.rows`, or of what copies rows.
+Limits: that grammars ask for the right masks is for `test_classifier` and `test_equality`.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from equivalence import TokenClasses
+from hybrid.classifier.rows import ROW_BYTES, Rows
+from hybrid.representatives.gather import Gather
+
+pytestmark = pytest.mark.kernels
+
+SIZE, CLASSES, STOP = 8_000, 96, 7_990
+N_WORDS = SIZE // 32
+
+
+def gather() -> tuple[Gather, list[NDArray[np.int32]]]:
+    """Classes of any size: two with thousands of ids, some with hundreds, most with a few."""
+    rng = np.random.default_rng(5)
+    ids = rng.permutation(SIZE).astype(np.int32)
+    cuts = np.sort(np.concatenate([[3_000, 5_500, 6_200], rng.choice(1_700, CLASSES - 4, False) + 6_250]))
+    tokens = np.split(ids, cuts)
+    class_of_token = np.empty(SIZE, np.int32)
+    for number, members in enumerate(tokens):
+        class_of_token[members] = number
+    first = np.array([members[0] for members in tokens], np.int32)
+    return Gather(TokenClasses(class_of_token, CLASSES, first, "acceptance", {}, {}), SIZE), tokens
+
+
+def test_rows_and_patches_are_what_the_gather_says() -> None:
+    made, tokens = gather()
+    assert len(tokens) == CLASSES
+    rows, rng = Rows(made, (STOP,)), random.Random(3)
+    sizes = set()
+    wanted: list[NDArray[np.uint32]] = []
+    kinds = ([], [0], [1], [0, 1], [0, 1, 2], [2])
+    for configuration in range(300):
+        chosen = [*rng.choice(kinds), *rng.sample(range(3, CLASSES), rng.randrange(5))]
+        if configuration == 7:
+            chosen = list(range(CLASSES))  # nothing is forbidden
+        words = np.zeros(CLASSES // 32, np.uint32)
+        for number in chosen:
+            words[number // 32] |= np.uint32(1 << number % 32)
+        whole = configuration % 2
+        bits = np.zeros(SIZE, bool)
+        for number in chosen:
+            bits[tokens[number]] = True
+        bits[STOP] = bool(whole)
+        wanted.append(np.packbits(bits, bitorder="little").view(np.uint32))
+        before = rows.nbytes
+        rows.make(configuration, 2 * configuration + whole, words)
+        sizes.add(rows.nbytes - before - ROW_BYTES)
+        buffer = np.full(N_WORDS, 0xDEADBEEF, np.uint32)
+        assert rows.copy(configuration, buffer) == (not bits.all())
+        np.testing.assert_array_equal(buffer, wanted[-1])
+    assert len({size for size in sizes if 16 <= size < 4 * N_WORDS}) > 5, "there are patches"
+    assert any(size >= 4 * N_WORDS for size in sizes), "there are rows"
+    # those made later have not changed those made first
+    for configuration, row in enumerate(wanted):
+        rows.copy(configuration, buffer)
+        np.testing.assert_array_equal(buffer, row)
+    assert rows.n_rows == len(rows) == 300
+
+
+def test_what_is_nearly_another_row_takes_little() -> None:
+    made, tokens = gather()
+    rows = Rows(made, (STOP,))
+    words = np.zeros(CLASSES // 32, np.uint32)
+    words[0] = 1
+    rows.make(0, 2, words)
+    first = rows.nbytes
+    assert first > 4 * N_WORDS
+    smallest = min(range(3, CLASSES), key=lambda number: len(tokens[number]))
+    words[smallest // 32] |= np.uint32(1 << smallest % 32)
+    rows.make(1, 4, words)
+    assert rows.nbytes - first - ROW_BYTES == 16 + 8 * len({int(token) // 32 for token in tokens[smallest]})
