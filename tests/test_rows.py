@@ -42,7 +42,7 @@ def test_rows_and_patches_are_what_the_gather_says() -> None:
     rows, rng = Rows(made, (STOP,)), random.Random(3)
     sizes = set()
     wanted: list[NDArray[np.uint32]] = []
-    kinds = ([], [0], [1], [0, 1], [0, 1, 2], [2])
+    kinds: tuple[list[int], ...] = ([], [0], [1], [0, 1], [0, 1, 2], [2])
     for configuration in range(300):
         chosen = [*rng.choice(kinds), *rng.sample(range(3, CLASSES), rng.randrange(5))]
         if configuration == 7:
