@@ -25,7 +25,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import joblib
 import numpy as np
 import xgrammar
 
@@ -79,6 +78,8 @@ def compile_all(
         raise ArgumentError(f"progress is {shown(progress)}, allowed are None and a function")
     if isinstance(grammars, (str, bytes)) or not isinstance(grammars, Iterable):
         raise ArgumentError(f"grammars is {shown(grammars)}, allowed is a list of grammars")
+    import joblib  # 0.1 s, which `import hybrid` does not wait for
+
     sources = [_source(compiler, place, item) for place, item in enumerate(grammars)]
     compiler.vocabulary.prepare()
     shared = _Shared(compiler)
