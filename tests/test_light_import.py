@@ -2,7 +2,7 @@
 
 What: the packages that are in memory after `import hybrid` and were not after `import xgrammar`.
 When: after a new import at the top of a file.
-Limits: XGrammar's own import brings torch and transformers, which takes two seconds; nobody here can change that.
+Limits: XGrammar's own import brings torch and transformers, which takes two seconds.
 """
 
 from __future__ import annotations
