@@ -29,6 +29,8 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from equivalence.weak_methods import Call, WeakMethods, weak
+
 logger = logging.getLogger(__name__)
 
 
@@ -45,10 +47,10 @@ WAIT_SECONDS = {Order.TABLES: 2.0, Order.BRIEF: 1.0, Order.SLOW: 0.0}
 
 Lock = TypeVar("Lock")
 Owner = TypeVar("Owner")
-Method = weakref.WeakMethod[Callable[[], object]]
+Torn = Callable[[], Call | None]  # a weak method
 
-_listed: dict[Order, dict[weakref.ref[Any], Method | None]] = {place: {} for place in Order}
-_in_child: dict[weakref.ref[Any], None] = {}
+_listed: dict[Order, dict[weakref.ref[Any], Torn | None]] = {place: {} for place in Order}
+_in_child = WeakMethods()
 _forks = threading.RLock()  # one fork at a time: two that each hold some locks would wait for each other
 _held: list[Any] = []
 
@@ -63,7 +65,7 @@ def listed(lock: Lock, place: Order, torn: Callable[[], object] | None = None) -
             guards may be half written.
     """
     same = _listed[place]
-    same[weakref.ref(lock, lambda dead: same.pop(dead, None))] = torn and weakref.WeakMethod(torn)
+    same[weakref.ref(lock, lambda dead: same.pop(dead, None))] = torn and weak(torn)
     return lock
 
 
@@ -73,12 +75,7 @@ def in_child(call: Callable[[], object]) -> None:
     Args:
         call: a function that stays, or the method of an object, which may go.
     """
-    is_method = hasattr(call, "__self__")
-    _in_child[weakref.WeakMethod(call, _forget) if is_method else weakref.ref(call, _forget)] = None
-
-
-def _forget(dead: weakref.ref[Any]) -> None:
-    _in_child.pop(dead, None)
+    _in_child.add(call)
 
 
 def with_listed_properties(owner: type[Owner]) -> type[Owner]:
@@ -100,7 +97,7 @@ def _before() -> None:
                 _take([lock], left)
 
 
-def _alive(listed_ones: dict[weakref.ref[Any], Method | None]) -> list[Any]:
+def _alive(listed_ones: dict[weakref.ref[Any], Torn | None]) -> list[Any]:
     # the copy is made in one step, as other threads go on listing until the fork itself
     return [lock for reference in list(listed_ones) if (lock := reference()) is not None]
 
@@ -131,7 +128,7 @@ def _after_in_parent() -> None:
 
 def _after_in_child() -> None:
     _release()
-    calls: list[weakref.ref[Any] | None] = []
+    calls: list[Call] = []
     for listed_ones in _listed.values():
         for reference, torn in list(listed_ones.items()):
             lock = reference()
@@ -141,14 +138,14 @@ def _after_in_child() -> None:
                 lock.release()
             else:
                 lock._at_fork_reinit()
-                calls.append(torn)
-    for made in (*calls, *_in_child):
-        call = None if made is None else made()
-        if call is not None:
-            try:
-                call()
-            except Exception:
-                logger.exception("something was not put right in a forked process")
+                call = None if torn is None else torn()
+                if call is not None:
+                    calls.append(call)
+    for call in (*calls, *_in_child.alive()):
+        try:
+            call()
+        except Exception:
+            logger.exception("something was not put right in a forked process")
     _forks.release()
 
 

@@ -34,7 +34,8 @@ LONG = {"bench/grammar.py command": "options, then one measurement after the oth
 PACKAGE_ORDER = ("equivalence, tools", "hybrid", "adapters", "bench", "tests")
 
 EQUIVALENCE_ORDER = (
-    "errors, built, forking, store",
+    "errors, built, weak_methods",
+    "forking, store",
     "arguments, arrays, bounds, deadline, runs",
     "network, parser, trie",
     "walks",

@@ -118,6 +118,25 @@ def test_a_program_ends_whatever_is_at_work(program: str) -> None:
     assert len(lines) == 2 and (program is HANGS or lines[1].splitlines().count("cancelled") >= 2), printed
 
 
+def test_a_program_ends_without_a_word() -> None:
+    """With objects of all kinds alive in its module: Python takes that apart in any order."""
+    program = """
+from hybrid import *
+vocabulary = Vocabulary.from_bytes([bytes([i]) for i in range(256)] + [b""], stop_token_ids=256)
+compiler = GrammarCompiler(vocabulary)
+schema = {"type": "object", "properties": {"a": {"type": "boolean"}}}
+def read(compiled, text):  # holds the module
+    return GrammarMatcher(compiled).accept_string(text)
+for options in ({}, {"any_whitespace": False}):
+    compiled = compiler.compile_json_schema(schema, **options)
+    assert read(compiled, b"{}")
+lark = compiler.compile_lark('start: "a"+')
+matchers = [GrammarMatcher(compiled), GrammarMatcher(lark)]
+print("end")
+"""
+    assert run(program)[1] == "end\n"
+
+
 # --- Folders that several processes, and several users, share ----------------------------------------------
 
 GRAMMARS = [NESTED, 'root ::= "a" | root "b"', "root ::= [0-9]{2,70}", 'root ::= "x" [a-f]+ "y"?']

@@ -12,10 +12,11 @@ from __future__ import annotations
 import concurrent.futures.thread  # noqa: F401 - it waits for its threads after our calls, as it is listed before
 import contextlib
 import threading
-import weakref
 from collections.abc import Callable
 
-_calls: dict[weakref.WeakMethod[Callable[[], object]], None] = {}
+from equivalence.weak_methods import WeakMethods
+
+_calls = WeakMethods()
 
 
 def at_exit(call: Callable[[], object]) -> None:
@@ -24,19 +25,13 @@ def at_exit(call: Callable[[], object]) -> None:
     Args:
         call: the method of an object, which may go before; it should take no longer than one may wait.
     """
-    _calls[weakref.WeakMethod(call, _forget)] = None
-
-
-def _forget(dead: weakref.ref[Callable[[], object]]) -> None:
-    _calls.pop(dead, None)  # type: ignore[call-overload]
+    _calls.add(call)
 
 
 def _leave() -> None:
-    for reference in list(_calls):
-        call = reference()
-        if call is not None:
-            with contextlib.suppress(Exception):  # nobody is left to whom it could be told
-                call()
+    for call in _calls.alive():
+        with contextlib.suppress(Exception):  # nobody is left to whom it could be told
+            call()
 
 
 _register = getattr(threading, "_register_atexit", None)
