@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import sys
@@ -414,6 +415,31 @@ def test_tag_dispatch_calls_rules_of_the_grammar() -> None:
     # ">" needs one open "a", "b>" too, "b>>" two; text may go on with anything but what a rule must read
     assert len({found[1], found[2], found[4], found[6]}) == 4
     assert -1 not in found
+
+
+def test_equal_tag_dispatches_are_made_once() -> None:
+    """Their automata are the same, and each has its own rules behind its tags."""
+    asked = []
+
+    def optimise(wanted: optimised.Wanted) -> str | None:
+        asked.append(wanted)
+        return optimised.optimised_text(wanted)
+
+    ebnf = """root ::= "[" d "]" | "(" e ")" | "{" f "}"
+d ::= TagDispatch(("<", x), ("!", y), loop_after_dispatch=false, excludes=("[", "(", "{"))
+e ::= TagDispatch(("<", y), ("!", x), loop_after_dispatch=false, excludes=("[", "(", "{"))
+f ::= TagDispatch(("<", x), ("!", x), loop_after_dispatch=false, excludes=("[", "(", "{"))
+"""
+    foreign._tags.cache_clear()
+    parts = itertools.product((b"[", b"(", b"{"), (b"<", b"!"), (b"a", b"b"))
+    vocabulary = Vocabulary.from_bytes([b"".join(one) for one in parts])
+    with optimised.optimised_by(optimise):
+        found = compute_classes(
+            xgrammar.Grammar.from_ebnf(ebnf + 'x ::= "a"\ny ::= "b"'), vocabulary, capacity=SMALL
+        )
+    assert len(asked) == 2
+    assert (found.class_of_token >= 0).tolist() == [True, False, False, True, False, True, True, False,
+                                                    True, False, True, False]  # fmt: skip
 
 
 def test_a_pattern_that_is_too_large_to_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
