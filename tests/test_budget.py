@@ -38,13 +38,8 @@ sum ::= sum "+" part | part | maybe sum "!"
 part ::= part "*" [0-9]+ | "(" root ")" | "é" | "\\U00020000"
 maybe ::= "o"?
 """
-COUNTING = xgrammar.Grammar.from_structural_tag({
-    "type": "structural_tag",
-    "format": {"type": "token_triggered_tags", "trigger_tokens": [97], "exclude_tokens": [98], "tags": [
-        {"type": "tag", "begin": {"type": "token", "token": 97}, "end": "d",
-         "content": {"type": "regex", "pattern": "c+"}}]},
-})  # fmt: skip
-"""A grammar that names token ids, so that it has classes of byte strings only."""
+COUNTING = xgrammar.Grammar.from_lark('start: <[^97,98]>* <[97]> head\nhead[lazy]: /c+/ "d"')
+"""A grammar that names token ids and has a lazy rule, so that it has classes of byte strings only."""
 
 LARK = 'start: "a" NUMBER*\nNUMBER: /[0-9]+/\n%ignore " "'
 

@@ -63,7 +63,10 @@ def press(after: float) -> None:
 
 def text_of(matcher: GrammarMatcher) -> bytes:
     """What a matcher has read."""
-    return matcher._follower.text(matcher._follower.made)
+    follower = matcher._follower
+    parts = (matcher.compiled_grammar.vocabulary.tokens[one] if isinstance(one, int) else one or b""
+             for one in follower.read(follower.made))  # fmt: skip
+    return b"".join(parts)
 
 
 class Injected(KeyboardInterrupt):

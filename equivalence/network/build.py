@@ -39,6 +39,7 @@ from equivalence.network.merging import merge
 from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.network.states import States
 from equivalence.network.subsets import determinise
+from equivalence.network.token_ids import escaped_edges
 
 _FOREIGN = sum(1 << one for one in serial.FOREIGN_TYPES)
 
@@ -199,6 +200,8 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
             foreign[rule] = foreign_rule(whole, rule)
             deadline.check(PHASE)  # each is compiled by XGrammar, which cannot be interrupted
         data, starts, bodies, edges, n_states = _add_foreign(foreign, data, starts, bodies)
+        if read.is_escaped:
+            edges, n_states = escaped_edges(edges, n_states)
         n_rules = len(bodies)
     made = build_automata(data, starts, bodies, root, max_states, edges, n_states, stop)
     _refuse_rule_features(rules, read.features, made.reachable[: len(rules)])

@@ -29,11 +29,13 @@ class ReadGrammar(NamedTuple):
     Attributes:
         features: the serialised form without the expressions.
         data, starts: int64, the expressions (type, length, body) and where each begins.
+        is_escaped: whether byte 255 of text is read twice (`equivalence.network.token_ids`).
     """
 
     features: dict[str, Any]
     data: NDArray[np.int64]
     starts: NDArray[np.int64]
+    is_escaped: bool = False
 
     @property
     def rules(self) -> list[Any]:

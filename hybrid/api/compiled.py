@@ -53,8 +53,8 @@ class CompiledGrammar:
         gather: expands class masks; None on other strategies.
         features: what the grammar asks of tokens besides bytes; None on strategy "engine".
         classifier: what decides on strategy "classifier"; None on others.
-        otherwise: makes the same grammar on another strategy, for matchers that outgrow the classifier's
-            budget; None where there is no other: a Lark grammar has only this one.
+        otherwise: makes the same grammar on another strategy, for matchers that the classifier cannot go on
+            with; None where there is no other: a Lark grammar has only this one.
         timings: seconds by phase: "network", "explore", "partition" (these three are the classes; or
             "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
             "total"; "load" where it was read from a file.
@@ -171,7 +171,8 @@ class CompiledGrammar:
 
     @cached_property
     def fallback(self) -> CompiledGrammar:
-        """The same grammar on another strategy; made when a matcher first outgrows the budget.
+        """The same grammar on another strategy; made when a matcher first outgrows the budget, or reads an id
+        both ways (`hybrid.classifier.token_ids`).
 
         Raises:
             BudgetExceeded: there is no other strategy for it.
@@ -182,7 +183,7 @@ class CompiledGrammar:
                 "strategy; raise Budget.table_bytes"
             )
         made = self.otherwise()
-        self.note(f"matchers that outgrew the budget went on in {made.strategy!r}")
+        self.note(f"matchers went on in {made.strategy!r}")
         return made
 
     def __copy__(self) -> CompiledGrammar:

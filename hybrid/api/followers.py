@@ -24,5 +24,9 @@ def follower_of(
         free_end: the sequence ends as soon as it can.
         temperature: the one to ask for where the grammar sets none.
     """
-    kind = EngineFollower if compiled.classifier is None else ClassifierFollower
-    return kind(compiled, stops, free_end, temperature)
+    classifier = compiled.classifier
+    if classifier is None:
+        return EngineFollower(compiled, stops, free_end, temperature)
+    if classifier.has_handed_over:
+        return EngineFollower(compiled.fallback, stops, free_end, temperature)
+    return ClassifierFollower(compiled, stops, free_end, temperature)

@@ -215,7 +215,8 @@ def find_steps(matchers: list, tokens: list) -> None:
     for matcher, token in zip(matchers, tokens, strict=True):
         follower = matcher._follower
         if (
-            0 <= token < matcher._size
+            follower.by_text
+            and 0 <= token < matcher._size
             and follower.steps.get(follower.config, token) < 0
             and matcher.compiled_grammar.vocabulary.tokens[token]
         ):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class Session:
         class_rows: those that were asked for by classes; None: none was.
         start: the configuration before any text.
         left: bytes that may still be taken by steps and rows.
+        numbers: of masks that more than their classes decide (`hybrid.classifier.token_ids`).
         gather: expands masks of classes, or pieces.
     """
 
@@ -60,6 +61,7 @@ class Session:
         self.class_rows: Rows | None = None
         self.start = start
         self.left = left
+        self.numbers: dict[tuple[int, tuple[int, ...]], int] = {}
         self.gather = gather
 
     def rows_for(self, stops: tuple[int, ...]) -> Rows:
@@ -118,6 +120,15 @@ class Classifier:
 
     whole_takes_lock = False
     """Whether `is_whole` is called with the lock held, like all that asks the store; else at any time."""
+
+    by_text = True
+    """Whether ids are read by their texts only, so that a mask is that of its classes and nothing else."""
+
+    has_handed_over = False
+    """Whether all sequences begin on another strategy from now on."""
+
+    marker = NO_BYTE
+    """A byte that texts are not forced to go on with, as it may stand for something else."""
 
     _kept_bytes = 0  # of Lark grammars, which keep nothing beside their sessions
 
@@ -246,6 +257,11 @@ class Classifier:
         """The configuration after some bytes, 0 if they are not accepted."""
         return session.store.advance_text(config, text)
 
+    def read_again(self, session: Session, read: list[int | bytes | None], tokens: Sequence[bytes]) -> int:
+        """The configuration after ids, texts and stop tokens (`None`) that were accepted from the start."""
+        parts = (tokens[one] if isinstance(one, int) else one for one in read)
+        return self.read(session, session.start, b"".join(part for part in parts if part is not None))
+
     def is_whole(self, session: Session, config: int) -> bool:
         """Whether the text read so far is a sentence of the grammar."""
         return session.store.is_whole(config)
@@ -296,7 +312,7 @@ def forced_text(classifier: Classifier, session: Session, config: int, most: int
     try:
         while len(text) < most:
             byte = session.store.forced_byte(config)
-            if byte == NO_BYTE:
+            if byte in (NO_BYTE, classifier.marker):
                 break
             config = classifier.read(session, config, bytes([byte]))
             text.append(byte)

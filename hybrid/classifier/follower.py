@@ -21,6 +21,7 @@ from hybrid.classifier.classifier import Session, forced_text
 from hybrid.classifier.known import Known
 from hybrid.classifier.pieces import PieceGather
 from hybrid.classifier.rows import Rows
+from hybrid.classifier.token_ids import ReadBothWays
 from hybrid.representatives.follower import EngineFollower, check_time
 from hybrid.representatives.gather import Gather
 
@@ -84,10 +85,9 @@ class ClassifierFollower(Known, Follower):
             with classifier.lock:
                 try:
                     mask = session.store.class_mask(self.config)
+                    classifier.note_mask(session, self.config, mask, self.rows)
                 except BudgetExceeded:
                     mask = -1
-                else:
-                    classifier.note_mask(session, self.config, mask, self.rows)
         else:
             mask = -1
         if mask < 0:
@@ -109,7 +109,7 @@ class ClassifierFollower(Known, Follower):
         self.refuse_ended()
         rows = self.session.class_rows
         if rows is None or not rows.knows(self.config):
-            if self._classifier.is_walked:
+            if self._classifier.is_walked or not self._classifier.by_text:
                 return None
             began = perf_counter()
             rows = self._ask(self._note_classes)
@@ -153,13 +153,18 @@ class ClassifierFollower(Known, Follower):
 
     def _find_step(self, token: int) -> int:
         session, classifier = self.session, self._classifier
-        if self.is_current(session):
-            with classifier.lock:
-                try:
-                    return classifier.step(session, self.config, token)
-                except BudgetExceeded:
-                    pass
-        return self._ask(lambda session: self._classifier.step(session, self.config, token))
+        try:
+            if self.is_current(session):
+                with classifier.lock:
+                    try:
+                        return classifier.step(session, self.config, token)
+                    except BudgetExceeded:
+                        pass
+            return self._ask(lambda session: self._classifier.step(session, self.config, token))
+        except ReadBothWays:
+            classifier.has_handed_over = True
+            self._compiled.note("an id was read as text and as an id at once")
+            raise Outgrown(self._other(self.made)) from None
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """See `Follower.accept_string`."""
@@ -172,6 +177,11 @@ class ClassifierFollower(Known, Follower):
         return True
 
     # the classifier's tables
+
+    @property
+    def by_text(self) -> bool:
+        """Whether ids are read by their texts only."""
+        return self._classifier.by_text
 
     @property
     def lock(self) -> Any:
@@ -239,18 +249,13 @@ class ClassifierFollower(Known, Follower):
         if not self.is_brought(left):
             self.go_back(left)
             return
-        text = self.text(left)  # its tables are gone: read the text again
+        read = self.read(left)  # its tables are gone: read it again
         try:
-            config = self._answer(lambda session: self._classifier.read(session, session.start, text))
+            config = self._answer(lambda session: self._classifier.read_again(session, read, self._tokens))
         except BudgetExceeded:
             raise Outgrown(self._other(left)) from None
         assert config, "what was read is read again"
         self.go_back(left, config)
-
-    def text(self, steps: int) -> bytes:
-        """What the first steps read, in one piece."""
-        parts = (self._tokens[read] if isinstance(read, int) else read for read in self.read(steps))
-        return b"".join(part for part in parts if part is not None)
 
     # everything else
 

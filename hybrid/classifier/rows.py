@@ -165,17 +165,29 @@ class Rows:
         self.note(configuration, self.of_mask[mask])
         return True
 
-    def make(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t, words: Any) -> None:
+    def make(
+        self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t, words: Any, kept: Any = None,
+        more: Any = None,
+    ) -> None:  # fmt: skip
         """Make and keep the row of a mask that has none.
 
         Args:
             configuration, mask: as `of` takes them.
             words: uint32, the words of the mask of classes.
+            kept, more: uint32[words of a row], what of the classes' row is kept, and what is added to that;
+                ``None``: it is the row.
         """
         given: cython.const[cython.uint][::1] = words
         if given.shape[0] < (self.gather.n_classes + 31) // 32 or mask < 0:
             raise ValueError(f"a mask of {given.shape[0]} words has not enough of them")
         whole: cython.bint = mask & 1
+        both: cython.const[cython.uint][::1] = None
+        added: cython.const[cython.uint][::1] = None
+        is_changed: cython.bint = kept is not None
+        if is_changed:
+            both, added = kept, more
+            if both.shape[0] != self.gather.n_words or added.shape[0] != self.gather.n_words:
+                raise ValueError(f"a row has {self.gather.n_words} words")
         spare: list = _spare.setdefault(self.gather.n_words, [])
         try:
             written = spare.pop()
@@ -184,6 +196,9 @@ class Rows:
         out: cython.uint[::1] = written
         with cython.nogil:
             self.gather.fill(given, out)
+            if is_changed:
+                for w in range(out.shape[0]):
+                    out[w] = out[w] & both[w] | added[w]
             needed = self.finish(out, whole)
         made = self.patch(out)
         source: cython.Py_ssize_t = IS_PATCH | needed

@@ -164,6 +164,8 @@ class DiskCache:
         """Write a compiled grammar that is on strategy "classifier"; leave others be."""
         if compiled.strategy != "classifier" or _says_more(compiled):
             return
+        if compiled.classifier is not None and not compiled.classifier.by_text:
+            return
         data = to_bytes(compiled)
         size = len(MAGIC) + KEY_BYTES + len(data)
         if size > self.limit_bytes:

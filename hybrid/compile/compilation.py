@@ -29,6 +29,7 @@ from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.optimised import optimised_by
 from equivalence.network.reading import ReadGrammar, read_grammar
+from equivalence.network.token_ids import ids_as_bytes
 from hybrid.api.compiled import (
     CompiledGrammar,
     OnClassifier,
@@ -41,6 +42,7 @@ from hybrid.api.compiled import (
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
 from hybrid.classifier.reachable import reachable_of
+from hybrid.classifier.token_ids import IdClassifier, NamedIds
 from hybrid.classifier.walked import walked_tables
 from hybrid.compile.request import Parsed, Settings
 from hybrid.compile.rule import Choice, Measured, choose
@@ -163,12 +165,16 @@ class Compilation:
         """A classifier, or by name what else the grammar can be run on."""
         classes = classifier = None
         refused = unexplored = ""
+        given, ids = read, None
         with self._own_part(deadline) as own:
             try:
                 self.on_phase("classes")
                 refuse_beyond_stacks(features, read.features)
+                if features.only_ids:
+                    read, symbols = ids_as_bytes(given)
+                    ids = NamedIds(symbols, self.vocabulary)
                 if self.settings.walks:
-                    walked = self._on_walks(grammar, read, features, timings, own, deadline)
+                    walked = self._on_walks(grammar, read, features, ids, timings, own, deadline)
                     if isinstance(walked, CompiledGrammar):
                         return walked
                     classes, network, unexplored = None, None, walked
@@ -179,20 +185,20 @@ class Compilation:
                 else:
                     began = time.perf_counter()
                     self.on_phase("summaries")
-                    classifier, cause = self._build_classifier(network, classes, own, deadline)
+                    classifier, cause = self._build_classifier(network, classes, ids, own, deadline)
             except (UnsupportedGrammar, BudgetExceeded) as error:
                 self._refuse_to_fall_back(error, deadline)
                 refused = str(error)
         if classifier is None or classes is None:  # all that was made on the way is free by now
-            serialized = read.whole()
+            serialized = given.whole()
             changed = shield_root(serialized)
             return self.on_classes(
                 grammar, serialized, changed, features, timings, deadline, f"no classifier: {refused}",
-                classes, unexplored,
+                None if ids else classes, unexplored,
             )  # fmt: skip
         timings.update(classes.seconds)
         timings["classifier"] = time.perf_counter() - began
-        classes = classes.settled()
+        classes = ids.refined(classes, self.vocabulary) if ids else classes.settled()
         reason = reason_of(classes, self.vocabulary)
         if self.settings.strategy == "classifier":
             reason = f"asked for; {reason}"
@@ -210,6 +216,7 @@ class Compilation:
         grammar: xgrammar.Grammar,
         read: ReadGrammar,
         features: Features,
+        ids: NamedIds | None,
         timings: dict[str, float],
         own: Deadline,
         deadline: Deadline,
@@ -227,13 +234,13 @@ class Compilation:
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self._refuse_to_fall_back(error, deadline)
             return str(error)
-        classifier = Classifier(fixed, None, self.vocabulary, budget.table_bytes)
+        classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
         timings |= {"network": built - began, "classifier": time.perf_counter() - built}
         return OnWalks(
             reason=f"masks are walked over {self.vocabulary.size} ids, as the first one comes sooner",
             vocabulary=self.vocabulary, grammar=grammar, timings=timings, mask_seconds=budget.mask_seconds,
             features=features, classifier=classifier, otherwise=self._otherwise(grammar),
-            settling=Settling(network, classifier, budget),
+            settling=Settling(network, classifier, budget, ids),
         )  # fmt: skip
 
     def _otherwise(self, grammar: xgrammar.Grammar) -> Callable[[], CompiledGrammar]:
@@ -271,8 +278,9 @@ class Compilation:
         return classes, network, ""
 
     def _build_classifier(
-        self, network: Network, classes: TokenClasses, own: Deadline, deadline: Deadline
-    ) -> tuple[Classifier, str]:
+        self, network: Network, classes: TokenClasses, ids: NamedIds | None, own: Deadline,
+        deadline: Deadline,
+    ) -> tuple[Classifier, str]:  # fmt: skip
         """The classifier, and why its states are not all built ahead of time (empty if they are)."""
         limit = self.settings.budget.table_bytes
         own.check("the tables of the classifier")
@@ -285,7 +293,7 @@ class Compilation:
             # where counts matter, they are bounded by a token's length there, and by the text's here
             same = np.array_equal(network.automaton[5], fixed.net[5])
             met = found.space if found is not None and same else None
-            return Classifier(fixed, grouped, self.vocabulary, limit, reachable=reachable, met=met), why
+            return _kind(ids)(fixed, grouped, self.vocabulary, limit, reachable=reachable, met=met), why
         known, cause = build_summaries(
             fixed, network, limit=limit // 4, states=4 * self.settings.budget.states, deadline=own
         )
@@ -293,7 +301,7 @@ class Compilation:
             self._refuse_to_fall_back(BudgetExceeded(f"the classifier's states: {cause}"), deadline)
         elif not own.is_over:  # fewer states are not needed
             known = minimised(known)
-        return Classifier(fixed, grouped, self.vocabulary, limit, known), cause
+        return _kind(ids)(fixed, grouped, self.vocabulary, limit, known), cause
 
     def on_classes(
         self,
@@ -428,6 +436,11 @@ def without_classifier(
     return compilation.on_classes(grammar, serialized, shield_root(serialized), features, {}, deadline)
 
 
+def _kind(ids: NamedIds | None) -> Callable[..., Classifier]:
+    """Makes the classifier of a grammar that names some ids, or none."""
+    return Classifier if ids is None else partial(IdClassifier, ids)
+
+
 def _may_change(features: Features, classes: TokenClasses) -> bool:
     """Whether a grammar may get rules of our own, so that XGrammar's masks can be trusted.
 
@@ -454,7 +467,8 @@ def _choice(stacks_decide: bool, classes: TokenClasses, vocabulary: Vocabulary) 
     """What the rule of "auto" says of a grammar with these classes."""
     text = vocabulary.size - len(vocabulary.special_token_ids)
     explored = classes.method == "explored"
-    return choose(Measured(stacks_decide, explored, classes.n_classes, text, classes.trial))
+    tried = classes.trial or bool(classes.trial_after)
+    return choose(Measured(stacks_decide, explored, classes.n_classes, text, tried))
 
 
 def _too_many(classes: TokenClasses, vocabulary: Vocabulary) -> str:

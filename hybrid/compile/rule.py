@@ -52,7 +52,8 @@ class Measured(NamedTuple):
         explored: whether its classes are those of its network, explored, and not of byte strings.
         classes: number of its token classes; 0 where there are none.
         tokens: ids of the vocabulary that have text.
-        tried: whether XGrammar's masks over the classes cannot be trusted, so that each class is tried.
+        tried: whether XGrammar's masks over the classes cannot be trusted, from the beginning or after some
+            tokens, so that each class is tried.
     """
 
     stacks_decide: bool

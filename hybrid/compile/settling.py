@@ -17,6 +17,7 @@ from equivalence.deadline import Deadline
 from equivalence.network import Network
 from hybrid.classifier import Classifier, distinct_classes, fixed_tables
 from hybrid.classifier.reachable import reachable_of
+from hybrid.classifier.token_ids import NamedIds
 from hybrid.compile.strategy import Budget
 
 
@@ -27,16 +28,20 @@ class Settling:
         network: that the classifier's walks were made of.
         classifier: walks, until there are classes.
         budget: bounds of finding them.
+        ids: the ids that the grammar names; None: it names none.
 
     Attributes:
         found: the classes; None as long as there are none.
     """
 
-    def __init__(self, network: Network, classifier: Classifier, budget: Budget) -> None:
+    def __init__(
+        self, network: Network, classifier: Classifier, budget: Budget, ids: NamedIds | None = None
+    ) -> None:
         self.found: TokenClasses | None = None
         self._network: Network | None = network
         self._classifier = classifier
         self._budget = budget
+        self._ids = ids
         self._refusal = ""
         self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 
@@ -76,7 +81,7 @@ class Settling:
             raise
         with classifier.lock:
             classifier.take_classes(fixed, grouped, reachable)
-        return classes.settled()
+        return classes.settled() if self._ids is None else self._ids.refined(classes, vocabulary)
 
     @property
     def nbytes(self) -> int:

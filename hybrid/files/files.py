@@ -85,6 +85,10 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
             f"the grammar is on strategy {compiled.strategy!r} ({compiled.reason}), which is not written; "
             "allowed is 'classifier': ask for it with GrammarCompiler(vocabulary, strategy='classifier')"
         )
+    if not classifier.by_text:
+        raise StrategyError(
+            "the grammar names token ids, and its classifier is not written; allowed are grammars of text"
+        )
     header: dict[str, Any]
     if isinstance(compiled.grammar, LarkGrammar):
         text = lark_files.text_of(compiled.grammar)

@@ -36,12 +36,12 @@ def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
 
 
 def refuse_beyond_stacks(features: Features, serialized: dict[str, Any]) -> None:
-    """Refuse what a classifier does not decide: it knows bytes and stacks only.
+    """Refuse what a classifier does not decide: it knows bytes, ids and stacks only.
 
     Raises:
         UnsupportedGrammar: naming the construct.
     """
-    if features.beyond_stacks:
+    if features.beyond_stacks and not features.only_ids:
         raise UnsupportedGrammar(f"the grammar has {features}, which bytes and stacks do not decide")
     if features.captures:
         raise UnsupportedGrammar("the grammar has captures, which only an engine records")

@@ -42,6 +42,12 @@ class Features(NamedTuple):
         return any(self[1:-1])
 
     @property
+    def only_ids(self) -> bool:
+        """Whether of all that goes beyond stacks there are only edges that read ids, named or not: a network
+        has them (`equivalence.network.token_ids`)."""
+        return (self.edges or self.exclusions) and not any(self[3:-1])
+
+    @property
     def only_edges(self) -> bool:
         """Whether of all that goes beyond stacks there are only edges that read ids."""
         return self.edges and sum(self[1:-1]) == 1

@@ -1,0 +1,265 @@
+"""Token ids as steps of a classifier: masks and steps are those of XGrammar's `accept_token`.
+
+What: grammars with edges that read ids, over a vocabulary in which ids are also text, equal texts, stop
+tokens, or hold the byte that symbols begin with. At every step of random walks each bit is held against a
+fork of plain XGrammar that is asked to accept the token, and the bits of each class against one another.
+Limits: small vocabularies; `tests.test_token_level` has the constructs that a classifier does not decide.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+
+from equivalence import StrategyError, UnsupportedGrammar
+from equivalence.network.reading import read_grammar
+from equivalence.network.token_ids import MOST_GROUPS, escaped_edges, ids_as_bytes
+from hybrid import (
+    BatchGrammarMatcher,
+    Budget,
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
+    Vocabulary,
+    allocate_token_bitmask,
+)
+from hybrid.classifier.token_ids import MOST_ESCAPED
+from tests.test_token_level import EBNF, STOPS, TOKENS, forced, mask, parse, random_grammar
+
+VOCABULARY = Vocabulary.from_bytes(
+    [*TOKENS, b"\xff", b"\xffa", b"a\xff", b"\xff\xff", b"\xff\x01", b"ab\xff"], stop_token_ids=STOPS
+)
+TAG: dict[str, Any] = {
+    "type": "tag", "begin": {"type": "token", "token": 5}, "end": {"type": "token", "token": 12},
+    "content": {"type": "json_schema", "json_schema": {"type": "integer"}},
+}  # fmt: skip
+TRIGGERED: dict[str, Any] = {"type": "token_triggered_tags", "trigger_tokens": [5], "tags": [TAG]}
+OTHER_TAG = {**TAG, "begin": {"type": "token", "token": 2}, "content": {"type": "any_text"}}
+FORMATS: dict[str, dict[str, Any]] = {
+    "tag": TAG,
+    "triggered": TRIGGERED,
+    "triggered once": {**TRIGGERED, "stop_after_first": True, "exclude_tokens": [12]},
+    "triggered, one at least": {**TRIGGERED, "at_least_one": True, "exclude_tokens": [3, 4, 56]},
+    "one tag": {**TRIGGERED, "at_least_one": True, "stop_after_first": True},
+    "two triggers": {**TRIGGERED, "trigger_tokens": [5, 2], "tags": [TAG, OTHER_TAG, TAG]},
+    "any tokens": {"type": "any_tokens", "exclude_tokens": [5, 2]},
+    "any tokens, then text": {"type": "tag", "begin": "<e", "content": {"type": "any_tokens"}, "end": "<e"},
+    "any token, then a tag": {
+        "type": "sequence", "elements": [{"type": "exclude_token", "exclude_tokens": [3]}, TAG]
+    },
+    "any text, then a tag": {"type": "sequence", "elements": [{"type": "any_text"}, TAG]},
+    "texts around a token": {"type": "sequence", "elements": [
+        {"type": "any_text", "excludes": ["x"]}, {"type": "token", "token": 5},
+        {"type": "any_text", "excludes": ["ab"]}]},
+    "dispatch": {"type": "token_dispatch", "loop": False, "exclude_tokens": [56], "rules": [
+        [5, {"type": "regex", "pattern": "a+"}], [6, {"type": "any_tokens", "exclude_tokens": [3]}]]},
+}  # fmt: skip
+
+
+def of_format(content: dict[str, Any]) -> xgrammar.Grammar:
+    return xgrammar.Grammar.from_structural_tag({"type": "structural_tag", "format": content})
+
+
+def compiled_both(
+    grammar: xgrammar.Grammar, vocabulary: Vocabulary = VOCABULARY, **options: Any
+) -> tuple[CompiledGrammar, CompiledGrammar]:
+    plain = GrammarCompiler(vocabulary, strategy="engine").compile_grammar(grammar)
+    return GrammarCompiler(vocabulary, **options).compile_grammar(grammar), plain
+
+
+def same_forced(ours: GrammarMatcher, plain: GrammarMatcher) -> bool:
+    """Whether what is forced here is what plain XGrammar forces, or less of it."""
+    texts = [text.encode() if isinstance(text, str) else text for text in (forced(ours), forced(plain))]
+    return texts[1].startswith(texts[0])
+
+
+def walk(ours: GrammarMatcher, plain: GrammarMatcher, rng: random.Random, steps: int = 12) -> bool:
+    """A random walk of both, compared at every step; whether the classifier was there to the end."""
+    compiled = ours.compiled_grammar
+    vocabulary = compiled.vocabulary
+    history: list[int | bytes] = []
+    for _ in range(steps):
+        found, needed = mask(ours, vocabulary.size)
+        taken = np.array([plain.fork().accept_token(token_id) for token_id in range(vocabulary.size)])
+        wrong = np.flatnonzero(found != taken).tolist()
+        assert not wrong, (history, [(i, vocabulary.tokens[i], bool(taken[i])) for i in wrong[:5]])
+        assert needed == (not taken.all())
+        assert ours.is_completed() == plain.is_completed()
+        assert same_forced(ours, plain)
+        if compiled.known_classes is not None:
+            same_bits(compiled, taken, [*STOPS, *vocabulary.stop_token_ids])
+        if history and rng.random() < 0.15:
+            count = rng.randint(1, min(3, len(history)))
+            ours.rollback(count)
+            plain.rollback(count)
+            del history[-count:]
+            continue
+        if rng.random() < 0.1:
+            ours, plain = ours.fork(), plain.fork()
+        if rng.random() < 0.05:
+            text = rng.choice([b"ab", b"a", b"\xff", b"x<", b"\xffa"])
+            accepted = plain.accept_string(text)
+            assert ours.accept_string(text) == accepted, (history, text)
+            history += [text] * accepted
+            continue
+        choice = range(vocabulary.size) if rng.random() < 0.1 else np.flatnonzero(taken).tolist()
+        if not choice:
+            break
+        token_id = rng.choice(choice)
+        accepted = plain.accept_token(token_id)
+        assert ours.accept_token(token_id) == accepted, (history, token_id)
+        history += [token_id] * accepted
+        assert ours.is_terminated() == plain.is_terminated()
+        if plain.is_terminated():
+            break
+    return hasattr(ours._follower, "config")
+
+
+def same_bits(compiled: CompiledGrammar, taken: np.ndarray, stops: list[int]) -> None:
+    """The tokens of a class have the same bit, those without a class none; stop ids are decided apart."""
+    assert compiled.known_classes is not None
+    classes = compiled.known_classes.class_of_token
+    text = np.setdiff1d(np.arange(len(taken)), stops)
+    assert not taken[text][classes[text] < 0].any()
+    bits = set(zip(classes[text].tolist(), taken[text].tolist(), strict=True))
+    assert len(bits - {(-1, False)}) == len({number for number, _ in bits} - {-1})
+
+
+CASES = [name for name in EBNF if ("token" in name or "excl" in name) and "budget" not in name]
+
+
+@pytest.mark.parametrize("name", [*CASES, *FORMATS])
+def test_masks_follow_accept_token(name: str) -> None:
+    grammar = parse(name) if name in EBNF else of_format(FORMATS[name])
+    rng = random.Random(name)
+    for options in ({}, {"strategy": "classifier"}, {"deterministic": True}):
+        ours, plain = compiled_both(grammar, **options)
+        assert ours.strategy == "classifier"
+        for number in range(6):
+            walk(GrammarMatcher(ours), GrammarMatcher(plain), rng)
+            if number == 2:
+                assert ours.classes is not None  # masks were walked until now
+            elif number == 4:
+                ours.promote()
+
+
+@pytest.mark.parametrize("construct", ["token", "excluded"])
+def test_random_grammars(construct: str) -> None:
+    ends: Counter[bool] = Counter()
+    for seed in range(25):
+        rng = random.Random(f"ids {construct} {seed}")
+        text = random_grammar(rng, VOCABULARY.size, construct)
+        ours, plain = compiled_both(xgrammar.Grammar.from_ebnf(text))
+        assert ours.strategy == "classifier"
+        for number in range(4):
+            ends[walk(GrammarMatcher(ours), GrammarMatcher(plain), rng, 8)] += 1
+            if number == 1:
+                assert ours.classes is not None
+    assert ends[True] > 40 and ends[False] > 5  # of both, where an id was read both ways
+
+
+def test_stop_tokens_of_a_request() -> None:
+    """What stops is not read; what stops no more is read, as id and as text."""
+    rng = random.Random(5)
+    for name in ("token without text, stop ids", "excluded, then text"):
+        ours, plain = compiled_both(parse(name))
+        for stops in ([2], [5, 7], [0, 55]):
+            first, second = (GrammarMatcher(each, override_stop_tokens=stops) for each in (ours, plain))
+            walk(first, second, rng)
+
+
+def test_full_tables_are_begun_anew() -> None:
+    """What was read as an id is read so again where tables are gone."""
+    ours, plain = compiled_both(of_format(TRIGGERED))
+    classifier = ours.classifier
+    assert classifier is not None
+    rng = random.Random(3)
+    for _ in range(6):
+        first, second = GrammarMatcher(ours), GrammarMatcher(plain)
+        for token_id in (3, 5, 8, 8):
+            assert first.accept_token(token_id) and second.accept_token(token_id)
+            with classifier.lock:
+                classifier.renew()
+            assert mask(first, VOCABULARY.size)[0].tolist() == mask(second, VOCABULARY.size)[0].tolist()
+        first.rollback(2)
+        second.rollback(2)
+        assert walk(first, second, rng)
+
+
+def test_batches() -> None:
+    ours, plain = compiled_both(of_format(TRIGGERED))
+    matchers = [[GrammarMatcher(each) for _ in range(4)] for each in (ours, plain)]
+    rows = [allocate_token_bitmask(4, VOCABULARY.size) for _ in matchers]
+    for tokens in ([3, 5, 4, 58], [5, 8, 5, 3], [8, 12, 12, 5], [12, 3, 3, 3]):
+        for some, bitmask in zip(matchers, rows, strict=True):
+            BatchGrammarMatcher().batch_fill_next_token_bitmask(some, bitmask)
+        assert (rows[0] == rows[1]).all()
+        taken = [BatchGrammarMatcher.batch_accept_token(some, tokens) for some in matchers]
+        assert taken[0] == taken[1]
+
+
+def test_an_id_read_both_ways_goes_on_elsewhere() -> None:
+    ours, plain = compiled_both(parse("token that is also read as text"))
+    first, second = GrammarMatcher(ours), GrammarMatcher(plain)
+    assert first.accept_token(2) and second.accept_token(2)  # "ab", whatever its bytes, or these
+    assert ours.strategy == "classifier" and "as text and as an id at once" in ours.reason
+    found, wanted = (mask(each, VOCABULARY.size)[0] for each in (first, GrammarMatcher(ours)))
+    assert found.tolist() == [second.fork().accept_token(i) for i in range(VOCABULARY.size)]
+    first.rollback()
+    assert mask(first, VOCABULARY.size)[0].tolist() == wanted.tolist()
+
+
+def test_classes_tell_named_ids_from_equal_texts() -> None:
+    ours, _ = compiled_both(xgrammar.Grammar.from_ebnf('root ::= "a" Token(6) "b" | "ab" | "x" Token(2)'))
+    classes = ours.classes
+    assert classes is not None and classes.method == "explored"
+    of = classes.class_of_token
+    assert TOKENS[2] == TOKENS[6] and of[2] != of[6]
+    assert of[0] == of[5] == of[46] == -1  # no text, or never read
+    excluding, _ = compiled_both(xgrammar.Grammar.from_ebnf("root ::= ExcludeToken(3, 4)"))
+    classes = excluding.classes
+    assert classes is not None
+    assert classes.members(-1).tolist() == [0, 3, 4, 46, 55]
+    assert classes.n_classes <= 2 + 6  # all others; a stop id that is text; what holds byte 255
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    ours, _ = compiled_both(of_format(TRIGGERED), strategy="classifier")
+    with pytest.raises(StrategyError, match="names token ids"):
+        ours.save(tmp_path / "grammar")
+    compiler = GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=tmp_path)
+    assert compiler.compile_grammar(of_format(TRIGGERED)).strategy == "classifier"
+    compiler.compile_regex("a")
+    assert compiler.stats()["disk"]["writes"] == 1
+    many = Vocabulary.from_bytes(
+        [b"a%d\xff" % i for i in range(MOST_ESCAPED + 1)] + [b""], stop_token_ids=[65]
+    )
+    assert "hold byte 255" in compiled_both(xgrammar.Grammar.from_ebnf("root ::= Token(3)"), many)[0].reason
+    groups = " | ".join(f"Token({i})" for i in range(MOST_GROUPS))
+    with pytest.raises(UnsupportedGrammar, match="254 groups of token ids"):
+        ids_as_bytes(read_grammar(xgrammar.Grammar.from_ebnf(f"root ::= {groups}")))
+
+
+def test_a_small_budget_of_tables_goes_on_elsewhere() -> None:
+    rng = random.Random(9)
+    ours, plain = compiled_both(of_format(FORMATS["two triggers"]), budget=Budget(table_bytes=1))
+    for _ in range(4):
+        walk(GrammarMatcher(ours), GrammarMatcher(plain), rng)
+
+
+def test_byte_255_is_read_twice() -> None:
+    edges = np.array(
+        [[0, 1, 0, 255, 1], [1, 1, 255, 255, 0], [1, 1, 7, 254, 1], [1, 2, 255, 255, 0]], np.int64
+    )
+    found, n_states = escaped_edges(edges, 2)
+    assert n_states == 4
+    assert sorted(found.tolist()) == [
+        [0, 1, 0, 254, 1], [0, 1, 255, 255, 2], [1, 1, 7, 254, 1], [1, 1, 255, 255, 3], [1, 2, 255, 255, 0],
+        [2, 1, 255, 255, 1], [3, 1, 255, 255, 0],
+    ]  # fmt: skip
