@@ -30,6 +30,7 @@ from hybrid import (
     allocate_token_bitmask,
 )
 from hybrid.classifier.token_ids import MOST_ESCAPED
+from hybrid.files import can_be_written
 from tests.test_token_level import EBNF, STOPS, TOKENS, forced, mask, parse, random_grammar
 
 VOCABULARY = Vocabulary.from_bytes(
@@ -231,6 +232,7 @@ def test_classes_tell_named_ids_from_equal_texts() -> None:
 
 def test_what_is_refused(tmp_path: Path) -> None:
     ours, _ = compiled_both(of_format(TRIGGERED), strategy="classifier")
+    assert not can_be_written(ours)
     with pytest.raises(StrategyError, match="names token ids"):
         ours.save(tmp_path / "grammar")
     compiler = GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=tmp_path)

@@ -38,7 +38,7 @@ from equivalence import ArtifactError, HybridError, Vocabulary, forking
 from equivalence.store import read_whole, write_whole
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.compile.strategy import Budget
-from hybrid.files import from_bytes, to_bytes
+from hybrid.files import can_be_written, from_bytes, to_bytes
 from hybrid.files.container import VERSION
 
 DEFAULT_DISK_BYTES = 2**30
@@ -161,10 +161,8 @@ class DiskCache:
         return compiled
 
     def keep(self, entry: bytes, compiled: CompiledGrammar) -> None:
-        """Write a compiled grammar that is on strategy "classifier"; leave others be."""
-        if compiled.strategy != "classifier" or _says_more(compiled):
-            return
-        if compiled.classifier is not None and not compiled.classifier.by_text:
+        """Write a compiled grammar, if it is one that can be written; leave others be."""
+        if not can_be_written(compiled) or _says_more(compiled):
             return
         data = to_bytes(compiled)
         size = len(MAGIC) + KEY_BYTES + len(data)

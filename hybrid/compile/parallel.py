@@ -34,7 +34,7 @@ from equivalence.trie.trie import stored_trie
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.compile.request import METHODS
 from hybrid.compile.strategy import Budget, OnBudget
-from hybrid.files import from_bytes, to_bytes
+from hybrid.files import can_be_written, from_bytes, to_bytes
 
 if TYPE_CHECKING:
     from hybrid.api.compiler import GrammarCompiler
@@ -155,7 +155,7 @@ def _task(shared: _Shared, source: Source) -> CompiledGrammar | bytes | HybridEr
         return error
     if not shared.is_elsewhere:
         return compiled
-    return to_bytes(compiled) if compiled.strategy == "classifier" else None
+    return to_bytes(compiled) if can_be_written(compiled) else None
 
 
 def _received(compiler: GrammarCompiler, source: Source, result: Any) -> CompiledGrammar | HybridError:

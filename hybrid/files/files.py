@@ -73,11 +73,16 @@ def load(
         raise ArtifactError(f"{os.fspath(path)!r}: {error}") from error
 
 
+def can_be_written(compiled: CompiledGrammar) -> bool:
+    """Whether a compiled grammar may be written: it has a classifier, and one of text only."""
+    return compiled.classifier is not None and compiled.classifier.by_text
+
+
 def to_bytes(compiled: CompiledGrammar) -> bytes:
     """A compiled grammar as bytes; equal grammars over one vocabulary give equal bytes.
 
     Raises:
-        StrategyError: it is on another strategy than "classifier".
+        StrategyError: it is on another strategy than "classifier", or names token ids.
     """
     classifier, classes = compiled.classifier, compiled.classes
     if classifier is None or classes is None:
