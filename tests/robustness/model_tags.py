@@ -1,0 +1,104 @@
+"""Structural tags of models over a real vocabulary: masks beside plain XGrammar's, and what they cost.
+
+What: compiles the tag of each family (`tests.model_tags`) for some tools, with and without reasoning, here
+and by plain XGrammar, compares masks along drawn tokens, and times compiling, the first mask and a text.
+When: ``python -m tests.robustness.model_tags --vocabulary SPEC``; docs/measurements.md has a table.
+Limits: times are of one run in one process, ours first; plain XGrammar has one thread and no cache. The tokens
+of `OF_TOKENS` are long ones that the vocabulary has, best such that look like tags.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+import xgrammar
+
+from bench import options, workloads
+from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid.testing.verify import compare_along
+from tests.model_tags import FAMILIES, OF_TOKENS, path_of, tag_of
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    """What a call gives, and its milliseconds."""
+    began = time.perf_counter()
+    given = call()
+    return given, 1000 * (time.perf_counter() - began)
+
+
+def through(matcher: Any, path: list[int], bitmask: Any) -> list[float]:
+    """Microseconds of each mask of a text."""
+    found = []
+    for token_id in path:
+        began = time.perf_counter()
+        matcher.fill_next_token_bitmask(bitmask)
+        found.append(1e6 * (time.perf_counter() - began))
+        if not matcher.accept_token(token_id):
+            raise AssertionError(f"token {token_id} is not accepted")
+    return found
+
+
+def measure(vocabulary: Vocabulary, tag: str, steps: int) -> tuple[bool, str]:
+    """Whether all masks are right, and a line of a table."""
+    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+    plain_compiler = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1, cache_enabled=False)
+    ours, compiling = timed(lambda: GrammarCompiler(vocabulary).compile_structural_tag(tag))
+    _, first = timed(lambda: GrammarMatcher(ours).fill_next_token_bitmask(bitmask))
+    plain, plain_compiling = timed(lambda: plain_compiler.compile_structural_tag(tag))
+    _, plain_first = timed(lambda: xgrammar.GrammarMatcher(plain).fill_next_token_bitmask(bitmask))
+    rng = random.Random(tag)
+    path = path_of(plain, tag, vocabulary, rng, steps)
+    new, again = (through(GrammarMatcher(ours), path, bitmask) for _ in range(2))
+    plain_new, plain_again = (through(xgrammar.GrammarMatcher(plain), path, bitmask) for _ in range(2))
+    cells = [
+        ours.strategy,
+        f"{compiling + first:.1f} / {plain_compiling + plain_first:.1f}",
+        f"{sum(new) / 1000:.1f} / {sum(plain_new) / 1000:.1f}",
+        f"{np.median(again):.1f} / {np.median(plain_again):.1f}",
+    ]
+    found = compare_along(ours, plain, path)
+    for _ in range(3):
+        found.add(compare_along(ours, plain, path_of(plain, tag, vocabulary, rng, steps)))
+    cells.append(
+        f"{found.masks} masks, {found.contradicted_masks} contradictions, {found.difference_count} differ"
+    )
+    return found.exact, " | ".join(cells)
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    tools: Annotated[list[int] | None, typer.Option(help="A number of tools; repeatable.")] = None,
+    family: Annotated[list[str] | None, typer.Option(help="A family; repeatable.")] = None,
+    steps: Annotated[int, typer.Option(help="Tokens of a text.")] = 80,
+) -> None:
+    """Tags of models that call tools: masks, and times of ours / plain XGrammar."""
+    tokens = workloads.load_vocabulary(vocabulary)
+    tokens.prepare()
+    workloads.hybrid_compiler(tokens, "auto", 1).compile_json_schema(workloads.THROW_AWAY_SCHEMA)
+    # added tokens that are text: the longest ones that look like tags; else long words
+    long = sorted(
+        range(tokens.size), key=lambda i: (tokens.tokens[i].startswith(b"<"), len(tokens.tokens[i]))
+    )
+    ids = tuple(i for i in reversed(long) if i not in tokens.stop_token_ids)[:4]
+    print(
+        "family | tools | reasoning | strategy | compiling and first mask, ms | masks of a text, ms | one of them "
+        "the second time, us | masks compared, contradictory, different"
+    )
+    failed = False
+    for name in family or [*FAMILIES, OF_TOKENS]:
+        for n_tools in tools or [1, 8, 128]:
+            for reasoning in (True, False):
+                exact, line = measure(tokens, tag_of(name, n_tools, reasoning, ids), steps)
+                failed |= not exact
+                print(f"{name} | {n_tools} | {'on' if reasoning else 'off'} | {line}", flush=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(command)
