@@ -19,8 +19,6 @@ import xgrammar
 os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
 pytest.importorskip("vllm.v1.structured_output")
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 from vllm import SamplingParams
 from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1 import structured_output
@@ -29,6 +27,7 @@ from vllm.v1.structured_output.request import StructuredOutputRequest
 from vllm.v1.structured_output.utils import apply_grammar_bitmask
 
 import adapters.vllm
+from tests.byte_tokenizer import byte_tokenizer
 
 SCHEMA = {
     "type": "object",
@@ -64,19 +63,7 @@ TEXTS = {
 }
 
 
-def tokenizer_of() -> PreTrainedTokenizerFast:
-    """Bytes, and some special tokens."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = {text: i for i, text in enumerate(alphabet)}
-    tokenizer = Tokenizer(models.BPE(vocab=words, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|eos|>")
-    fast.add_special_tokens({"additional_special_tokens": [*SPECIAL[1:]]})
-    return fast
-
-
-TOKENIZER = tokenizer_of()
+TOKENIZER = byte_tokenizer("<|eos|>", SPECIAL[1:])
 STOP, CALL, END = (TOKENIZER.convert_tokens_to_ids(text) for text in SPECIAL)
 
 

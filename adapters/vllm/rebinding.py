@@ -19,7 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from adapters.vllm.names import OURS, Names
-from adapters.vllm.settings import ENABLED, compile_seconds, is_enabled
+from adapters.vllm.settings import SETTINGS
 
 logger = logging.getLogger("vllm.equimask")
 
@@ -38,10 +38,10 @@ def register() -> None:
         CannotRebind: this release of vLLM is another one than the adapter knows.
         ValueError: an environment variable that cannot be read.
     """
-    if not is_enabled():
-        logger.info("%s is 0: structured outputs run in plain XGrammar", ENABLED)
+    if not SETTINGS.is_enabled():
+        logger.info("%s is 0: structured outputs run in plain XGrammar", SETTINGS.enabled)
         return
-    compile_seconds()  # so that what it cannot read is said here, and not to each request
+    SETTINGS.compile_seconds()  # so that what it cannot read is said here, and not to each request
     manager, backend = _modules()
     _look_at(manager, backend)
     if is_registered():
@@ -51,7 +51,9 @@ def register() -> None:
     manager.XgrammarBackend = warm_backend  # type: ignore[attr-defined]
     kind = manager.StructuredOutputManager
     kind.__init__ = _warming(kind.__init__, warm_backend)
-    logger.info("equimask serves structured outputs of the backend xgrammar; %s=0 turns it off", ENABLED)
+    logger.info(
+        "equimask serves structured outputs of the backend xgrammar; %s=0 turns it off", SETTINGS.enabled
+    )
 
 
 def is_registered() -> bool:
@@ -98,8 +100,8 @@ def _names_read(kind: type) -> set[str]:
 def _unknown(why: str) -> CannotRebind:
     version = getattr(importlib.import_module("vllm"), "__version__", "of an unknown version")
     return CannotRebind(
-        f"equimask cannot serve structured outputs of vLLM {version}: {why}. Set {ENABLED}=0 to run them in "
-        "plain XGrammar, or install a release that docs/vllm.md names"
+        f"equimask cannot serve structured outputs of vLLM {version}: {why}. Set {SETTINGS.enabled}=0 to run "
+        "them in plain XGrammar, or install a release that docs/vllm.md names"
     )
 
 

@@ -12,17 +12,16 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import numpy as np
 import xgrammar
 
 import adapters.xgrammar
-from adapters.vllm.settings import cache_folder, compile_seconds
-from hybrid import Budget
+from adapters.engines.serving import BoundedCompiler, allow_only_stops
+from adapters.vllm.settings import SETTINGS
 
 logger = logging.getLogger("vllm.equimask")
 
 
-class GrammarCompiler(adapters.xgrammar.GrammarCompiler):
+class GrammarCompiler(BoundedCompiler):
     """Compiles grammars for vLLM, in as many threads as it likes.
 
     Args:
@@ -33,9 +32,7 @@ class GrammarCompiler(adapters.xgrammar.GrammarCompiler):
     """
 
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, **options: Any) -> None:
-        bounds: dict[str, Any] = {"budget": Budget(seconds=compile_seconds()), "cache_dir": cache_folder()}
-        super().__init__(tokenizer_info, **{**bounds, **options})
-        self.hybrid.vocabulary.prepare(cache_folder())
+        super().__init__(tokenizer_info, settings=SETTINGS, **options)
 
 
 class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
@@ -62,10 +59,7 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
                 return super().fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
             except Exception:  # noqa: BLE001 - whatever it is, it is this request's
                 self._fail("mask")
-        row = bitmask[index].numpy().view(np.uint32)
-        row.fill(0)
-        for stop in self.stop_token_ids:
-            row[stop >> 5] |= np.uint32(1 << (stop & 31))
+        allow_only_stops(bitmask, index, self.stop_token_ids)
         return True
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:

@@ -1,0 +1,78 @@
+"""What operators say in environment variables, read when the engine starts.
+
+What: `Settings` reads whether the adapter of an engine serves, the budget of one compilation, a folder of
+compiled grammars, and numbers of its own.
+When: in every process of the engine, which hands its environment down.
+Limits: what cannot be read is an error at start, never a default in silence.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+
+DEFAULT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The environment variables of one adapter.
+
+    Attributes:
+        enabled: name of the variable that says whether the adapter serves; all others begin with it.
+    """
+
+    enabled: str
+
+    @property
+    def seconds(self) -> str:
+        """Name of the variable with the budget of one compilation."""
+        return f"{self.enabled}_COMPILE_SECONDS"
+
+    @property
+    def folder(self) -> str:
+        """Name of the variable with the folder of compiled grammars."""
+        return f"{self.enabled}_CACHE_DIR"
+
+    def is_enabled(self) -> bool:
+        """Whether the adapter serves: 1 if it is not set.
+
+        Raises:
+            ValueError: neither 0 nor 1.
+        """
+        given = os.environ.get(self.enabled, "1")
+        if given not in ("0", "1"):
+            raise ValueError(
+                f"{self.enabled} is {given!r}, allowed are 1 (the default) and 0, which is plain XGrammar"
+            )
+        return given == "1"
+
+    def compile_seconds(self) -> float:
+        """Time of one compilation.
+
+        Raises:
+            ValueError: no positive number.
+        """
+        return self.positive(self.seconds, DEFAULT_SECONDS, "seconds")
+
+    def cache_folder(self) -> str | None:
+        """Folder that keeps compiled grammars for other processes; None for none."""
+        return os.environ.get(self.folder) or None
+
+    def positive(self, name: str, default: float, unit: str) -> float:
+        """A number that a variable gives.
+
+        Raises:
+            ValueError: no positive number.
+        """
+        given = os.environ.get(name, str(default))
+        try:
+            number = float(given)
+        except ValueError:
+            number = math.nan
+        if not 0 < number < math.inf:
+            raise ValueError(
+                f"{name} is {given!r}, allowed is a positive number of {unit}; {default:g} if not set"
+            )
+        return number

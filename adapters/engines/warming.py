@@ -1,0 +1,51 @@
+"""A grammar of each kind, compiled and followed before the first request, which then waits for nothing.
+
+What: `GRAMMARS` to compile, and `follow`.
+When: when an engine starts: what is made on first use (the kernels' tables, processes that run XGrammar's
+converters) is there afterwards.
+Limits: none of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+SCHEMA = """{
+"type": "object", "required": ["name"], "properties": {
+"name": {"type": "string", "maxLength": 9}, "age": {"type": "integer"},
+"tags": {"type": "array", "items": {"enum": ["a", "b"]}}}}"""
+
+GRAMMARS: tuple[tuple[str, str], ...] = (
+    ("compile_json_schema", '{"type": "object"}'),  # what engines take for any JSON object
+    ("compile_json_schema", SCHEMA),
+    ("compile_regex", "[a-z]+[0-9]{2,4}"),
+    ("compile_grammar", 'root ::= "a" root "b" | [0-9]*'),
+)
+"""Methods of a compiler, each with what it may compile."""
+
+
+def follow(
+    fill: Callable[[torch.Tensor, int], object],
+    accept: Callable[[int], object],
+    ended: Callable[[], bool],
+    size: int,
+) -> None:
+    """Ask for some masks, and accept what they allow.
+
+    Args:
+        fill: overwrites a row of a bitmask.
+        accept: reads a token.
+        ended: whether there is nothing left to be asked.
+        size: ids of the vocabulary.
+    """
+    bitmask = torch.full((1, (size + 31) // 32), -1, dtype=torch.int32)
+    for _ in range(8):
+        fill(bitmask, 0)
+        words = bitmask[0].numpy()
+        word = int(words.nonzero()[0][0])
+        lowest = int(words[word]) & -int(words[word])
+        accept(32 * word + lowest.bit_length() - 1)
+        if ended():
+            break

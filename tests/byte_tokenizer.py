@@ -1,0 +1,25 @@
+"""A tokenizer of bytes and some special tokens, as transformers has them.
+
+What: `byte_tokenizer` makes it.
+When: by tests that run the managers of engines, which want a tokenizer.
+Limits: no merges, so a text has an id for each byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+
+def byte_tokenizer(stop: str, special: Sequence[str]) -> PreTrainedTokenizerFast:
+    """Bytes, a stop token and other special tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = {text: i for i, text in enumerate(alphabet)}
+    tokenizer = Tokenizer(models.BPE(vocab=words, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=stop)
+    fast.add_special_tokens({"additional_special_tokens": [*special]})
+    return fast
