@@ -1,0 +1,21 @@
+"""SGLang's structured outputs, served by this project: a grammar backend called "equimask".
+
+What: `register` is a plugin of SGLang's (entry point "equimask" of the group ``sglang.srt.plugins``), which
+every process of SGLang calls when it starts. From then on ``--grammar-backend equimask`` is a choice;
+`is_registered` tells.
+When: installed beside SGLang, there is nothing to call (docs/sglang.md).
+Limits: requests, options and results are those of SGLang's backend "xgrammar", from which ours derives.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+if importlib.util.find_spec("sglang") is None:
+    raise ImportError(
+        'SGLang is not installed: pip install "equimask[sglang]", in an environment of its own', name="sglang"
+    )
+
+from adapters.sglang.registering import NAME, CannotRegister, is_registered, register
+
+__all__ = ["NAME", "CannotRegister", "is_registered", "register"]

@@ -1,0 +1,126 @@
+"""The backends that SGLang's scheduler asks for grammars.
+
+What: `Backend` is SGLang's own for XGrammar with our compilers and grammars: what a request may ask for, what
+is refused and how, stays SGLang's. `ReasoningBackend` is its wrapper for models that think first.
+When: made by `adapters.sglang.creating`, one for each scheduler.
+Limits: those of `hybrid.Budget`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import xgrammar
+from sglang.srt.constrained.base_grammar_backend import InvalidGrammarObject
+from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
+from sglang.srt.constrained.xgrammar_backend import XGrammarGrammarBackend
+
+from adapters.engines.serving import BoundedCompiler
+from adapters.sglang.grammar import Grammar, ReasoningGrammar, matcher_of, wrapped_anew
+from adapters.sglang.kept import Kept, Key
+from adapters.sglang.settings import SETTINGS, cache_bytes
+from equivalence import BudgetExceeded
+
+logger = logging.getLogger("sglang.equimask")
+
+NOMINAL_BYTES = 2 * 2**20
+"""What a grammar counts where ranks have to agree: the mean of MaskBench's schemas after some hundred tokens
+(1.4 to 8.8 MB with 128,000 ids), as its real size depends on what each rank has asked it for."""
+
+SMALL_BYTES = 2**10
+"""Objects around a grammar."""
+
+
+class OverBudget(Exception):
+    """A bound ended a compilation. It is no `RuntimeError`, which SGLang takes for a wrong grammar."""
+
+
+class GrammarCompiler(BoundedCompiler):
+    """Compiles grammars for SGLang, in as many threads as it likes.
+
+    Args:
+        tokenizer_info, **options: of `adapters.xgrammar.GrammarCompiler`.
+    """
+
+    def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, **options: Any) -> None:
+        super().__init__(tokenizer_info, settings=SETTINGS, cache_limit_bytes=cache_bytes(), **options)
+
+    def _compiled(self, compile_it: Any) -> Any:
+        try:
+            return super()._compiled(compile_it)
+        except BudgetExceeded as error:
+            raise OverBudget(str(error)) from error
+
+
+class Backend(XGrammarGrammarBackend):
+    """SGLang's backend for XGrammar, over our compilers and grammars.
+
+    Args:
+        *arguments, **options: of SGLang's.
+        n_ranks: how many processes compile for one model, and have to agree about every request.
+    """
+
+    def __init__(self, *arguments: Any, n_ranks: int, **options: Any) -> None:
+        self.n_ranks = n_ranks
+        super().__init__(*arguments, **options)
+        self.grammar_compiler = GrammarCompiler(self._tokenizer_info, deterministic=n_ranks > 1)
+        self.cache = kept_for(n_ranks)
+
+    def _new_framing_compiler(self, tokenizer_info: xgrammar.TokenizerInfo) -> GrammarCompiler:
+        return GrammarCompiler(tokenizer_info, deterministic=self.n_ranks > 1, cache_enabled=False)
+
+    def _from_context(self, ctx: Any, key_string: str, grammar_stats: Any) -> Grammar:
+        stops = self.override_stop_tokens
+        return Grammar(matcher_of(ctx, stops), self.vocab_size, ctx, stops, key_string, grammar_stats)
+
+    def _init_value_dispatch(self, key: Key, *arguments: Any, **options: Any) -> Any:
+        """The grammar of a request, or an `InvalidGrammarObject` that says why there is none."""
+        try:
+            found = super()._init_value_dispatch(key, *arguments, **options)
+        except OverBudget as error:
+            logger.warning("A grammar of kind %s is given up: %s", key[0], error)
+            return InvalidGrammarObject(str(error))
+        if isinstance(found, InvalidGrammarObject):
+            found.is_final = True
+        return found
+
+
+class ReasoningBackend(ReasonerGrammarBackend):
+    """SGLang's wrapper for models that think first, over a `Backend`."""
+
+    def __init__(self, grammar_backend: Backend, *arguments: Any, **options: Any) -> None:
+        super().__init__(grammar_backend, *arguments, **options)
+        self.cache = kept_for(grammar_backend.n_ranks)
+
+    def _make_grammar_object(self, *arguments: Any, **options: Any) -> ReasoningGrammar:
+        return wrapped_anew(super()._make_grammar_object(*arguments, **options))
+
+    def reset(self) -> None:
+        """Forget all grammars, those of the backend below too."""
+        super().reset()
+        self.grammar_backend.reset()
+
+
+def kept_for(n_ranks: int) -> Kept:
+    """What a backend keeps for the next request."""
+    return Kept(cache_bytes(), _measured if n_ranks == 1 else _nominal, _is_final)
+
+
+def _is_final(grammar: Any) -> bool:
+    """Whether the next request would get the same: not where time was lacking, or something went wrong."""
+    return not isinstance(grammar, InvalidGrammarObject) or getattr(grammar, "is_final", False)
+
+
+def _text_bytes(key: Key) -> int:
+    return SMALL_BYTES + 2 * len(key[1])  # of the key, and of what the grammar keeps of it
+
+
+def _nominal(key: Key, grammar: Any) -> int:
+    is_small = isinstance(grammar, InvalidGrammarObject)
+    return _text_bytes(key) + (0 if is_small else NOMINAL_BYTES)
+
+
+def _measured(key: Key, grammar: Any) -> int:
+    inner = grammar.grammar if isinstance(grammar, ReasoningGrammar) else grammar
+    return _text_bytes(key) + (inner.ctx.memory_size_bytes if isinstance(inner, Grammar) else 0)

@@ -1,0 +1,85 @@
+"""From SGLang's arguments to a backend that is ready for requests.
+
+What: `create_backend` does what SGLang does for its own backend "xgrammar": options of the server, tokenizers
+that XGrammar refuses, and the wrapper for models that think first, which SGLang leaves to such backends.
+When: once in each scheduler, when it starts.
+Limits: ``EQUIMASK_SGLANG=0`` makes SGLang's own classes of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
+from sglang.srt.constrained.xgrammar_backend import TokenizerNotSupportedError, XGrammarGrammarBackend
+from sglang.srt.parser.reasoning_parser import ReasoningParser
+from sglang.srt.runtime_context import get_context, get_serving
+
+from adapters.sglang.backend import Backend, ReasoningBackend
+from adapters.sglang.settings import SETTINGS
+from adapters.sglang.warming import warm
+
+logger = logging.getLogger("sglang.equimask")
+
+
+def create_backend(
+    server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None = None, *_: Any
+) -> Any:
+    """The backend that ``--grammar-backend equimask`` names.
+
+    Args:
+        server_args: SGLang's arguments.
+        tokenizer: of the model.
+        vocab_size: ids of the model, maybe more than the tokenizer's.
+        eos_token_ids: stop tokens of the model; None for the tokenizer's.
+
+    Returns:
+        A backend; None if XGrammar does not support the tokenizer, which SGLang tells each request.
+
+    Raises:
+        ValueError: what environment variables say cannot be read; strict thinking without a backend.
+        TypeError: this release of SGLang makes compilers or grammars in another way.
+    """
+    serving = get_serving()
+    options: dict[str, Any] = {
+        "vocab_size": vocab_size,
+        "model_eos_token_ids": list(eos_token_ids) if eos_token_ids else None,
+        "any_whitespace": not serving.constrained_json_disable_any_whitespace,
+        "max_whitespace_cnt": serving.constrained_json_max_whitespace_cnt,
+    }
+    is_ours = SETTINGS.is_enabled()
+    try:
+        if is_ours:
+            backend = Backend(tokenizer, n_ranks=server_args.tp_size * server_args.pp_size, **options)
+        else:
+            logger.info("%s is 0: structured outputs run in plain XGrammar", SETTINGS.enabled)
+            backend = XGrammarGrammarBackend(tokenizer, **options)
+    except TokenizerNotSupportedError as error:
+        _refuse(serving, error)
+        return None
+    if is_ours:
+        warm(backend)
+    if not serving.reasoning_parser:
+        return backend
+    parser = ReasoningParser(model_type=serving.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer)
+    if not parser.detector.get_think_end_token_ids(tokenizer):
+        return backend
+    wrapper = ReasoningBackend if is_ours else ReasonerGrammarBackend
+    return wrapper(backend, parser, tokenizer, enable_strict_thinking=serving.enable_strict_thinking)
+
+
+def _refuse(serving: Any, error: Exception) -> None:
+    """Have SGLang serve without grammars.
+
+    Raises:
+        ValueError: that was ruled out.
+    """
+    if serving.enable_strict_thinking:
+        raise ValueError(
+            f"--enable-strict-thinking needs a grammar backend, and XGrammar refuses the tokenizer: {error}; "
+            "allowed is a tokenizer that XGrammar takes, or a server without this option"
+        ) from error
+    logger.warning("XGrammar refuses the tokenizer, there are no structured outputs: %s", error)
+    get_context().override("grammar.import_fallback", grammar_backend="none")

@@ -1,0 +1,197 @@
+"""SGLang's scheduler as far as grammars go: its own manager, batches and draft trees, around either backend.
+
+What: `Scheduler` gives requests their grammars, and masks as SGLang's sampling asks for them; `allowed` reads
+a row, `draft_tree` makes a tree of drafts.
+When: where SGLang is importable (docs/sglang.md); neither its kernels nor a model run.
+Limits: one rank. What SGLang reads of its configuration is put where it reads it.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import itertools
+import random
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import sglang
+import torch
+from sglang.srt.constrained import base_grammar_backend, grammar_manager
+from sglang.srt.parser.reasoning_parser import ReasoningParser
+from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
+
+from adapters.sglang import creating
+
+KINDS = ("json_schema", "regex", "ebnf", "structural_tag")
+
+SERVING = {
+    "constrained_json_disable_any_whitespace": False,
+    "constrained_json_max_whitespace_cnt": None,
+    "enable_strict_thinking": False,
+    "reasoning_parser": None,
+    "skip_tokenizer_init": False,
+}
+
+
+class Request(SimpleNamespace):
+    """What the manager reads of a request."""
+
+    grammar: Any
+    error: str
+
+    def __init__(self, kind: str, text: str, reasoning: bool, prompt: Sequence[int], custom: Any) -> None:
+        params = dict.fromkeys(KINDS)
+        params[kind] = text
+        super().__init__(
+            sampling_params=SimpleNamespace(**params, ebnf_full_assistant=False, custom_params=custom),
+            origin_input_ids=[*prompt], require_reasoning=reasoning, grammar=None, grammar_key=None,
+            grammar_wait_ct=0, rid="request", error="",
+        )  # fmt: skip
+
+    def finished(self) -> bool:
+        return bool(self.error)
+
+    def set_finish_with_abort(self, error: str) -> None:
+        self.error = error
+        self.grammar = None
+
+
+class Scheduler:
+    """A `GrammarManager` of SGLang's, and what stands around it.
+
+    Args:
+        backend: name of a grammar backend.
+        tokenizer, size, stops: of the model.
+        tp_size: ranks that there seem to be.
+        **serving: what `SERVING` says, otherwise.
+    """
+
+    def __init__(
+        self, backend: str, tokenizer: Any, size: int, stops: set[int], tp_size: int = 1, **serving: Any
+    ) -> None:
+        self.size = size
+        self._serving = SimpleNamespace(**{**SERVING, **serving})
+        self._backend = backend
+        ends = None
+        if self._serving.reasoning_parser:
+            parser = ReasoningParser(
+                model_type=self._serving.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer
+            )
+            ends = parser.detector.get_think_end_token_ids(tokenizer)
+        model = SimpleNamespace(vocab_size=size, hf_eos_token_id=stops, think_end_ids=ends)
+        group = SimpleNamespace(world_size=1, first_rank=0, is_first_rank=True)
+        around = SimpleNamespace(
+            server_args=SimpleNamespace(tp_size=tp_size, pp_size=1), tokenizer=tokenizer, model_config=model,
+            dp_tp_cpu_group=None, dp_tp_group=group, pp_group=None,
+        )  # fmt: skip
+        with self._configured():
+            self.manager = grammar_manager.GrammarManager(around)
+
+    @property
+    def backend(self) -> Any:
+        return self.manager.grammar_backend
+
+    @contextlib.contextmanager
+    def _configured(self) -> Iterator[None]:
+        execution = SimpleNamespace(kernel=SimpleNamespace(grammar_backend=self._backend))
+        with contextlib.ExitStack() as stack:
+            for module in (base_grammar_backend, grammar_manager, creating):
+                stack.enter_context(mock.patch.object(module, "get_serving", return_value=self._serving))
+            stack.enter_context(mock.patch.object(base_grammar_backend, "get_exec", return_value=execution))
+            parallel = SimpleNamespace(pp_rank=0, pp_size=1)
+            stack.enter_context(mock.patch.object(grammar_manager, "get_parallel", return_value=parallel))
+            yield
+
+    def request(
+        self, kind: str, text: str, reasoning: bool = False, prompt: Sequence[int] = (), custom: Any = None
+    ) -> Request:
+        """A request whose grammar is ready, or that has an error."""
+        request = Request(kind, text, reasoning, prompt, custom)
+        end = time.monotonic() + 60
+        if self.manager.process_req_with_grammar(request):
+            while request not in self.manager.get_ready_grammar_requests() and time.monotonic() < end:
+                pass
+        return request
+
+    def rows(self, requests: Sequence[Request | None], apply: bool = True) -> torch.Tensor:
+        """The mask of a batch, a row for each (None where there is no grammar), and what logits get of it."""
+        batch = SimpleNamespace(
+            grammars=[request and request.grammar for request in requests], device="cpu", grammar_mask=None,
+            temperatures=[1.0] * len(requests), vocab_size=self.size,
+        )  # fmt: skip
+        SamplingBatchInfo.update_regex_vocab_mask(batch)
+        mask = batch.grammar_mask.vocab_mask
+        if not apply:
+            return mask
+        logits = torch.zeros(len(requests), self.size)
+        batch.grammar_mask.apply(logits)
+        for row, row_logits in zip(mask, logits, strict=True):
+            assert np.array_equal(allowed(row, self.size), np.isfinite(row_logits.numpy()))
+        return mask
+
+    def tree_rows(
+        self, requests: Sequence[Request], trees: Sequence[tuple[list[int], list[int], list[int]]]
+    ) -> torch.Tensor:
+        """The mask of a tree of drafts for each request."""
+        tensors = [torch.tensor([tree[i] for tree in trees]) for i in range(3)]
+        return generate_token_bitmask(requests, *tensors, self.size)[0]
+
+
+def _from_source(*names: str) -> Any:
+    """Functions of SGLang's module for speculation, which imports kernels that need a device."""
+    source = Path(sglang.__path__[0]) / "srt" / "speculative" / "spec_utils.py"
+    found = [node for node in ast.parse(source.read_text()).body if getattr(node, "name", "") in names]
+    assert len(found) == len(names)
+    code = ast.Module([*ast.parse("from __future__ import annotations").body, *found], [])
+    space = {"torch": torch, "time": time, "TREE_TRAVERSE_TIME_THRESHOLD": 60}
+    exec(compile(code, str(source), "exec"), space)
+    return space[names[-1]]
+
+
+generate_token_bitmask = _from_source("traverse_tree", "generate_token_bitmask")
+
+
+def allowed(row: torch.Tensor, size: int) -> np.ndarray:
+    """Which ids a row allows."""
+    return np.unpackbits(row.numpy().view(np.uint8), bitorder="little")[:size].astype(bool)
+
+
+def draft_tree(
+    grammar: Any, size: int, n: int, randomness: random.Random
+) -> tuple[list[int], list[int], list[int]]:
+    """A tree of drafts as first children, next siblings and tokens; most are what a grammar allows there."""
+    children: list[list[int]] = [[] for _ in range(n)]
+    tokens, parents = [0] * n, [-1] * n
+    for node in range(1, n):
+        parents[node] = randomness.randrange(max(0, node - 4), node)
+        children[parents[node]].append(node)
+    mask = grammar.allocate_vocab_mask(size, 1, "cpu")
+
+    def draw(node: int) -> None:
+        is_here = not grammar.is_terminated()
+        if is_here:
+            mask.fill_(-1)
+            grammar.fill_vocab_mask(mask, 0)
+        choices = np.flatnonzero(allowed(mask[0], size))
+        for child in children[node]:
+            is_allowed = is_here and len(choices) > 0 and randomness.random() < 0.8
+            tokens[child] = int(randomness.choice(choices)) if is_allowed else randomness.randrange(size)
+        for child in children[node]:
+            if is_here and tokens[child] in choices:
+                grammar.accept_token(tokens[child])
+                draw(child)
+                grammar.rollback(1)
+
+    draw(0)
+    first = [one[0] if one else -1 for one in children]
+    after = [-1] * n
+    for one in children:
+        for left, right in itertools.pairwise(one):
+            after[left] = right
+    return first, after, tokens

@@ -1,0 +1,282 @@
+"""What stands in for SGLang where it is not installed: modules of its names, with what the adapter relies on.
+
+What: `stand_in` makes the module tree; base classes, the backend for XGrammar and the wrapper for models
+that think do with compilers, matchers and caches what SGLang 0.5.23's do, over a tokenizer that is a list of
+texts.
+When: by tests of `adapters.sglang`; SGLang's own classes are run by `tests/test_sglang_managers.py`.
+Limits: everything else of SGLang is missing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+import xgrammar
+
+SRT = "sglang.srt"
+CHOICES = f"{SRT}.arg_groups.choices"
+BASE = f"{SRT}.constrained.base_grammar_backend"
+XGRAMMAR = f"{SRT}.constrained.xgrammar_backend"
+REASONER = f"{SRT}.constrained.reasoner_grammar_backend"
+PARSER = f"{SRT}.parser.reasoning_parser"
+CONTEXT = f"{SRT}.runtime_context"
+
+THINK_END = ord("!")
+"""The token that ends the thoughts of the parser "bang"."""
+
+
+@dataclasses.dataclass
+class GrammarStats:
+    dispatch_type: str
+    is_cache_hit: bool = False
+    tree_traversal_time: list[float] = dataclasses.field(default_factory=list)
+
+
+class GrammarRow(NamedTuple):
+    row: int
+    grammar: Any
+
+
+class BaseGrammarObject:
+    def __init__(self) -> None:
+        self.finished, self.grammar_stats, self.current_token = False, None, None
+
+    def maybe_init_reasoning(self, reasoning):
+        pass
+
+    def copy(self):
+        return self
+
+
+class InvalidGrammarObject(BaseGrammarObject):
+    def __init__(self, error_message):
+        super().__init__()
+        self.error_message = error_message
+
+
+class TokenizerNotSupportedError(Exception):
+    pass
+
+
+class BaseGrammarBackend:
+    enable_strict_thinking = False
+
+    def __init__(self):
+        self.executor, self.cache = ThreadPoolExecutor(2), {}
+
+    def _init_value_dispatch(self, key, require_reasoning):
+        return getattr(self, f"dispatch_{key[0]}")(key[1])
+
+    def get_cached_or_future_value(self, key, require_reasoning):
+        found = self.cache.get(key)
+        if not found:
+            return self.executor.submit(self._init_value_dispatch, key, require_reasoning), False
+        found = found.copy()
+        found.maybe_init_reasoning(require_reasoning)
+        return found, True
+
+    def set_cache(self, key, value):
+        self.cache[key] = value
+
+    def reset(self):
+        self.cache.clear()
+
+
+class XGrammarGrammar(BaseGrammarObject):
+    def __init__(self, matcher, vocab_size, ctx, override_stop_tokens, key_string=None, grammar_stats=None):
+        super().__init__()
+        self.matcher, self.vocab_size, self.ctx = matcher, vocab_size, ctx
+        self.override_stop_tokens, self.key_string = override_stop_tokens, key_string
+        self.grammar_stats, self.accepted_tokens = grammar_stats, []
+
+    def allocate_vocab_mask(self, vocab_size, batch_size, device):
+        return xgrammar.allocate_token_bitmask(batch_size, vocab_size)
+
+    def fill_vocab_mask(self, vocab_mask, idx):
+        self.matcher.fill_next_token_bitmask(vocab_mask, idx)
+
+    def accept_token(self, token):
+        if not self.is_terminated():
+            if not self.matcher.accept_token(token):
+                raise ValueError(f"{token}")
+            self.accepted_tokens.append(token)
+
+    def rollback(self, k):
+        self.matcher.rollback(k)
+        self.accepted_tokens = self.accepted_tokens[:-k]
+
+    def is_terminated(self):
+        return self.matcher.is_terminated()
+
+
+class XGrammarGrammarBackend(BaseGrammarBackend):
+    def __init__(
+        self, tokenizer, vocab_size, model_eos_token_ids=None, any_whitespace=True, max_whitespace_cnt=None
+    ):
+        super().__init__()
+        if tokenizer.texts is None:
+            raise TokenizerNotSupportedError("no texts")
+        self._tokenizer_info = xgrammar.TokenizerInfo(
+            tokenizer.texts, vocab_size=vocab_size, stop_token_ids=model_eos_token_ids
+        )
+        self.grammar_compiler = xgrammar.GrammarCompiler(tokenizer_info=self._tokenizer_info)
+        self._framing_compiler = self._new_framing_compiler(self._tokenizer_info)
+        self.vocab_size, self.override_stop_tokens = vocab_size, tokenizer.override
+        self.options = {"any_whitespace": any_whitespace, "max_whitespace_cnt": max_whitespace_cnt}
+
+    @staticmethod
+    def _new_framing_compiler(tokenizer_info):
+        return xgrammar.GrammarCompiler(tokenizer_info=tokenizer_info, cache_enabled=False)
+
+    def _from_context(self, ctx, key_string, grammar_stats):
+        matcher = xgrammar.GrammarMatcher(ctx, override_stop_tokens=self.override_stop_tokens)
+        return XGrammarGrammar(
+            matcher, self.vocab_size, ctx, self.override_stop_tokens, key_string, grammar_stats
+        )
+
+    def _compiled(self, kind, text, compile_it):
+        try:
+            ctx = compile_it()
+        except RuntimeError as error:
+            return InvalidGrammarObject(str(error))
+        return self._from_context(ctx, text, GrammarStats(kind))
+
+    def dispatch_json(self, text):
+        return self._compiled(
+            "json", text, lambda: self.grammar_compiler.compile_json_schema(schema=text, **self.options)
+        )
+
+    def dispatch_regex(self, text):
+        return self._compiled("regex", text, lambda: self.grammar_compiler.compile_regex(text))
+
+    def dispatch_ebnf(self, text):
+        return self._compiled("ebnf", text, lambda: self.grammar_compiler.compile_grammar(text))
+
+    def dispatch_structural_tag(self, text):
+        return self._compiled("tag", text, lambda: self.grammar_compiler.compile_structural_tag(text))
+
+    def reset(self):
+        super().reset()
+        self.grammar_compiler.clear_cache()
+
+
+class ReasonerGrammarObject(BaseGrammarObject):
+    reasoning_in_grammar = False
+
+    def __init__(self, grammar, think_end, after):
+        super().__init__()
+        self.grammar, self.think_end, self.after = grammar, think_end, after
+
+    def _is_generation(self):
+        return self.after >= 0
+
+    def maybe_init_reasoning(self, reasoning):
+        self.after = -1 if reasoning else 0
+
+    def accept_token(self, token):
+        if self._is_generation():
+            self.grammar.accept_token(token)
+            self.after += 1
+        elif token == self.think_end:
+            self.after = 0
+
+    def fill_vocab_mask(self, vocab_mask, idx):
+        if self._is_generation():
+            self.grammar.fill_vocab_mask(vocab_mask, idx)
+
+    def is_terminated(self):
+        return self._is_generation() and self.grammar.is_terminated()
+
+    def copy(self):
+        return ReasonerGrammarObject(self.grammar.copy(), self.think_end, self.after)
+
+
+class ReasonerGrammarBackend(BaseGrammarBackend):
+    def __init__(self, grammar_backend, reasoning_parser, tokenizer, enable_strict_thinking=False):
+        super().__init__()
+        self.grammar_backend = grammar_backend
+        self.think_end = reasoning_parser.detector.get_think_end_token_ids(tokenizer)[0]
+        self.enable_strict_thinking = enable_strict_thinking
+
+    def _make_grammar_object(self, grammar, reasoning):
+        return ReasonerGrammarObject(grammar, self.think_end, -1 if reasoning else 0)
+
+    def _init_value_dispatch(self, key, reasoning):
+        found = self.grammar_backend._init_value_dispatch(key, reasoning)
+        return (
+            found if isinstance(found, InvalidGrammarObject) else self._make_grammar_object(found, reasoning)
+        )
+
+
+class ReasoningParser:
+    def __init__(self, model_type, stream_reasoning, tokenizer):
+        ends = [THINK_END] if model_type == "bang" else []
+        self.detector = SimpleNamespace(get_think_end_token_ids=lambda _: ends)
+
+
+def stand_in(**serving: Any) -> dict[str, ModuleType]:
+    """Modules by name, to be put among `sys.modules`.
+
+    Args:
+        **serving: what the server's options say, where it is not the default.
+    """
+    names = {"sglang", SRT, f"{SRT}.arg_groups", f"{SRT}.constrained", f"{SRT}.parser"}
+    made = {name: ModuleType(name) for name in [*names, CHOICES, BASE, XGRAMMAR, REASONER, PARSER, CONTEXT]}
+    for name, module in made.items():
+        module.__spec__ = ModuleSpec(name, None, is_package=True)
+        module.__path__ = []
+    choices, overridden = ["xgrammar", "none"], []
+    registry: dict[str, Any] = {}
+    options = {
+        "constrained_json_disable_any_whitespace": False, "constrained_json_max_whitespace_cnt": None,
+        "enable_strict_thinking": False, "reasoning_parser": None,
+    }  # fmt: skip
+    context = SimpleNamespace(override=lambda name, **new: overridden.append((name, new)))
+    put: dict[str, dict[str, Any]] = {
+        "sglang": {"__version__": "0.99"},
+        CHOICES: {"GRAMMAR_BACKEND_CHOICES": choices, "add_grammar_backend_choices": choices.extend},
+        BASE: {
+            "GRAMMAR_BACKEND_REGISTRY": registry, "register_grammar_backend": registry.__setitem__,
+            "GrammarRow": GrammarRow, "InvalidGrammarObject": InvalidGrammarObject,
+        },
+        XGRAMMAR: {
+            "XGrammarGrammar": XGrammarGrammar, "XGrammarGrammarBackend": XGrammarGrammarBackend,
+            "TokenizerNotSupportedError": TokenizerNotSupportedError,
+        },
+        REASONER: {
+            "ReasonerGrammarObject": ReasonerGrammarObject, "ReasonerGrammarBackend": ReasonerGrammarBackend,
+        },
+        PARSER: {"ReasoningParser": ReasoningParser},
+        CONTEXT: {
+            "get_context": lambda: context, "get_serving": lambda: SimpleNamespace(**{**options, **serving}),
+            "overridden": overridden,
+        },
+    }  # fmt: skip
+    for name, values in put.items():
+        vars(made[name]).update(values)
+    return made
+
+
+def request_of(backend: Any, kind: str, text: str, reasoning: bool = False) -> Any:
+    """What a request gets from a backend, as SGLang's manager asks for it."""
+    key = kind, text
+    found, is_hit = backend.get_cached_or_future_value(key, reasoning)
+    if not is_hit:
+        found = found.result()
+        backend.set_cache(key, found.copy())
+    return found
+
+
+def rows_of(grammars: list[Any], size: int) -> torch.Tensor:
+    """The mask of a batch, as SGLang's sampling asks for it."""
+    mask = torch.full((len(grammars), (size + 31) // 32), -1, dtype=torch.int32)
+    entries = [
+        GrammarRow(row, grammar) for row, grammar in enumerate(grammars) if not grammar.is_terminated()
+    ]
+    grammars[0].fill_vocab_mask_batched(entries, mask)
+    return mask

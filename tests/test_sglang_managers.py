@@ -1,0 +1,389 @@
+"""The adapter of SGLang over SGLang's own manager, batches and draft trees: only where SGLang is importable.
+
+What: everything a request meets between the scheduler and the logits, beside SGLang's own backend "xgrammar".
+When: in an environment of SGLang's, whose Python files suffice (docs/sglang.md).
+Limits: no model runs here.
+"""
+
+import json
+import random
+import re
+import time
+
+import pytest
+
+pytest.importorskip("sglang.srt.constrained.grammar_manager")
+
+import numpy as np
+from sglang.srt.arg_groups.choices import GRAMMAR_BACKEND_CHOICES
+from sglang.srt.constrained import base_grammar_backend
+from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend, ReasonerGrammarObject
+from sglang.srt.constrained.xgrammar_backend import XGrammarGrammarBackend
+from sglang.srt.parser.inkling_tokenizer import INKLING_SPECIAL_TOKEN_IDS
+
+import adapters.sglang
+from adapters.sglang.grammar import Grammar, ReasoningGrammar
+from tests.byte_tokenizer import byte_tokenizer
+from tests.sglang_scheduler import Scheduler, allowed, draft_tree
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 5},
+        "tags": {"type": "array", "items": {"enum": ["ab", 1]}},
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+TAG = {
+    "type": "triggered_tags", "triggers": ["<f"],
+    "tags": [{"begin": "<f>", "content": {"type": "json_schema", "json_schema": SCHEMA}, "end": "</f>"}],
+}  # fmt: skip
+LEGACY = {"structures": [{"begin": "<f>", "schema": SCHEMA, "end": "</f>"}], "triggers": ["<f"]}
+BY_ID = {"type": "sequence", "elements": [{"type": "token", "token": "<|call|>"}, {"type": "any_text"}]}
+
+KINDS = {
+    "json": ("json_schema", json.dumps(SCHEMA)),
+    "any": ("json_schema", "$$ANY$$"),
+    "regex": ("regex", "[a-z]{2,4}@(com|org)"),
+    "ebnf": ("ebnf", 'root ::= "(" root ")" | [0-9]+'),
+    "tag": ("structural_tag", json.dumps({"type": "structural_tag", "format": TAG})),
+    "legacy": ("structural_tag", json.dumps(LEGACY)),
+    "by id": ("structural_tag", json.dumps({"type": "structural_tag", "format": BY_ID})),
+}
+
+SIZE = 400
+"""Of the model, which has more ids than the tokenizer, and no whole number of words."""
+
+INKLING = tuple(INKLING_SPECIAL_TOKEN_IDS)
+TOKENIZER = byte_tokenizer("<|eos|>", ["<|call|>", "<|end|>", "<think>", "</think>", *INKLING])
+STOP, CALL, END, THINK, UNTHINK = TOKENIZER.convert_tokens_to_ids(
+    ["<|eos|>", "<|call|>", "<|end|>", "<think>", "</think>"]
+)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    """Every test begins with SGLang as it is, and leaves it so."""
+    for name in ("", "_COMPILE_SECONDS", "_CACHE_DIR", "_CACHE_MB"):
+        monkeypatch.delenv(f"EQUIMASK_SGLANG{name}", raising=False)
+    choices, registry = [*GRAMMAR_BACKEND_CHOICES], dict(base_grammar_backend.GRAMMAR_BACKEND_REGISTRY)
+    adapters.sglang.register()
+    yield
+    GRAMMAR_BACKEND_CHOICES[:] = choices
+    base_grammar_backend.GRAMMAR_BACKEND_REGISTRY.clear()
+    base_grammar_backend.GRAMMAR_BACKEND_REGISTRY.update(registry)
+
+
+def two(**options) -> tuple[Scheduler, Scheduler]:
+    """Ours and SGLang's."""
+    ours, theirs = (Scheduler(name, TOKENIZER, SIZE, {STOP}, **options) for name in ("equimask", "xgrammar"))
+    return ours, theirs
+
+
+def same(ours, theirs) -> np.ndarray:
+    """The ids that both allow, row by row, which have to be the same."""
+    assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+    for mine, stock in zip(ours, theirs, strict=True):
+        assert np.array_equal(allowed(mine, SIZE), allowed(stock, SIZE))
+    return np.array([allowed(row, SIZE) for row in theirs])
+
+
+def walk(schedulers, requests, randomness, n: int, rollbacks: bool = True) -> int:
+    """Let both read the same tokens, drawn from their masks, and compare what they say; how many masks."""
+    read, compared = 0, 0
+    for _ in range(n):
+        rows = [scheduler.rows([request]) for scheduler, request in zip(schedulers, requests, strict=True)]
+        choices = np.flatnonzero(same(*rows)[0])
+        compared += 1
+        token = int(randomness.choice(choices))
+        ends = []
+        for request in requests:
+            request.grammar.accept_token(token)
+            ends.append(request.grammar.is_terminated())
+        read += 1
+        assert ends[0] == ends[1]
+        if ends[0] or (rollbacks and randomness.random() < 0.2):
+            back = randomness.randint(1, read)
+            for request in requests:
+                request.grammar.rollback(back)
+                assert not request.grammar.is_terminated()
+            read -= back
+    return compared
+
+
+def refused(grammar, token: int) -> str:
+    with pytest.raises(ValueError) as caught:
+        grammar.accept_token(token)
+    return str(caught.value)
+
+
+# --- Masks -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tp_size", [1, 2])
+@pytest.mark.parametrize("name", KINDS)
+def test_masks_are_those_of_sglangs_own_backend(name, tp_size):
+    schedulers = two(tp_size=tp_size)
+    requests = [scheduler.request(*KINDS[name]) for scheduler in schedulers]
+    assert type(requests[0].grammar) is Grammar and not requests[0].error
+    assert walk(schedulers, requests, random.Random(name), 150) == 150
+    before = [*requests[0].grammar.accepted_tokens]
+    mask = schedulers[0].rows([requests[0]])
+    bad = int(np.flatnonzero(~allowed(mask[0], SIZE))[0])
+    for request in requests:
+        assert str(bad) in refused(request.grammar, bad)
+    assert requests[0].grammar.accepted_tokens == requests[1].grammar.accepted_tokens == before
+    same(*(s.rows([r]) for s, r in zip(schedulers, requests, strict=True)))
+
+
+def test_batches_of_all_kinds():
+    schedulers = two()
+    batches = [[s.request(*kind) for kind in KINDS.values()] for s in schedulers]
+    randomness = random.Random(5)
+    for step in range(40):
+        for batch in batches:
+            batch[2].grammar.finished = step > 20
+        rows = [s.rows([None, *batch, None]) for s, batch in zip(schedulers, batches, strict=True)]
+        found = same(*rows)
+        ended = step > 20 or batches[1][2].grammar.is_terminated()
+        assert found[0].all() and found[-1].all() and found[3].all() == ended
+        for place in range(len(KINDS)):
+            grammars = [batch[place].grammar for batch in batches]
+            if not grammars[1].is_terminated():
+                token = int(randomness.choice(np.flatnonzero(found[1 + place])))
+                for grammar in grammars:
+                    if not grammar.finished:
+                        grammar.accept_token(token)
+            assert grammars[0].is_terminated() == grammars[1].is_terminated()
+
+
+def test_equal_requests_share_a_grammar_and_nothing_else():
+    ours, _ = two()
+    first, second = (ours.request(*KINDS["ebnf"]) for _ in range(2))
+    assert first.grammar.ctx is second.grammar.ctx
+    assert not first.grammar.grammar_stats.is_cache_hit and second.grammar.grammar_stats.is_cache_hit
+    first.grammar.accept_token(TOKENIZER.encode("1")[0])
+    found = [allowed(row, SIZE)[STOP] for row in ours.rows([first, second])]
+    assert found == [True, False]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_trees_of_drafts(name):
+    schedulers = two()
+    requests = [s.request(*KINDS[name]) for s in schedulers]
+    randomness = random.Random(name)
+    for _ in range(12):
+        tree = draft_tree(requests[1].grammar, SIZE, 24, randomness)
+        same(*(s.tree_rows([r], [tree]) for s, r in zip(schedulers, requests, strict=True)))
+        walk(schedulers, requests, randomness, 3, rollbacks=False)
+
+
+def test_what_can_be_jumped_over():
+    schedulers = two()
+    requests = [s.request("regex", "[ab](xyz|xyw)c") for s in schedulers]
+    a, *rest = TOKENIZER.encode("axyz", add_special_tokens=False)
+    for request in requests:
+        assert request.grammar.try_jump_forward(TOKENIZER) is None
+        request.grammar.accept_token(a)
+        helper = request.grammar.try_jump_forward(TOKENIZER)
+        assert request.grammar.jump_forward_str_state(helper) == ("xy", -1)
+        request.grammar.jump_and_retokenize([], rest[:2], -1)
+        request.grammar.jump_and_retokenize(rest[:2], rest, -1)
+    same(*(s.rows([r]) for s, r in zip(schedulers, requests, strict=True)))
+
+
+# --- Models that think first -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("budget", [None, 2])
+@pytest.mark.parametrize("name", ["json", "regex", "tag"])
+def test_reasoning(name, strict, budget):
+    schedulers = two(reasoning_parser="glm45", enable_strict_thinking=strict)
+    custom = None if budget is None else {"thinking_budget": budget}
+    requests = [s.request(*KINDS[name], reasoning=True, custom=custom) for s in schedulers]
+    assert type(requests[0].grammar) is ReasoningGrammar
+    for token in (ord("a"), UNTHINK):
+        same(*(s.rows([r]) for s, r in zip(schedulers, requests, strict=True)))
+        for request in requests:
+            request.grammar.accept_token(token)
+    randomness = random.Random(name)
+    assert walk(schedulers, requests, randomness, 40, rollbacks=False) == 40
+    back = requests[1].grammar.tokens_after_end + 1
+    for request in requests:  # into the thoughts
+        request.grammar.rollback(back)
+    same(*(s.rows([r]) for s, r in zip(schedulers, requests, strict=True)))
+    assert requests[0].grammar._is_thinking() and requests[1].grammar._is_thinking()
+
+
+def test_batches_of_models_that_think():
+    schedulers = two(reasoning_parser="glm45", enable_strict_thinking=True)
+    batches = [[s.request(*kind, reasoning=i % 2 == 0) for i, kind in enumerate(KINDS.values())]
+               for s in schedulers]  # fmt: skip
+    assert {type(request.grammar) for request in batches[0]} == {ReasoningGrammar}
+    for batch in batches:
+        batch[0].grammar.accept_token(UNTHINK)
+        assert len({request.grammar._is_thinking() for request in batch}) == 2
+    same(*(s.rows([None, *batch]) for s, batch in zip(schedulers, batches, strict=True)))
+    copies = [s.request(*KINDS["regex"], reasoning=False) for s in schedulers]
+    assert type(copies[0].grammar) is ReasoningGrammar
+    same(*(s.rows([None, *batch]) for s, batch in zip(schedulers, batches, strict=True)))
+
+
+def test_grammars_framed_by_tokens(monkeypatch):
+    """A format whose messages are framed by special tokens, which then are no text."""
+    for name in INKLING:
+        monkeypatch.setitem(INKLING_SPECIAL_TOKEN_IDS, name, TOKENIZER.convert_tokens_to_ids(name))
+    schedulers = two(reasoning_parser="inkling")
+    for name in ("json", "ebnf", "regex"):
+        requests = [s.request(*KINDS[name], reasoning=True) for s in schedulers]
+        assert type(requests[0].grammar) is Grammar  # the frame stands for the wrapper
+        walk(schedulers, requests, random.Random(name), 100)
+
+
+def test_a_turn_without_a_grammar_under_strict_thinking():
+    schedulers = two(reasoning_parser="glm45", enable_strict_thinking=True)
+    objects = [s.backend.init_strict_reasoning_grammar(True) for s in schedulers]
+    requests = [s.request(*KINDS["regex"], reasoning=True) for s in schedulers]
+    for request, alone in zip(requests, objects, strict=True):
+        request.grammar = alone
+    # SGLang applies the masks of such turns on devices only
+    same(*(s.rows([r], apply=False) for s, r in zip(schedulers, requests, strict=True)))
+
+
+# --- What is refused, and what is kept -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("json_schema", "{"),
+        ("json_schema", '{"type": "nothing"}'),
+        ("json_schema", '{"type": "array", "uniqueItems": true}'),
+        ("json_schema", '{"const": "a\\u0000"}'),
+        ("regex", "(a"),
+        ("ebnf", "root ::= nowhere"),
+        ("structural_tag", "no"),
+        ("structural_tag", '{"type": "structural_tag", "format": {"type": "nothing"}}'),
+        ("structural_tag", "{}"),
+    ],
+)
+@pytest.mark.parametrize("parser", [None, "glm45"])
+def test_what_sglang_refuses_is_refused_in_its_words(kind, text, parser):
+    schedulers = two(reasoning_parser=parser)
+    requests = [s.request(kind, text) for s in schedulers]
+    assert requests[0].error
+    where = (
+        r"\[[\d:]+\] \S+:\d+: (Check failed: \S+ is false: )?"  # in XGrammar's code, which is not the same
+    )
+    words = [re.sub(where, "", request.error).strip() for request in requests]
+    assert words[0] == words[1]
+    again = schedulers[0].request(kind, text)
+    assert again.error == requests[0].error
+
+
+@pytest.mark.parametrize("parser", [None, "glm45"])
+def test_a_failure_for_lack_of_time_is_not_kept(monkeypatch, parser):
+    monkeypatch.setenv("EQUIMASK_SGLANG_COMPILE_SECONDS", "1e-9")
+    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
+    assert "seconds" in ours.request(*KINDS["json"]).error
+    assert not ours.backend.cache
+    inner = ours.backend.grammar_backend if parser else ours.backend
+    monkeypatch.setenv("EQUIMASK_SGLANG_COMPILE_SECONDS", "30")
+    inner.grammar_compiler = type(inner.grammar_compiler)(inner._tokenizer_info)
+    assert not ours.request(*KINDS["json"]).error and len(ours.backend.cache) == 1
+
+
+def test_a_request_that_sglang_waited_for_too_long_may_come_again(monkeypatch):
+    ours, theirs = two()
+    for scheduler in (ours, theirs):
+        monkeypatch.setattr(scheduler.manager, "SGLANG_GRAMMAR_MAX_POLL_ITERATIONS", 1)
+        blocked = scheduler.backend.executor.submit(time.sleep, 0.3)
+        dispatch = scheduler.backend._init_value_dispatch
+        monkeypatch.setattr(
+            scheduler.backend, "_init_value_dispatch",
+            lambda *a, blocked=blocked, dispatch=dispatch: (blocked.result(), dispatch(*a))[1],
+        )  # fmt: skip
+        assert "timed out" in scheduler.request(*KINDS["regex"]).error
+        blocked.result()
+        monkeypatch.setattr(scheduler.manager, "SGLANG_GRAMMAR_MAX_POLL_ITERATIONS", 10000)
+    assert not ours.request(*KINDS["regex"]).error
+    assert theirs.request(*KINDS["regex"]).error  # what this test is about
+
+
+@pytest.mark.parametrize("parser", [None, "glm45"])
+def test_what_is_kept_is_bounded(monkeypatch, parser):
+    monkeypatch.setenv("EQUIMASK_SGLANG_CACHE_MB", "3")
+    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
+    for number in range(60):
+        assert not ours.request("ebnf", f'root ::= [a-z]{{1,{number + 1}}} "{number}" | root "x"').error
+    assert 0 < ours.backend.cache.bytes <= 3 * 2**20 and 2 <= len(ours.backend.cache) < 60
+    ours.manager.clear()
+    assert not ours.backend.cache
+
+
+def test_ranks_count_what_is_the_same_on_all_of_them(monkeypatch):
+    monkeypatch.setenv("EQUIMASK_SGLANG_CACHE_MB", "9")
+    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, tp_size=2)
+    assert ours.backend.grammar_compiler.hybrid.deterministic
+    for number in range(9):
+        ours.request("regex", f"{number}[a-z]+")
+    assert len(ours.backend.cache) == 4
+    assert not Scheduler("equimask", TOKENIZER, SIZE, {STOP}).backend.grammar_compiler.hybrid.deterministic
+
+
+def test_an_environment_variable_makes_it_sglangs_own(monkeypatch):
+    monkeypatch.setenv("EQUIMASK_SGLANG", "0")
+    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP})
+    assert type(ours.backend) is XGrammarGrammarBackend
+    thinking = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser="glm45")
+    assert type(thinking.backend) is ReasonerGrammarBackend
+    request = thinking.request(*KINDS["regex"])
+    assert type(request.grammar) is ReasonerGrammarObject
+
+
+def test_a_tokenizer_that_xgrammar_refuses(monkeypatch):
+    class Odd:
+        def init_xgrammar(self):
+            return None, None
+
+    overridden = []
+    monkeypatch.setattr(
+        "adapters.sglang.creating.get_context",
+        lambda: type("Context", (), {"override": lambda _, name, **new: overridden.append((name, new))})(),
+    )
+    ours = Scheduler("equimask", Odd(), SIZE, {STOP})
+    assert ours.backend is None
+    assert overridden == [("grammar.import_fallback", {"grammar_backend": "none"})]
+    assert "not supported" in ours.request(*KINDS["regex"]).error
+    with pytest.raises(ValueError, match="--enable-strict-thinking"):
+        Scheduler("equimask", Odd(), SIZE, {STOP}, enable_strict_thinking=True)
+
+
+def test_stop_tokens_that_a_tokenizer_gives():
+    """Some tokenizers of SGLang's say themselves what XGrammar should know."""
+    import xgrammar
+
+    class Own:
+        def init_xgrammar(self):
+            return xgrammar.TokenizerInfo([bytes([byte]) for byte in range(256)], vocab_size=SIZE), [7, 9]
+
+    schedulers = [Scheduler(name, Own(), SIZE, {STOP}) for name in ("equimask", "xgrammar")]
+    requests = [s.request(*KINDS["ebnf"]) for s in schedulers]
+    for request in requests:
+        request.grammar.accept_token(ord("5"))
+    found = same(*(s.rows([r]) for s, r in zip(schedulers, requests, strict=True)))[0]
+    assert found[7] and found[9] and not found[STOP]
+    walk(schedulers, requests, random.Random(1), 40)
+
+
+def test_a_mask_that_fails_ends_its_request_alone(monkeypatch):
+    ours, _ = two()
+    broken, good = (ours.request(*KINDS["ebnf"]) for _ in range(2))
+    for name in ("fill_next_token_bitmask", "_fill_row", "_find_mask"):
+        monkeypatch.setattr(broken.grammar.matcher, name, lambda *_, **__: 1 / 0, raising=False)
+    rows = ours.rows([broken, good])
+    assert [*np.flatnonzero(allowed(rows[0], SIZE))] == [STOP]
+    assert "error" in refused(broken.grammar, STOP)
+    good.grammar.accept_token(TOKENIZER.encode("1")[0])
