@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import inspect
 import itertools
 import random
 import time
@@ -27,6 +28,7 @@ from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
 from adapters.sglang import creating
+from adapters.sglang.drafts import NAME, PARAMETERS, at_once
 
 KINDS = ("json_schema", "regex", "ebnf", "structural_tag")
 
@@ -136,25 +138,30 @@ class Scheduler:
         return mask
 
     def tree_rows(
-        self, requests: Sequence[Request], trees: Sequence[tuple[list[int], list[int], list[int]]]
+        self,
+        requests: Sequence[Request],
+        trees: Sequence[tuple[list[int], list[int], list[int]]],
+        by_sglang: bool = False,
     ) -> torch.Tensor:
-        """The mask of a tree of drafts for each request."""
+        """The mask of a tree of drafts for each request; node by node where SGLang is asked for it."""
         tensors = [torch.tensor([tree[i] for tree in trees]) for i in range(3)]
-        return generate_token_bitmask(requests, *tensors, self.size)[0]
+        with mock.patch.dict(SPECULATION, {} if by_sglang else {NAME: at_once(SPECULATION[NAME])}):
+            return SPECULATION["generate_token_bitmask"](requests, *tensors, self.size)[0]
 
 
-def _from_source(*names: str) -> Any:
+def _from_source(*names: str) -> dict[str, Any]:
     """Functions of SGLang's module for speculation, which imports kernels that need a device."""
     source = Path(sglang.__path__[0]) / "srt" / "speculative" / "spec_utils.py"
     found = [node for node in ast.parse(source.read_text()).body if getattr(node, "name", "") in names]
     assert len(found) == len(names)
     code = ast.Module([*ast.parse("from __future__ import annotations").body, *found], [])
-    space = {"torch": torch, "time": time, "TREE_TRAVERSE_TIME_THRESHOLD": 60}
+    space: dict[str, Any] = {"torch": torch, "time": time, "TREE_TRAVERSE_TIME_THRESHOLD": 60}
     exec(compile(code, str(source), "exec"), space)
-    return space[names[-1]]
+    return space
 
 
-generate_token_bitmask = _from_source("traverse_tree", "generate_token_bitmask")
+SPECULATION = _from_source(NAME, "generate_token_bitmask")
+assert [*inspect.signature(SPECULATION[NAME]).parameters] == PARAMETERS
 
 
 def allowed(row: torch.Tensor, size: int) -> np.ndarray:

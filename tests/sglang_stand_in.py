@@ -25,6 +25,7 @@ XGRAMMAR = f"{SRT}.constrained.xgrammar_backend"
 REASONER = f"{SRT}.constrained.reasoner_grammar_backend"
 PARSER = f"{SRT}.parser.reasoning_parser"
 CONTEXT = f"{SRT}.runtime_context"
+SPECULATION = f"{SRT}.speculative.spec_utils"
 
 THINK_END = ord("!")
 """The token that ends the thoughts of the parser "bang"."""
@@ -189,6 +190,11 @@ class ReasonerGrammarObject(BaseGrammarObject):
         if self._is_generation():
             self.grammar.fill_vocab_mask(vocab_mask, idx)
 
+    def rollback(self, k):
+        if self._is_generation():
+            self.grammar.rollback(k)
+            self.after -= k
+
     def is_terminated(self):
         return self._is_generation() and self.grammar.is_terminated()
 
@@ -219,14 +225,40 @@ class ReasoningParser:
         self.detector = SimpleNamespace(get_think_end_token_ids=lambda _: ends)
 
 
+def traverse_tree(
+    retrieve_next_token, retrieve_next_sibling, draft_tokens, grammar, allocate_token_bitmask, vocab_size=None
+):
+    """Masks of the drafts that a grammar allows, node by node."""
+
+    def visit(node):
+        if grammar.is_terminated():
+            return
+        grammar.fill_vocab_mask(allocate_token_bitmask, node)
+        child = int(retrieve_next_token[node])
+        while child != -1:
+            token = int(draft_tokens[child])
+            if token < vocab_size and int(allocate_token_bitmask[node, token // 32]) >> token % 32 & 1:
+                grammar.accept_token(token)
+                visit(child)
+                grammar.rollback(1)
+            child = int(retrieve_next_sibling[child])
+
+    visit(0)
+
+
 def stand_in(**serving: Any) -> dict[str, ModuleType]:
     """Modules by name, to be put among `sys.modules`.
 
     Args:
         **serving: what the server's options say, where it is not the default.
     """
-    names = {"sglang", SRT, f"{SRT}.arg_groups", f"{SRT}.constrained", f"{SRT}.parser"}
-    made = {name: ModuleType(name) for name in [*names, CHOICES, BASE, XGRAMMAR, REASONER, PARSER, CONTEXT]}
+    packages = [
+        "sglang",
+        SRT,
+        *(f"{SRT}.{name}" for name in ("arg_groups", "constrained", "parser", "speculative")),
+    ]
+    leaves = [CHOICES, BASE, XGRAMMAR, REASONER, PARSER, CONTEXT, SPECULATION]
+    made = {name: ModuleType(name) for name in [*packages, *leaves]}
     for name, module in made.items():
         module.__spec__ = ModuleSpec(name, None, is_package=True)
         module.__path__ = []
@@ -252,6 +284,7 @@ def stand_in(**serving: Any) -> dict[str, ModuleType]:
             "ReasonerGrammarObject": ReasonerGrammarObject, "ReasonerGrammarBackend": ReasonerGrammarBackend,
         },
         PARSER: {"ReasoningParser": ReasoningParser},
+        SPECULATION: {"traverse_tree": traverse_tree},
         CONTEXT: {
             "get_context": lambda: context, "get_serving": lambda: SimpleNamespace(**{**options, **serving}),
             "overridden": overridden,

@@ -168,15 +168,31 @@ def test_equal_requests_share_a_grammar_and_nothing_else():
     assert found == [True, False]
 
 
+@pytest.mark.parametrize("parser", [None, "glm45"])
 @pytest.mark.parametrize("name", KINDS)
-def test_trees_of_drafts(name):
-    schedulers = two()
+def test_trees_of_drafts(name, parser):
+    schedulers = two(reasoning_parser=parser)
     requests = [s.request(*KINDS[name]) for s in schedulers]
     randomness = random.Random(name)
     for _ in range(12):
         tree = draft_tree(requests[1].grammar, SIZE, 24, randomness)
-        same(*(s.tree_rows([r], [tree]) for s, r in zip(schedulers, requests, strict=True)))
+        theirs = schedulers[1].tree_rows([requests[1]], [tree])
+        for by_sglang in (False, True):
+            same(schedulers[0].tree_rows([requests[0]], [tree], by_sglang), theirs)
         walk(schedulers, requests, randomness, 3, rollbacks=False)
+
+
+def test_trees_of_drafts_while_a_model_thinks():
+    schedulers = two(reasoning_parser="glm45", enable_strict_thinking=True)
+    batches = [[s.request(*KINDS[name], reasoning=name != "regex") for name in ("json", "regex", "ebnf")]
+               for s in schedulers]  # fmt: skip
+    for batch in batches:
+        batch[2].grammar.accept_token(UNTHINK)
+    randomness = random.Random(4)
+    for _ in range(20):
+        trees = [draft_tree(request.grammar, SIZE, 12, randomness) for request in batches[1]]
+        trees[0][2][3] = UNTHINK
+        same(*(s.tree_rows(batch, trees) for s, batch in zip(schedulers, batches, strict=True)))
 
 
 def test_what_can_be_jumped_over():

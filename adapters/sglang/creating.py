@@ -18,6 +18,7 @@ from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.runtime_context import get_context, get_serving
 
 from adapters.sglang.backend import Backend, ReasoningBackend
+from adapters.sglang.drafts import read_at_once
 from adapters.sglang.settings import SETTINGS
 from adapters.sglang.warming import warm
 
@@ -61,6 +62,8 @@ def create_backend(
         return None
     if is_ours:
         warm(backend)
+        if getattr(server_args, "speculative_algorithm", None):
+            read_at_once()
     if not serving.reasoning_parser:
         return backend
     parser = ReasoningParser(model_type=serving.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer)

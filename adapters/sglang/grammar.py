@@ -154,7 +154,7 @@ def fill_rows(entries: list[Any], vocab_mask: torch.Tensor) -> None:
     """
     ours: list[tuple[int, Grammar]] = []
     for entry in entries:
-        grammar = _constraining(entry.grammar)
+        grammar = constraining(entry.grammar)
         if grammar is None:
             entry.grammar.fill_vocab_mask(vocab_mask, entry.row)
         else:
@@ -170,7 +170,7 @@ def fill_rows(entries: list[Any], vocab_mask: torch.Tensor) -> None:
         grammar.fill_vocab_mask(vocab_mask, row)
 
 
-def _constraining(grammar: Any) -> Grammar | None:
+def constraining(grammar: Any) -> Grammar | None:
     """The grammar of ours that alone decides about a row; None where something else has a say."""
     if isinstance(grammar, ReasoningGrammar):
         if grammar.reasoning_in_grammar or not grammar._is_generation():
