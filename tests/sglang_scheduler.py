@@ -3,7 +3,7 @@
 What: `Scheduler` gives requests their grammars, and masks as SGLang's sampling asks for them; `allowed` reads
 a row, `draft_tree` makes a tree of drafts.
 When: where SGLang is importable (docs/sglang.md); neither its kernels nor a model run.
-Limits: one rank. What SGLang reads of its configuration is put where it reads it.
+Limits: what SGLang reads of its configuration is put where it reads it.
 """
 
 from __future__ import annotations
@@ -70,12 +70,20 @@ class Scheduler:
     Args:
         backend: name of a grammar backend.
         tokenizer, size, stops: of the model.
-        tp_size: ranks that there seem to be.
+        tp_size: ranks that there are, or seem to be where there is no group.
+        group: of torch's, with one process for each rank.
         **serving: what `SERVING` says, otherwise.
     """
 
     def __init__(
-        self, backend: str, tokenizer: Any, size: int, stops: set[int], tp_size: int = 1, **serving: Any
+        self,
+        backend: str,
+        tokenizer: Any,
+        size: int,
+        stops: set[int],
+        tp_size: int = 1,
+        group: Any = None,
+        **serving: Any,
     ) -> None:
         self.size = size
         self._serving = SimpleNamespace(**{**SERVING, **serving})
@@ -87,10 +95,10 @@ class Scheduler:
             )
             ends = parser.detector.get_think_end_token_ids(tokenizer)
         model = SimpleNamespace(vocab_size=size, hf_eos_token_id=stops, think_end_ids=ends)
-        group = SimpleNamespace(world_size=1, first_rank=0, is_first_rank=True)
+        ranks = SimpleNamespace(world_size=tp_size if group else 1, first_rank=0, is_first_rank=True)
         around = SimpleNamespace(
             server_args=SimpleNamespace(tp_size=tp_size, pp_size=1), tokenizer=tokenizer, model_config=model,
-            dp_tp_cpu_group=None, dp_tp_group=group, pp_group=None,
+            dp_tp_cpu_group=group, dp_tp_group=ranks, pp_group=None,
         )  # fmt: skip
         with self._configured():
             self.manager = grammar_manager.GrammarManager(around)

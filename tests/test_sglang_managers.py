@@ -6,9 +6,13 @@ Limits: no model runs here.
 """
 
 import json
+import os
 import random
 import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -347,6 +351,24 @@ def test_ranks_count_what_is_the_same_on_all_of_them(monkeypatch):
         ours.request("regex", f"{number}[a-z]+")
     assert len(ours.backend.cache) == 4
     assert not Scheduler("equimask", TOKENIZER, SIZE, {STOP}).backend.grammar_compiler.hybrid.deterministic
+
+
+@pytest.mark.slow
+def test_ranks_stay_in_step(tmp_path):
+    """Two processes with one stream of requests, each compiling in its own time."""
+    bounds = {"EQUIMASK_SGLANG_CACHE_MB": "9", "EQUIMASK_SGLANG_COMPILE_SECONDS": "1"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.sglang_rank", str(rank), "2", str(tmp_path / "meeting")],
+            stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent, env={**os.environ, **bounds},
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    first, second = (json.loads(rank.communicate(timeout=120)[0].splitlines()[-1]) for rank in ranks)
+    assert first == second
+    kinds = [entry[1] for entry in first]
+    assert kinds.count("found") > 20 and kinds.count("compiled") > 60  # some were kept, some went
+    assert any("estimated" in entry[2] for entry in first)  # and some took too long
 
 
 def test_an_environment_variable_makes_it_sglangs_own(monkeypatch):
