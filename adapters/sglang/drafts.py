@@ -1,7 +1,7 @@
 """Trees of drafts, read by the matcher at once, where SGLang walks them in Python node by node.
 
-What: `read_at_once` puts that in the place of SGLang's function; the masks are the same. 16 drafts take 0.06
-ms in place of 0.8 (152,000 ids, masks met before).
+What: `read_at_once` puts that in the place of SGLang's function; the masks are the same. 64 drafts take 0.25
+ms in place of 1.1 (152,000 ids, masks met before).
 When: in schedulers that speculate.
 Limits: where SGLang's function is another one, or a grammar is not ours alone, SGLang walks.
 """
