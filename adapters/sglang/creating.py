@@ -9,6 +9,7 @@ Limits: ``EQUIMASK_SGLANG=0`` makes SGLang's own classes of it.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -43,6 +44,7 @@ def create_backend(
         ValueError: what environment variables say cannot be read; strict thinking without a backend.
         TypeError: this release of SGLang makes compilers or grammars in another way.
     """
+    began = time.perf_counter()
     serving = get_serving()
     options: dict[str, Any] = {
         "vocab_size": vocab_size,
@@ -64,6 +66,7 @@ def create_backend(
         warm(backend)
         if getattr(server_args, "speculative_algorithm", None):
             read_at_once()
+        logger.info("equimask is ready for structured outputs, after %.1f s", time.perf_counter() - began)
     if not serving.reasoning_parser:
         return backend
     parser = ReasoningParser(model_type=serving.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer)

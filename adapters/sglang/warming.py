@@ -8,7 +8,6 @@ Limits: none of its own.
 from __future__ import annotations
 
 import logging
-import time
 
 import torch
 from sglang.srt.constrained.base_grammar_backend import GrammarRow, InvalidGrammarObject
@@ -28,7 +27,6 @@ def warm(backend: Backend) -> None:
     Raises:
         TypeError: the backend's compilers or grammars are not ours.
     """
-    began = time.perf_counter()
     for name in ("grammar_compiler", "_framing_compiler"):
         _look_at(getattr(backend, name, None), GrammarCompiler)
     for method, text in GRAMMARS:
@@ -44,7 +42,6 @@ def warm(backend: Backend) -> None:
         follow(made.fill_vocab_mask, made.accept_token, made.is_terminated, size)
         rows = torch.full((2, (size + 31) // 32), -1, dtype=torch.int32)
         made.fill_vocab_mask_batched([GrammarRow(row, grammars[1 + row]) for row in range(2)], rows)
-    logger.info("equimask is ready for structured outputs, after %.1f s", time.perf_counter() - began)
 
 
 def _look_at(found: object, kind: type) -> None:
