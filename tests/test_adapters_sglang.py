@@ -1,33 +1,39 @@
 """The adapter of SGLang, over a stand-in for it: how it is found, what requests get, and what is kept."""
 
-import importlib
 import json
-import random
 import subprocess
 import sys
 import time
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import torch
 
-import adapters
+from tests.sglang_backends import (
+    DIGITS,
+    EBNF,
+    EOT,
+    SCHEMA,
+    SIZE,
+    STOP,
+    TAG,
+    bits,
+    installed,
+    maker,
+    mask_of,
+    stock,
+)
 from tests.sglang_stand_in import (
     BASE,
     CHOICES,
     CONTEXT,
-    SPECULATION,
     THINK_END,
     InvalidGrammarObject,
     ReasonerGrammarBackend,
-    XGrammarGrammar,
+    ReasonerGrammarObject,
     XGrammarGrammarBackend,
     request_of,
     rows_of,
-    stand_in,
-    traverse_tree,
 )
 
 if sys.version_info >= (3, 11):
@@ -37,78 +43,16 @@ else:
 
 ROOT = Path(__file__).parent.parent
 
-TEXTS = [bytes([byte]) for byte in range(256)] + [b"</s>", b"<tool>", b"</tool>", b'{"', b'":', b"<eot>", b""]
-STOP, EOT, SIZE = 256, 261, 288
-
-EBNF = 'root ::= "a" root "b" | [0-9]{1,3}'
-SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
-TAG = json.dumps({
-    "type": "structural_tag",
-    "format": {
-        "type": "triggered_tags", "triggers": ["<tool>"],
-        "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": json.loads(SCHEMA)},
-                  "end": "</tool>"}],
-    },
-})  # fmt: skip
-DIGITS = [*range(ord("0"), ord("9") + 1)]
-
-
-def taken_out() -> dict:
-    """The modules of SGLang, or of what stands in for it, and of its adapter, which are imported no more."""
-    names = [n for n in sys.modules if n == "sglang" or n.startswith(("sglang.", "adapters.sglang"))]
-    return {name: sys.modules.pop(name) for name in names}
-
 
 @pytest.fixture
 def sglang(monkeypatch):
-    """Puts a stand-in among the modules, and takes away what adapters of another one left there."""
-
-    before = taken_out()
-
-    def put(**serving):
-        taken_out()
-        modules = stand_in(**serving)
-        sys.modules.update(modules)
-        return importlib.import_module("adapters.sglang"), modules
-
-    for name in ("", "_COMPILE_SECONDS", "_CACHE_DIR", "_CACHE_MB"):
-        monkeypatch.delenv(f"EQUIMASK_SGLANG{name}", raising=False)
-    yield put
-    taken_out()
-    sys.modules.update(before)
-    vars(adapters)["sglang"] = before.get("adapters.sglang")
+    with installed(monkeypatch) as put:
+        yield put
 
 
 @pytest.fixture
 def make(sglang):
-    """A backend, as SGLang's registry makes it."""
-
-    def made(texts=TEXTS, override=None, tp_size=1, pp_size=1, speculates=None, **serving):
-        adapter, modules = sglang(**serving)
-        adapter.register()
-        create = modules[BASE].GRAMMAR_BACKEND_REGISTRY["equimask"]
-        arguments = SimpleNamespace(tp_size=tp_size, pp_size=pp_size, speculative_algorithm=speculates)
-        return create(arguments, SimpleNamespace(texts=texts, override=override), SIZE, {STOP})
-
-    return made
-
-
-def theirs(override=None, **options):
-    """SGLang's own backend, as the stand-in has it."""
-    tokenizer = SimpleNamespace(texts=TEXTS, override=override)
-    return XGrammarGrammarBackend(tokenizer, SIZE, model_eos_token_ids=[STOP], **options)
-
-
-def bits(row: torch.Tensor) -> list[int]:
-    words = row.numpy().view("uint32")
-    return [i for i in range(SIZE) if words[i >> 5] >> (i & 31) & 1]
-
-
-def mask_of(grammar) -> list[int]:
-    """The allowed ids."""
-    row = torch.zeros((2, SIZE // 32), dtype=torch.int32)
-    grammar.fill_vocab_mask(row, 1)
-    return bits(row[1])
+    return maker(sglang)
 
 
 # --- How it is found -------------------------------------------------------------------------------------
@@ -197,29 +141,29 @@ def test_without_sglang_the_import_says_how_to_install():
 )
 @pytest.mark.parametrize("override", [None, [EOT]])
 def test_masks_are_those_of_sglangs_own_backend(make, kind, text, document, override):
-    ours, stock = (request_of(one, kind, text) for one in (make(override=override), theirs(override)))
+    ours, theirs = (request_of(one, kind, text) for one in (make(override=override), stock(override)))
     end = STOP if override is None else EOT
     tokens = [*document, *([end] if kind != "structural_tag" else [])]
     for token in tokens:
-        assert mask_of(ours) == mask_of(stock)
-        for grammar in (ours, stock):
+        assert mask_of(ours) == mask_of(theirs)
+        for grammar in (ours, theirs):
             grammar.accept_token(token)
-        assert ours.is_terminated() == stock.is_terminated() == (token == end)
+        assert ours.is_terminated() == theirs.is_terminated() == (token == end)
     for back in (1, 2, len(tokens) - 3):  # over the end
-        for grammar in (ours, stock):
+        for grammar in (ours, theirs):
             grammar.rollback(back)
-        assert mask_of(ours) == mask_of(stock)
-        assert ours.accepted_tokens == stock.accepted_tokens
+        assert mask_of(ours) == mask_of(theirs)
+        assert ours.accepted_tokens == theirs.accepted_tokens
     assert ours.accepted_tokens == []
 
 
 def test_options_of_the_server_are_the_backends(make):
     options = {"constrained_json_disable_any_whitespace": True, "constrained_json_max_whitespace_cnt": 2}
     ours = request_of(make(**options), "json", SCHEMA)
-    stock = request_of(theirs(any_whitespace=False, max_whitespace_cnt=2), "json", SCHEMA)
+    theirs = request_of(stock(any_whitespace=False, max_whitespace_cnt=2), "json", SCHEMA)
     for token in b'{"a":':
-        assert mask_of(ours) == mask_of(stock)
-        for grammar in (ours, stock):
+        assert mask_of(ours) == mask_of(theirs)
+        for grammar in (ours, theirs):
             grammar.accept_token(token)
 
 
@@ -247,13 +191,23 @@ def test_the_first_request_finds_everything_warm(make):
 
 
 def test_a_release_that_makes_grammars_in_another_way_is_an_error_at_start(make, monkeypatch):
-    stock = XGrammarGrammarBackend._from_context
+    own = XGrammarGrammarBackend._from_context
     monkeypatch.setattr(
         XGrammarGrammarBackend, "_compiled",
-        lambda self, kind, text, compile_it: stock(self, compile_it(), text, None),
+        lambda self, kind, text, compile_it: own(self, compile_it(), text, None),
     )  # fmt: skip
     with pytest.raises(TypeError, match=r"this release of SGLang made a .*XGrammarGrammar where"):
         make()
+
+
+def test_a_release_that_wraps_grammars_in_another_way_is_an_error_at_start(make, monkeypatch):
+    def wrapped(self, key, reasoning):
+        return ReasonerGrammarObject(self.grammar_backend._init_value_dispatch(key, reasoning), THINK_END, 0)
+
+    monkeypatch.setattr(ReasonerGrammarBackend, "_init_value_dispatch", wrapped)
+    make()
+    with pytest.raises(TypeError, match=r"made a .*ReasonerGrammarObject where"):
+        make(reasoning_parser="bang")
 
 
 def test_a_tokenizer_that_xgrammar_refuses(make):
@@ -416,112 +370,6 @@ def test_batches_are_filled_together(make, monkeypatch):
     counted.clear()
     rows_of([request_of(backend, "ebnf", EBNF, reasoning=i == 2) for i in range(5)], SIZE)
     assert counted == [4]
-
-
-# --- Trees of drafts -------------------------------------------------------------------------------------
-
-
-def tree_of(randomness, words: list[bytes], n: int) -> list[torch.Tensor]:
-    """A tree whose branches begin as words do, with some tokens that fit nowhere."""
-    child, sibling, tokens = [-1] * n, [-1] * n, [0] * n
-    depths, last = [0] * n, [-1] * n
-    word = [randomness.choice(words) for _ in range(n)]
-    for node in range(1, n):
-        parent = randomness.randrange(max(0, node - 4), node)
-        word[node] = word[parent] if randomness.random() < 0.8 else word[node]
-        depths[node] = depths[parent] + 1
-        fits = depths[node] <= len(word[node]) and randomness.random() < 0.9
-        tokens[node] = word[node][depths[node] - 1] if fits else randomness.choice([STOP, SIZE - 1, SIZE + 9])
-        if last[parent] == -1:
-            child[parent] = node
-        else:
-            sibling[last[parent]] = node
-        last[parent] = node
-    return [torch.tensor(part) for part in (child, sibling, tokens)]
-
-
-def tree_rows(traverse, tree, grammar) -> torch.Tensor:
-    rows = torch.full((len(tree[0]), SIZE // 32), -1, dtype=torch.int32)
-    traverse(*tree, grammar, rows, vocab_size=SIZE)
-    return rows
-
-
-@pytest.mark.parametrize("parser", [None, "bang"])
-def test_trees_of_drafts_are_read_at_once(make, monkeypatch, parser):
-    backend = make(speculates="EAGLE", reasoning_parser=parser)
-    traverse = sys.modules[SPECULATION].traverse_tree  # type: ignore[attr-defined]
-    assert traverse.by_sglang is traverse_tree
-    grammar = request_of(backend, "ebnf", EBNF)
-    alone = []
-
-    def counting(self, vocab_mask, idx):
-        alone.append(idx)
-        XGrammarGrammar.fill_vocab_mask(self, vocab_mask, idx)
-
-    monkeypatch.setattr(type(getattr(grammar, "grammar", grammar)), "fill_vocab_mask", counting)
-    randomness = random.Random(1)
-    for _ in range(60):
-        tree = tree_of(randomness, [b"aa1bb", b"a12b", b"7"], 20)
-        rows = tree_rows(traverse, tree, grammar)
-        assert not alone
-        assert torch.equal(rows, tree_rows(traverse_tree, tree, grammar)) and alone
-        alone.clear()
-    grammar.accept_token(ord("7"))
-    tree = [torch.tensor(part) for part in ([1, -1, -1], [-1, 2, -1], [0, STOP, ord("8")])]
-    rows = tree_rows(traverse, tree, grammar)
-    assert [len(bits(row)) for row in rows] == [11, SIZE, 11]  # nothing is written where the grammar ends
-
-
-def test_a_tree_comes_to_where_nothing_is_allowed(make):
-    make(speculates="EAGLE")
-    backend = make(texts=[b"" if text == b"c" else text for text in TEXTS], speculates="EAGLE")
-    grammar = request_of(backend, "ebnf", 'root ::= "ac" | "ab"* "z" | "q" "c"')
-    tree = [
-        torch.tensor(part) for part in ([1, -1, -1, -1], [-1, 2, 3, -1], [0, ord("q"), ord("x"), ord("a")])
-    ]
-    traverse = sys.modules[SPECULATION].traverse_tree  # type: ignore[attr-defined]
-    rows = tree_rows(traverse, tree, grammar)
-    assert torch.equal(rows, tree_rows(traverse_tree, tree, grammar))
-    assert [len(bits(row)) for row in rows[1:]] == [0, SIZE, 1]
-
-
-def test_sglang_walks_trees_of_other_grammars(make, monkeypatch):
-    backend = make(speculates="EAGLE", reasoning_parser="bang")
-    traverse = sys.modules[SPECULATION].traverse_tree  # type: ignore[attr-defined]
-    tree = [torch.tensor(part) for part in ([1, -1], [-1, -1], [0, ord("1")])]
-    thinking = request_of(backend, "ebnf", EBNF, True)
-    stock, ended, broken = (
-        request_of(theirs(), "regex", "1"),
-        *(request_of(backend, "regex", "1") for _ in "12"),
-    )
-    for token in (ord("1"), STOP):
-        ended.accept_token(token)
-    monkeypatch.setattr(type(broken.grammar.matcher), "traverse_draft_tree", fail)
-    for grammar, wanted in (
-        (thinking, [SIZE, SIZE]),
-        (stock, [1, 1]),
-        (ended, [SIZE, SIZE]),
-        (broken, [1, 1]),
-    ):
-        assert [len(bits(row)) for row in tree_rows(traverse, tree, grammar)] == wanted
-
-
-def test_servers_that_do_not_speculate_or_walk_otherwise_are_left_alone(make, monkeypatch, sglang):
-    make()
-    assert sys.modules[SPECULATION].traverse_tree is traverse_tree  # type: ignore[attr-defined]
-    from adapters.sglang.drafts import read_at_once
-
-    module = sys.modules[SPECULATION]
-    for other in (lambda tree, grammar: None, None):
-        monkeypatch.setattr(module, "traverse_tree", other)
-        read_at_once()
-        assert module.traverse_tree is other
-    monkeypatch.setattr(module, "traverse_tree", traverse_tree)
-    for _ in range(2):
-        read_at_once()
-        assert module.traverse_tree.by_sglang is traverse_tree
-    sys.modules[SPECULATION] = None
-    read_at_once()
 
 
 # --- Errors of one request -------------------------------------------------------------------------------

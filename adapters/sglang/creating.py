@@ -21,7 +21,7 @@ from sglang.srt.runtime_context import get_context, get_serving
 from adapters.sglang.backend import Backend, ReasoningBackend
 from adapters.sglang.drafts import read_at_once
 from adapters.sglang.settings import SETTINGS
-from adapters.sglang.warming import warm
+from adapters.sglang.warming import look_at_wrapper, warm
 
 logger = logging.getLogger("sglang.equimask")
 
@@ -72,8 +72,12 @@ def create_backend(
     parser = ReasoningParser(model_type=serving.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer)
     if not parser.detector.get_think_end_token_ids(tokenizer):
         return backend
-    wrapper = ReasoningBackend if is_ours else ReasonerGrammarBackend
-    return wrapper(backend, parser, tokenizer, enable_strict_thinking=serving.enable_strict_thinking)
+    options = {"enable_strict_thinking": serving.enable_strict_thinking}
+    if not is_ours:
+        return ReasonerGrammarBackend(backend, parser, tokenizer, **options)
+    wrapper = ReasoningBackend(backend, parser, tokenizer, **options)
+    look_at_wrapper(wrapper)
+    return wrapper
 
 
 def _refuse(serving: Any, error: Exception) -> None:

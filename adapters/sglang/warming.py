@@ -13,8 +13,8 @@ import torch
 from sglang.srt.constrained.base_grammar_backend import GrammarRow, InvalidGrammarObject
 
 from adapters.engines.warming import GRAMMARS, follow
-from adapters.sglang.backend import Backend, GrammarCompiler
-from adapters.sglang.grammar import Grammar
+from adapters.sglang.backend import Backend, GrammarCompiler, ReasoningBackend
+from adapters.sglang.grammar import Grammar, ReasoningGrammar
 
 logger = logging.getLogger("sglang.equimask")
 
@@ -44,10 +44,22 @@ def warm(backend: Backend) -> None:
         made.fill_vocab_mask_batched([GrammarRow(row, grammars[1 + row]) for row in range(2)], rows)
 
 
-def _look_at(found: object, kind: type) -> None:
-    if type(found) is not kind:
+def look_at_wrapper(backend: ReasoningBackend) -> None:
+    """Ask a backend for models that think for a grammar, as requests will.
+
+    Raises:
+        TypeError: the grammar is not ours.
+    """
+    made = backend._init_value_dispatch(("regex", "[a-z]+[0-9]{2,4}"), True)
+    if not isinstance(made, InvalidGrammarObject):
+        for grammar in (made, made.copy()):
+            _look_at(grammar, ReasoningGrammar, Grammar)  # the latter where a frame stands for the wrapper
+
+
+def _look_at(found: object, *kinds: type) -> None:
+    if type(found) not in kinds:
         raise TypeError(
             f"this release of SGLang made a {type(found).__module__}.{type(found).__name__} where a "
-            f"{kind.__module__}.{kind.__name__} was expected; serve with another --grammar-backend, or "
-            "install a release that docs/sglang.md names"
+            f"{kinds[0].__module__}.{kinds[0].__name__} was expected; serve with another "
+            "--grammar-backend, or install a release that docs/sglang.md names"
         )

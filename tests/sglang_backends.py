@@ -1,0 +1,98 @@
+"""Backends of the adapter of SGLang over the stand-in, a small vocabulary, and masks as lists of ids.
+
+What: `installed` puts the stand-in among the modules, `maker` makes backends as SGLang does, `stock` is the
+stand-in's own.
+When: by tests of `adapters.sglang` that need no SGLang.
+Limits: one stand-in at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import adapters
+from tests.sglang_stand_in import BASE, XGrammarGrammarBackend, stand_in
+
+Put = Callable[..., tuple[Any, dict[str, ModuleType]]]
+
+TEXTS = [bytes([byte]) for byte in range(256)] + [b"</s>", b"<tool>", b"</tool>", b'{"', b'":', b"<eot>", b""]
+STOP, EOT, SIZE = 256, 261, 288
+
+EBNF = 'root ::= "a" root "b" | [0-9]{1,3}'
+SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
+TAG = json.dumps({
+    "type": "structural_tag",
+    "format": {
+        "type": "triggered_tags", "triggers": ["<tool>"],
+        "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": json.loads(SCHEMA)},
+                  "end": "</tool>"}],
+    },
+})  # fmt: skip
+DIGITS = [*range(ord("0"), ord("9") + 1)]
+
+
+def taken_out() -> dict[str, ModuleType]:
+    """The modules of SGLang, or of what stands in for it, and of its adapter, which are imported no more."""
+    names = [n for n in sys.modules if n == "sglang" or n.startswith(("sglang.", "adapters.sglang"))]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+@contextlib.contextmanager
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
+    """What puts a stand-in among the modules, and takes away what adapters of another one left there."""
+    for name in ("", "_COMPILE_SECONDS", "_CACHE_DIR", "_CACHE_MB"):
+        monkeypatch.delenv(f"EQUIMASK_SGLANG{name}", raising=False)
+    before = taken_out()
+
+    def put(**serving):
+        taken_out()
+        modules = stand_in(**serving)
+        sys.modules.update(modules)
+        return importlib.import_module("adapters.sglang"), modules
+
+    yield put
+    taken_out()
+    sys.modules.update(before)
+    vars(adapters).pop("sglang", None)
+    if "adapters.sglang" in before:
+        vars(adapters)["sglang"] = before["adapters.sglang"]
+
+
+def maker(put: Put) -> Callable[..., Any]:
+    """What makes backends, as SGLang's registry does."""
+
+    def made(texts=TEXTS, override=None, tp_size=1, pp_size=1, speculates=None, **serving):
+        adapter, modules = put(**serving)
+        adapter.register()
+        create = modules[BASE].GRAMMAR_BACKEND_REGISTRY["equimask"]
+        arguments = SimpleNamespace(tp_size=tp_size, pp_size=pp_size, speculative_algorithm=speculates)
+        return create(arguments, SimpleNamespace(texts=texts, override=override), SIZE, {STOP})
+
+    return made
+
+
+def stock(override=None, **options):
+    """SGLang's own backend, as the stand-in has it."""
+    tokenizer = SimpleNamespace(texts=TEXTS, override=override)
+    return XGrammarGrammarBackend(tokenizer, SIZE, model_eos_token_ids=[STOP], **options)
+
+
+def bits(row: torch.Tensor) -> list[int]:
+    words = row.numpy().view("uint32")
+    return [i for i in range(SIZE) if words[i >> 5] >> (i & 31) & 1]
+
+
+def mask_of(grammar) -> list[int]:
+    """The allowed ids."""
+    row = torch.zeros((2, SIZE // 32), dtype=torch.int32)
+    grammar.fill_vocab_mask(row, 1)
+    return bits(row[1])
