@@ -5,7 +5,8 @@ rows it has masked before, so it follows whatever a decoding loop does with its 
 sampling, beam search (rows reordered and duplicated), assisted decoding and prompt lookup (lengths go
 back after a rejected draft, the assistant calls the same object), a second `generate`, another batch size.
 When: pass ``logits_processor=[GrammarLogitsProcessor(schema, tokenizer)]`` to `generate`, or a compiled
-grammar in place of both; reuse the object freely. `is_complete` tells which rows of the result are whole.
+grammar in place of both; reuse the object freely. `is_complete` tells which rows of the result are whole;
+with ``max_new_tokens`` all of them are (docs/completion.md).
 Limits: one `generate` at a time; not with continuous batching; an assistant with a tokenizer of its own
 (other token ids) is refused as soon as its calls and the model's are seen to interleave.
 
@@ -39,8 +40,8 @@ import transformers
 from adapters.generations import Generation, Ids, State
 from adapters.grammars import compiled_grammars
 from equivalence.arguments import integer, integer_from, shown
-from equivalence.errors import ArgumentError, BatchError, HybridError, VocabularyError
-from hybrid import GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
+from equivalence.errors import ArgumentError, BatchError, HybridError, MatcherError, VocabularyError
+from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
 from hybrid.api.arguments import stop_ids
 
 
@@ -83,10 +84,14 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             raises `RejectedToken`; ``"finish"`` regards the row as ended, which is right for draft models
             whose drafts are not masked (they are rejected afterwards). The impossible beams with which beam
             search fills up under ``do_sample=True`` are recognised, and ended, either way.
+        max_new_tokens: the number that `generate` is given too: rows then end with whole text within it, as
+            tokens after which there would be no room for the rest are masked out. None: no such limit.
 
     Raises:
         VocabularyError: the grammars' vocabularies differ, or the scores are narrower than theirs.
-        ArgumentError: an argument of another type, or a number below 0.
+        ArgumentError: an argument of another type, or a number below 0; or ``max_new_tokens`` is less than
+            the shortest text of a grammar takes.
+        UnsupportedGrammar: with ``max_new_tokens``, a grammar whose shortest text is not found, by name.
         BatchError, NoAllowedToken, RejectedToken, HistoryError: from the call; the state is then reset.
     """
 
@@ -101,6 +106,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         override_stop_tokens: int | Sequence[int] | None = None,
         pad_token_id: int | None = None,
         overruled: Literal["error", "finish"] = "error",
+        max_new_tokens: int | None = None,
     ) -> None:
         self._grammars = compiled_grammars(compiled, tokenizer)
         if overruled not in ("error", "finish"):
@@ -116,6 +122,10 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         pad_token_id = getattr(tokenizer, "pad_token_id", None) if pad_token_id is None else pad_token_id
         if pad_token_id is not None:
             self._padding.add(integer(pad_token_id, "pad_token_id"))
+        self._limit = None if max_new_tokens is None else integer_from(1, max_new_tokens, "max_new_tokens")
+        if self._limit is not None:
+            for grammar in self._grammars:
+                self._refuse_short(grammar, self._limit)
         self._bitmask: torch.Tensor | None = None
         self.reset()
 
@@ -183,6 +193,13 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             )
             for state in states
         )
+
+    def _refuse_short(self, grammar: CompiledGrammar, limit: int) -> None:
+        """Raise `ArgumentError` unless some text of a grammar has so many tokens or less."""
+        shortest = GrammarMatcher(grammar, override_stop_tokens=self._override).shortest_completion()
+        if shortest is None or len(shortest) > limit:
+            allowed = "none: nothing ends its texts" if shortest is None else f"{len(shortest)} or more"
+            raise ArgumentError(f"max_new_tokens is {limit}, allowed for this grammar is {allowed}")
 
     # --- which state does each row have? ---
 
@@ -379,7 +396,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             if state.ended:
                 bitmask[index] = self._stop_row
             else:
-                state.matcher.fill_next_token_bitmask(bitmask, index)
+                self._fill(state, bitmask, index)
         masked = scores.clone(memory_format=torch.contiguous_format)
         if scores.device.type in ("cpu", "cuda"):
             apply_token_bitmask_inplace(masked, bitmask.to(scores.device, non_blocking=True), vocab_size=size)
@@ -393,6 +410,17 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             elif empty:
                 raise self._no_token(index, rows[index], _unpack(bitmask[index], size))
         return masked  # type: ignore[return-value]
+
+    def _fill(self, state: State, bitmask: torch.Tensor, index: int) -> None:
+        """Write the mask of a row; where there is a limit of tokens, one that leaves room for the rest."""
+        left = 0 if self._limit is None else self._limit - len(state.generated)
+        if left > 0:
+            try:
+                state.matcher.fill_closing_bitmask(bitmask, left, index)
+                return
+            except MatcherError:
+                pass  # the row holds what was masked out, such as a draft that will be rejected
+        state.matcher.fill_next_token_bitmask(bitmask, index)
 
     def _no_token(self, row: int, state: State, allowed: torch.Tensor) -> NoAllowedToken:
         ids = torch.nonzero(allowed).flatten().tolist()

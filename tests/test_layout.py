@@ -49,6 +49,7 @@ HYBRID_ORDER = (
     "representatives",
     "classifier",
     "lark",
+    "completion",
     "files",
     "compile",
     "api",

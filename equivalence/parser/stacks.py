@@ -347,7 +347,21 @@ class Stacks:
         copy.tails.fill(*self.tails.lists())
         return copy
 
-    # ---------------------------------------------------------------- for reports and tests
+    # ---------------------------------------------------------------- from Python
+
+    def frames_of(self, tail: cython.Py_ssize_t) -> list:
+        """The frames of a tail as (number, state, count, tail below).
+
+        Raises:
+            IndexError: there is no such tail.
+        """
+        if not 0 <= tail < self.tails.count:
+            raise IndexError(f"there is no tail {tail}")
+        found: list = []
+        for k in range(self.tails.starts[tail], self.tails.starts[tail + 1]):
+            frame = self.tails.pool[k]
+            found.append((frame, self.frames[frame].state, self.frames[frame].count, self.frames[frame].tail))
+        return found
 
     def known_frames(self) -> Any:
         """int64[n_frames, 5]: a copy of the frames (state, count, tail, alone, label)."""

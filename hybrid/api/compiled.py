@@ -24,6 +24,7 @@ from equivalence.deadline import Deadline
 from hybrid.classifier.classifier import Classifier
 from hybrid.compile.settling import Settling
 from hybrid.compile.strategy import Budget, check_budget
+from hybrid.completion import Completions
 from hybrid.lark import FactoredClassifier, LarkGrammar
 from hybrid.representatives.gather import Gather
 from hybrid.representatives.handover import Rival
@@ -185,6 +186,11 @@ class CompiledGrammar:
         made = self.otherwise()
         self.note(f"matchers went on in {made.strategy!r}")
         return made
+
+    @cached_property
+    def completions(self) -> Completions:
+        """What finds the shortest completions of its texts; see docs/completion.md."""
+        return Completions(self.grammar, self.vocabulary)
 
     def __copy__(self) -> CompiledGrammar:
         return self

@@ -74,6 +74,10 @@ class Follower:
         """Advance by text, as one step."""
 
     @abstractmethod
+    def text_read(self) -> bytes:
+        """All that was read, in one piece."""
+
+    @abstractmethod
     def check_made(self, steps: int) -> None:
         """Raise `MatcherError` where fewer steps were made."""
 

@@ -26,6 +26,7 @@ from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.draft_tree import traverse
 from hybrid.api.follower import Follower, Outgrown
 from hybrid.api.followers import follower_of
+from hybrid.completion import Place
 from hybrid.representatives.gather import Gather
 
 Answer = TypeVar("Answer")
@@ -72,6 +73,7 @@ class GrammarMatcher(Calls):
         self._stops = vocabulary.stop_token_ids if stops is None else stops
         self._size, self._width = vocabulary.size, (vocabulary.size + 31) // 32
         self.remember(None, None)
+        self._place: Place | None = None
         self._follower = follower_of(
             compiled_grammar, self._stops, free_end, temperature_of(default_temperature)
         )
@@ -232,6 +234,7 @@ class GrammarMatcher(Calls):
         twin = self.__class__.__new__(self.__class__)
         twin._compiled, twin._stops = self._compiled, self._stops
         twin._size, twin._width = self._size, self._width
+        twin._place = self._place
         twin.remember(None, None)
         twin._follower = self._follower.fork()
         return twin
@@ -257,6 +260,52 @@ class GrammarMatcher(Calls):
         the tables do not hold what is forced.
         """
         return self._follower.find_jump_forward_string()
+
+    # closing in time
+
+    def shortest_completion(self) -> list[int] | None:
+        """Token ids that complete the text from here on: a shortest text in bytes, in the fewest tokens that
+        spell it. The stop token is not among them; the state does not change. docs/completion.md.
+
+        Returns:
+            No ids where the text is whole, or has ended; None where no text that the vocabulary spells
+            completes it.
+
+        Raises:
+            UnsupportedGrammar: bytes and stacks do not decide the grammar, or it is a Lark grammar.
+            BudgetExceeded: the completion has more than 65,536 bytes, or finding it takes too much.
+        """
+        if self.is_terminated():
+            return []
+        completion = self._compiled.completions.of(self._stops)
+        tokens, self._place = completion.shortest(self._follower.text_read(), self._place)
+        return tokens
+
+    def fill_closing_bitmask(self, bitmask: torch.Tensor, tokens_left: int, index: int = 0) -> bool:
+        """As `fill_next_token_bitmask`, without the tokens after which the text could not be completed in
+        time: a token's bit is 1 iff it is taken here and `shortest_completion` behind it has less than
+        `tokens_left` ids. Who follows such masks from the start on always ends with whole text.
+
+        Args:
+            bitmask, index: as of `fill_next_token_bitmask`.
+            tokens_left: tokens that may still follow, the next one included. A whole text needs no stop token
+                here: give one less where it has to fit too.
+
+        Returns:
+            Whether the mask forbids anything.
+
+        Raises:
+            MatcherError: `shortest_completion` has more ids from here, or there is none; or the text has
+                ended. What the row holds does not count then.
+            UnsupportedGrammar, BudgetExceeded: as `shortest_completion`.
+            BitmaskError, ArgumentError: as `fill_next_token_bitmask`; or `tokens_left` is below 1.
+        """
+        left = integer_from(1, tokens_left, "tokens_left")
+        completion = self._compiled.completions.of(self._stops)
+        row = self._row(bitmask, index)
+        needed = self._fill(row)
+        restricted, self._place = completion.restrict(self._follower.text_read(), self._place, left, row)
+        return needed or restricted
 
     def get_captures(self, *, deduplicate: bool = True) -> Any:
         """Spans captured so far, as in XGrammar."""

@@ -257,6 +257,15 @@ class ClassifierFollower(Known, Follower):
         assert config, "what was read is read again"
         self.go_back(left, config)
 
+    def text(self, steps: int) -> bytes:
+        """What the first steps read, in one piece."""
+        parts = (self._tokens[read] if isinstance(read, int) else read for read in self.read(steps))
+        return b"".join(part for part in parts if part is not None)
+
+    def text_read(self) -> bytes:
+        """See `Follower.text_read`."""
+        return self.text(self.made)
+
     # everything else
 
     def is_terminated(self) -> bool:

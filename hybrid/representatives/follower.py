@@ -210,13 +210,8 @@ class EngineFollower(Follower):
         rival = self._rival.after(seconds)
         if rival is None:
             return
-        read: list[int | bytes] = []
-        at = self._step
-        while at is not None:
-            read.append(at[0])
-            at = at[2]
         other, there = read_again(
-            EngineFollower(rival, self._stops, self._free_end, self._default_temperature), reversed(read)
+            EngineFollower(rival, self._stops, self._free_end, self._default_temperature), self._read()
         )
         if other is None:
             self._rival = None
@@ -285,7 +280,10 @@ class EngineFollower(Follower):
             # an overridden stop id without text: XGrammar would take it as empty text
             if not stops and not self._tokens[token_id]:
                 return False
-            return bool(self._inner.accept_token(token_id, debug_print=debug_print))
+            taken = self._inner.accept_token(token_id, debug_print=debug_print)
+            if taken and not stops:
+                self._note(token_id, False)
+            return bool(taken)
         if stops:
             return bool(self._inner.accept_token(self._stop_class, debug_print=debug_print))
         number = int(self._class_of_token[token_id])
@@ -303,13 +301,26 @@ class EngineFollower(Follower):
         """See `Follower.accept_string`."""
         taken = bool(self._inner.accept_string(text, debug_print=debug_print))
         self._made += taken
-        if taken and self._gather is not None:
+        if taken:
             self._note(text, False)
         return taken
 
     def _note(self, read: int | bytes, tried: bool) -> None:
         step = self._step
         self._step = (read, tried or (step is not None and step[1]), step)
+
+    def _read(self) -> list[int | bytes]:
+        """What was read, in order."""
+        read: list[int | bytes] = []
+        at = self._step
+        while at is not None:
+            read.append(at[0])
+            at = at[2]
+        return read[::-1]
+
+    def text_read(self) -> bytes:
+        """See `Follower.text_read`."""
+        return b"".join(one if isinstance(one, bytes) else self._tokens[one] for one in self._read())
 
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""

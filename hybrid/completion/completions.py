@@ -1,0 +1,98 @@
+"""The completions of one compiled grammar, by the ids that end a sequence.
+
+What: `Completions` builds a grammar's network once more, with all counts, and makes a `Completion` of it for
+each set of stop ids that is asked for.
+When: kept by a `hybrid.CompiledGrammar`; nothing is built before it is asked for.
+Limits: what bytes and stacks do not decide is refused by name. `Budget` bounds the states and the seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import xgrammar
+
+from equivalence import UnsupportedGrammar, Vocabulary, forking
+from equivalence.classes.byte_strings import find_features
+from equivalence.classes.byte_strings.features import PLAIN, is_plain
+from equivalence.classes.classes import network_within
+from equivalence.deadline import Deadline
+from equivalence.network import Network
+from equivalence.network.optimised import optimised_by
+from equivalence.network.reading import read_grammar
+from hybrid.compile.strategy import Budget
+from hybrid.completion.completion import Completion
+from hybrid.completion.reading import tables_of
+from hybrid.completion.spelling import Spelling, spelling_of
+from hybrid.lark import LarkGrammar
+from hybrid.xgrammar.guard import Guard
+
+KEPT = 4
+"""Sets of stop ids for which a completion is kept."""
+
+
+class Completions:
+    """Makes and keeps completions; thread-safe. Two threads may make the same one at once; one of them stays.
+
+    Args:
+        grammar: as XGrammar parsed it; a Lark grammar is refused.
+        vocabulary: the vocabulary.
+        budget: bounds of building.
+    """
+
+    def __init__(
+        self, grammar: xgrammar.Grammar | LarkGrammar, vocabulary: Vocabulary, budget: Budget = Budget()
+    ) -> None:
+        self._grammar, self._vocabulary, self._budget = grammar, vocabulary, budget
+        self._network: Network | None = None
+        self._made: dict[tuple[int, ...], Completion] = {}
+        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+
+    def of(self, stops: tuple[int, ...]) -> Completion:
+        """The completion under some stop ids.
+
+        Raises:
+            UnsupportedGrammar: bytes and stacks do not decide the grammar, or it is a Lark grammar.
+            BudgetExceeded: building it takes more than the budget.
+        """
+        found = self._made.get(stops)
+        if found is not None:
+            return found
+        made = self._build(spelling_of(self._vocabulary, stops))  # no lock is held while it is made
+        with self._lock:
+            while len(self._made) >= KEPT:
+                del self._made[next(iter(self._made))]
+            return self._made.setdefault(stops, made)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, without tables that grow."""
+        size = 0 if self._network is None else self._network.nbytes
+        return size + sum(one.nbytes for one in list(self._made.values()))
+
+    def _build(self, spelling: Spelling) -> Completion:
+        deadline = Deadline(self._budget.seconds)
+        with deadline.interruptible():
+            if self._network is None:
+                self._network = self._new_network(deadline)
+            tables = tables_of(self._network, spelling.spelled, deadline)
+        return Completion(tables, self._vocabulary, spelling)
+
+    def _new_network(self, deadline: Deadline) -> Network:
+        if isinstance(self._grammar, LarkGrammar):
+            raise UnsupportedGrammar(
+                "the shortest completion is not found for Lark grammars; allowed are grammars in XGrammar's "
+                "notations, such as compile_grammar and compile_json_schema take"
+            )
+        read = read_grammar(self._grammar)
+        types = set(read.data[read.starts].tolist())
+        features = PLAIN if is_plain(read.features, types) else find_features(read.whole())
+        if features.beyond_stacks:
+            raise UnsupportedGrammar(
+                f"the grammar has {features}, which bytes and stacks do not decide: its shortest completion "
+                "is not known; use masks without a limit of tokens"
+            )
+        with optimised_by(Guard(self._budget).optimise(deadline)):
+            return network_within(
+                read, self._vocabulary, "displacement", self._budget.capacity, self._budget.states, deadline
+            )

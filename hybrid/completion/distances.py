@@ -1,0 +1,173 @@
+"""How far each state of a network is from the end of its rule.
+
+What: `distances_of` finds the cost of the cheapest text from each state to where its rule ends, and the first
+byte of that text.
+When: once for a grammar and the bytes that tokens spell alone.
+Limits: a rule that derives no text at all costs infinitely much; costs beyond 2 ** 53 are not exact, and
+nothing so long is ever written out.
+
+The costs are the least fixpoint of: nothing at a final state, a byte and what its target costs, a call and
+what the state to return to costs. All of these only add, so the cheapest unknown one is always settled next.
+
+Source: Knuth, A generalization of Dijkstra's algorithm (1977).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.deadline import Stop
+
+UNSPELLED = float(1 << 32)
+"""Cost of a byte that is no token by itself, so that texts without such bytes are preferred: of those, a
+shortest one costs its length, and can be spelled in no more tokens than it has bytes."""
+
+
+def place_of(byte: int) -> int:
+    """The place of a byte in the order in which plans take bytes: from the space on, control characters
+    last."""
+    return (byte - 32) & 255
+
+
+def byte_at(place: int) -> int:
+    """The byte of a place."""
+    return (place + 32) & 255
+
+
+class Distances(NamedTuple):
+    """Costs of a network of S states with K counted rules.
+
+    Attributes:
+        cost: of each state, the cheapest text to the end of its rule; infinite where there is none.
+        first: the place (`place_of`) of the first byte of that text, the least of all such texts; -1 where
+            there is none.
+        unit_cost, unit_first: of each counted rule, the same of one unit.
+        begin, least: of each counted rule, the state that a unit begins with, and units that it has at least.
+    """
+
+    cost: list[float]
+    first: list[int]
+    unit_cost: list[float]
+    unit_first: list[int]
+    begin: list[int]
+    least: list[int]
+
+
+class Lists:
+    """A network as lists.
+
+    Args:
+        net: its arrays, as of `equivalence.network.states.Merged`.
+        spelled: bytes that are tokens by themselves.
+
+    Edges are (target, cost, place of the byte to be written, first byte, last byte),
+    calls are (begin, units, back); counted rules are (begin of a unit, least number of units).
+    """
+
+    def __init__(self, net: tuple[NDArray[Any], ...], spelled: Collection[int]) -> None:
+        final, edge_starts, edges, call_starts, calls, counted = net[:6]
+        self.final = [bool(one) for one in final.tolist()]
+        self.n_states = len(self.final)
+        self.counted = [(row[0], max(row[1], 1)) for row in counted.tolist()]
+        following = 256  # the least byte that is spelled, from each byte on
+        next_spelled = [256] * 257
+        for byte in range(255, -1, -1):
+            following = byte if byte in spelled else following
+            next_spelled[byte] = following
+        rows = []
+        for low, high, target in edges.tolist():
+            byte = next_spelled[max(low, 32)]
+            byte = byte if byte <= high else next_spelled[low]
+            price = 1.0 if byte <= high else UNSPELLED
+            rows.append((target, price, place_of(byte if byte <= high else low), low, high))
+        self.edges = _by_state(rows, edge_starts)
+        begins = [
+            (callee, 1, back) if callee >= 0 else (*self.counted[-1 - callee], back)
+            for callee, back in calls.tolist()
+        ]
+        self.calls = _by_state(begins, call_starts)
+
+
+def distances_of(network: Lists, rank: NDArray[np.int64], stop: Stop) -> Distances:
+    """The distances of a network.
+
+    Args:
+        network: the network.
+        rank: of its states, see `equivalence.parser.byte_tables`.
+        stop: says when it is too late.
+
+    Raises:
+        BudgetExceeded: it is too late.
+    """
+    cost = _costs(network, stop)
+    first = _first_bytes(network, cost, rank, stop)
+    starts = [start for start, _ in network.counted]
+    return Distances(
+        cost, first, [cost[start] for start in starts], [first[start] for start in starts],
+        starts, [least for _, least in network.counted],
+    )  # fmt: skip
+
+
+def _by_state(rows: list[Any], starts: NDArray[np.int64]) -> list[list[Any]]:
+    """Rows in the order of their states, as a list for each."""
+    ends = starts.tolist()
+    return [rows[ends[state] : ends[state + 1]] for state in range(len(ends) - 1)]
+
+
+def _costs(network: Lists, stop: Stop) -> list[float]:
+    """What each state costs."""
+    n = network.n_states
+    by_target: list[list[tuple[int, float]]] = [[] for _ in range(n)]
+    by_begin: list[list[tuple[int, int, int]]] = [[] for _ in range(n)]
+    by_back: list[list[tuple[int, int, int]]] = [[] for _ in range(n)]
+    for state in range(n):
+        for target, price, *_ in network.edges[state]:
+            by_target[target].append((state, price))
+        for begin, units, back in network.calls[state]:
+            by_begin[begin].append((state, units, back))
+            if back >= 0:
+                by_back[back].append((state, units, begin))
+    cost = [math.inf] * n
+    heap = [(0.0, state) for state in range(n) if network.final[state]]
+    while heap:
+        found, state = heapq.heappop(heap)
+        if cost[state] < math.inf:
+            continue
+        cost[state] = found
+        stop.look()
+        for source, price in by_target[state]:
+            if cost[source] == math.inf:
+                heapq.heappush(heap, (found + price, source))
+        for source, units, back in by_begin[state]:
+            rest = 0.0 if back < 0 else cost[back]
+            if cost[source] == math.inf and rest < math.inf:
+                heapq.heappush(heap, (units * found + rest, source))
+        for source, units, begin in by_back[state]:
+            if cost[source] == math.inf and cost[begin] < math.inf:
+                heapq.heappush(heap, (units * cost[begin] + found, source))
+    return cost
+
+
+def _first_bytes(network: Lists, cost: list[float], rank: NDArray[np.int64], stop: Stop) -> list[int]:
+    """The place of the least first byte of the cheapest texts of each state."""
+    first = [-1] * network.n_states
+    for state in np.argsort(rank, kind="stable").tolist():  # callees before their callers
+        stop.look()
+        total = cost[state]
+        if not 0 < total < math.inf:
+            continue
+        found = 256
+        for target, price, place, _, _ in network.edges[state]:
+            if price + cost[target] == total:
+                found = min(found, place)
+        for begin, units, back in network.calls[state]:
+            if units * cost[begin] + (0.0 if back < 0 else cost[back]) == total:
+                found = min(found, first[begin])
+        first[state] = found
+    return first

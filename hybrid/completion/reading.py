@@ -1,0 +1,247 @@
+"""Texts read over a network, and what it takes to complete them.
+
+What: a `Reading` holds the configurations that texts led to, with what each of them costs to complete: the
+cheapest of its stacks, and the dearest. A stack costs what its top state costs and what all below it do.
+When: by `hybrid.completion.completion`; a new one begins where the bytes are used up.
+Limits: `most_bytes` of tables. Not for two threads at once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import Vocabulary
+from equivalence.arrays.account import Account
+from equivalence.deadline import Deadline
+from equivalence.network import Network
+from equivalence.parser.absorbing import absorbing_states
+from equivalence.parser.automaton import Automaton
+from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
+from equivalence.parser.frames import unit_of
+from equivalence.parser.space import Space
+from hybrid.classifier.tables import PHASE, automaton_of
+from hybrid.completion.bounds import Bounds, bounds_of
+from hybrid.completion.distances import Distances, Lists, byte_at, distances_of
+
+REJECT = 0
+"""The configuration of texts that cannot be read."""
+
+EMPTY_TEXT = -1
+"""Stands for the first configuration where the empty text is whole: the same stacks may be met again where
+the text is not."""
+
+ROWS = 512
+"""Configurations and frames that there is room for at first."""
+
+
+class Tables(NamedTuple):
+    """What does not change: of a network, and of the bytes that tokens spell alone."""
+
+    automaton: Automaton
+    byte_tables: ByteTables
+    rank: NDArray[np.int64]
+    absorbing: NDArray[np.uint8]
+    distances: Distances
+    bounds: Bounds
+    start: int
+    start_final: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, about: 16 for each number of a list."""
+        arrays: Any = self.automaton.arrays
+        size: int = sum(array.nbytes for array in arrays) + self.rank.nbytes
+        size += sum(table.nbytes for table in self.byte_tables)
+        return size + 48 * len(self.distances.cost)
+
+
+def tables_of(network: Network, spelled: frozenset[int], deadline: Deadline) -> Tables:
+    """The tables of a network.
+
+    Args:
+        network: whose counts all matter (displacement).
+        spelled: bytes that are tokens by themselves.
+        deadline: when to give up.
+
+    Raises:
+        BudgetExceeded: it is too late.
+    """
+    net, automaton = automaton_of(network)
+    with deadline.stopping(PHASE) as stop:
+        rank = call_ranks(automaton)
+        byte_tables = byte_tables_of(automaton, rank, stop)
+        network_lists = Lists(net, spelled)
+        distances = distances_of(network_lists, rank, stop)
+        bounds = bounds_of(network_lists, distances, byte_tables, rank, stop)
+    return Tables(
+        automaton, byte_tables, rank, absorbing_states(automaton), distances, bounds, network.start,
+        network.start_final,
+    )  # fmt: skip
+
+
+class _Cost(NamedTuple):
+    """What it costs to complete some stacks.
+
+    Attributes:
+        least, first: the cheapest of them, and the place of the first byte of its text (-1: the text is
+            empty, or there is none).
+        dearest: the dearest.
+        most: the most that any of them costs while it is read on, but for what bytes add (`Bounds`).
+    """
+
+    least: float
+    first: int
+    dearest: float
+    most: float
+
+
+_WHOLE = _Cost(0.0, -1, 0.0, 0.0)
+_NONE = _Cost(math.inf, -1, -math.inf, -math.inf)
+
+
+class Reading:
+    """Configurations by number, and what each costs.
+
+    Args:
+        tables: of the network.
+        vocabulary: whose tokens are read.
+        most_bytes: of all tables that grow.
+
+    Attributes:
+        start: the configuration before any text.
+    """
+
+    def __init__(self, tables: Tables, vocabulary: Vocabulary, most_bytes: int) -> None:
+        excess = (
+            f"closing in time has tables of {{taken}} bytes and needs more, allowed are {most_bytes}; "
+            "use masks without a limit of tokens for this grammar"
+        )
+        self._distances, self._bounds = tables.distances, tables.bounds
+        self._class_of_byte = tables.byte_tables.class_of_byte
+        self._classes: list[int] = self._class_of_byte.tolist()
+        self._data, self._offsets = vocabulary.flat
+        n_states, n_classes = tables.byte_tables.first.shape
+        fixed = n_states * (2 * n_classes + 64)  # what a space copies of its network does not count
+        account = Account(None, most_bytes + fixed, excess)
+        self._space = Space(
+            tables.automaton, tables.byte_tables, tables.rank, tables.absorbing, ROWS, ROWS,
+            account=account, excess=excess,
+        )  # fmt: skip
+        self._first = REJECT if tables.start < 0 else self._space.context_of(tables.start, -1)
+        self.start: int = EMPTY_TEXT if tables.start_final else self._first
+        self._tails = [_WHOLE]  # of each tail; the first one is the empty stack
+        self._costs = {REJECT: _NONE}
+        if tables.start_final:
+            self._costs[EMPTY_TEXT] = _united([_WHOLE, self._cost(self._first)])
+
+    # --- reading ---
+
+    def read(self, configuration: int, text: bytes) -> int:
+        """The configuration after some bytes, `REJECT` if they cannot be read.
+
+        Raises:
+            BudgetExceeded: the tables are full.
+        """
+        classes, following = self._classes, self._space.following
+        if configuration == EMPTY_TEXT and text:
+            configuration = self._first
+        for byte in text:
+            configuration = following(configuration, classes[byte])
+        return configuration
+
+    def read_tokens(self, configuration: int, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The configuration after each of some tokens: all first bytes, all second bytes, and so on.
+
+        Args:
+            configuration: where each of them begins.
+            tokens: ids that have bytes.
+
+        Raises:
+            BudgetExceeded: the tables are full.
+        """
+        begin = self._first if configuration == EMPTY_TEXT else configuration
+        here = np.full(len(tokens), begin, np.int64)
+        at, end = self._offsets[tokens], self._offsets[tokens + 1]
+        alive = np.arange(len(tokens))
+        steps = self._space.known_steps()
+        while alive.size:
+            byte = self._class_of_byte[self._data[at[alive]]]
+            after = steps[here[alive], byte].astype(np.int64)
+            unknown = np.flatnonzero(after < 0)
+            if unknown.size:
+                n_classes = steps.shape[1]
+                pairs = here[alive[unknown]] * n_classes + byte[unknown]
+                asked, which = np.unique(pairs, return_inverse=True)
+                found = [self._space.following(*divmod(pair, n_classes)) for pair in asked.tolist()]
+                after[unknown] = np.array(found, np.int64)[which]
+                steps = self._space.known_steps()
+            here[alive] = after
+            at[alive] += 1
+            alive = alive[(at[alive] < end[alive]) & (after != REJECT)]
+        return here
+
+    # --- what it costs ---
+
+    def cost(self, configuration: int) -> float:
+        """What the cheapest text costs that completes what was read; infinite where there is none."""
+        return self._cost(configuration).least
+
+    def most(self, configuration: int) -> float:
+        """What no text that can be read on costs more than, but for what its bytes add."""
+        return self._cost(configuration).most
+
+    def first(self, configuration: int) -> int:
+        """The first byte of the cheapest text, which is not empty."""
+        return byte_at(self._cost(configuration).first)
+
+    def _cost(self, configuration: int) -> _Cost:
+        found = self._costs.get(configuration)
+        if found is None:
+            numbers = self._space.list_of(configuration).tolist()
+            n_ports = numbers[1]
+            parts = [_WHOLE] if n_ports else []  # stacks begin at the bottom: the one way out is the end
+            for i in range(2 + n_ports, len(numbers), 2):
+                parts.append(self._on_tail(numbers[i], 0, numbers[i + 1]))
+            found = self._costs[configuration] = _united(parts)
+        return found
+
+    def _on_tail(self, state: int, count: int, tail: int) -> _Cost:
+        """What a state costs, or a counted rule of which some units are read, with what lies below it."""
+        if tail >= len(self._tails):
+            self._find_tails()
+        below, known, bounds = self._tails[tail], self._distances, self._bounds
+        if state >= 0:
+            own, first, most = known.cost[state], known.first[state], bounds.most[state]
+        else:
+            unit = unit_of(state)
+            more = max(known.least[unit] - count - 1, 0)  # one is under way, above this frame
+            own, first = (more * known.unit_cost[unit], known.unit_first[unit]) if more else (0.0, -1)
+            most = bounds.most[known.begin[unit]] + ((more - 1) * known.unit_cost[unit] if more > 1 else 0.0)
+        return _Cost(
+            own + below.least, first if own else below.first, own + below.dearest,
+            max(most + below.dearest, below.most),
+        )  # fmt: skip
+
+    def _find_tails(self) -> None:
+        """Find what the tails cost that came since; below a tail there are only such with lower numbers."""
+        stacks = self._space.stacks
+        for tail in range(len(self._tails), stacks.tails.count):
+            parts = [
+                _WHOLE if number == 0 else self._on_tail(state, count, below)
+                for number, state, count, below in stacks.frames_of(tail)
+            ]
+            self._tails.append(_united(parts))
+
+
+def _united(parts: list[_Cost]) -> _Cost:
+    """What a set of stacks costs."""
+    if not parts:
+        return _NONE
+    least = min(part.least for part in parts)
+    first = min((part.first for part in parts if part.least == least), default=-1)
+    dearest, most = max(part.dearest for part in parts), max(part.most for part in parts)
+    return _Cost(least, first if least < math.inf else -1, dearest, most)

@@ -1,0 +1,310 @@
+"""Closing in time: shortest completions, and masks that leave room for one (docs/completion.md)."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from equivalence import ArgumentError, BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
+from equivalence.classes.reference import ReferenceGrammar
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.completion import completion as completion_module
+from hybrid.completion.reading import Reading, Tables
+from tests.matchers import STRATEGIES, allowed
+from tests.random_grammars import GrammarCase, grammar_cases
+
+BYTES = [bytes([byte]) for byte in range(256)]
+TOKENS = [*BYTES, b"ab", b"abc", b'{"', b'":', b'","', b"true", b"[[", b"]]", b"12", b"    ", b"", b'"}']
+STOP = len(TOKENS)
+VOCABULARY = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "string", "minLength": 2, "maxLength": 9},
+        "b": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 6},
+        "c": {"enum": ["long enough", "x"]},
+    },
+    "required": ["a", "b"],
+}
+NESTED = {
+    "$defs": {"node": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "next": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/node"}]},
+        },
+        "required": ["name", "next"],
+    }},
+    "$ref": "#/$defs/node",
+}  # fmt: skip
+
+
+def matcher_of(grammar: Any, strategy: str = "auto", vocabulary: Vocabulary = VOCABULARY) -> GrammarMatcher:
+    compiler = GrammarCompiler(vocabulary, strategy=strategy)
+    if isinstance(grammar, dict):
+        return GrammarMatcher(compiler.compile_json_schema(grammar))
+    return GrammarMatcher(compiler.compile_grammar(grammar))
+
+
+def spelled(matcher: GrammarMatcher, tokens: list[int]) -> bytes:
+    return b"".join(matcher.compiled_grammar.vocabulary.tokens[token] for token in tokens)
+
+
+def closing(matcher: GrammarMatcher, left: int) -> list[int]:
+    """The ids of the closing mask."""
+    size = matcher.compiled_grammar.vocabulary.size
+    bitmask = allocate_token_bitmask(1, size)
+    needed = matcher.fill_closing_bitmask(bitmask, left)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")[:size]
+    assert needed == (not bits.all())
+    return np.flatnonzero(bits).tolist()
+
+
+def expected(matcher: GrammarMatcher, left: int) -> list[int]:
+    """The same, token by token: what is read, and can be completed by less tokens than are left."""
+    kept = []
+    for token in allowed(matcher, matcher.compiled_grammar.vocabulary.size)[1]:
+        after = matcher.fork()
+        assert after.accept_token(token)
+        rest = after.shortest_completion()
+        if rest is not None and len(rest) < left:
+            kept.append(token)
+    return kept
+
+
+def walk(matcher: GrammarMatcher, left: int, seed: int) -> int:
+    """Random tokens under closing masks until none is left; how many there were."""
+    draw, taken = random.Random(seed), 0
+    while taken < left and not matcher.is_terminated():
+        token = draw.choice(closing(matcher, left - taken))
+        assert matcher.accept_token(token)
+        taken += 1
+    return taken
+
+
+# --- the meaning, on random grammars ---------------------------------------------------------------------
+
+
+def least_length(reference: ReferenceGrammar, text: bytes, most_texts: int) -> tuple[int, bool]:
+    """How many bytes complete a text at least, breadth first; and whether a text of so many does."""
+    level, seen = [text], {reference.displacement_key(text)}
+    length = 0
+    while level:
+        if any(reference.complete(one) for one in level):
+            return length, True
+        if len(seen) > most_texts:
+            return length + 1, False
+        following = []
+        for one in level:
+            for byte in reference.next_bytes(one):
+                key = reference.displacement_key(one + bytes([byte]))
+                if key not in seen:  # texts that leave equal stacks behind are completed alike
+                    seen.add(key)
+                    following.append(one + bytes([byte]))
+        level, length = following, length + 1
+    return 1 << 60, False
+
+
+def refuse_what_has_no_network(matcher: GrammarMatcher) -> None:
+    try:
+        matcher.shortest_completion()
+    except UnsupportedGrammar:  # left recursion through a counted repeat
+        assume(False)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(grammar_cases(), st.sampled_from(STRATEGIES), st.integers(0, 1 << 30))
+def test_a_completion_is_a_shortest_text(case: GrammarCase, strategy: str, seed: int) -> None:
+    tokens = [*BYTES, *(token for token in case.vocabulary if token)]
+    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
+    matcher = matcher_of(case.ebnf, strategy, vocabulary)
+    reference = ReferenceGrammar(xgrammar.Grammar.from_ebnf(case.ebnf))
+    draw, text = random.Random(seed), b""
+    refuse_what_has_no_network(matcher)
+    for _ in range(4):
+        plan = matcher.shortest_completion()
+        length, is_exact = least_length(reference, text, 60)
+        if plan is None:
+            assert not is_exact
+        else:
+            whole = spelled(matcher, plan)
+            assert len(whole) == length if is_exact else len(whole) >= length
+            assert reference.complete(text + whole)
+        ids = [token for token in allowed(matcher, vocabulary.size)[1] if token != len(tokens)]
+        if not ids:
+            break
+        token = draw.choice(ids)
+        assert matcher.accept_token(token)
+        text += tokens[token]
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    grammar_cases(), st.sampled_from(STRATEGIES), st.booleans(), st.integers(0, 1 << 30), st.integers(0, 4)
+)
+def test_closing_masks_are_exact_and_never_stuck(
+    case: GrammarCase, strategy: str, with_bytes: bool, seed: int, more: int
+) -> None:
+    tokens = [*case.vocabulary, *(BYTES if with_bytes else [])]
+    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
+    matcher = matcher_of(case.ebnf, strategy, vocabulary)
+    refuse_what_has_no_network(matcher)
+    plan = matcher.shortest_completion()
+    assume(plan is not None)
+    assert plan is not None
+    left, draw = max(len(plan) + more, 1), random.Random(seed)
+    while left and not matcher.is_terminated():
+        ids = closing(matcher, left)
+        assert ids == expected(matcher, left)
+        matcher.accept_token(draw.choice(ids))
+        left -= 1
+    assert matcher.is_completed()
+
+
+# --- by hand ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_worked_example(strategy: str) -> None:
+    matcher = matcher_of(SCHEMA, strategy)
+    plan = matcher.shortest_completion()
+    assert plan is not None
+    assert spelled(matcher, plan) == b'{"a":"  ","b":[0,0]}'
+    assert TOKENS[plan[0]] == b'{"'  # fewest tokens, and no shorter piece where a longer one does as well
+    assert matcher.accept_string('{"a": "xyz", "b": [17, 4')
+    assert spelled(matcher, matcher.shortest_completion()) == b"]}"
+    matcher.accept_string(", ")
+    assert spelled(matcher, matcher.shortest_completion()) == b"0]}"
+    matcher.rollback()
+    assert closing(matcher, 2) == expected(matcher, 2) == [ord("]")]
+    assert matcher.accept_string('], "c')
+    assert spelled(matcher, matcher.shortest_completion()) == b'":"x"}'
+    matcher.reset()
+    assert matcher.shortest_completion() == plan
+    assert matcher.fork().shortest_completion() == plan
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("schema", [SCHEMA, NESTED])
+def test_walks_end_whole_within_every_limit(schema: dict[str, Any], strategy: str) -> None:
+    matcher = matcher_of(schema, strategy)
+    least = len(matcher.shortest_completion())
+    for limit in (least, least + 1, least + 2, least + 7, least + 25):
+        for seed in range(2):
+            matcher.reset()
+            assert walk(matcher, limit, seed) <= limit
+            assert matcher.is_completed()
+
+
+def test_with_room_enough_nothing_is_forbidden() -> None:
+    matcher = matcher_of(NESTED)
+    draw = random.Random(5)
+    for _ in range(60):
+        ids = allowed(matcher, VOCABULARY.size)[1]
+        assert closing(matcher, 10_000) == ids
+        matcher.accept_token(draw.choice([token for token in ids if token != STOP] or ids))
+        if matcher.is_terminated():
+            break
+
+
+def test_a_text_that_cannot_end_in_time_is_an_error() -> None:
+    matcher = matcher_of('root ::= "abcabc" "ab"*')
+    assert [TOKENS[token] for token in matcher.shortest_completion()] == [b"abc", b"abc"]
+    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    with pytest.raises(MatcherError, match="within 1 tokens: the shortest completion takes 2"):
+        matcher.fill_closing_bitmask(bitmask, 1)
+    for wrong in (0, -1, 1.5, True, None):
+        with pytest.raises(ArgumentError, match="tokens_left"):
+            matcher.fill_closing_bitmask(bitmask, wrong)
+    assert walk(matcher, 2, 0) == 2
+    assert matcher.shortest_completion() == []
+    assert STOP in closing(matcher, 1) and TOKENS.index(b"ab") in closing(matcher, 1)
+    assert matcher.accept_token(STOP)
+    assert matcher.shortest_completion() == []
+    with pytest.raises(MatcherError, match="terminated"):
+        matcher.fill_closing_bitmask(bitmask, 1)
+
+
+def test_what_nothing_ends_has_no_completion() -> None:
+    matcher = matcher_of('root ::= "a" never | "b"\nnever ::= "x" never')
+    assert spelled(matcher, matcher.shortest_completion()) == b"b"
+    assert closing(matcher, 100) == [ord("b")]  # after "a" no text ends
+    matcher.accept_string("a")
+    assert matcher.shortest_completion() is None
+    with pytest.raises(MatcherError, match="nothing ends it"):
+        closing(matcher, 100)
+
+
+def test_the_empty_text_may_be_whole_where_the_same_stacks_later_are_not() -> None:
+    matcher = matcher_of('root ::= ("ab" root)?')
+    for _ in range(2):
+        assert matcher.shortest_completion() == []
+        matcher.accept_string("a")
+        assert spelled(matcher, matcher.shortest_completion()) == b"b"
+        matcher.accept_string("b")
+
+
+def test_bytes_that_no_token_spells_are_avoided_and_stop_tokens_spell_nothing() -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"bc", b"d", b"e", b""], stop_token_ids=4)
+    matcher = matcher_of('root ::= "a" ("b" | "de" | "ded") | "x"', vocabulary=vocabulary)
+    assert matcher.shortest_completion() == [0, 2, 3]
+    ours = GrammarMatcher(matcher.compiled_grammar, override_stop_tokens=[3])
+    assert ours.shortest_completion() is None
+    joined = matcher_of('root ::= "a" "bc"', vocabulary=vocabulary)
+    assert joined.shortest_completion() == [0, 1]  # no byte of it is a token by itself
+
+
+@pytest.mark.parametrize("least", [60_000, 70_000])
+def test_long_completions_are_bounded(least: int) -> None:
+    matcher = matcher_of(f'root ::= [0-9]{{{least}}} "."?')
+    if least > completion_module.MOST_PLANNED:
+        with pytest.raises(BudgetExceeded, match="70000 bytes"):
+            matcher.shortest_completion()
+    else:
+        assert spelled(matcher, matcher.shortest_completion()) == b"0" * least
+
+
+def test_tables_that_are_full_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    class Small(Reading):
+        def __init__(self, tables: Tables, vocabulary: Vocabulary, most_bytes: int) -> None:
+            made.append(1)
+            super().__init__(tables, vocabulary, 1 << 19)
+
+    monkeypatch.setattr(completion_module, "Reading", Small)
+    matcher = matcher_of('root ::= "(" root ")" | "[" root "]" | "x"')
+    draw, closer = random.Random(1), {"(": ")", "[": "]"}
+    for _ in range(60):  # each leaves other stacks behind
+        text = "".join(draw.choice("([") for _ in range(60))
+        matcher.reset()
+        matcher.accept_string(text)
+        whole = "x" + "".join(closer[one] for one in reversed(text))
+        assert spelled(matcher, matcher.shortest_completion()) == whole.encode()
+    assert len(made) > 1
+
+
+def test_others_are_refused_by_name() -> None:
+    lark = GrammarCompiler(VOCABULARY).compile_lark('start: "a"+')
+    with pytest.raises(UnsupportedGrammar, match="Lark"):
+        GrammarMatcher(lark).shortest_completion()
+    counted = matcher_of(TOKEN_LIMITED)
+    with pytest.raises(UnsupportedGrammar, match="bytes and stacks do not decide"):
+        counted.shortest_completion()
+
+
+TOKEN_LIMITED = xgrammar.Grammar.from_lark('start: a "."\na[max_tokens=3]: /[a-z]+/\n')
+
+
+def test_a_compiled_grammar_that_was_loaded_has_completions(tmp_path: Any) -> None:
+    compiled = GrammarCompiler(VOCABULARY, strategy="classifier").compile_json_schema(SCHEMA)
+    compiled.save(tmp_path / "one")
+    loaded = CompiledGrammar.load(tmp_path / "one", VOCABULARY)
+    assert GrammarMatcher(loaded).shortest_completion() == GrammarMatcher(compiled).shortest_completion()
