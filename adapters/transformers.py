@@ -7,8 +7,8 @@ back after a rejected draft, the assistant calls the same object), a second `gen
 When: pass ``logits_processor=[GrammarLogitsProcessor(schema, tokenizer)]`` to `generate`, or a compiled
 grammar in place of both; reuse the object freely. `is_complete` tells which rows of the result are whole;
 with ``max_new_tokens`` all of them are (docs/completion.md).
-Limits: one `generate` at a time; not with continuous batching; an assistant with a tokenizer of its own
-(other token ids) is refused as soon as its calls and the model's are seen to interleave.
+Limits: one `generate` at a time; continuous batching has `adapters.continuous_batching`; an assistant with a
+tokenizer of its own (other token ids) is refused as soon as its calls and the model's are seen to interleave.
 
 **Prompt or generated?** `generate` does not say where the prompt ends. With ``prompt_length=n`` it is the
 first n columns, padding included, and nothing is guessed. Without it the processor uses one fact: nobody can
@@ -161,6 +161,18 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         except BaseException:
             self.reset()  # half-moved states must not survive into the next generation
             raise
+
+    def allowed(self, input_ids: torch.Tensor, width: int) -> torch.Tensor:
+        """Which ids each row may go on with, bool[rows, width]: for scores that are no tensors of torch.
+
+        Args:
+            input_ids: as of a call.
+            width: scores that each row has.
+
+        Raises:
+            VocabularyError, BatchError, NoAllowedToken, RejectedToken, HistoryError: as a call.
+        """
+        return self(input_ids, torch.zeros((len(input_ids), width))) > -torch.inf  # type: ignore[arg-type]
 
     def is_complete(self, row: Any) -> bool:
         """Whether what `generate` wrote into a row is a whole text of the grammar, and not cut off.

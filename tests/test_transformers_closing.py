@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, pipeline
 
 from adapters.transformers import GrammarLogitsProcessor, RejectedToken
 from equivalence.errors import ArgumentError, UnsupportedGrammar
 from hybrid import GrammarMatcher
-from tests.generating import ANYTHING, COMPILER, EOS, JSON, PAD, TOKENIZER, WORDS, _model, call, ids
+from tests.generating import (
+    ANYTHING,
+    COMPILER,
+    EOS,
+    JSON,
+    PAD,
+    TOKENIZER,
+    WORDS,
+    _model,
+    call,
+    check_json,
+    ids,
+)
 
 DEEP = COMPILER.compile_grammar('root ::= "[" (item ("," item)*)? "]"\nitem ::= root | [a-f]{2,30}')
 LEAST = len(GrammarMatcher(JSON).shortest_completion())
@@ -100,3 +112,13 @@ def test_the_last_tokens_close_what_is_open():
     assert letter in call(processor, [9, opening, opening, opening])[0]
     with pytest.raises(RejectedToken):
         call(processor, [9, closing])
+
+
+def test_a_pipeline(model):
+    generate = pipeline("text-generation", model=model, tokenizer=TOKENIZER)
+    processor = GrammarLogitsProcessor(JSON, max_new_tokens=20)
+    torch.manual_seed(1)
+    [answer] = generate(
+        "so: ", logits_processor=[processor], max_new_tokens=20, do_sample=True, return_full_text=False
+    )
+    check_json(answer["generated_text"])

@@ -1,0 +1,209 @@
+"""Grammars for continuous batching in transformers: each request may have its own.
+
+What: `BatchingGrammarProcessor` reads what a request has generated, and fills its mask, while the next batch
+is prepared; a request's argument is its row in the bitmask.
+When: `BatchingGrammarProcessor(tokenizer=tokenizer).join(manager)` before `manager.start()`, then
+``manager.add_request(ids, grammar=compiled)``.
+Limits: no asynchronous batching and no CUDA graphs (refused by `join`): a mask needs the token before it, and
+is computed on the CPU. `ContinuousBatchingManager` takes no processors of its users, so `join` adds this one
+to the manager's list.
+
+An error while a batch is prepared ends all requests of the manager. So a request that cannot go on, as it
+holds a token that its grammar rejects or no token is left to it, is ended by a stop token, with a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+import torch
+
+from adapters.grammars import compiled_grammars, compiler_of
+from equivalence.arguments import integer_from, shown
+from equivalence.errors import ArgumentError, MatcherError, StrategyError, VocabularyError
+from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
+
+try:
+    from transformers.generation.continuous_batching import cb_logits_processors
+except ImportError as error:
+    raise ImportError(
+        "this version of transformers has no logits processors for continuous batching; install a newer one: "
+        "pip install -U 'equimask[transformers]' 'transformers>=5.20'"
+    ) from error
+
+logger = logging.getLogger("adapters")
+
+FREE = 0
+"""The row of requests that have no grammar."""
+
+
+class _Request(NamedTuple):
+    """A request as it was last seen: its grammar, a matcher, and what that one has read."""
+
+    grammar: CompiledGrammar
+    matcher: GrammarMatcher
+    read: list[int]
+
+
+class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProcessor):
+    """Masks the logits of each request by its grammar.
+
+    Args:
+        compiled: the grammar of requests that are added without ``grammar=``, as of
+            `adapters.transformers.GrammarLogitsProcessor`; None: they are free.
+        tokenizer: the model's tokenizer, a `hybrid.Vocabulary` or a `hybrid.GrammarCompiler`; None where
+            ``compiled`` is a compiled grammar.
+        most_requests: requests in one batch; a row of ceil(V / 32) words is kept for each.
+        closing: whether texts end within the ``max_new_tokens`` of their request, where that is possible
+            (docs/completion.md).
+
+    Raises:
+        ArgumentError: neither a grammar nor a tokenizer, several grammars, or an argument of another type.
+    """
+
+    supported_kwargs = {"grammar": CompiledGrammar}  # noqa: RUF012 - as transformers declares it
+    ignored_kwargs = ()
+
+    def __init__(
+        self, compiled: Any = None, tokenizer: Any = None, *, most_requests: int = 256, closing: bool = False
+    ) -> None:
+        if compiled is None and tokenizer is None:
+            raise ArgumentError("neither compiled nor tokenizer was given; pass one, or both")
+        grammars = [] if compiled is None else compiled_grammars(compiled, tokenizer)
+        if len(grammars) > 1:
+            raise ArgumentError(
+                f"compiled has {len(grammars)} grammars, allowed is one for all requests; give each request "
+                "its own: manager.add_request(ids, grammar=...)"
+            )
+        self._default = grammars[0] if grammars else None
+        self._vocabulary = grammars[0].vocabulary if grammars else compiler_of(tokenizer).vocabulary
+        self._closing = closing
+        rows = 1 + integer_from(1, most_requests, "most_requests")
+        self._bitmask = allocate_token_bitmask(rows, self._vocabulary.size)
+        self._bitmask[FREE] = -1
+        self._requests: OrderedDict[str, _Request] = OrderedDict()
+
+    def join(self, manager: Any) -> BatchingGrammarProcessor:
+        """Become the first processor of a manager that has not started yet; returns itself.
+
+        Raises:
+            ArgumentError: no manager of continuous batching, or one that has started.
+            StrategyError: it batches asynchronously, or with CUDA graphs.
+        """
+        processors = getattr(manager, "logit_processor", None)
+        if not isinstance(processors, cb_logits_processors.ContinuousBatchingLogitsProcessorList):
+            raise ArgumentError(
+                f"manager is {shown(manager)}, allowed is what model.init_continuous_batching returns"
+            )
+        if manager.batch_processor is not None or manager.is_running():
+            raise ArgumentError("the manager has started; join it between init_continuous_batching and start")
+        config = manager.continuous_batching_config
+        graphs = config.use_cuda_graph  # of two kinds of steps, or of both
+        if config.use_async_batching or (any(graphs) if isinstance(graphs, tuple) else graphs):
+            raise StrategyError(
+                f"the manager has use_async_batching={config.use_async_batching} and "
+                f"use_cuda_graph={config.use_cuda_graph}, allowed is neither: a mask needs the token before "
+                "it. Pass ContinuousBatchingConfig(use_async_batching=False, use_cuda_graph=False)"
+            )
+        processors.logits_processor.insert(0, self)
+        processors.tensors_required += 1
+        processors.do_processing = True
+        processors._retrieve_processors_kwargs()
+        return self
+
+    # --- what transformers calls ---
+
+    def fill_defaults(self, int32_tensor: torch.Tensor) -> None:
+        """Let all requests be free that nothing else is said of."""
+        int32_tensor.fill_(FREE)
+
+    def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> torch.Tensor:
+        """The row of each request's mask, filled now.
+
+        Raises:
+            ArgumentError: more requests than there are rows.
+            VocabularyError: a request's grammar is over another vocabulary.
+        """
+        if len(requests_with_new_token) >= len(self._bitmask):
+            raise ArgumentError(
+                f"a batch has {len(requests_with_new_token)} requests, allowed are {len(self._bitmask) - 1}; "
+                "raise most_requests, or lower max_requests_per_batch"
+            )
+        rows = [self._fill(future.state, place + 1) for place, future in enumerate(requests_with_new_token)]
+        while len(self._requests) > 4 * len(self._bitmask):  # most of them have ended; others are read again
+            self._requests.popitem(last=False)
+        return torch.tensor(rows, dtype=torch.int32)
+
+    def __call__(self, scores: torch.Tensor, tensor_arg: torch.Tensor) -> torch.Tensor:
+        """The masked scores.
+
+        Raises:
+            VocabularyError: there are fewer scores than ids.
+        """
+        size = self._vocabulary.size
+        if scores.shape[-1] < size:
+            raise VocabularyError(
+                f"the scores have {scores.shape[-1]} columns, the grammars' vocabulary has {size} ids; build "
+                "the vocabulary for the model's logits (vocab_size=model.config.vocab_size)"
+            )
+        rows = tensor_arg[: len(scores)].long()
+        if not bool(rows.any()):
+            return scores
+        masks = self._bitmask[rows.cpu()].to(scores.device)
+        masked = scores.clone(memory_format=torch.contiguous_format)
+        if scores.device.type in ("cpu", "cuda"):
+            apply_token_bitmask_inplace(masked, masks, vocab_size=size)
+        else:  # XGrammar has no kernel there
+            bits = (masks.unsqueeze(-1) >> torch.arange(32, device=scores.device)) & 1
+            masked[:, :size].masked_fill_(~bits.flatten(-2)[:, :size].bool(), -torch.inf)
+        masked[(rows != FREE).nonzero().flatten(), size:] = -torch.inf
+        return masked
+
+    # --- one request ---
+
+    def _fill(self, state: Any, row: int) -> int:
+        """Fill a row for a request; the row, or `FREE` if it has no grammar."""
+        grammar = state.logit_processor_kwargs.get("grammar", self._default)
+        if grammar is None:
+            return FREE
+        matcher = self._matcher(state, grammar)
+        if matcher is not None and not matcher.is_terminated():
+            left = None if state.max_new_tokens is None else state.max_new_tokens - state.generated_len()
+            if self._closing and left is not None and left > 0:
+                try:
+                    matcher.fill_closing_bitmask(self._bitmask, left, row)
+                    return row
+                except MatcherError:
+                    logger.warning("request %s has too few tokens for its grammar", state.request_id)
+            matcher.fill_next_token_bitmask(self._bitmask, row)
+            if bool((self._bitmask[row] != 0).any()):
+                return row
+            logger.warning("request %s ends: its grammar has no token here", state.request_id)
+        words = self._bitmask[row]
+        words.zero_()
+        for token in self._vocabulary.stop_token_ids:
+            words[token >> 5] |= (1 << (token & 31)) - (1 << 32 if token & 31 == 31 else 0)
+        return row
+
+    def _matcher(self, state: Any, grammar: CompiledGrammar) -> GrammarMatcher | None:
+        """A matcher that has read what a request has generated; None where its grammar rejects that."""
+        # a request that lost its memory begins anew, with what it generated as the end of its prompt
+        begun = state.initial_tokens[state._true_initial_tokens :] if state._true_initial_tokens else []
+        tokens = [*begun, *state.generated_tokens]
+        known = self._requests.pop(state.request_id, None)
+        if known is None or known.grammar is not grammar or tokens[: len(known.read)] != known.read:
+            if grammar.vocabulary.fingerprint != self._vocabulary.fingerprint:
+                raise VocabularyError(
+                    f"request {state.request_id} has a grammar over {grammar.vocabulary}, allowed is "
+                    f"{self._vocabulary}; compile all with one GrammarCompiler"
+                )
+            known = _Request(grammar, GrammarMatcher(grammar), [])
+        self._requests[state.request_id] = known
+        for token in tokens[len(known.read) :]:
+            if not known.matcher.accept_token(token):
+                logger.warning("request %s ends: its grammar rejects token %d", state.request_id, token)
+                return None
+            known.read.append(token)
+        return known.matcher

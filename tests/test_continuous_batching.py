@@ -1,0 +1,210 @@
+"""`adapters.continuous_batching` in the manager of transformers, on a tiny random model on the CPU."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+from transformers import GenerationConfig
+from transformers.generation.configuration_utils import ContinuousBatchingConfig
+
+from adapters.continuous_batching import FREE, BatchingGrammarProcessor
+from equivalence.errors import ArgumentError, StrategyError, VocabularyError
+from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from tests.generating import (
+    COMPILER,
+    EOS,
+    JSON,
+    LETTERS,
+    PAD,
+    TOKENIZER,
+    VOCABULARY,
+    WORDS,
+    _model,
+    check_json,
+    expected_ids,
+)
+
+DEEP = COMPILER.compile_grammar('root ::= "[" (root ("," root)*)? "]"')
+PROMPT = TOKENIZER("hello there")["input_ids"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def _manager(**options):
+    model = _model(0)
+    model.set_attn_implementation("sdpa")
+    config = GenerationConfig(do_sample=True, temperature=2.0, eos_token_id=EOS, pad_token_id=PAD, **options)
+    return model.init_continuous_batching(
+        generation_config=config,
+        continuous_batching_config=ContinuousBatchingConfig(
+            use_async_batching=False, use_cuda_graph=False, num_blocks=64, page_size=16
+        ),
+    )
+
+
+def _state(name, generated, *, initial=(9,), true_initial=0, limit=None, **kwargs):
+    """What the processor reads of a request, in the form in which it is given."""
+    state = SimpleNamespace(
+        request_id=name,
+        initial_tokens=list(initial),
+        generated_tokens=list(generated),
+        _true_initial_tokens=true_initial,
+        max_new_tokens=limit,
+        generated_len=lambda: len(generated),
+        logit_processor_kwargs=kwargs,
+    )
+    return SimpleNamespace(state=state)
+
+
+def _allowed(processor, *states):
+    """The ids that are left to each request."""
+    rows = processor.prepare_tensor_args(list(states))
+    padded = torch.cat([rows, torch.full((2,), FREE, dtype=torch.int32)])  # storage may have more rows
+    masked = processor(torch.ones(len(states), VOCABULARY.size + 6), padded)
+    return [torch.nonzero(row > -torch.inf).flatten().tolist() for row in masked]
+
+
+def _ids(text):
+    return TOKENIZER(text)["input_ids"]
+
+
+# --- the real manager ---
+
+
+def test_each_request_has_its_own_grammar():
+    manager = _manager()
+    BatchingGrammarProcessor(tokenizer=VOCABULARY, closing=True).join(manager)
+    manager.start()
+    try:
+        grammars = {}
+        for _ in range(3):
+            for grammar, limit in ((JSON, 16), (LETTERS, 9), (DEEP, 7), (None, 5)):
+                given = {} if grammar is None else {"grammar": grammar}
+                grammars[manager.add_request(PROMPT, max_new_tokens=limit, **given)] = grammar
+        for _ in range(len(grammars)):
+            output = manager.get_result(timeout=60)
+            assert output is not None and output.error is None
+            grammar = grammars.pop(output.request_id)
+            if grammar is None:
+                assert 0 < len(output.generated_tokens) <= 5
+                continue
+            matcher = GrammarMatcher(grammar)
+            assert all(matcher.accept_token(token) for token in output.generated_tokens)
+            assert matcher.is_terminated() or matcher.is_completed()
+            text = TOKENIZER.decode(output.generated_tokens, skip_special_tokens=True)
+            if grammar is JSON:
+                check_json(text)
+            elif grammar is LETTERS:
+                assert re.fullmatch("[ab]{3,6}c", text)
+            else:
+                assert isinstance(json.loads(text), list)
+    finally:
+        manager.stop(block=True)
+
+
+def test_children_of_a_request_go_their_own_ways():
+    manager = _manager(num_return_sequences=4, max_new_tokens=20)
+    BatchingGrammarProcessor(LETTERS).join(manager)
+    manager.start()
+    try:
+        manager.add_request(PROMPT)
+        texts = {TOKENIZER.decode(manager.get_result(timeout=60).generated_tokens) for _ in range(4)}
+    finally:
+        manager.stop(block=True)
+    assert all(re.fullmatch("[ab]{3,6}c<eos>", text) for text in texts)
+    assert len(texts) > 1
+
+
+def test_what_a_manager_has_to_be():
+    processor = BatchingGrammarProcessor(JSON)
+    with pytest.raises(ArgumentError, match="manager is 3, allowed is what model"):
+        processor.join(3)
+    manager = _manager()
+    manager.continuous_batching_config.use_async_batching = True
+    with pytest.raises(StrategyError, match=r"use_async_batching=True .*allowed is neither"):
+        processor.join(manager)
+    manager.continuous_batching_config.use_async_batching = False
+    manager.batch_processor = object()
+    with pytest.raises(ArgumentError, match="has started"):
+        processor.join(manager)
+
+
+# --- what it is called with ---
+
+
+def test_masks_are_those_of_matchers():
+    processor = BatchingGrammarProcessor(WORDS)
+    texts = ["", "ye", "yes", "m", "maybe"]
+    states = [_state(f"r{index}", _ids(text)) for index, text in enumerate(texts)]
+    states.insert(2, _state("own", _ids("ab"), grammar=LETTERS))
+    expected = [expected_ids(WORDS, _ids(text)) for text in texts]
+    expected.insert(2, expected_ids(LETTERS, _ids("ab")))
+    for _ in range(2):
+        assert _allowed(processor, *states) == expected
+    states[0] = _state("r0", _ids("n"))
+    expected[0] = expected_ids(WORDS, _ids("n"))
+    assert _allowed(processor, *reversed(states)) == expected[::-1]
+
+
+def test_requests_without_a_grammar_are_free():
+    processor = BatchingGrammarProcessor(tokenizer=TOKENIZER)
+    free, bound = _allowed(processor, _state("a", []), _state("b", [], grammar=WORDS))
+    assert free == list(range(VOCABULARY.size + 6))
+    assert bound == expected_ids(WORDS, [])
+    scores = torch.ones(1, VOCABULARY.size)
+    assert processor(scores, processor.prepare_tensor_args([_state("a", [])])) is scores
+
+
+def test_a_request_that_lost_its_memory_goes_on_where_it_was():
+    processor = BatchingGrammarProcessor(LETTERS)
+    [before] = _allowed(processor, _state("a", _ids("ab")))
+    again = _state("a", [], initial=[9, *_ids("ab")], true_initial=1)
+    assert _allowed(processor, again) == [before] == [expected_ids(LETTERS, _ids("ab"))]
+    other_text = _state("a", _ids("b"))  # the name is used again
+    assert _allowed(processor, other_text) == [expected_ids(LETTERS, _ids("b"))]
+
+
+def test_requests_that_cannot_go_on_are_ended(caplog):
+    processor = BatchingGrammarProcessor(WORDS)
+    with caplog.at_level(logging.WARNING, "adapters"):
+        assert _allowed(processor, _state("a", _ids("x"))) == [[EOS]]
+    assert "request a ends: its grammar rejects token" in caplog.text
+    assert _allowed(processor, _state("b", [*_ids("yes"), EOS])) == [[EOS]]
+
+
+def test_a_limit_that_is_too_small_is_said_and_the_mask_stays_plain(caplog):
+    processor = BatchingGrammarProcessor(DEEP, closing=True)
+    opening, closing = _ids("["), _ids("]")
+    assert _allowed(processor, _state("a", opening * 2, limit=4)) == [closing]
+    with caplog.at_level(logging.WARNING, "adapters"):
+        allowed = _allowed(processor, _state("b", opening * 2, limit=3))
+    assert allowed == [expected_ids(DEEP, opening * 2)]
+    assert "request b has too few tokens" in caplog.text
+
+
+def test_arguments_are_checked():
+    with pytest.raises(ArgumentError, match="neither compiled nor tokenizer"):
+        BatchingGrammarProcessor()
+    with pytest.raises(ArgumentError, match="compiled has 2 grammars"):
+        BatchingGrammarProcessor([JSON, WORDS])
+    with pytest.raises(ArgumentError, match="most_requests"):
+        BatchingGrammarProcessor(JSON, most_requests=0)
+    few = BatchingGrammarProcessor(JSON, most_requests=1)
+    with pytest.raises(ArgumentError, match="a batch has 2 requests, allowed are 1"):
+        few.prepare_tensor_args([_state("a", []), _state("b", [])])
+    other = GrammarCompiler(Vocabulary.from_bytes([b"a", b""], stop_token_ids=1)).compile_regex("a")
+    with pytest.raises(VocabularyError, match="request a has a grammar over"):
+        few.prepare_tensor_args([_state("a", [], grammar=other)])
+    with pytest.raises(VocabularyError, match="the scores have 3 columns"):
+        few(torch.ones(1, 3), torch.ones(1, dtype=torch.int32))

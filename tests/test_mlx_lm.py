@@ -1,0 +1,160 @@
+"""`adapters.mlx_lm`, on a stand-in of MLX; and with the real mlx-lm where it is installed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adapters.mlx_lm import GrammarLogitsProcessor
+from equivalence.errors import ArgumentError, VocabularyError
+from hybrid import GrammarCompiler, Vocabulary
+from tests.generating import EOS, JSON, LETTERS, SCHEMA, TOKENIZER, VOCABULARY, WORDS, expected_ids
+
+
+class TokenizerWrapper:
+    """What mlx-lm wraps tokenizers in: knows all that they know, and more ids that end a text."""
+
+    def __init__(self, tokenizer: Any, eos_token_ids: set[int]) -> None:
+        self._tokenizer = tokenizer
+        self.eos_token_ids = eos_token_ids
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Arrays of numpy under MLX's names."""
+    module = ModuleType("mlx.core")
+    module.array, module.where = np.array, np.where  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mlx", ModuleType("mlx"))
+    monkeypatch.setitem(sys.modules, "mlx.core", module)
+    return module
+
+
+def _allowed(processor: GrammarLogitsProcessor, tokens: list[int], width: int = VOCABULARY.size) -> list[int]:
+    logits = np.linspace(-1, 1, width, dtype=np.float16)[None]
+    masked = processor(np.array(tokens, np.uint32), logits)
+    assert masked.dtype == np.float16 and masked.shape == logits.shape
+    kept = np.flatnonzero(masked[0] > -np.inf)
+    assert np.array_equal(masked[0][kept], logits[0][kept])
+    flat = processor(np.array(tokens, np.uint32), logits[0])
+    assert np.array_equal(flat, masked[0])
+    return kept.tolist()
+
+
+def test_masks_are_those_of_matchers(stand_in):
+    processor = GrammarLogitsProcessor(JSON)
+    prompt, text = [9, 8, 7], TOKENIZER('{"ok": true, "n": 22}')["input_ids"]
+    for _ in range(2):  # the same object, a second text
+        for length in range(len(text) + 1):
+            assert _allowed(processor, prompt + text[:length]) == expected_ids(JSON, text[:length])
+        assert _allowed(processor, [*prompt, *text, EOS]) == [EOS]  # mlx-lm asks one step further
+        assert processor.is_complete(np.array([*prompt, *text]))
+        assert not processor.is_complete(np.array([*prompt, *text[:-1]]))
+
+
+def test_logits_may_be_wider_but_not_narrower(stand_in):
+    processor = GrammarLogitsProcessor(LETTERS)
+    assert _allowed(processor, [1], VOCABULARY.size + 10) == expected_ids(LETTERS, [])
+    with pytest.raises(VocabularyError, match="the scores have 5 columns"):
+        _allowed(processor, [1], 5)
+
+
+def test_stop_tokens_are_those_of_the_wrapper(stand_in):
+    wrapper = TokenizerWrapper(TOKENIZER, {EOS, 3})
+    processor = GrammarLogitsProcessor({"const": 1}, wrapper)
+    one = TOKENIZER("1")["input_ids"]
+    assert _allowed(processor, [9]) == one
+    assert _allowed(processor, [9, *one]) == sorted([3, EOS])
+    own = GrammarLogitsProcessor({"const": 1}, wrapper, override_stop_tokens=[EOS])
+    assert _allowed(own, [9]) == one and _allowed(own, [9, *one]) == [EOS]
+
+
+def test_texts_close_in_time(stand_in):
+    processor = GrammarLogitsProcessor({"type": "array"}, TOKENIZER, max_new_tokens=2)
+    [opening] = _allowed(processor, [9])
+    assert _allowed(processor, [9, opening]) == TOKENIZER("]")["input_ids"]
+    with pytest.raises(ArgumentError, match="max_new_tokens is 1, allowed for this grammar is 2 or more"):
+        GrammarLogitsProcessor({"type": "array"}, TOKENIZER, max_new_tokens=1)
+
+
+def test_wrong_arguments(stand_in):
+    processor = GrammarLogitsProcessor(WORDS)
+    for tokens, logits in (
+        (np.array([[1]]), np.ones((1, 300))),
+        ([1], np.ones((1, 300))),
+        (np.array([1]), None),
+        (np.array([1]), np.ones((1, 1, 300))),
+    ):
+        with pytest.raises(ArgumentError, match="tokens are"):
+            processor(tokens, logits)
+    with pytest.raises(ArgumentError, match="each of a batch needs its own processor"):
+        processor(np.array([1]), np.ones((2, 300)))
+
+
+def test_without_mlx_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlx", None)
+    monkeypatch.setitem(sys.modules, "mlx.core", None)
+    with pytest.raises(ImportError, match=r"pip install 'equimask\[mlx\]'"):
+        GrammarLogitsProcessor(WORDS)
+
+
+# --- the real one ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def real():
+    """mlx-lm, a tiny random model, and another one that drafts."""
+    core = pytest.importorskip("mlx.core")
+    library = pytest.importorskip("mlx_lm")
+    from mlx_lm.models import llama
+    from mlx_lm.sample_utils import make_sampler
+    from mlx_lm.tokenizer_utils import TokenizerWrapper as Wrapper
+
+    core.set_default_device(core.cpu)
+    models = []
+    for seed in range(2):
+        core.random.seed(seed)
+        arguments = llama.ModelArgs(
+            model_type="llama", hidden_size=32, num_hidden_layers=2, intermediate_size=64,
+            num_attention_heads=2, rms_norm_eps=1e-5, vocab_size=len(TOKENIZER),
+        )  # fmt: skip
+        models.append(llama.Model(arguments))
+        core.eval(models[-1].parameters())
+
+    def generate(processor, prompt, *, seed=0, draft=False, temperature=1.0, limit=40):
+        core.random.seed(seed)
+        options = {"draft_model": models[1], "num_draft_tokens": 3} if draft else {}
+        return library.generate(
+            models[0], Wrapper(TOKENIZER), prompt, max_tokens=limit, logits_processors=[processor],
+            sampler=make_sampler(temp=temperature), **options,
+        )  # fmt: skip
+
+    return generate
+
+
+def test_real_generation(real):
+    processor = GrammarLogitsProcessor(SCHEMA, TOKENIZER, max_new_tokens=40)
+    for seed in range(4):
+        found = json.loads(real(processor, "hello", seed=seed))
+        assert set(found) == {"ok", "n"}
+
+
+def test_real_speculative_generation_gives_what_the_model_would_have_given(real):
+    for prompt in ("hello", "and another one"):
+        plain = real(GrammarLogitsProcessor(JSON), prompt, temperature=0.0)
+        drafted = real(GrammarLogitsProcessor(JSON), prompt, temperature=0.0, draft=True)
+        assert drafted == plain and set(json.loads(plain)) == {"ok", "n"}
+
+
+def test_a_vocabulary_of_its_own(stand_in):
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=2)
+    processor = GrammarLogitsProcessor(GrammarCompiler(vocabulary).compile_regex("ab?"))
+    assert _allowed(processor, [1], 3) == [0]
+    assert _allowed(processor, [1, 0], 3) == [1, 2]
