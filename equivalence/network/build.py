@@ -86,6 +86,7 @@ class Network:
         # arguments of `MergedStates`, and of `contexts_and_below` behind it
         self._unfinished: Any = unfinished
         self._below: Below | None = None
+        self._counted: tuple[Below | None, int] = None, 0
 
     def finish(self, deadline: Deadline | None = None) -> Below:
         """Find what may lie below each state.
@@ -150,11 +151,16 @@ class Network:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        held = [*self.automaton, *(self._below or ())]
-        if self._unfinished is not None:
-            held += [*self._unfinished[0], *self._unfinished]
-        return sum(one.nbytes for one in held if isinstance(one, np.ndarray))
+        """Bytes of all arrays; counted once, and again after `finish`."""
+        below, size = self._counted
+        if not size or below is not self._below:
+            below, unfinished = self._below, self._unfinished
+            held = [*self.automaton, *(below or ())]
+            if below is None and unfinished is not None:
+                held += [*unfinished[0], *unfinished]
+            size = sum(one.nbytes for one in held if isinstance(one, np.ndarray))
+            self._counted = below, size
+        return size
 
 
 def build_network(

@@ -217,18 +217,18 @@ class MemoryCache:
                 return
             self._kept[key] = compiled, size
             self._bytes += size
-            self._count_again(key)
+            self._count_again()
             evicted = self._evict()
         for _ in range(evicted):
             count("memory_evictions")
 
     # the methods below are called with the lock held
 
-    def _count_again(self, key: Any) -> None:
-        """Correct the size of one grammar, and of some whose turn it is."""
+    def _count_again(self, *keys: Any) -> None:
+        """Correct the size of some grammars, and of those whose turn it is."""
         if not self._uncounted:
             self._uncounted = list(self._kept)
-        for one in [key, *self._uncounted[-COUNTED:]]:
+        for one in [*keys, *self._uncounted[-COUNTED:]]:
             known = self._kept.get(one)
             if known is not None:
                 size = known[0].memory_size_bytes
