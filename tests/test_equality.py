@@ -136,7 +136,7 @@ def compare_case(case: Case, compilers: tuple[GrammarCompiler, xgrammar.GrammarC
         along = compare_along(ours, plain, ids)
         assert along.complete, f"{string!r} was left at {along.accepted} of {len(ids)} tokens"
         found.add(along)
-    found.add(compare_walk(ours, plain, seed=1, steps=25))
+    found.add(compare_walk(ours, plain, seed=1, steps=40))
     return found
 
 

@@ -31,7 +31,7 @@ else:
 
     def unite_row(address: int, out: np.ndarray) -> None:
         """Set the bits of the row at an address."""
-        out |= np.ctypeslib.as_array((ctypes.c_uint32 * len(out)).from_address(address))
+        out |= np.ctypeslib.as_array((ctypes.c_uint32 * len(out)).from_address(int(address)))
 
 
 LARGE_PIECE = cython.declare(cython.Py_ssize_t, 1024)

@@ -329,6 +329,13 @@ class Walker(Summariser):
     ) -> cython.Py_ssize_t:
         """Read all that is below a node from a configuration on; how many pending nodes are noted, of which
         there were n; or `TOO_LONG`."""
+        if self.counters.any:
+            configuration = self.counters.far(configuration, self.height[node])
+        if self.stays_below(node, configuration):
+            first = self.trie[node].group + (self.trie[node].bits >> ENDS & 1)
+            if first < self.trie[node].group_end:
+                self.allow(first, self.trie[node].group_end)
+            return n
         self.path[0].configuration = configuration
         self.path[0].has_ports = self.space.facts[configuration].n_ports > 0
         self.path[1].child = self.trie[node].child
