@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,54 @@ def test_closing_masks_are_exact_and_never_stuck(
     assert matcher.is_completed()
 
 
+SMALL = {
+    "choices": 'root ::= "ab" ("c" root "d" | "e" | "" ) "f" | "bbbbb"',
+    "left recursion": 'root ::= root "a" | root "b" root "c" | "cab"',
+    "counted": 'root ::= ("a" | "bc"){4,6} ("c" [ab]{5})? "."',
+    "nested counts": 'root ::= ("a" ("b" | "cc"){2,9}){2,7}',
+    "brackets": 'root ::= "(" root ")" root | "[" [ab] root "]" | "-"?',
+}
+
+
+def least_by_forks(matcher: xgrammar.GrammarMatcher, most: int) -> int:
+    """How many bytes of a few letters complete a text at least, by plain XGrammar alone; -1: more."""
+    level = [matcher.fork()]
+    for length in range(most + 1):
+        if any(one.is_completed() for one in level):
+            return length
+        following = []
+        for one in level:
+            for byte in b"abcdef.-()[]":
+                after = one.fork()
+                if after.accept_string(bytes([byte])):
+                    following.append(after)
+        level = following
+    return -1
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_no_text_of_plain_xgrammar_is_shorter(name: str, strategy: str) -> None:
+    grammar, most = SMALL[name], 5
+    matcher = matcher_of(grammar, strategy)
+    compiled = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info, max_threads=1).compile_grammar(grammar)
+    draw = random.Random(name)
+    for _ in range(3):
+        plain = xgrammar.GrammarMatcher(compiled)
+        matcher.reset()
+        for _ in range(8):
+            whole = spelled(matcher, matcher.shortest_completion())
+            least = least_by_forks(plain, most)
+            assert len(whole) == least if least >= 0 else len(whole) > most
+            ended = plain.fork()
+            assert ended.accept_string(whole) and ended.is_completed()
+            following = [byte for byte in b"abcdef.-()[]" if plain.fork().accept_string(bytes([byte]))]
+            if not following:
+                break
+            step = bytes([draw.choice(following)])
+            assert plain.accept_string(step) and matcher.accept_string(step)
+
+
 # --- by hand ---------------------------------------------------------------------------------------------
 
 
@@ -212,6 +261,17 @@ def test_with_room_enough_nothing_is_forbidden() -> None:
         matcher.accept_token(draw.choice([token for token in ids if token != STOP] or ids))
         if matcher.is_terminated():
             break
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_plan_that_the_masks_of_xgrammar_leave_out_stays_open(strategy: str) -> None:
+    vocabulary = Vocabulary.from_bytes([*BYTES, b"}]", b""], stop_token_ids=257)
+    compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_builtin_json_grammar()
+    matcher = GrammarMatcher(compiled)
+    matcher.accept_string('[{"a":"x"')
+    assert matcher.shortest_completion() == [256]
+    assert closing(matcher, 1) == [256]
+    assert matcher.accept_token(256) and matcher.is_completed()
 
 
 def test_a_text_that_cannot_end_in_time_is_an_error() -> None:
@@ -289,6 +349,33 @@ def test_tables_that_are_full_begin_anew(monkeypatch: pytest.MonkeyPatch) -> Non
         whole = "x" + "".join(closer[one] for one in reversed(text))
         assert spelled(matcher, matcher.shortest_completion()) == whole.encode()
     assert len(made) > 1
+
+
+def test_threads_share_what_is_known() -> None:
+    compiled = GrammarCompiler(VOCABULARY).compile_json_schema(NESTED)
+    found: list[bool] = []
+
+    def work(seed: int) -> None:
+        matcher = GrammarMatcher(compiled)
+        walk(matcher, 40, seed)
+        found.append(matcher.is_completed())
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 6
+
+
+def test_there_are_no_frames_of_a_tail_that_is_not_there() -> None:
+    matcher = matcher_of(NESTED)
+    matcher.shortest_completion()
+    stacks = matcher.compiled_grammar.completions.of((STOP,))._reading._space.stacks
+    assert [number for number, *_ in stacks.frames_of(0)] == [0]
+    for wrong in (-1, stacks.tails.count, 1 << 40):
+        with pytest.raises(IndexError, match="there is no tail"):
+            stacks.frames_of(wrong)
 
 
 def test_others_are_refused_by_name() -> None:

@@ -34,8 +34,9 @@ from hybrid.completion.spelling import LONGEST, Spelling
 MOST_PLANNED = 1 << 16
 """Bytes of the longest plan."""
 
-TABLE_BYTES = 48 * 2**20
-"""Of the tables of one `Reading`: what a JSON document of 10,000 tokens meets takes 1 MiB."""
+TABLE_BYTES = 32 * 2**20
+"""Of the tables of one `Reading`; what is noted of their rows beside them takes about as much again. A JSON
+text of 40 kB, with plans at 1,000 of its places, took 6 MiB of each; of a schema without `any`, 0.3 MiB."""
 
 WORTH_KEEPING = 4096
 """Tokens from which on it is kept where they lead: to read 128,000 takes 20 ms, to look them up 1 ms."""
@@ -44,6 +45,10 @@ ENDS_KEPT = 4
 """Configurations of which that is kept, 1 MiB each."""
 
 Answer = TypeVar("Answer")
+
+
+class _TooLong(BudgetExceeded):
+    """A plan has more bytes than any may have: new tables would not help."""
 
 
 class Place(NamedTuple):
@@ -132,6 +137,8 @@ class Completion:
             try:
                 place = self._find(text, before)
                 return question(place.configuration), place
+            except _TooLong:
+                raise
             except BudgetExceeded:
                 self._renew()
             place = self._find(text, None)
@@ -174,7 +181,7 @@ class Completion:
         if cost == math.inf:
             return _Cut(math.inf, -1, 0)
         if cost % UNSPELLED + cost // UNSPELLED > MOST_PLANNED:
-            raise BudgetExceeded(
+            raise _TooLong(
                 f"the shortest text that completes the sentence has {cost % UNSPELLED:.0f} bytes, allowed "
                 f"are {MOST_PLANNED}; use masks without a limit of tokens for this grammar"
             )
@@ -214,12 +221,14 @@ class Completion:
         for end in np.flatnonzero(np.bincount(ends)).tolist():
             is_late[end] = not self._fits(end, left - 1)
         late = ids[is_late[ends]]
-        if not len(late):
-            return False
-        bits = np.zeros(32 * len(words), np.uint8)
-        bits[late] = 1
-        words &= ~np.packbits(bits, bitorder="little").view(np.uint32)
-        return True
+        if len(late):
+            bits = np.zeros(32 * len(words), np.uint8)
+            bits[late] = 1
+            words &= ~np.packbits(bits, bitorder="little").view(np.uint32)
+        if self._reading.cost(configuration) > left:  # on the engine, masks may lack what is taken
+            token = self._cut(configuration).token
+            words[token >> 5] |= np.uint32(1 << (token & 31))
+        return len(late) > 0
 
     def _ends(self, configuration: int, ids: NDArray[np.int64]) -> NDArray[Any]:
         """The configuration after each of some tokens; long answers are kept, as a string goes on with the
