@@ -12,11 +12,13 @@ import xgrammar
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from bench.cases import Case
 from equivalence import ArgumentError, BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
 from equivalence.classes.reference import ReferenceGrammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.completion import completion as completion_module
 from hybrid.completion.reading import Reading, Tables
+from tests.conftest import load_cases
 from tests.matchers import STRATEGIES, allowed
 from tests.random_grammars import GrammarCase, grammar_cases
 
@@ -24,6 +26,9 @@ BYTES = [bytes([byte]) for byte in range(256)]
 TOKENS = [*BYTES, b"ab", b"abc", b'{"', b'":', b'","', b"true", b"[[", b"]]", b"12", b"    ", b"", b'"}']
 STOP = len(TOKENS)
 VOCABULARY = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)
+
+COMPILER = GrammarCompiler(VOCABULARY)
+PLAIN = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info, max_threads=1)
 
 SCHEMA = {
     "type": "object",
@@ -199,7 +204,7 @@ def least_by_forks(matcher: xgrammar.GrammarMatcher, most: int) -> int:
 def test_no_text_of_plain_xgrammar_is_shorter(name: str, strategy: str) -> None:
     grammar, most = SMALL[name], 5
     matcher = matcher_of(grammar, strategy)
-    compiled = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info, max_threads=1).compile_grammar(grammar)
+    compiled = PLAIN.compile_grammar(grammar)
     draw = random.Random(name)
     for _ in range(3):
         plain = xgrammar.GrammarMatcher(compiled)
@@ -215,6 +220,29 @@ def test_no_text_of_plain_xgrammar_is_shorter(name: str, strategy: str) -> None:
                 break
             step = bytes([draw.choice(following)])
             assert plain.accept_string(step) and matcher.accept_string(step)
+
+
+@pytest.mark.parametrize("case", load_cases(), ids=str)
+def test_cases_are_completed_wherever_they_stand(case: Case) -> None:
+    matcher = GrammarMatcher(COMPILER.compile_grammar(case.parse()))
+    try:
+        matcher.shortest_completion()
+    except UnsupportedGrammar:
+        assert matcher.compiled_grammar.strategy != "classifier"
+        return
+    plain = xgrammar.GrammarMatcher(PLAIN.compile_grammar(case.parse()))
+    for text in case.accepts:
+        matcher.reset()
+        for at in sorted({*range(0, len(text), max(1, len(text) // 8)), len(text)}):
+            matcher.accept_string(text[len(matcher._follower.text_read()) : at])
+            whole = spelled(matcher, matcher.shortest_completion())
+            assert len(whole) <= len(text) - at
+            plain.reset()
+            assert plain.accept_string(text[:at] + whole) and plain.is_completed()
+            left = max(len(matcher.shortest_completion()), 1)
+            assert set(closing(matcher, left)) <= set(allowed(matcher, VOCABULARY.size)[1])
+            if at < len(text) and len(text) < 100:
+                assert closing(matcher, left + 1) == expected(matcher, left + 1)
 
 
 # --- by hand ---------------------------------------------------------------------------------------------
