@@ -379,6 +379,21 @@ def test_tables_that_are_full_begin_anew(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(made) > 1
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_is_held_is_counted(strategy: str) -> None:
+    compiled = GrammarCompiler(VOCABULARY, strategy=strategy).compile_json_schema(NESTED)
+    matcher = GrammarMatcher(compiled)
+    before = compiled.memory_size_bytes
+    matcher.shortest_completion()
+    completions = compiled.completions
+    assert compiled.memory_size_bytes >= before + completions.nbytes > before
+    held = completions.nbytes
+    for _ in range(600):
+        matcher.accept_string('{"name":"","next":')
+    matcher.shortest_completion()
+    assert completions.nbytes > held
+
+
 def test_threads_share_what_is_known() -> None:
     compiled = GrammarCompiler(VOCABULARY).compile_json_schema(NESTED)
     found: list[bool] = []

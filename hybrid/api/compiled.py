@@ -192,6 +192,12 @@ class CompiledGrammar:
         """What finds the shortest completions of its texts; see docs/completion.md."""
         return Completions(self.grammar, self.vocabulary)
 
+    @property
+    def completion_bytes(self) -> int:
+        """Bytes held by `completions`, if anybody asked for them."""
+        made: Completions | None = self.__dict__.get("completions")
+        return 0 if made is None else made.nbytes
+
     def __copy__(self) -> CompiledGrammar:
         return self
 
@@ -219,7 +225,7 @@ class OnEngine(CompiledGrammar):
 
     @property
     def memory_size_bytes(self) -> int:
-        return int(self.engine.memory_size_bytes)
+        return int(self.engine.memory_size_bytes) + self.completion_bytes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -237,6 +243,7 @@ class OnRepresentatives(CompiledGrammar):
     @property
     def memory_size_bytes(self) -> int:
         size = int(self.engine.memory_size_bytes) + self.classes.nbytes + self.gather.memory_size_bytes
+        size += self.completion_bytes
         return size if self.rival is None else size + self.rival.memory_size_bytes
 
 
@@ -253,7 +260,7 @@ class OnClassifier(CompiledGrammar):
 
     @property
     def memory_size_bytes(self) -> int:
-        return self.classifier.memory_size_bytes + self.classes.nbytes
+        return self.classifier.memory_size_bytes + self.classes.nbytes + self.completion_bytes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -290,7 +297,7 @@ class OnWalks(CompiledGrammar):
 
     @property
     def memory_size_bytes(self) -> int:
-        return self.classifier.memory_size_bytes + self.settling.nbytes
+        return self.classifier.memory_size_bytes + self.settling.nbytes + self.completion_bytes
 
 
 Classified = (OnClassifier, OnWalks)

@@ -98,8 +98,10 @@ class Completion:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, without tables that grow."""
-        return self._tables.nbytes + self._risky.nbytes + self._minus_rise.nbytes
+        """Bytes held; what is noted beside the tables that grow is counted as much as these."""
+        kept = sum(len(ids) for ids, _ in list(self._ends_known.values()))
+        size = self._tables.nbytes + self._risky.nbytes + self._minus_rise.nbytes + 8 * kept
+        return size + 2 * self._reading.nbytes
 
     def shortest(self, text: bytes, before: Place | None) -> tuple[list[int] | None, Place]:
         """The tokens of the plan, or None where there is none; and where the text stands.

@@ -66,7 +66,7 @@ class Completions:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, without tables that grow."""
+        """Bytes held."""
         size = 0 if self._network is None else self._network.nbytes
         return size + sum(one.nbytes for one in list(self._made.values()))
 

@@ -138,6 +138,11 @@ class Reading:
         if tables.start_final:
             self._costs[EMPTY_TEXT] = _united([_WHOLE, self._cost(self._first)])
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables of configurations."""
+        return int(self._space.nbytes)
+
     # --- reading ---
 
     def read(self, configuration: int, text: bytes) -> int:
