@@ -13,9 +13,22 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from bench.cases import Case
-from equivalence import ArgumentError, BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
+from equivalence import (
+    ArgumentError,
+    BatchError,
+    BudgetExceeded,
+    MatcherError,
+    UnsupportedGrammar,
+    Vocabulary,
+)
 from equivalence.classes.reference import ReferenceGrammar
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import (
+    BatchGrammarMatcher,
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
+    allocate_token_bitmask,
+)
 from hybrid.completion import completion as completion_module
 from hybrid.completion.reading import Reading, Tables
 from tests.conftest import load_cases
@@ -302,12 +315,38 @@ def test_a_plan_that_the_masks_of_xgrammar_leave_out_stays_open(strategy: str) -
     assert matcher.accept_token(256) and matcher.is_completed()
 
 
+def test_batches_have_a_limit_for_each() -> None:
+    matchers = [matcher_of(SCHEMA), matcher_of(NESTED), matcher_of(SCHEMA, "engine")]
+    matchers[1].accept_string('{"name":"","next":')
+    matchers[2].accept_string('{"a": "xyz", "b": [17, 4')
+    left = [
+        len(matcher.shortest_completion()) + more for matcher, more in zip(matchers, (0, 9, 1), strict=True)
+    ]
+    batch, bitmask = BatchGrammarMatcher(), allocate_token_bitmask(5, VOCABULARY.size)
+    batch.batch_fill_closing_bitmask(matchers, bitmask, left, [4, 0, 2])
+    single = allocate_token_bitmask(1, VOCABULARY.size)
+    for matcher, count, row in zip(matchers, left, (4, 0, 2), strict=True):
+        matcher.fill_closing_bitmask(single, count)
+        assert bool((bitmask[row] == single[0]).all())
+    batch.batch_fill_closing_bitmask(matchers, bitmask, 100)
+    bitmask.fill_(7)
+    with pytest.raises(MatcherError, match="cannot be completed within 1 tokens"):
+        batch.batch_fill_closing_bitmask(matchers, bitmask, [100, 100, 1])
+    with pytest.raises(BatchError, match="tokens_left size is 2, matchers size is 3"):
+        batch.batch_fill_closing_bitmask(matchers, bitmask, [3, 3])
+    with pytest.raises(ArgumentError, match="tokens_left"):
+        batch.batch_fill_closing_bitmask(matchers, bitmask, 0)
+    assert bool((bitmask == 7).all())
+
+
 def test_a_text_that_cannot_end_in_time_is_an_error() -> None:
     matcher = matcher_of('root ::= "abcabc" "ab"*')
     assert [TOKENS[token] for token in matcher.shortest_completion()] == [b"abc", b"abc"]
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    bitmask.fill_(5)
     with pytest.raises(MatcherError, match="within 1 tokens: the shortest completion takes 2"):
         matcher.fill_closing_bitmask(bitmask, 1)
+    assert bool((bitmask == 5).all())
     for wrong in (0, -1, 1.5, True, None):
         with pytest.raises(ArgumentError, match="tokens_left"):
             matcher.fill_closing_bitmask(bitmask, wrong)

@@ -72,6 +72,33 @@ class BatchGrammarMatcher:
             target[:] = mask
 
     @staticmethod
+    def batch_fill_closing_bitmask(
+        matchers: Sequence[GrammarMatcher],
+        bitmask: torch.Tensor,
+        tokens_left: int | Iterable[int],
+        indices: Iterable[int] | None = None,
+    ) -> None:
+        """Fill row ``indices[i]`` (default i) for matcher i as `GrammarMatcher.fill_closing_bitmask` does.
+
+        Args:
+            tokens_left: as many for each matcher, or a number for each.
+
+        Raises:
+            MatcherError, UnsupportedGrammar, BudgetExceeded, BitmaskError, ArgumentError: as there.
+            BatchError: not one number for each. Nothing was written, whatever is raised.
+        """
+        matchers = checked(matchers)
+        numbers, left = rows_of(matchers, indices), _counts(matchers, tokens_left, "tokens_left", 1)
+        targets = [
+            matcher._rows_of(bitmask).row(number) for matcher, number in zip(matchers, numbers, strict=True)
+        ]
+        masks = [np.empty(len(target), np.uint32) for target in targets]
+        for matcher, mask, count in zip(matchers, masks, left, strict=True):
+            matcher._fill_closing(mask, count)
+        for target, mask in zip(targets, masks, strict=True):
+            target[:] = mask
+
+    @staticmethod
     def batch_fill_temperature(
         matchers: Sequence[GrammarMatcher], temperatures: torch.Tensor, indices: Iterable[int] | None = None
     ) -> None:
@@ -140,11 +167,7 @@ class BatchGrammarMatcher:
             MatcherError: a matcher made fewer steps. Nothing moved, whatever is raised.
         """
         matchers = checked(matchers)
-        if hasattr(num_tokens, "__iter__") and getattr(num_tokens, "ndim", None) != 0:
-            counts = [integer_from(0, count, "num_tokens") for count in integers(num_tokens, "num_tokens")]
-            _check_length(matchers, counts, "num_tokens")
-        else:
-            counts = [integer_from(0, num_tokens, "num_tokens")] * len(matchers)
+        counts = _counts(matchers, num_tokens, "num_tokens", 0)
         for matcher, count in _sums(matchers, counts):
             matcher._check_made(count)
         for matcher, count in zip(matchers, counts, strict=True):
@@ -178,6 +201,15 @@ def rows_of(matchers: list[GrammarMatcher], indices: Any) -> Sequence[int]:
             f"index {twice} is given twice in indices, allowed is a row of its own for each matcher"
         )
     return rows
+
+
+def _counts(matchers: list[Any], given: Any, name: str, least: int) -> list[int]:
+    """A number for each matcher, of one for all or of a list."""
+    if not hasattr(given, "__iter__") or getattr(given, "ndim", None) == 0:
+        return [integer_from(least, given, name)] * len(matchers)
+    counts = [integer_from(least, count, name) for count in integers(given, name)]
+    _check_length(matchers, counts, name)
+    return counts
 
 
 def _check_length(

@@ -296,15 +296,23 @@ class GrammarMatcher(Calls):
 
         Raises:
             MatcherError: `shortest_completion` has more ids from here, or there is none; or the text has
-                ended. What the row holds does not count then.
-            UnsupportedGrammar, BudgetExceeded: as `shortest_completion`.
-            BitmaskError, ArgumentError: as `fill_next_token_bitmask`; or `tokens_left` is below 1.
+                ended.
+            UnsupportedGrammar, BudgetExceeded: as `shortest_completion`, or as `fill_next_token_bitmask`.
+            BitmaskError, ArgumentError: as `fill_next_token_bitmask`; or `tokens_left` is below 1. Nothing
+                was written, whatever is raised.
         """
         left = integer_from(1, tokens_left, "tokens_left")
-        completion = self._compiled.completions.of(self._stops)
         row = self._row(bitmask, index)
-        needed = self._fill(row)
-        restricted, self._place = completion.restrict(self._follower.text_read(), self._place, left, row)
+        mask = np.empty(self._width, np.uint32)
+        needed = self._fill_closing(mask, left)
+        row[:] = mask
+        return needed
+
+    def _fill_closing(self, words: NDArray[np.uint32], left: int) -> bool:
+        """Write the closing mask to words that nobody else sees; whether it forbids anything."""
+        completion = self._compiled.completions.of(self._stops)
+        needed = self._fill(words)
+        restricted, self._place = completion.restrict(self._follower.text_read(), self._place, left, words)
         return needed or restricted
 
     def get_captures(self, *, deduplicate: bool = True) -> Any:
