@@ -16,7 +16,7 @@ from hybrid import GrammarCompiler, Vocabulary
 from hybrid.testing.verify import compare_along
 from tests.model_tags import FAMILIES, OF_TOKENS, path_of, pieces_of, tag_of
 
-IDS = (300, 301, 302, 303)
+IDS = (307, 308, 309, 310)
 
 
 def vocabulary_of(tags: list[str]) -> Vocabulary:
@@ -31,6 +31,7 @@ def vocabulary_of(tags: list[str]) -> Vocabulary:
     }
     tokens = [bytes([byte]) for byte in range(256)] + [b"word%d" % i for i in range(44)]
     named = [b"<call>", b"</call>", b"<think>", b"</think>"]
+    tokens += [b"\xe4\xb8", b"\xff\xfe", b"\xb8a", "中".encode(), "中<".encode(), b"\xf0\x9f<", b"\xe4\xb8<t"]
     known = {*tokens, *named, b""}
     tokens += named + sorted({text.encode() for text in texts} - known) + [b"</s>"]
     return Vocabulary.from_bytes(tokens, stop_token_ids=[len(tokens) - 1])

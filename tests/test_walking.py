@@ -180,6 +180,24 @@ def test_counts_that_walks_forget_do_not_matter(ebnf: str) -> None:
     assert n_masks > 12
 
 
+@pytest.mark.parametrize("begun", [b"", b"<", b"</"])
+def test_few_characters_are_entered_in_free_text_between_tags(begun: bytes) -> None:
+    """Its automata read bytes: each is a loop, also within a character and where it is none."""
+    characters = [chr(code).encode() for code in range(0x4E00, 0x4E00 + 3000)]
+    ill_formed = [b"\xb8", b"\xff\xfe", b"\xe4", b"a\xe4\xb8<"]
+    vocabulary = with_stop([*characters, *ill_formed, *(one + b"<" for one in characters[:10]), b"a", b"<"])
+    grammar = xgrammar.Grammar.from_ebnf('root ::= TagDispatch(("</t>", x), excludes=("</u>"))\nx ::= "a"')
+    classifier, _ = walked_of(grammar, vocabulary)
+    session = classifier.session
+    config = session.store.advance_text(session.start, begun)
+    assert row_of(classifier, config) == list(range(vocabulary.size))
+    assert classifier.n_entered < 200
+    # as classes are found
+    classes = compute_classes(grammar, vocabulary)
+    assert classes.sizes["configurations"] < 100
+    assert len(set(classes.class_of_token[: len(characters)].tolist())) == 1
+
+
 def test_most_of_a_vocabulary_is_not_entered_where_a_count_is_far_from_its_bounds() -> None:
     letters = [bytes([a, b, c]) for a in b"abcdefgh" for b in b"abcdefgh" for c in b"abcdefgh"]
     vocabulary = with_stop([*letters, *(bytes([a]) for a in b"abcdefgh"), b'"'])

@@ -53,8 +53,8 @@ class Configurations:
         configurations: the lists.
         steps: int32[configurations, B]: the configuration that follows; -1: not known yet.
         facts: of each configuration, the ASCII bytes on which it is known to stay itself, as four words of 32
-            bits; whether all characters of several bytes do so, and whether that is known; its label and
-            number of ports.
+            bits; whether all characters of several bytes do so (2: each byte of them does), and whether that
+            is known; its label and number of ports.
         byte_classes: of each class a byte, and its ASCII bytes as four words of 32 bits, signed as those of
             the trie.
         behaviour: uint8[2 S + 1, B]: which classes a state can read; then which it treats like the one

@@ -34,6 +34,7 @@ cdef class Space(Configurations):
     cdef Py_ssize_t context(self, Py_ssize_t symbol, Py_ssize_t unit) except -1 nogil
     cdef Py_ssize_t after_unit(self, Py_ssize_t unit, Py_ssize_t count) except -1 nogil
     cdef int find_character_loop(self, Py_ssize_t configuration) except -1 nogil
+    cdef bint loops_on_others(self, Py_ssize_t configuration) except -1 nogil
     cdef Py_ssize_t new_link(self, Py_ssize_t tail, Py_ssize_t following) except -1 nogil
     cdef Py_ssize_t add_now(self, Py_ssize_t state, Py_ssize_t tail, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t add_next(self, Py_ssize_t state, Py_ssize_t tail, Py_ssize_t n) except -1 nogil

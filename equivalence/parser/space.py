@@ -53,6 +53,9 @@ else:
 BY_STATE = "now now_stamp now_list next next_stamp next_list rank unused"  # a row is a cache line
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
+BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
+"""A loop of characters in which each byte is one."""
+
 FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
 
@@ -450,8 +453,12 @@ class Space(Configurations):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_character_loop(self, configuration: cython.Py_ssize_t) -> cython.int:
-        """Note whether every character of several bytes leads a configuration back to itself."""
+        """Note whether every character of several bytes leads a configuration back to itself, or each of
+        their bytes does."""
         self.facts[configuration].characters_known = 1
+        if self.loops_on_others(configuration):
+            self.facts[configuration].character_loop = BYTE_LOOP
+            return 0
         # met inside a character, by decoder state, at most one configuration each
         state: cython.Py_ssize_t
         byte: cython.Py_ssize_t
@@ -476,6 +483,18 @@ class Space(Configurations):
                     self.inside[state_after] = following
         self.facts[configuration].character_loop = 1
         return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def loops_on_others(self, configuration: cython.Py_ssize_t) -> cython.bint:
+        """Whether each byte beyond ASCII leads a configuration back to itself, as in free text between tags:
+        its automata read bytes, and a vocabulary has 100,000 nodes that begin or end within a character."""
+        byte: cython.Py_ssize_t
+        for byte in range(0x80, 0x100):
+            if self.after(configuration, self.class_of_byte[byte]) != configuration:
+                return False
+        return True
 
     # ---------------------------------------------------------------- room
 

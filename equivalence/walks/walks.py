@@ -64,6 +64,7 @@ NODE = "child group group_end bits below_0 below_1 below_2 below_3"
 then `ENDS`, then `OTHERS`, see `equivalence.trie.trie`."""
 
 ENDS = cython.declare(cython.Py_ssize_t, 8)
+BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
 OTHERS = cython.declare(cython.Py_ssize_t, 9)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
@@ -303,7 +304,8 @@ class Walks:
     def loops_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
         """Is a configuration known to stay itself on all that occurs below a node?"""
         others = self.nodes[i].bits >> OTHERS
-        if others & 1 and not (self.space.facts[configuration].character_loop and others & 2):
+        loop = self.space.facts[configuration].character_loop
+        if others & 1 and loop != BYTE_LOOP and not (loop and others & 2):
             return False
         return (
             (self.nodes[i].below_0 & ~self.space.facts[configuration].loop_0)
@@ -373,6 +375,8 @@ class Walks:
             self.space.facts[configuration].loop_1 |= self.space.byte_classes[c].word_1
             self.space.facts[configuration].loop_2 |= self.space.byte_classes[c].word_2
             self.space.facts[configuration].loop_3 |= self.space.byte_classes[c].word_3
+            if byte >= 0x80 and not self.space.facts[configuration].characters_known:
+                self.space.find_character_loop(configuration)
         elif byte >= 0x80 and not self.space.facts[configuration].characters_known:
             if (
                 configuration == self.levels[max(d - 2, 0)].configuration

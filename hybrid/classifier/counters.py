@@ -35,6 +35,8 @@ else:
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 UNKNOWN = cython.declare(cython.int, -1)
+BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
+
 ANY = cython.declare(cython.int, 1 << 30)
 """A reach that every token has."""
 
@@ -145,6 +147,9 @@ class Counters:
     def find_character_loop(self, configuration: cython.Py_ssize_t) -> cython.int:
         """As `Space.find_character_loop`, where counts may be forgotten behind a character."""
         self.space.facts[configuration].characters_known = 1
+        if self.space.loops_on_others(configuration):
+            self.space.facts[configuration].character_loop = BYTE_LOOP
+            return 0
         reach: cython.Py_ssize_t = ANY
         state: cython.Py_ssize_t
         byte: cython.Py_ssize_t

@@ -47,6 +47,7 @@ else:
 NODE = "child group group_end bits below_0 below_1 below_2 below_3"
 
 ENDS = cython.declare(cython.Py_ssize_t, 8)
+BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
 OTHERS = cython.declare(cython.Py_ssize_t, 9)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
@@ -434,9 +435,10 @@ class Walker(Summariser):
             self.space.facts[configuration].loop_1 |= self.space.byte_classes[c].word_1
             self.space.facts[configuration].loop_2 |= self.space.byte_classes[c].word_2
             self.space.facts[configuration].loop_3 |= self.space.byte_classes[c].word_3
-        elif byte >= 0x80 and not self.space.facts[configuration].characters_known:
+        if byte >= 0x80 and not self.space.facts[configuration].characters_known:
             if (
-                configuration == self.path[max(d - 2, 0)].configuration
+                configuration == self.path[d - 1].configuration
+                or configuration == self.path[max(d - 2, 0)].configuration
                 or configuration == self.path[max(d - 3, 0)].configuration
             ):
                 if self.counters.any:
@@ -456,7 +458,8 @@ class Walker(Summariser):
             if self.height[i] >= self.counters.loops[configuration]:
                 return False
         others = self.trie[i].bits >> OTHERS
-        if others & 1 and not (self.space.facts[configuration].character_loop and others & 2):
+        loop = self.space.facts[configuration].character_loop
+        if others & 1 and loop != BYTE_LOOP and not (loop and others & 2):
             return False
         return (
             (self.trie[i].below_0 & ~self.space.facts[configuration].loop_0)

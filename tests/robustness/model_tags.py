@@ -3,8 +3,8 @@
 What: compiles the tag of each family (`tests.model_tags`) for some tools, with and without reasoning, here
 and by plain XGrammar, compares masks along drawn tokens, and times compiling, the first mask and a text.
 When: ``python -m tests.robustness.model_tags --vocabulary SPEC``; docs/measurements.md has a table.
-Limits: times are of one run in one process, ours first; plain XGrammar has one thread and no cache. The tokens
-of `OF_TOKENS` are long ones that the vocabulary has, best such that look like tags.
+Limits: times are of one run in one process, ours first; plain XGrammar has one thread and no cache. The
+tokens of `OF_TOKENS` are long ones that the vocabulary has, best such that look like tags.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def command(
     )
     ids = tuple(i for i in reversed(long) if i not in tokens.stop_token_ids)[:4]
     print(
-        "family | tools | reasoning | strategy | compiling and first mask, ms | masks of a text, ms | one of them "
-        "the second time, us | masks compared, contradictory, different"
+        "family | tools | reasoning | strategy | compiling and first mask, ms | masks of a text, ms", end=""
     )
+    print(" | one the second time, us | masks compared, contradictory, different")
     failed = False
     for name in family or [*FAMILIES, OF_TOKENS]:
         for n_tools in tools or [1, 8, 128]:
