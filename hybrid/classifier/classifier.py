@@ -127,9 +127,6 @@ class Classifier:
     has_handed_over = False
     """Whether all sequences begin on another strategy from now on."""
 
-    marker = NO_BYTE
-    """A byte that texts are not forced to go on with, as it may stand for something else."""
-
     _kept_bytes = 0  # of Lark grammars, which keep nothing beside their sessions
 
     def __init__(
@@ -262,6 +259,10 @@ class Classifier:
         parts = (tokens[one] if isinstance(one, int) else one for one in read)
         return self.read(session, session.start, b"".join(part for part in parts if part is not None))
 
+    def forced_byte(self, session: Session, config: int) -> int:
+        """The only byte of text that can come next, or `NO_BYTE`."""
+        return int(session.store.forced_byte(config))
+
     def is_whole(self, session: Session, config: int) -> bool:
         """Whether the text read so far is a sentence of the grammar."""
         return session.store.is_whole(config)
@@ -311,8 +312,8 @@ def forced_text(classifier: Classifier, session: Session, config: int, most: int
     text = bytearray()
     try:
         while len(text) < most:
-            byte = session.store.forced_byte(config)
-            if byte in (NO_BYTE, classifier.marker):
+            byte = classifier.forced_byte(session, config)
+            if byte == NO_BYTE:
                 break
             config = classifier.read(session, config, bytes([byte]))
             text.append(byte)

@@ -269,9 +269,9 @@ class Store:
         """
         return self.space.facts[self.checked(configuration)].n_ports > 0
 
-    def forced_byte(self, configuration: cython.Py_ssize_t) -> int:
-        """The only byte that can come next; `NO_BYTE` if there are several or none, or the text may end
-        here."""
+    def forced_byte(self, configuration: cython.Py_ssize_t, but: cython.Py_ssize_t = -1) -> int:
+        """The only byte that can come next, one of them left out; `NO_BYTE` if there are several or none, or
+        the text may end here."""
         none: cython.Py_ssize_t = NO_BYTE
         found: cython.Py_ssize_t = none
         if self.space.facts[self.checked(configuration)].n_ports > 0:
@@ -280,6 +280,8 @@ class Store:
         begin = self.space.configurations.starts[configuration]
         begin += 2 + self.space.configurations.pool[begin + 1]
         for byte in range(256):
+            if byte == but:
+                continue
             byte_class = self.space.class_of_byte[byte]
             for i in range(begin, end, 2):
                 if self.space.behaviour[self.space.configurations.pool[i], byte_class]:

@@ -141,7 +141,6 @@ class IdClassifier(Classifier):
     """
 
     by_text = False
-    marker = MARKER
 
     def __init__(self, ids: NamedIds, *arguments: Any, **named: Any) -> None:
         self.ids = ids
@@ -182,6 +181,10 @@ class IdClassifier(Classifier):
             elif one is not None:
                 config = self.step(session, config, one)
         return config
+
+    def forced_byte(self, session: Session, config: int) -> int:
+        """See `Classifier.forced_byte`; for XGrammar an id that may come in place of text does not count."""
+        return int(session.store.forced_byte(config, MARKER))
 
     def note_mask(self, session: Session, config: int, mask: int, rows: Rows) -> None:
         """See `Classifier.note_mask`. Masks of classes are one row only where the same ids are read."""

@@ -209,9 +209,10 @@ class Walk:
     def _reload(self) -> None:
         """Save what can be saved, load it, and go on with that from the start."""
         from hybrid import CompiledGrammar
+        from hybrid.files import can_be_written
 
         def reload(side: Side) -> None:
-            if side.compiled.classifier is not None:
+            if can_be_written(side.compiled):
                 with tempfile.TemporaryDirectory() as folder:
                     path = os.path.join(folder, "grammar.equimask")
                     side.compiled.save(path)
