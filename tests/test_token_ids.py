@@ -233,6 +233,10 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert compiler.compile_grammar(of_format(TRIGGERED)).strategy == "classifier"
     compiler.compile_regex("a")
     assert compiler.stats()["disk"]["writes"] == 1
+    walked = GrammarCompiler(VOCABULARY, cache_dir=tmp_path / "walked")
+    waiting = walked.compile_grammar(of_format(TRIGGERED))
+    walked.close()
+    assert waiting.known_classes is None, "nothing is found to be written that is not"
     many = Vocabulary.from_bytes(
         [b"a%d\xff" % i for i in range(MOST_ESCAPED + 1)] + [b""], stop_token_ids=[65]
     )

@@ -3,8 +3,8 @@
 What: `ClassifierFollower` asks the classifier's store for what is new; what was met before is answered by
 `hybrid.classifier.known.Known`, without a lock.
 When: made by `hybrid.api.followers.follower_of`; one per sequence, different ones in any threads.
-Limits: where even empty tables do not do within the budget, `Outgrown` brings a follower of the fallback
-strategy that has read the same.
+Limits: where even empty tables do not do within the budget, or an id was read both ways
+(`hybrid.classifier.token_ids`), `Outgrown` brings a follower of the fallback strategy that has read the same.
 """
 
 from __future__ import annotations
@@ -162,9 +162,10 @@ class ClassifierFollower(Known, Follower):
                         pass
             return self._ask(lambda session: self._classifier.step(session, self.config, token))
         except ReadBothWays:
-            classifier.has_handed_over = True
             self._compiled.note("an id was read as text and as an id at once")
-            raise Outgrown(self._other(self.made)) from None
+            other = self._other(self.made)
+            classifier.has_handed_over = True  # there is another strategy
+            raise Outgrown(other) from None
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """See `Follower.accept_string`."""

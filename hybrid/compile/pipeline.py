@@ -23,6 +23,7 @@ from hybrid.compile.compilation import Compilation
 from hybrid.compile.memory_cache import MemoryCache
 from hybrid.compile.promotion import Promoter
 from hybrid.compile.request import Request
+from hybrid.files import can_be_written
 
 logger = logging.getLogger("hybrid")
 
@@ -110,7 +111,7 @@ class Pipeline:
         compiled = _timed(compiled, {**timings, "total": time.perf_counter() - began})
         self._statistics.compiled(compiled)
         self._watch(compiled, entry)
-        if walked and entry is not None:
+        if walked and entry is not None and can_be_written(compiled):
             self._promoter.write(compiled, entry)
         _log("compiled", request, compiled)
         return compiled
