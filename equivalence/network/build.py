@@ -3,8 +3,8 @@
 What: a recursive transition network that reads exactly what XGrammar reads, down to UTF-8. It is taken
 from XGrammar's own parsers and converters, through `Grammar.serialize_json`; nothing is parsed here.
 When: built once per grammar, in about a millisecond for a typical JSON schema; independent of the vocabulary.
-Limits: byte-level constructs only; `equivalence.network.token_ids` makes such of token ids. What acts on ids or
-on counts outside the grammar raises `UnsupportedGrammar` with its name; `max_states` bounds the size.
+Limits: byte-level constructs only; `equivalence.network.token_ids` makes such of token ids. What acts on ids,
+or on counts outside the grammar, raises `UnsupportedGrammar` with its name; `max_states` bounds the size.
 
 The normal form, each step of which keeps the set of stacks that can read a byte (docs/theory.md):
 
