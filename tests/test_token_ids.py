@@ -30,6 +30,7 @@ from hybrid import (
     allocate_token_bitmask,
 )
 from hybrid.classifier.token_ids import MOST_ESCAPED
+from hybrid.compile.promotion import reachable_again
 from hybrid.files import can_be_written
 from tests.test_token_level import EBNF, STOPS, TOKENS, forced, mask, parse, random_grammar
 
@@ -251,6 +252,20 @@ def test_a_small_budget_of_tables_goes_on_elsewhere() -> None:
     ours, plain = compiled_both(of_format(FORMATS["two triggers"]), budget=Budget(table_bytes=1))
     for _ in range(4):
         walk(GrammarMatcher(ours), GrammarMatcher(plain), rng)
+
+
+def test_a_classifier_of_which_states_are_left_is_completed() -> None:
+    """Its network is built again, from the grammar with its ids."""
+    rng = random.Random(11)
+    ours, plain = compiled_both(of_format(FORMATS["two triggers"]), strategy="classifier")
+    again = reachable_again(ours, Budget())
+    walked, _ = compiled_both(of_format(FORMATS["two triggers"]), on_demand=True)
+    assert walked.classifier is not None and walked.classifier.reachable is not None
+    assert all(np.array_equal(*both) for both in zip(again, walked.classifier.reachable, strict=True))
+    walked.classifier.reachable = None
+    assert walked.promote()
+    for _ in range(3):
+        walk(GrammarMatcher(walked), GrammarMatcher(plain), rng)
 
 
 def test_byte_255_is_read_twice() -> None:

@@ -17,7 +17,6 @@ Rejected: a lower priority for the thread. It would hold a grammar's lock while 
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -31,6 +30,8 @@ import numpy as np
 from equivalence import BudgetExceeded, HybridError, forking
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
+from equivalence.network.reading import read_grammar
+from equivalence.network.token_ids import ids_as_bytes
 from hybrid.api.compiled import Classified, CompiledGrammar, OnClassifier, OnWalks
 from hybrid.classifier.classifier import NEVER
 from hybrid.classifier.completing import Completing
@@ -97,16 +98,18 @@ def _completing(compiled: OnClassifier | OnWalks, budget: Budget) -> Completing:
 
 
 def reachable_again(compiled: OnClassifier | OnWalks, budget: Budget) -> Reachable:
-    """What stacks a grammar's network allows, where the grammar was read from a file, which has none of it.
+    """What stacks a grammar's network allows, where nothing of it was kept: the grammar was read from a file,
+    or not all of its states were within bounds.
 
     Raises:
         BudgetExceeded: the network does not come out as it was when the file was written.
     """
     fixed = compiled.classifier._fixed
     trie = compiled.vocabulary.trie
-    network = build_network(
-        json.loads(compiled.grammar.serialize_json()), token_bytes=trie.longest, max_states=budget.states
-    )
+    read = read_grammar(compiled.grammar)
+    if not compiled.classifier.by_text:
+        read, _ = ids_as_bytes(read)
+    network = build_network(read, token_bytes=trie.longest, max_states=budget.states)
     is_same = len(network.automaton) == len(fixed.net) and network.start == fixed.start
     for place, (built, kept) in enumerate(zip(network.automaton, fixed.net, strict=False)):
         # a classifier counts further than one token reaches
