@@ -138,7 +138,7 @@ WORDS = {
 VOCABULARY = Vocabulary.from_bytes(
     [*(bytes([byte]) for byte in range(256)), *sorted(WORDS), b""], stop_token_ids=[256 + len(WORDS)]
 )
-SECONDS, LATE_SECONDS = 1.0, 15.0
+SECONDS, LATE_SECONDS = 0.5, 15.0
 
 HOSTILE = [
     "^(.{1,50}){1,50}x$",
