@@ -40,7 +40,8 @@ $(VENV)/.project: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.test: $(VENV)/.project
-	$(WITH_COMPILER) $(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test]'
+	@$(BIN)/python tools/extra.py test > $(VENV)/test.txt
+	$(PIP) install --quiet --constraint constraints.txt --requirement $(VENV)/test.txt
 	touch $@
 
 demo: build
