@@ -10,8 +10,10 @@ The form of a case is described in `bench.cases`.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -77,3 +79,22 @@ def corpora() -> Path:
         if (folder / "tokenizers").is_dir():
             return folder
     pytest.skip("needs the corpora: set EQUIMASK_CORPORA to their folder")
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Models run in one thread of torch: their steps are so small that two are slower."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    """A small model with random weights over `tests.generating.VOCABULARY`."""
+    from tests.generating import _model
+
+    return _model(0)

@@ -33,12 +33,7 @@ DEEP = COMPILER.compile_grammar('root ::= "[" (root ("," root)*)? "]"')
 PROMPT = TOKENIZER("hello there")["input_ids"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def _manager(**options):

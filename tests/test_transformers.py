@@ -12,7 +12,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaForCausalLM, T5Config, T5ForConditionalGeneration
+from transformers import T5Config, T5ForConditionalGeneration
 
 from adapters import transformers as adapter
 from adapters.transformers import GrammarLogitsProcessor, NoAllowedToken, RejectedToken
@@ -38,18 +38,7 @@ from tests.generating import (
     run,
 )
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def model() -> LlamaForCausalLM:
-    return _model(0)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # --- decoding methods ---

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM, pipeline
+from transformers import pipeline
 
 from adapters.transformers import GrammarLogitsProcessor, RejectedToken
 from equivalence.errors import ArgumentError, UnsupportedGrammar
@@ -17,7 +17,6 @@ from tests.generating import (
     PAD,
     TOKENIZER,
     WORDS,
-    _model,
     call,
     check_json,
     ids,
@@ -35,17 +34,7 @@ MODES = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def model() -> LlamaForCausalLM:
-    return _model(0)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def _rows(model, processor, limit, prompt="Give me JSON: ", **options):

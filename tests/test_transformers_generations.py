@@ -10,10 +10,8 @@ import random
 import re
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import LlamaForCausalLM
 
 from adapters.transformers import GrammarLogitsProcessor, HistoryError, RejectedToken
 from tests.generating import (
@@ -24,7 +22,6 @@ from tests.generating import (
     PAD,
     TOKENIZER,
     Oracle,
-    _model,
     call,
     check_json,
     expected_ids,
@@ -32,18 +29,7 @@ from tests.generating import (
     run,
 )
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def model() -> LlamaForCausalLM:
-    return _model(0)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_second_generate_with_other_prompts_and_batch_sizes(model):

@@ -8,7 +8,6 @@ from enum import Enum
 import pytest
 import torch
 from pydantic import BaseModel
-from transformers import LlamaForCausalLM
 
 from adapters.grammars import compiler_of
 from adapters.transformers import GrammarLogitsProcessor, HistoryError
@@ -23,7 +22,6 @@ from tests.generating import (
     TOKENIZER,
     VOCABULARY,
     WORDS,
-    _model,
     _tokenizer,
     ids,
 )
@@ -37,11 +35,6 @@ class Light(str, Enum):
 class Crossing(BaseModel):
     light: Light
     open: bool
-
-
-@pytest.fixture(scope="module")
-def model() -> LlamaForCausalLM:
-    return _model(0)
 
 
 def _generate(model, processor, prompt: str, **options) -> list[int]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from equivalence.bounds import check_count, check_seconds
 from equivalence.classes.byte_strings.classes import byte_string_classes
-from equivalence.classes.byte_strings.features import PLAIN, find_features, is_plain
+from equivalence.classes.byte_strings.features import features_of
 from equivalence.classes.explore import Capacity, explore, out_of_bytes
 from equivalence.classes.partition import partition_runs
 from equivalence.classes.token_classes import TokenClasses
@@ -95,8 +95,7 @@ def _computed(
 ) -> TokenClasses:
     """See `compute_classes`."""
     read = read_grammar(grammar)
-    types = set(np.unique(read.data[read.starts]).tolist())
-    features = PLAIN if is_plain(read.features, types) else find_features(read.whole())
+    features = features_of(read, read.types)
     if features.beyond_stacks:
         return byte_string_classes(read.whole(), vocabulary, features=features)
     try:

@@ -38,6 +38,11 @@ class ReadGrammar(NamedTuple):
     is_escaped: bool = False
 
     @property
+    def types(self) -> set[int]:
+        """The types of all expressions, read anew each time."""
+        return set(self.data[self.starts].tolist())
+
+    @property
     def rules(self) -> list[Any]:
         """The rules, each with the columns that `equivalence.network.serial` names."""
         rules: list[Any] = self.features[RULES]

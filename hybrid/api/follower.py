@@ -10,6 +10,7 @@ Limits: what callers give was checked before.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ class Outgrown(Exception):
     def __init__(self, follower: Follower) -> None:
         super().__init__("another follower goes on")
         self.follower = follower
+
+
+def text_of(read: Iterable[int | bytes | None], tokens: Sequence[bytes]) -> bytes:
+    """Ids, texts and stop tokens (`None`) as one text."""
+    parts = (tokens[one] if isinstance(one, int) else one for one in read)
+    return b"".join(part for part in parts if part is not None)
 
 
 class Follower:

@@ -27,12 +27,18 @@ if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.hybrid.api.calls import Calls
     from cython.cimports.hybrid.classifier.known import Known, mask_of, take
-    from cython.cimports.hybrid.classifier.rows import Rows, copy_row, fetch_row, source_of
+    from cython.cimports.hybrid.classifier.rows import (
+        Rows,
+        address_of_words,
+        copy_row,
+        fetch_row,
+        source_of,
+    )
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
     from hybrid.classifier.known import mask_of, take
-    from hybrid.classifier.rows import copy_row, fetch_row, source_of
+    from hybrid.classifier.rows import address_of_words, copy_row, fetch_row, source_of
 
 
 def fill_rows(matchers: list, bitmask: Any, numbers: Any) -> bool:
@@ -172,10 +178,7 @@ def stage_classes(
         width = rows.n_bytes // 4
         if place + width > words.shape[0] or n >= entries.shape[0] or line >= last_steps.shape[0]:
             raise IndexError("there is no room for a mask")
-        if cython.compiled:
-            copy_row(source, cython.cast(cython.Py_ssize_t, cython.address(words[place])), rows.n_bytes)
-        else:
-            copy_row(source, words[place:].ctypes.data, rows.n_bytes)
+        copy_row(source, address_of_words(words[place:]), rows.n_bytes)
         entries[n, 0] = numbers[i]
         entries[n, 1] = cython.cast(cython.int, line)
         entries[n, 2] = cython.cast(cython.int, place)

@@ -24,6 +24,7 @@ import numpy as np
 from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forking
 from equivalence.parser.space import Space
 from equivalence.runs import Members, members_of
+from hybrid.api.follower import text_of
 from hybrid.classifier.pieces import PieceGather
 from hybrid.classifier.reachable import Reachable
 from hybrid.classifier.rows import Rows
@@ -256,8 +257,7 @@ class Classifier:
 
     def read_again(self, session: Session, read: list[int | bytes | None], tokens: Sequence[bytes]) -> int:
         """The configuration after ids, texts and stop tokens (`None`) that were accepted from the start."""
-        parts = (tokens[one] if isinstance(one, int) else one for one in read)
-        return self.read(session, session.start, b"".join(part for part in parts if part is not None))
+        return self.read(session, session.start, text_of(read, tokens))
 
     def forced_byte(self, session: Session, config: int) -> int:
         """The only byte of text that can come next, or `NO_BYTE`."""
@@ -270,9 +270,14 @@ class Classifier:
     def note_mask(self, session: Session, config: int, mask: int, rows: Rows) -> None:
         """Make the row of a configuration for which `class_mask` gave a number, and remember it."""
         if not rows.of(config, mask):
-            before = rows.nbytes
-            rows.make(config, mask, session.store.mask_words(mask >> 1))
-            session.left -= rows.nbytes - before
+            self._make_row(session, rows, config, mask, session.store.mask_words(mask >> 1))
+
+    @staticmethod
+    def _make_row(session: Session, rows: Rows, *row: Any) -> None:
+        """Make a row, and count its bytes."""
+        before = rows.nbytes
+        rows.make(*row)
+        session.left -= rows.nbytes - before
 
     def moved(self, config: int, old: Any, session: Session) -> int:
         """A configuration of an earlier session's tables, brought to a session."""

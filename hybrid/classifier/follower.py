@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from equivalence import BudgetExceeded, MatcherError
 from hybrid.api.arguments import whole_characters
 from hybrid.api.compiled import CompiledGrammar
-from hybrid.api.follower import Follower, Outgrown
+from hybrid.api.follower import Follower, Outgrown, text_of
 from hybrid.classifier.classifier import Session, forced_text
 from hybrid.classifier.known import Known
 from hybrid.classifier.pieces import PieceGather
@@ -258,14 +258,9 @@ class ClassifierFollower(Known, Follower):
         assert config, "what was read is read again"
         self.go_back(left, config)
 
-    def text(self, steps: int) -> bytes:
-        """What the first steps read, in one piece."""
-        parts = (self._tokens[read] if isinstance(read, int) else read for read in self.read(steps))
-        return b"".join(part for part in parts if part is not None)
-
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
-        return self.text(self.made)
+        return text_of(self.read(self.made), self._tokens)
 
     # everything else
 

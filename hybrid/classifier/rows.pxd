@@ -26,6 +26,10 @@ cdef inline Py_ssize_t source_of(Rows rows, Py_ssize_t configuration) noexcept n
     return 0
 
 
+cdef inline Py_ssize_t address_of_words(const unsigned int[::1] words) noexcept nogil:
+    return <Py_ssize_t>&words[0]
+
+
 cdef inline void fetch_row(Py_ssize_t source, Py_ssize_t address, Py_ssize_t n_bytes) noexcept nogil:
     cdef Py_ssize_t place = 0
     cdef bint is_patch = source & 2

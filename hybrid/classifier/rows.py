@@ -25,7 +25,7 @@ from equivalence import built
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.rows import copy_row, source_of
+    from cython.cimports.hybrid.classifier.rows import address_of_words, copy_row, source_of
     from cython.cimports.hybrid.representatives.gather import Gather
 
     built.check(__name__, EQUIMASK_SOURCE)
@@ -49,6 +49,10 @@ else:
         A row is 16 KB, on five pages of 4 KB on each side, and processors fetch ahead within a page: with
         cold caches a copy takes 2.1 us so, else 2.6.
         """
+
+    def address_of_words(words: NDArray[np.uint32]) -> int:
+        """Where a row's words are: of compiled code's own, as `ndarray.ctypes.data` takes 1.6 us."""
+        return words.ctypes.data
 
     def copy_row(source: int, address: int, n_bytes: int) -> None:
         """Copy a row of so many bytes to an address, from what `source_of` says or any array of such words.
@@ -147,10 +151,7 @@ class Rows:
         source = source_of(self, configuration)
         if source == 0:
             return -1
-        if cython.compiled:
-            copy_row(source, cython.cast(cython.Py_ssize_t, cython.address(words[0])), self.n_bytes)
-        else:
-            copy_row(source, words.ctypes.data, self.n_bytes)
+        copy_row(source, address_of_words(words), self.n_bytes)
         return source & 1
 
     def of(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t) -> bool:
@@ -281,16 +282,6 @@ class Rows:
         if self.gather.vocab_size & 31:
             rest = ~out[full] & ((one << (self.gather.vocab_size & 31)) - 1)
         return rest != 0
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def address_of_words(words: cython.const[cython.uint][::1]) -> cython.Py_ssize_t:
-    """Where a row's words are: `ndarray.ctypes.data` takes 1.6 us."""
-    if cython.compiled:
-        return cython.cast(cython.Py_ssize_t, cython.address(words[0]))
-    else:
-        return words.ctypes.data
 
 
 @cython.cfunc

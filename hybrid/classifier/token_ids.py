@@ -196,10 +196,5 @@ class IdClassifier(Classifier):
         key = mask >> 1, tuple(read)
         number = 2 * session.numbers.setdefault(key, len(session.numbers)) + (mask & 1)
         if not rows.of(config, number):
-            before = rows.nbytes
-            words = store.mask_words(mask >> 1)
-            if begun or not ids.begin_alike:
-                rows.make(config, number, words, ids.as_written, ids.row_of(key[1]))
-            else:
-                rows.make(config, number, words)
-            session.left -= rows.nbytes - before
+            changes = (ids.as_written, ids.row_of(key[1])) if begun or not ids.begin_alike else ()
+            self._make_row(session, rows, config, number, store.mask_words(mask >> 1), *changes)

@@ -55,7 +55,7 @@ cdef class Walker(Summariser):
     cdef Py_ssize_t walk_from(self, Py_ssize_t pending, Py_ssize_t begin) except -1 nogil
     cdef bint is_wide(self, Py_ssize_t pending, Py_ssize_t symbol) noexcept nogil
     cdef Py_ssize_t that_may_follow(self, Py_ssize_t n) noexcept nogil
-    cdef Py_ssize_t read_long(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, Py_ssize_t begin) except -1 nogil
+    cdef Py_ssize_t read_long(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, Py_ssize_t begin, bint is_new) except -1 nogil
     cdef Py_ssize_t recall(self, Py_ssize_t pending, Py_ssize_t symbol) except -2
     cdef int keep(self, Py_ssize_t n) except -1
     cdef int take(self, object read) except -1

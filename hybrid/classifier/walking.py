@@ -178,7 +178,8 @@ class Walker(Summariser):
         """
         self.set_follow(own)
         n: cython.Py_ssize_t = -1
-        if self.is_wide(pending, symbol):
+        is_new: cython.bint = self.is_wide(pending, symbol)
+        if is_new:
             with cython.gil:
                 n = self.recall(pending, symbol)
         if n >= 0:
@@ -186,7 +187,7 @@ class Walker(Summariser):
         else:
             self.most_entered = self.n_entered + self.few_nodes
             n = self.walk_from(pending, begin)
-            n = self.read_long(pending, symbol, own, begin) if n == TOO_LONG else self.in_order(n)
+            n = self.read_long(pending, symbol, own, begin, is_new) if n == TOO_LONG else self.in_order(n)
         self.mask = self.mask_of_ranges()
         return self.pending_set(n)
 
@@ -235,12 +236,14 @@ class Walker(Summariser):
         symbol: cython.Py_ssize_t,
         own: cython.Py_ssize_t,
         begin: cython.Py_ssize_t,
+        is_new: cython.bint,
     ) -> cython.Py_ssize_t:
-        """As `read_from`, taken from what is kept, or walked whatever may follow below, and kept; how many
-        pending nodes there are."""
-        n: cython.Py_ssize_t
-        with cython.gil:
-            n = self.recall(pending, symbol)
+        """As `read_from`, taken from what is kept unless it is known to be new, or walked whatever may follow
+        below, and kept; how many pending nodes there are."""
+        n: cython.Py_ssize_t = -1
+        if not is_new:
+            with cython.gil:
+                n = self.recall(pending, symbol)
         if n < 0:
             self.follow_all()
             self.most_entered = ANY_LENGTH

@@ -22,7 +22,7 @@ import xgrammar
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
 from equivalence.classes.byte_strings import Features, find_features
 from equivalence.classes.byte_strings.classes import byte_string_classes
-from equivalence.classes.byte_strings.features import PLAIN, is_plain
+from equivalence.classes.byte_strings.features import features_of
 from equivalence.classes.classes import TokenClasses, classes_and_network, network_within
 from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline
@@ -120,10 +120,10 @@ class Compilation:
             return self._on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
         deadline.check("reading the grammar")
         # lists of all expressions are made only where they are looked at
-        types = set(read.data[read.starts].tolist())
+        types = read.types
         if serial.REPEAT in types:
             refuse_endless_rules(read.whole())
-        features = PLAIN if is_plain(read.features, types) else find_features(read.whole())
+        features = features_of(read, types)
         refuse_unknown_ids(features, self.vocabulary)
         deadline.check("reading the grammar")
         timings["serialize"] = time.perf_counter() - began

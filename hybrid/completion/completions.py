@@ -13,8 +13,7 @@ import threading
 import xgrammar
 
 from equivalence import UnsupportedGrammar, Vocabulary, forking
-from equivalence.classes.byte_strings import find_features
-from equivalence.classes.byte_strings.features import PLAIN, is_plain
+from equivalence.classes.byte_strings.features import features_of
 from equivalence.classes.classes import network_within
 from equivalence.deadline import Deadline
 from equivalence.network import Network
@@ -85,8 +84,7 @@ class Completions:
                 "notations, such as compile_grammar and compile_json_schema take"
             )
         read = read_grammar(self._grammar)
-        types = set(read.data[read.starts].tolist())
-        features = PLAIN if is_plain(read.features, types) else find_features(read.whole())
+        features = features_of(read, read.types)
         if features.beyond_stacks:
             raise UnsupportedGrammar(
                 f"the grammar has {features}, which bytes and stacks do not decide: its shortest completion "

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from equivalence import BudgetExceeded, MatcherError, VocabularyError
 from hybrid.api.arguments import whole_characters
 from hybrid.api.compiled import CompiledGrammar
-from hybrid.api.follower import ENDED, Follower
+from hybrid.api.follower import ENDED, Follower, text_of
 from hybrid.representatives.gather import Gather
 from hybrid.representatives.handover import FACTOR, SLOW_SECONDS, read_again
 from hybrid.representatives.token_level import missing_bytes
@@ -320,7 +320,7 @@ class EngineFollower(Follower):
 
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
-        return b"".join(one if isinstance(one, bytes) else self._tokens[one] for one in self._read())
+        return text_of(self._read(), self._tokens)
 
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from equivalence.network import serial
+from equivalence.network.reading import ReadGrammar
 from equivalence.network.serial import CAPTURE, IS_LAZY, MAX_CHARS, MAX_TOKENS
 
 
@@ -80,6 +81,11 @@ def is_plain(serialized: dict[str, Any], types: set[int]) -> bool:
             for rule in serialized[serial.RULES]
         )
     )
+
+
+def features_of(read: ReadGrammar, types: set[int]) -> Features:
+    """The constructs beyond bytes and stacks of a grammar, given the types of its expressions."""
+    return PLAIN if is_plain(read.features, types) else find_features(read.whole())
 
 
 def find_features(serialized: dict[str, Any]) -> Features:
