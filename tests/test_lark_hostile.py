@@ -25,6 +25,7 @@ from hybrid.lark import construction
 from hybrid.lark.construction import answer, construct
 from hybrid.lark.packing import ARRAYS, packed, unpacked
 from hybrid.xgrammar.guard import Guard, worker
+from hybrid.xgrammar.guard.process import is_lost_for_memory
 from tests.lark_oracle import SMALL_GRAMMARS
 
 needs_process = pytest.mark.skipif(not worker.is_available(), reason="needs Linux")
@@ -117,6 +118,13 @@ def test_what_takes_too_much_memory_is_ended_by_name(monkeypatch: pytest.MonkeyP
     monkeypatch.undo()
     with pytest.raises(BudgetExceeded, match="too much memory"):
         Guard(Budget(bytes=1000)).lark('start: "a"', "start", Deadline(60))
+
+
+def test_a_lost_error_about_memory_is_known() -> None:
+    lost = SystemError("<function LALR_Parser.__init__> returned NULL without setting an exception")
+    assert is_lost_for_memory(lost)
+    assert not is_lost_for_memory(SystemError("bad argument to internal function"))
+    assert not is_lost_for_memory(ValueError("a rule without an exception"))
 
 
 @needs_process
