@@ -22,6 +22,7 @@ from equivalence.network.integers import read_integers
 from equivalence.network.merging import merge, minimise
 from equivalence.network.states import States
 from equivalence.network.subsets import determinise
+from tests.versions import strict_classes
 
 pytestmark = pytest.mark.kernels
 
@@ -125,6 +126,7 @@ LAST = 0x10FFFF
 BORDERS = [0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xD800, 0xDFFF, 0xE000, 0xFFFF, 0x10000, 0x3FFFF, LAST]
 
 
+@strict_classes
 @pytest.mark.parametrize("seed", range(12))
 def test_character_classes_read_their_code_points(seed: int) -> None:
     rng = random.Random(seed)
@@ -141,6 +143,7 @@ def test_character_classes_read_their_code_points(seed: int) -> None:
         assert not reads(made[0], text[:-1])
 
 
+@strict_classes
 def test_many_ranges_in_any_order() -> None:
     """More than there is room for at first, and not in order."""
     lows = list(range(0x100, 0x100 + 4 * 3000, 4))

@@ -9,7 +9,13 @@ import pytest
 import xgrammar
 
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
-from hybrid.xgrammar.sanitize import classes_as_rules, prefix_closed, shield_root, without_lookahead
+from hybrid.xgrammar.sanitize import (
+    classes_as_rules,
+    has_texts_without_end,
+    prefix_closed,
+    shield_root,
+    without_lookahead,
+)
 
 VALUE = r"""
 root ::= "[" value ws "]"
@@ -175,3 +181,40 @@ def test_a_repeated_class_keeps_the_temperature_of_its_rule() -> None:
             heats[-1].append(matcher.temperature)
     assert heats[0] == heats[1]
     assert heats[0][:5] == [0.5] * 5
+
+
+@pytest.mark.parametrize(
+    ("ebnf", "wanted"),
+    [
+        ('root ::= "a" root', True),
+        ('root ::= "a" root | "b"', False),
+        ('root ::= "x" p | "y"\np ::= "a" q\nq ::= "b" p', True),
+        ('root ::= "x" p\np ::= "a" q\nq ::= "b" p | [a-c]', False),
+        ('root ::= "y"\np ::= "a" p', False),  # nothing leads there
+        ('root ::= "x" p{0,3}\np ::= "a" p', True),
+        ('root ::= "x" p{2,3}\np ::= [ab]+ ""', False),
+        ('root ::= TagDispatch(("<", p))\np ::= "a" p', True),
+        ('root ::= TagDispatch(("<", p))\np ::= "a" ">"', False),
+    ],
+)
+def test_texts_without_end(ebnf: str, wanted: bool) -> None:
+    grammar = xgrammar.Grammar.from_ebnf(ebnf)
+    assert has_texts_without_end(json.loads(grammar.serialize_json())) == wanted
+    if wanted:
+        return
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"x", b"y", b"<", b""], stop_token_ids=5)
+    plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info).compile_grammar(grammar)
+    forced = xgrammar.GrammarMatcher(plain).find_jump_forward_string()
+    for strategy in ("representatives", "engine"):
+        compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar)
+        assert GrammarMatcher(compiled).find_jump_forward_string() == forced
+
+
+@pytest.mark.parametrize("strategy", ["representatives", "engine"])
+def test_forced_text_without_end_is_not_followed(strategy: str) -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=2)
+    compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar('root ::= "b" p\np ::= "a" p')
+    matcher = GrammarMatcher(compiled)
+    assert matcher.find_jump_forward_string() == ""
+    assert matcher.accept_string("ba")
+    assert matcher.find_jump_forward_string() == ""

@@ -7,11 +7,15 @@ When: where another version of XGrammar is tried, this is what fails first.
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 import xgrammar
 
 from equivalence.network import serial
+from equivalence.network.expressions import only_repeats, types_among
+from equivalence.network.layouts import own_layout, written
 from equivalence.network.optimised import Wanted, optimised
+from equivalence.network.reading import read_grammar
 
 DISPATCH = (
     'root ::= TagDispatch(("<a>", one), ("<b>", two), loop_after_dispatch=false)\none ::= "1"\ntwo ::= "2"'
@@ -22,7 +26,7 @@ TOKEN_DISPATCH = (
 
 
 def serialized(text: str) -> dict[str, Any]:
-    return json.loads(xgrammar.Grammar.from_ebnf(text).serialize_json())
+    return own_layout(json.loads(xgrammar.Grammar.from_ebnf(text).serialize_json()))
 
 
 def bodies(content: dict[str, Any]) -> list[tuple[int, list[int]]]:
@@ -50,6 +54,21 @@ def test_types_of_expressions(text: str, wanted: tuple[int, list[int]]) -> None:
     content = serialized(text)
     assert content[serial.VERSION_FIELD] == serial.SERIALIZATION_VERSION
     assert wanted in bodies(content)
+
+
+def test_what_is_said_of_expressions_without_lists() -> None:
+    text = 'root ::= "x" one{2,3} | [a-c]*\none ::= "1" | two\ntwo ::= one{2}'
+    read = read_grammar(xgrammar.Grammar.from_ebnf(text))
+    assert read.types == {kind for kind, _ in bodies(read.whole())}
+    assert read.types >= {serial.BYTES, serial.STAR, serial.RULE, serial.CHOICES, serial.REPEAT}
+    assert types_among(np.array([70, 0, -3, 0]), np.array([0, 2])) == {70, -3}
+    assert read.has_rule_of_repeat
+    other = xgrammar.Grammar.from_ebnf('root ::= "x" one{2,3}\none ::= "1"')
+    assert not read_grammar(other).has_rule_of_repeat
+    itself = np.array([serial.SEQUENCE, 1, 0])
+    assert not only_repeats(itself, np.array([0]), [0])
+    with pytest.raises(IndexError):
+        only_repeats(itself, np.array([0]), [7])
 
 
 def test_a_repeat_names_its_rule_and_bounds() -> None:
@@ -94,7 +113,7 @@ def test_types_of_edges() -> None:
     text = (
         'root ::= "a" one{3,200} one | Token(1) | ExcludeToken(2)\none ::= "(" root ")" | "b" one one | "c"'
     )
-    made = optimised(Wanted(json.dumps(serialized(text)), 4, 10**8))
+    made = optimised(Wanted(written(serialized(text)), 4, 10**8))
     assert made is not None
     grammar, automata = made
     edges = automata["edges"]["data_"]

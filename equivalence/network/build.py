@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import UnsupportedGrammar
-from equivalence.network import edge_types, serial
+from equivalence.network import dialect, edge_types, serial
 from equivalence.network.automata import build_automata, reachable_rules
 from equivalence.network.below import MergedStates
 from equivalence.network.calls import Calls
@@ -183,6 +183,8 @@ def build_network(
     """
     deadline = deadline or Deadline()
     read = read_grammar(grammar)
+    if dialect.TAKES_PARTS and serial.REPEAT in read.types:
+        dialect.refuse_repeats_in_repeats(read.data.tolist(), read.starts.tolist(), read.rules)
     with deadline.stopping(PHASE) as stop:
         network = _build(read, token_bytes, max_states, deadline, stop)
     if finished:

@@ -9,7 +9,6 @@ unrolls into very many rules is refused (`UnsupportedGrammar`) rather than read 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,10 +18,14 @@ from numpy.typing import NDArray
 
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import edge_types, serial
+from equivalence.network.layouts import written
 from equivalence.network.optimised import Wanted, optimised
 
 MAX_SERIALIZED_BYTES = 32_000_000
 """Refused above: reading 8 MB takes about 0.25 s (the repeat {3,500} in one pattern)."""
+
+MANY_CALLEES = 200
+"""Rules that a tag dispatch calls, beyond which it is tried to tell them apart here (`_many_tags`)."""
 
 MOST_KEPT = 2000
 """Length of a pattern beyond which its automata are not kept, as they might be large."""
@@ -64,6 +67,10 @@ def foreign_rule(serialized: dict[str, Any], rule: int) -> ForeignRule:
     if data[excluded_at] != serial.CHOICES:
         raise UnsupportedGrammar("a tag dispatch excludes something else than strings")
     excluded = tuple(map(text, data[excluded_at + 2 : excluded_at + 2 + data[excluded_at + 1]]))
+    if len(callees) > MANY_CALLEES:
+        many = _many_tags(tags, body[-2], excluded)
+        if many is not None:
+            return _called(many, callees)
     is_short = sum(len(one) for one, _ in tags) + sum(map(len, excluded)) <= MOST_KEPT
     known_tags = _tags if is_short else _tags.__wrapped__
     return _called(known_tags(tags, body[-2], excluded), callees)
@@ -111,6 +118,57 @@ def _tags(tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes,
     return _read_back(_grammar(data, starts, [*rules, serial.plain_rule("root", dispatch)]), names)
 
 
+def _many_tags(
+    tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes, ...]
+) -> ForeignRule | None:
+    """As `_tags`, of many different rules; None: which tag is read cannot be told from the state.
+
+    XGrammar writes its automata once for each rule, so that 4,000 tags with contents of their own would be
+    gigabytes of text. Here all tags call one rule, and the calls are told apart by their states: reading a
+    tag's text leads to the one state that calls. That is so where no tag is part of another one and the
+    automaton reads their bytes in one way, which is looked at.
+    """
+    texts = {text for text, _ in tags}
+    lengths = sorted({len(text) for text in texts})
+    if len(texts) < len(tags) or 0 in lengths or any(_parts(text, lengths) & texts for text in texts):
+        return None
+    made = _tags.__wrapped__(tuple((text, 0) for text, _ in tags), loop, excluded)
+    rows = made.automata[0][0].copy()
+    calling = (rows[:, 1] == edge_types.CALL) & (rows[:, 2] >= 0)
+    callers: set[int] = set(rows[calling, 0].tolist())
+    reads: dict[int, list[tuple[int, int, int]]] = {}
+    for source, kind, low, high, target in rows[~calling].tolist():
+        if kind == edge_types.BYTES:
+            reads.setdefault(source, []).append((low, high, target))
+        elif kind != edge_types.EMPTY or target != 1:
+            return None
+    callee_of: dict[int, int] = {}
+    for text, callee in tags:
+        state = 0
+        for byte in text:
+            found = [target for low, high, target in reads.get(state, ()) if low <= byte <= high]
+            if len(found) != 1:
+                return None
+            state = found[0]
+        callee_of[state] = callee
+    is_told = callee_of.keys() == callers and len(callers) == len(tags) == int(calling.sum())
+    others = made.automata[1:]
+    if not is_told or any(((one[:, 1] == edge_types.CALL) & (one[:, 2] >= 0)).any() for one, _ in others):
+        return None
+    rows[calling, 2] = [callee_of[state] for state in rows[calling, 0].tolist()]
+    return ForeignRule(((rows, made.automata[0][1]), *others), made.repeats)
+
+
+def _parts(text: bytes, lengths: list[int]) -> set[bytes]:
+    """The parts of a text, without itself, that have some of the lengths."""
+    return {
+        text[at : at + length]
+        for length in lengths
+        if length < len(text)
+        for at in range(len(text) - length + 1)
+    }
+
+
 def _grammar(data: list[int], starts: list[int], rules: list[list[Any]]) -> dict[str, Any]:
     """A serialised grammar of which the last rule is the root."""
     return {
@@ -133,7 +191,7 @@ def _context_free(expression_type: int, body: tuple[int, ...]) -> ForeignRule:
 
 
 def _read_back(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> ForeignRule:
-    made = optimised(Wanted(json.dumps(sub), 2, MAX_SERIALIZED_BYTES, pattern))
+    made = optimised(Wanted(written(sub), 2, MAX_SERIALIZED_BYTES, pattern))
     if made is None:
         raise UnsupportedGrammar(
             "a pattern whose repeats XGrammar unrolls into too many rules to read back; "

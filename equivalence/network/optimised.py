@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from equivalence.network.layouts import own_layout
 from equivalence.network.serial import AUTOMATA
 
 _BEFORE_AUTOMATA = f'"{AUTOMATA}":'
@@ -26,7 +27,7 @@ class Wanted(NamedTuple):
     """A grammar to be optimised.
 
     Attributes:
-        text: the serialised grammar.
+        text: the grammar as `equivalence.network.layouts.written` gives it.
         n_tokens: empty tokens of the vocabulary that it is compiled over; the last one is a stop token.
         most_bytes: no answer where the serialised form would be larger, about.
         pattern: the text of the pattern that the grammar consists of; empty for other grammars.
@@ -91,9 +92,9 @@ def optimised_by(optimise: Optimise) -> Iterator[None]:
 
 
 def optimised(wanted: Wanted) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """XGrammar's optimised grammar without its automata, and the automata; None: they are too large."""
+    """XGrammar's optimised grammar in our layout, its automata apart; None: these are too large."""
     text = _optimise.get()(wanted)
     if text is None:
         return None
     grammar, complete = json.loads(text)
-    return grammar, complete
+    return own_layout(grammar), complete

@@ -2,7 +2,7 @@
 
 What: the expressions of a grammar as flat arrays, its rules as lists.
 When: first step of `build_network`.
-Limits: one version of the layout (`SERIALIZATION_VERSION`), `GrammarError` for others.
+Limits: the layouts of `equivalence.network.layouts`, `GrammarError` for others.
 
 The expressions are nearly all of the text; compiled code reads them, and `json.loads` the rest.
 """
@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.errors import GrammarError
+from equivalence.network.expressions import only_repeats, types_among
 from equivalence.network.integers import read_integers
-from equivalence.network.serial import DATA, ROOT, RULES, SERIALIZATION_VERSION, STARTS, VERSION_FIELD
+from equivalence.network.layouts import own_layout, refuse_unread
+from equivalence.network.serial import BODY, DATA, ROOT, RULES, STARTS
 
 # A quote inside a JSON string is escaped, so these bytes occur nowhere else.
 _BEFORE_DATA, _BEFORE_STARTS = f'"{DATA}":['.encode(), f'],"{STARTS}":['.encode()
@@ -40,7 +41,12 @@ class ReadGrammar(NamedTuple):
     @property
     def types(self) -> set[int]:
         """The types of all expressions, read anew each time."""
-        return set(self.data[self.starts].tolist())
+        return types_among(self.data, self.starts)
+
+    @property
+    def has_rule_of_repeat(self) -> bool:
+        """Whether a rule is nothing but a repeat of a rule."""
+        return only_repeats(self.data, self.starts, [rule[BODY] for rule in self.rules])
 
     @property
     def rules(self) -> list[Any]:
@@ -53,6 +59,11 @@ class ReadGrammar(NamedTuple):
         """Number of the root rule."""
         return int(self.features[ROOT])
 
+    def refuse_unread(self) -> None:
+        """As `equivalence.network.layouts.refuse_unread`."""
+        types = self.data[self.starts]
+        refuse_unread(self.features, int(types.max()) if len(types) else 0)
+
     def whole(self) -> dict[str, Any]:
         """The serialised form with its expressions, as `json.loads` gives it; rules are not copied."""
         # lists of integers are made in a fifth of the time that reading them as JSON takes
@@ -60,7 +71,23 @@ class ReadGrammar(NamedTuple):
 
 
 def read_grammar(grammar: Any) -> ReadGrammar:
-    """Read an `xgrammar.Grammar`, or its serialised form as `json.loads` gives it; or keep what is read."""
+    """Read an `xgrammar.Grammar`, or its serialised form as `json.loads` gives it; or keep what is read.
+
+    Raises:
+        GrammarError: it is serialised in a layout that is not known here.
+        UnsupportedGrammar: something in it has no place in the layout that is read here.
+    """
+    read = read_as_far(grammar)
+    read.refuse_unread()
+    return read
+
+
+def read_as_far(grammar: Any) -> ReadGrammar:
+    """As `read_grammar`, which refuses what could not be read: for who asks nothing of that.
+
+    Raises:
+        GrammarError: it is serialised in a layout that is not known here.
+    """
     if isinstance(grammar, ReadGrammar):
         return grammar
     features: dict[str, Any]
@@ -75,18 +102,8 @@ def read_grammar(grammar: Any) -> ReadGrammar:
                 starts, end = read_integers(text, end + len(_BEFORE_STARTS))
                 features = json.loads(text[:at] + b'"read":[' + text[end:])
                 del features["read"]
-                check_version(features)
-                return ReadGrammar(features, data, starts)
+                return ReadGrammar(own_layout(features), data, starts)
         features = json.loads(text)
-    check_version(features)
+    features = own_layout(features)
     rest = {name: value for name, value in features.items() if name not in (DATA, STARTS)}
     return ReadGrammar(rest, np.array(features[DATA], np.int64), np.array(features[STARTS], np.int64))
-
-
-def check_version(features: dict[str, Any]) -> None:
-    """Refuse a serialised grammar of a layout that is not read here, by a `GrammarError`."""
-    if features.get(VERSION_FIELD) != SERIALIZATION_VERSION:
-        raise GrammarError(
-            f"XGrammar serialises grammars in version {features.get('__VERSION__')!r}, read here is "
-            f"{SERIALIZATION_VERSION!r}; install xgrammar 0.2.7 or 0.2.8, or use strategy='engine'"
-        )

@@ -4,8 +4,8 @@ What: the version, the names of the fields, the types of expressions and how the
 columns of a rule, and the types of edges of the automata that XGrammar's compiler adds.
 When: wherever `xgrammar.Grammar.serialize_json` is read or written: here, in
 `equivalence.classes.byte_strings` and in `hybrid.xgrammar`. A new version of the format begins here.
-Limits: the layout of `SERIALIZATION_VERSION` only. `equivalence.classes.reference` has numbers of its own, as
-an oracle shares nothing with what it checks.
+Limits: the layout of `SERIALIZATION_VERSION` only; `equivalence.network.layouts` brings others to it.
+`equivalence.classes.reference` has numbers of its own, as an oracle shares nothing with what it checks.
 
 An expression is [type, length, body ...] in one list of integers for the whole grammar; a second list says
 where each begins, and expressions name others by their number in it. Bodies:
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any
 
 SERIALIZATION_VERSION = "v16"
-"""The layout of `xgrammar.Grammar.serialize_json` that is read here."""
+"""The layout of `xgrammar.Grammar.serialize_json` that is read here, of XGrammar 0.2.7 and later."""
 
 VERSION_FIELD, DATA, STARTS = "__VERSION__", "grammar_expr_data", "grammar_expr_indptr"
 """Fields: the version; the expressions, and where each begins."""

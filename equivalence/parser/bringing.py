@@ -16,7 +16,7 @@ import numpy as np
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, new_records
-from equivalence.parser.space import BY_STATE, MOST_PORTS
+from equivalence.parser.space import BY_STATE, FIRST_PORTS
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
@@ -58,7 +58,7 @@ def copied(
     copy.byte_classes = space.byte_classes
     copy.n_states = space.n_states
     copy.n_classes = space.n_classes
-    account.claim((configurations + 2) * (4 * space.n_classes + 64) + 24 * frames + 8 * MOST_PORTS)
+    account.claim((configurations + 2) * (4 * space.n_classes + 64) + 24 * frames + 8 * FIRST_PORTS)
     account.claim((2 * space.n_states + 41) * space.n_classes + 64 * (space.n_states + 1))
     excess = space.configurations.excess
     copy.stacks = space.stacks.copied(frames, account, excess)
@@ -73,7 +73,7 @@ def copied(
         copy.by_state[i].rank = space.by_state[i].rank
     copy.links = new_records(frames, "tail next")
     copy.returning = np.empty(frames + 2, np.int64)
-    copy.ports = np.empty(MOST_PORTS, np.int64)
+    copy.ports = np.empty(FIRST_PORTS, np.int64)
     copy.inside = np.empty(7, np.int64)
     copy.n_links = 0
     copy.stamp = 0

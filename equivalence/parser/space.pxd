@@ -47,3 +47,4 @@ cdef class Space(Configurations):
     cdef Py_ssize_t listed(self, Py_ssize_t n, Py_ssize_t label, Py_ssize_t n_ports) except -1 nogil
     cdef int grow_links(self) except -1
     cdef int grow_returning(self) except -1
+    cdef int grow_ports(self) except -1

@@ -59,7 +59,8 @@ BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
 FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
 
-MOST_PORTS = 8192
+FIRST_PORTS = 64
+MOST_PORTS = cython.declare(cython.Py_ssize_t, 8192)
 """A port is 0 or a count of units read by one token, which has at most 4,096 bytes."""
 
 
@@ -104,7 +105,7 @@ class Space(Configurations):
         Configurations.__init__(
             self, automaton, byte_tables, configurations, most_configurations, account, excess
         )
-        account.claim(24 * frames + 8 * MOST_PORTS + 64 * (self.n_states + 1))
+        account.claim(24 * frames + 8 * FIRST_PORTS + 64 * (self.n_states + 1))
         self.stacks = Stacks(automaton, absorbing, frames, most_frames, account, excess)
         by_state = new_records(self.n_states + 1, BY_STATE)
         self.by_state = by_state
@@ -113,7 +114,7 @@ class Space(Configurations):
             self.by_state[state].rank = ranks[state]
         self.links = new_records(frames, "tail next")
         self.returning = np.empty(frames + 2, np.int64)
-        self.ports = np.empty(MOST_PORTS, np.int64)
+        self.ports = np.empty(FIRST_PORTS, np.int64)
         self.inside = np.empty(7, np.int64)
         self.n_links = 0
         self.stamp = 0
@@ -373,7 +374,7 @@ class Space(Configurations):
         """Insert into the sorted run of ports; how many there are."""
         if n + 1 >= self.ports.shape[0]:
             with cython.gil:
-                raise BudgetExceeded("a token may leave a counter in more ways than there is room for")
+                self.grow_ports()
         i: cython.Py_ssize_t = n
         while i > 0 and self.ports[i - 1] > port:
             i -= 1
@@ -514,6 +515,17 @@ class Space(Configurations):
         old: cython.Py_ssize_t = self.returning.shape[0]
         self.account.claim(16 * old, 8 * old)
         self.returning = bigger(self.returning, 2 * old)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_ports(self) -> cython.int:
+        """Make room for more ports."""
+        old: cython.Py_ssize_t = self.ports.shape[0]
+        if old >= MOST_PORTS:
+            raise BudgetExceeded("a token may leave a counter in more ways than there is room for")
+        self.account.claim(16 * old, 8 * old)
+        self.ports = bigger(self.ports, 2 * old)
         return 0
 
     # ---------------------------------------------------------------- from Python

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from equivalence.errors import ArtifactError, GrammarError
 from equivalence.network import serial
-from equivalence.network.reading import check_version
+from equivalence.network.layouts import own_layout
 from equivalence.network.serial import (
     BYTES,
     CHOICES,
@@ -91,8 +91,7 @@ def grammar_of(text: bytes, n_tokens: int) -> xgrammar.Grammar:
     """
     try:
         # first, as nothing that is nested deeply passes here
-        content = json.loads(text.decode("utf-8", "surrogatepass"), object_pairs_hook=_distinct)
-        check_version(content)
+        content = own_layout(json.loads(text.decode("utf-8", "surrogatepass"), object_pairs_hook=_distinct))
         _check(content, n_tokens)
         refuse_endless_rules(content)
         return xgrammar.Grammar.deserialize_json(text.decode("utf-8", "surrogatepass"))

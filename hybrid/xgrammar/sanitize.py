@@ -10,6 +10,7 @@ count, name ids or are lazy have further contradictions (docs/limits.md).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from equivalence import GrammarError
@@ -209,3 +210,59 @@ def refuse_endless_rules(serialized: dict[str, Any]) -> None:
                 f"rule {serialized[serial.RULES][end][NAME]!r} is nothing but a repeat of itself, which "
                 "crashes XGrammar's compiler; give the rule another alternative, or remove it"
             )
+
+
+def has_texts_without_end(serialized: dict[str, Any]) -> bool:
+    """Whether the root leads to a rule of which no text ends (``p ::= "a" p``).
+
+    XGrammar 0.2.8 follows forced text as long as there is some, and does not return where it has no end.
+    Where every rule has a text that ends, so has what is left of any text of the grammar, and forced text is
+    the beginning of that.
+    """
+    data, starts = serialized[serial.DATA], serialized[serial.STARTS]
+    bodies = [rule[BODY] for rule in serialized[serial.RULES]]
+    root = serialized[serial.ROOT]
+    reached, pending = {root}, [bodies[root]]
+    seen: set[int] = set()
+    lacking: dict[int, int] = {}  # of each expression how many others have to end first
+    users: defaultdict[int, list[int]] = defaultdict(list)  # of expressions
+    callers: defaultdict[int, list[int]] = defaultdict(list)  # of rules
+    ended: list[int] = []
+    while pending:
+        expression = pending.pop()
+        if expression in seen:
+            continue
+        seen.add(expression)
+        at = starts[expression]
+        kind, body = data[at], data[at + 2 : at + 2 + data[at + 1]]
+        parts = body if kind in serial.WHOLES else ()
+        callees = serial.called_rules(kind, body)
+        for part in parts:
+            users[part].append(expression)
+        for callee in callees:
+            callers[callee].append(expression)
+            if callee not in reached:
+                reached.add(callee)
+                pending.append(bodies[callee])
+        pending += parts
+        lacking[expression] = 1 if kind == serial.CHOICES else len(parts) + len(callees)
+        if kind == serial.CLASS and body == [0]:
+            continue  # no character is in it
+        if lacking[expression] == 0 or (kind == serial.REPEAT and body[1] == 0):
+            lacking[expression] = 0
+            ended.append(expression)
+    rules_of = defaultdict(list)
+    for rule in reached:
+        rules_of[bodies[rule]].append(rule)
+    ending: set[int] = set()
+    while ended:
+        expression = ended.pop()
+        freed = list(users[expression])
+        for rule in rules_of[expression]:
+            ending.add(rule)
+            freed += callers[rule]
+        for other in freed:
+            lacking[other] -= 1
+            if lacking[other] == 0:
+                ended.append(other)
+    return not reached <= ending

@@ -9,7 +9,6 @@ Limits: the serialised form repeats all automata once per rule; above `MAX_SERIA
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from equivalence.classes.byte_strings.features import find_features, renumber_to
 from equivalence.classes.byte_strings.silent import silent_reach
 from equivalence.deadline import Deadline
 from equivalence.network import serial
+from equivalence.network.layouts import written
 from equivalence.network.optimised import Wanted, optimised
 
 MAX_SERIALIZED_BYTES = 64_000_000
@@ -121,7 +121,7 @@ def _compile(serialized: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     """XGrammar's optimised grammar without its automata, and the automata that all rules share."""
     named = find_features(serialized).named
     small = {token_id: index for index, token_id in enumerate(named)}
-    text = json.dumps(renumber_tokens(serialized, small.__getitem__))
+    text = written(renumber_tokens(serialized, small.__getitem__))
     # ids beyond the vocabulary end the process
     return optimised(Wanted(text, len(named) + 2, MAX_SERIALIZED_BYTES))
 

@@ -11,7 +11,6 @@ names and stop ids are alone. Needs XGrammar's compiler; a few milliseconds, and
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from typing import Any
 
@@ -24,6 +23,7 @@ from equivalence.classes.byte_strings.automata import PHASE, Automata, read_auto
 from equivalence.classes.byte_strings.walking import TooManySets, number_keys, string_keys
 from equivalence.classes.token_classes import TokenClasses
 from equivalence.deadline import Deadline
+from equivalence.network.reading import read_grammar
 from equivalence.trie import Trie
 from equivalence.vocabulary import Vocabulary
 
@@ -55,7 +55,7 @@ def byte_string_classes(
     """
     deadline = deadline or Deadline()
     deadline.check(PHASE)
-    serialized = grammar if isinstance(grammar, dict) else json.loads(grammar.serialize_json())
+    serialized = read_grammar(grammar).whole()
     if features is None:
         features = find_features(serialized)
     trie = vocabulary.trie

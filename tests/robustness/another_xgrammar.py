@@ -1,0 +1,66 @@
+"""The tests of what XGrammar's grammars mean, run under another version of it.
+
+What: has pip put a version of XGrammar into a folder, without what it depends on, and runs tests with this
+folder first among those of modules.
+When: ``python -m tests.robustness.another_xgrammar 0.2.7 0.2.6rc2``; after a change of what is read from, or
+written to XGrammar. `TESTS` take some minutes a version.
+Limits: asks a package index. Of tests whose expectation only some versions meet, `tests/versions.py` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TESTS = (
+    "test_serial", "test_layouts", "test_dialect", "test_cases_xgrammar", "test_network",
+    "test_network_steps", "test_equality", "test_classifier", "test_compiler", "test_matcher",
+    "test_matcher_random", "test_guard", "test_token_ids", "test_adapters_xgrammar",
+    "test_adapters_xgrammar_calls", "test_many_tags",
+)  # fmt: skip
+"""Layouts, every case on every strategy, masks of cases and schemas beside plain XGrammar's, the adapter."""
+
+
+def install(version: str, folder: Path) -> None:
+    """Put a version of XGrammar into a folder, without what it depends on."""
+    options = ["-q", "--no-deps", "--target", str(folder)]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, f"xgrammar=={version}"], check=True)
+
+
+def run(folder: Path, tests: list[str]) -> int:
+    """Run tests with the packages of a folder before all others; pytest's answer."""
+    path = os.pathsep.join([str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    files = [name if "/" in name else f"tests/{name}.py" for name in tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", *files]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}).returncode
+
+
+def command(
+    versions: Annotated[list[str], typer.Argument(help="Versions of XGrammar, such as 0.2.7.")],
+    tests: Annotated[list[str] | None, typer.Option(help="Names of test files; default `TESTS`.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Where versions are kept; default nowhere.")] = None,
+) -> None:
+    """Run tests under other versions of XGrammar."""
+    failed = []
+    for version in versions:
+        with tempfile.TemporaryDirectory() as temporary:
+            place = (folder or Path(temporary)) / version
+            if not place.exists():
+                install(version, place)
+            print(f"xgrammar {version}", flush=True)
+            if run(place, tests or list(TESTS)):
+                failed.append(version)
+    if failed:
+        raise SystemExit(f"tests fail under {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    typer.run(command)
