@@ -38,6 +38,7 @@ from tests.classifiers import (
 )
 from tests.conftest import load_cases
 from tests.random_grammars import GrammarCase, grammar_cases
+from tests.versions import strict_classes
 
 pytestmark = pytest.mark.kernels
 
@@ -45,6 +46,7 @@ pytestmark = pytest.mark.kernels
 # --- Random grammars, against the reference ------------------------------------------------------------
 
 
+@strict_classes
 @pytest.mark.parametrize("on_demand", [False, True], ids=["ahead", "on demand"])
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(case=grammar_cases(), rng=st.randoms(use_true_random=False))

@@ -21,8 +21,10 @@ from hypothesis import strategies as st
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, built, compute_classes
 from equivalence.classes.reference import ReferenceGrammar
 from equivalence.network import Network, build_network
+from equivalence.parser.automaton import Automaton
 from equivalence.walks.kept import KeptReads
 from hybrid.classifier import Classifier, distinct_classes, fixed_tables
+from hybrid.classifier.units import read_units, unit_reads, unit_table
 from hybrid.classifier.walked import walked_tables
 from tests.random_grammars import GrammarCase, grammar_cases
 
@@ -146,19 +148,25 @@ COUNTED = [
     'root ::= [^.]{6,300} "." [^.]{2} "."?',
     'root ::= ("a" [^.]{1,9}){2,3} "."',
     'root ::= [a-zäöü€]{4,12} "."',
+    'root ::= "a" ([^-.] | "-" [ab]){2,9} "." "x"*',
+    'root ::= ([a-b] "." | "-"* "x"){1,4} [b-c]*',
 ]
 
 PARTS = ["a", "b", "ab", "-", ".", "x", "ä", "€", "öü", "abc", "aaaaaaaa", "€€€", "a.", "b-a"]
 
 
+@pytest.mark.parametrize("few_nodes", [512, -1])
 @pytest.mark.parametrize("ebnf", COUNTED)
-def test_counts_that_walks_forget_do_not_matter(ebnf: str) -> None:
+def test_counts_that_walks_forget_do_not_matter(ebnf: str, few_nodes: int) -> None:
     """At every count, near and far from both bounds, over tokens that are longer and shorter than what is
-    left. (XGrammar's own masks leave out tokens here that it accepts.)"""
+    left, where walks count and where it is kept how many units strings begin. (XGrammar's own masks leave out
+    tokens here that it accepts.)"""
     rng = random.Random(ebnf)
     tokens = sorted({"".join(rng.choices(PARTS, k=rng.randint(1, 6))).encode() for _ in range(400)})
     tokens += ["€".encode()[:2], "€".encode()[2:], "ä".encode()[:1], b"a" + "ä".encode()[:1]]
     vocabulary = with_stop(list(dict.fromkeys(tokens)))
+    kept = KeptReads(4 * ((vocabulary.size + 31) // 32), few_nodes=few_nodes)
+    vocabulary.__dict__["kept_reads"] = kept
     grammar = xgrammar.Grammar.from_ebnf(ebnf)
     classifier, _ = walked_of(grammar, vocabulary)
     reference = ReferenceGrammar(grammar)
@@ -178,6 +186,116 @@ def test_counts_that_walks_forget_do_not_matter(ebnf: str) -> None:
             config = classifier.step(classifier.session, config, token)
             prefix += texts[token]
     assert n_masks > 12
+    if few_nodes < 0:  # all but the units that may go on where they may end
+        assert (kept.of_units > 0) == ('"-"?' not in ebnf)
+
+
+TOKENS_OF_UNITS = st.lists(st.text("ab-.ä", min_size=1, max_size=9).map(str.encode), min_size=1, unique=True)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    texts=TOKENS_OF_UNITS,
+    unit=st.sampled_from(["[ab]", "[^.]", '([^-.] | "-" [ab])', '"a"* "."', '([ab] "-"?)']),
+    fewest=st.integers(-2, 4),
+    most=st.integers(0, 6),
+    chosen=st.randoms(use_true_random=False),
+)
+def test_units_that_strings_begin(
+    texts: list[bytes], unit: str, fewest: int, most: int, chosen: random.Random
+) -> None:
+    """Against reading every string with every way to cut it into units."""
+    vocabulary = with_stop(texts)
+    network = build_network(
+        xgrammar.Grammar.from_ebnf(f'root ::= unit{{3,9}} "<"\nunit ::= {unit}'), token_bytes=9
+    )
+    automaton = Automaton(network.automaton)
+    start = int(network.automaton[5][0, 0])
+    table = unit_table(automaton, start)
+    assert (table is None) == ("?" in unit)
+    if table is None:
+        return
+    trie = vocabulary.trie
+    known = unit_reads(trie.nodes, len(texts), trie.longest, table)
+    below = {0: b""}  # the text of each node
+    for node in range(len(trie.nodes) - 1):
+        for child in range(trie.nodes[node, 0], trie.nodes[node + 1, 0]):
+            below[child] = below[node] + bytes([trie.nodes[child, 3] & 255])
+    nodes = [node for node, text in below.items() if cut(text, table) == (1, True)]
+    nodes = sorted(chosen.sample(nodes, chosen.randint(0, len(nodes))))
+    read = read_units(known, trie.nodes, np.array(nodes, np.int64), fewest, most)
+    ordered = sorted(texts)
+    groups, pending = set(), set()
+    for node in nodes:
+        rests = {
+            text: cut(text[len(below[node]) :], table) for text in ordered if text.startswith(below[node])
+        }
+        del_own = {text: found for text, found in rests.items() if text != below[node]}
+        groups |= {ordered.index(text) for text, found in del_own.items() if found and found[0] <= most}
+        for other, text in below.items():
+            found = cut(text[len(below[node]) :], table) if text.startswith(below[node]) else None
+            under = [rest for rest in ordered if rest.startswith(text) and rest != text]
+            enough = found is not None and found[1] and max(fewest, 0) <= found[0] <= most
+            if enough and not all(
+                (cut(rest[len(below[node]) :], table) or (99, True))[0] <= most for rest in under
+            ):
+                pending.add(other)
+    got = {g for first, end in read.ranges.reshape(-1, 2).tolist() for g in range(first, end)}
+    assert got == groups
+    assert read.nodes.tolist() == sorted(pending)
+    others = [
+        node for node, text in below.items() if cut(text, table) != (1, True) and text in below.values()
+    ]
+    inner = [node for node in others if trie.nodes[node, 0] < trie.nodes[node + 1, 0]]
+    if inner:
+        assert read_units(known, trie.nodes, np.array(inner[:1]), fewest, most) is None
+
+
+def cut(text: bytes, table: np.ndarray) -> tuple[int, bool] | None:
+    """Units that a text begins, and whether the last one is whole; None: it is not read."""
+    state, units, whole = 0, 0, True
+    for byte in text:
+        units += whole
+        state = int(table[state, byte])
+        if state == -1:
+            return None
+        whole = state == -2
+        state = 0 if whole else state
+    return units, whole
+
+
+KEYS = [
+    ('root ::= "<" ("name>" [0-9] | "nbsp>" "x"* | [^>;]* ">" [a-d]) ";"', True),
+    ('root ::= "<" ("na;me>" [0-9] | [^>;]* ">" [a-d])', True),  # reads more than the other
+    ('root ::= "<" ("n" [^>;a]* | [^n>;] [^>;]*) ">"', False),  # less
+    ('root ::= "<" ("n" | [^>;]* ">")', True),  # may end where the other may not
+    ('root ::= key "."\nkey ::= "<" ("n" | [^>;]* ">")', True),
+]
+
+
+@pytest.mark.parametrize(("ebnf", "is_compared"), KEYS)
+def test_states_that_differ_in_little(ebnf: str, is_compared: bool) -> None:
+    rng = random.Random(ebnf)
+    parts = ["n", "na", "me", "b", "sp", ">", ">1", ">a", ";", "x", "ä", "name", "nbsp", ">b;", "."]
+    tokens = {"".join(rng.choices(parts, k=rng.randint(1, 4))).encode() for _ in range(300)}
+    vocabulary = with_stop(sorted(tokens | {bytes([c]) for c in b"<>;name.x10"}))
+    classifier, _ = walked_of(xgrammar.Grammar.from_ebnf(ebnf), vocabulary)
+    reference = ReferenceGrammar(xgrammar.Grammar.from_ebnf(ebnf))
+    texts = list(vocabulary.tokens)
+    for _ in range(6):
+        config, prefix = classifier.session.start, b""
+        for _ in range(8):
+            (expected,) = reference.masks([prefix], texts)
+            wanted = [i for i, taken in enumerate(expected) if taken and texts[i]]
+            assert [i for i in row_of(classifier, config) if texts[i]] == wanted, prefix
+            if not wanted:
+                break
+            token = min(
+                rng.sample(wanted, min(3, len(wanted))), key=lambda i: (texts[i][:1] != b"n", len(texts[i]))
+            )
+            config = classifier.step(classifier.session, config, token)
+            prefix += texts[token]
+    assert (classifier.session.store.summariser.n_compared > 0) == is_compared
 
 
 @pytest.mark.parametrize("begun", [b"", b"<", b"</"])

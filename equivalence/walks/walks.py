@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from equivalence import built
 from equivalence.arrays.growing import bigger, new_records, records
 from equivalence.errors import BudgetExceeded
+from equivalence.trie.nodes import NODE
 from equivalence.walks.blocks import find_blocks, united_firsts
 from equivalence.walks.outcomes import Rows, Walked, first_outcomes
 
@@ -30,6 +31,7 @@ if cython.compiled:
     from cython.cimports.equivalence.arrays.sorting import insert_sorted
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.equivalence.parser.space import Space
+    from cython.cimports.equivalence.trie.nodes import Node
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
@@ -39,16 +41,6 @@ else:
     from equivalence.arrays.sorting import insert_sorted
     from equivalence.parser.space import Space
 
-Node = cython.struct(
-    child=cython.int,
-    group=cython.int,
-    group_end=cython.int,
-    bits=cython.int,
-    below_0=cython.int,
-    below_1=cython.int,
-    below_2=cython.int,
-    below_3=cython.int,
-)
 Level = cython.struct(
     configuration=cython.Py_ssize_t,
     n_returns=cython.Py_ssize_t,
@@ -58,10 +50,6 @@ Level = cython.struct(
 Return = cython.struct(depth=cython.Py_ssize_t, port=cython.Py_ssize_t)
 Range = cython.struct(first=cython.Py_ssize_t, end=cython.Py_ssize_t)
 Event = cython.struct(group=cython.Py_ssize_t, outcome=cython.Py_ssize_t)
-
-NODE = "child group group_end bits below_0 below_1 below_2 below_3"
-"""A node's children are those from its `child` to that of the next row. The bits are the byte into the node,
-then `ENDS`, then `OTHERS`, see `equivalence.trie.trie`."""
 
 ENDS = cython.declare(cython.Py_ssize_t, 8)
 BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)

@@ -52,6 +52,7 @@ class Session:
         left: bytes that may still be taken by steps and rows.
         numbers: of masks that more than their classes decide (`hybrid.classifier.token_ids`).
         gather: expands masks of classes, or pieces.
+        tops, forced: what `hybrid.drafts` remembers of configurations: hashes of what is on top, forced text.
     """
 
     def __init__(self, serial: int, store: Any, start: int, left: int, gather: Gather) -> None:
@@ -64,6 +65,8 @@ class Session:
         self.left = left
         self.numbers: dict[tuple[int, tuple[int, ...]], int] = {}
         self.gather = gather
+        self.tops: dict[int, int] = {}
+        self.forced: dict[int, bytes] = {}
 
     def rows_for(self, stops: tuple[int, ...]) -> Rows:
         """The masks met so far under some stop ids."""

@@ -50,7 +50,8 @@ class Contents:
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
-        self.place = np.full(automaton.n_states, -1, np.int32)
+        self.place = np.empty(automaton.n_states, np.int32)
+        self.place[:] = -1
         self.order = np.empty(MOST_STATES, np.int64)
         self.words = np.empty(FIRST_WORDS, np.int64)
 
@@ -61,11 +62,14 @@ class Contents:
         return self.spelled()
 
     def of_unit(self, unit: cython.Py_ssize_t, count: cython.Py_ssize_t) -> Any:
-        """The same for the frame of a counted rule, so many units having been read."""
+        """The same for the frame of a counted rule, so many units having been read: what matters is how many
+        are still to be read, and how many may be."""
         self.begin()
+        counted = self.automaton.counted[unit]
         self.put(-1)
-        self.put(count)
-        self.put_unit(unit)
+        self.put(max(counted.least - count, 0))
+        self.put(-1 if counted.most < 0 else counted.most - count)
+        self.put(self.number(counted.start))
         return self.spelled()
 
     @cython.cfunc

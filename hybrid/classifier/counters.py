@@ -61,11 +61,14 @@ class Counters:
         self.space = space
         self.any = space.automaton.counted.shape[0] > 0
         self.inside = np.zeros(7, np.int64)
-        size: cython.Py_ssize_t = 64
+        size: cython.Py_ssize_t = 64 if self.any else 0  # none is asked for where there are no counters
         space.account.claim(12 * size)
-        self.replaced = np.full(size, UNKNOWN, np.int32)
-        self.reach = np.full(size, ANY, np.int32)
-        self.loops = np.full(size, ANY, np.int32)
+        self.replaced = np.empty(size, np.int32)
+        self.reach = np.empty(size, np.int32)
+        self.loops = np.empty(size, np.int32)
+        self.replaced[:] = UNKNOWN
+        self.reach[:] = ANY
+        self.loops[:] = ANY
 
     @cython.cfunc
     @cython.nogil

@@ -17,7 +17,7 @@ from equivalence import BudgetExceeded, MatcherError
 from hybrid.api.arguments import whole_characters
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import Follower, Outgrown, text_of
-from hybrid.classifier.classifier import Session, forced_text
+from hybrid.classifier.classifier import Classifier, Session, forced_text
 from hybrid.classifier.known import Known
 from hybrid.classifier.pieces import PieceGather
 from hybrid.classifier.rows import Rows
@@ -180,6 +180,16 @@ class ClassifierFollower(Known, Follower):
     # the classifier's tables
 
     @property
+    def classifier(self) -> Classifier:
+        """What decides."""
+        return self._classifier
+
+    @property
+    def ends_freely(self) -> bool:
+        """Whether the sequence ends as soon as it can."""
+        return self._free_end
+
+    @property
     def by_text(self) -> bool:
         """Whether ids are read by their texts only."""
         return self._classifier.by_text
@@ -279,13 +289,14 @@ class ClassifierFollower(Known, Follower):
         """See `Follower.find_jump_forward_string`."""
         if self.ended:
             raise MatcherError("the matcher has terminated: nothing is forced any more")
+        return whole_characters(self.forced_bytes(MOST_FORCED_BYTES))
+
+    def forced_bytes(self, most: int) -> bytes:
+        """The bytes that are forced next, so many at most."""
         try:
-            forced = self._answer(
-                lambda session: forced_text(self._classifier, session, self.config, MOST_FORCED_BYTES)
-            )
+            return self._answer(lambda session: forced_text(self._classifier, session, self.config, most))
         except BudgetExceeded:
-            return ""  # the fallback's own search may not end
-        return whole_characters(forced)
+            return b""  # the fallback's own search may not end
 
     @property
     def temperature(self) -> float | None:

@@ -63,7 +63,7 @@ class PieceGather(Gather):
         self.n_classes = 32 * walker.known.n_words
         self.memory_size_bytes = 0
         self.tables = ()
-        self.row_of_piece = np.full(self.n_classes, -2, np.int64)
+        self.row_of_piece = np.empty(0, np.int64)
         self.large = []
 
     @cython.cfunc
@@ -90,6 +90,9 @@ class PieceGather(Gather):
     @cython.exceptval(-1, check=False)
     def add(self, piece: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.int:
         """Set the bits of a piece's tokens."""
+        if piece >= self.row_of_piece.shape[0]:
+            with cython.gil:
+                self.grow()
         row: cython.Py_ssize_t = self.row_of_piece[piece]
         if row == -2:
             row = self.look_at(piece)
@@ -97,6 +100,18 @@ class PieceGather(Gather):
             unite_row(row, out)
             return 0
         self.add_ranges(self.pieces.pool[self.pieces.starts[piece] : self.pieces.starts[piece + 1]], out)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow(self) -> cython.int:
+        """Room for the rows of as many pieces as there are, and some."""
+        old: cython.Py_ssize_t = self.row_of_piece.shape[0]
+        size: cython.Py_ssize_t = 2 * self.pieces.count + 62
+        longer: cython.Py_ssize_t[::1] = np.empty(size, np.int64)
+        longer[:old] = self.row_of_piece
+        longer[old:] = -2
+        self.row_of_piece = longer
         return 0
 
     @cython.cfunc

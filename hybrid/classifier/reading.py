@@ -78,7 +78,8 @@ class Reader:
         self.unions = new_records(unions, UNION, np.int32)
         self.last_union = unions - 1
         self.levels = new_records(64, LEVEL)
-        self.masks = np.full(configurations, -1, np.int32)
+        self.masks = np.empty(configurations, np.int32)
+        self.masks[:] = -1
         self.row = np.zeros(self.known.n_words, np.int64)
 
     # ---------------------------------------------------------------- configurations

@@ -19,3 +19,4 @@ cdef class Store:
     cdef const unsigned char *token_bytes(self) noexcept
     cdef Py_ssize_t step_over(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t begin, Py_ssize_t end) except -1
     cdef Py_ssize_t read_text(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t begin, Py_ssize_t end) except -1 nogil
+    cdef Py_ssize_t tail_hash(self, Py_ssize_t tail, Py_ssize_t depth) noexcept

@@ -27,6 +27,7 @@ from hybrid.classifier.walked import Walked
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.hashing import mix
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.equivalence.parser.space import Space
     from cython.cimports.hybrid.classifier.reading import Reader
@@ -35,6 +36,7 @@ if cython.compiled:
     built.check(__name__, EQUIMASK_SOURCE)
 else:
     from equivalence.arrays.account import Account
+    from equivalence.arrays.hashing import mix
     from equivalence.parser.space import Space
     from hybrid.classifier.reading import Reader
     from hybrid.classifier.summaries import Summaries
@@ -50,6 +52,12 @@ REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
 """The bits of a word: words of masks are interned as numbers with a sign."""
+
+MOST_HASH = cython.declare(cython.Py_ssize_t, (1 << 30) - 1)
+"""The bits of `top_hash`."""
+
+MOST_FRAMES = cython.declare(cython.Py_ssize_t, 16)
+"""Of a tail that `top_hash` looks at: three levels of them are 4,096."""
 
 
 @cython.final
@@ -290,6 +298,39 @@ class Store:
                     found = byte
                     break
         return found
+
+    def top_hash(self, configuration: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> int:
+        """A hash (30 bits) of the states on top of a configuration's stacks, so many deep: of the automata's
+        states alone, so that it is the same in every session of one grammar.
+
+        Raises:
+            IndexError: there is no such configuration.
+        """
+        self.checked(configuration)
+        begin: cython.Py_ssize_t = self.space.configurations.starts[configuration]
+        end: cython.Py_ssize_t = self.space.configurations.starts[configuration + 1]
+        found: cython.Py_ssize_t = self.space.configurations.pool[begin + 1] != 0
+        for i in range(begin + 2 + self.space.configurations.pool[begin + 1], end, 2):
+            # a sum: the order of stacks is not part of what they are
+            below = self.tail_hash(self.space.configurations.pool[i + 1], depth - 1)
+            found += mix(mix(5, self.space.configurations.pool[i]), below)
+        return found & MOST_HASH
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def tail_hash(self, tail: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The same of a tail; of one with many frames, their number."""
+        begin: cython.Py_ssize_t = self.space.stacks.tails.starts[tail]
+        end: cython.Py_ssize_t = self.space.stacks.tails.starts[tail + 1]
+        if depth <= 0 or end - begin > MOST_FRAMES:
+            return end - begin if depth > 0 else 0
+        found: cython.Py_ssize_t = 0
+        for i in range(begin, end):
+            frame: cython.Py_ssize_t = self.space.stacks.tails.pool[i]
+            if frame != 0:
+                below = self.tail_hash(self.space.stacks.frames[frame].tail, depth - 1)
+                found += mix(mix(7, self.space.stacks.frames[frame].state), below)
+        return found & MOST_HASH
 
     def bring(self, other: Store, configuration: cython.Py_ssize_t) -> int:
         """The configuration that is in these tables what one is in an earlier session's.

@@ -20,8 +20,9 @@ from equivalence.parser.absorbing import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
 from equivalence.walks.kept import KeptReads
+from hybrid.classifier.comparing import ComparingWalker
+from hybrid.classifier.noting import MOST_PIECES
 from hybrid.classifier.tables import PHASE, automaton_of, behind_of
-from hybrid.classifier.walking import MOST_PIECES, Walker
 
 Integers = NDArray[np.int64]
 
@@ -74,8 +75,8 @@ class Walked(NamedTuple):
             return np.ones((n_symbols, len(self.byte_tables.example)), np.uint8)
 
     def summariser(self, space: Any, known: Any) -> Any:
-        """What walks the vocabulary, a `Walker`."""
-        return Walker(space, known, self)
+        """What walks the vocabulary, a `hybrid.classifier.walking.Walker`."""
+        return ComparingWalker(space, known, self)
 
 
 def walked_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | None = None) -> Walked:

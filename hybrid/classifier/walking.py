@@ -23,45 +23,30 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records, records
+from equivalence.arrays.growing import new_records
 from equivalence.walks.kept.reads import Read
+from hybrid.classifier.units import read_units, unit_reads, unit_table
 
 if cython.compiled:
-    from cython.cimports.equivalence.arrays.interning import Interned
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.equivalence.parser.space import Space
     from cython.cimports.hybrid.classifier.contents import Contents
     from cython.cimports.hybrid.classifier.counters import Counters
+    from cython.cimports.hybrid.classifier.noting import Notes
     from cython.cimports.hybrid.classifier.summaries import Summaries
-    from cython.cimports.hybrid.classifier.summarising import Summariser
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
-    from equivalence.arrays.interning import Interned
     from equivalence.parser.space import Space
     from hybrid.classifier.contents import Contents
     from hybrid.classifier.counters import Counters
+    from hybrid.classifier.noting import Notes
     from hybrid.classifier.summaries import Summaries
-    from hybrid.classifier.summarising import Summariser
-
-NODE = "child group group_end bits below_0 below_1 below_2 below_3"
 
 ENDS = cython.declare(cython.Py_ssize_t, 8)
 BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
 OTHERS = cython.declare(cython.Py_ssize_t, 9)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
-
-MOST_PIECES = 2048
-"""Pieces of one session: what one document needs is 60 at the mean of real JSON schemas."""
-
-FIRST_PIECES = 256
-
-FIRST_NODES = 1024
-"""Pending nodes of one state that there is room for at first."""
-
-MANY_NODES = cython.declare(cython.Py_ssize_t, 20_000)
-"""Nodes that are entered before it is found out what may follow: 1 ms. Most JSON schemas never enter so many
-before their classes are found, and would wait 0.2 ms for it; it saves a quarter of C-like documents."""
 
 WIDE_BYTES = cython.declare(cython.Py_ssize_t, 10)
 WIDE_NODES = cython.declare(cython.Py_ssize_t, 64)
@@ -71,67 +56,49 @@ digit is the least of what mostly is."""
 TOO_LONG = cython.declare(cython.Py_ssize_t, -2)
 """What a walk finds that has entered so many."""
 
-ALL_BYTES = cython.declare(cython.Py_ssize_t, -1)
 ANY_LENGTH = cython.declare(cython.Py_ssize_t, 1 << 62)
 
 
 @cython.cclass
-class Walker(Summariser):
+class Walker(Notes):
     """Reads the tokens of a vocabulary.
 
     Args:
         space: the stacks.
-        known: what is extended; its masks have a bit for each token id, in words of 64 bits.
-        fixed: the trie, and what may follow (`hybrid.classifier.tables.Walked`), which is not asked for
-            before walks have entered so many nodes that it pays.
+        known: what is extended.
+        fixed: the trie, and what may follow (`hybrid.classifier.walked.Walked`).
 
     Attributes:
-        trie: its nodes, a node's children side by side (`equivalence.trie.Trie.nodes`).
         token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
         path: of each depth below the node at which a walk begins, the configuration, the child that is next,
             where the children end, and whether the stack may be used up there.
-        filters: whether it is known what may follow.
-        follow_0 to follow_3, follow_others: the ASCII bytes that can follow below the known part, as four
-            words of 32 bits, and whether others can.
-        pairs: pending nodes in the making.
-        n_entered: nodes entered so far, as a measure of work.
         most_entered: how many may be until a walk is too long.
         kept: what other grammars' states and frames read (`equivalence.walks.kept.reads`).
         contents: names what is looked for there; None as long as nothing was.
         reads, number_of_read: the kept walks that this one has taken, and the number of each.
         key: of the long walk under way.
-        ranges: the groups that are read, first, end, first, end ...; or -1 - the number of a kept walk alone.
+        unit_tables: what the units of counted rules do, by the state that each begins with.
         mask: that was found last.
     """
 
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
-        self.space = space
-        self.known = known
-        self.trie = records(fixed.nodes, NODE)
+        Notes.__init__(self, space, known, fixed)
         self.height = fixed.height
         self.counters = Counters(space)
         self.token_starts = fixed.token_starts
         self.tokens = fixed.tokens
-        self.fixed = fixed
-        self.filters = False
-        self.n_states = space.n_states
-        self.longest = fixed.longest
-        space.account.claim(8 * FIRST_NODES + 32 * (self.longest + 2))
-        self.pairs = np.empty(FIRST_NODES, np.int64)
+        space.account.claim(32 * (self.longest + 2))
         self.path = new_records(self.longest + 2, "configuration child end has_ports")
-        self.ranges = np.empty(2 * FIRST_NODES, np.int64)
-        self.n_ranges = 0
-        excess = f"walking a grammar needs more than {MOST_PIECES} pieces of masks at a time"
-        self.pieces = Interned(FIRST_PIECES, 64, MOST_PIECES, space.account, excess)
-        self.n_entered = 0
         self.most_entered = ANY_LENGTH
         self.kept = fixed.kept
         self.few_nodes = fixed.kept.few_nodes
+        self.wide_bytes = min(WIDE_BYTES, self.few_nodes + 1)
         self.mask = 0
         self.contents = None
         self.reads: list[Read] = []
         self.number_of_read: dict[Read, int] = {}
         self.key: Any = None
+        self.unit_tables: dict[int, Any] = {}
 
     # ---------------------------------------------------------------- on a state, and below
 
@@ -225,7 +192,7 @@ class Walker(Summariser):
         n: cython.Py_ssize_t = 0
         for byte in range(256):
             n += self.space.behaviour[symbol, self.space.class_of_byte[byte]] != 0
-        return n >= WIDE_BYTES
+        return n >= self.wide_bytes
 
     @cython.cfunc
     @cython.nogil
@@ -244,6 +211,11 @@ class Walker(Summariser):
         if not is_new:
             with cython.gil:
                 n = self.recall(pending, symbol)
+        if n < 0 and symbol >= self.n_states:
+            with cython.gil:
+                n = self.recall_units(pending, symbol)
+            if n >= 0:
+                self.follow_unit(self.known.units.pool[self.known.units.starts[symbol - self.n_states]])
         if n < 0:
             self.follow_all()
             self.most_entered = ANY_LENGTH
@@ -252,18 +224,6 @@ class Walker(Summariser):
                 self.keep(n)
             self.set_follow(own)
         return self.that_may_follow(n)
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def that_may_follow(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Of n pending nodes leave out those below which nothing is that can follow; how many stay."""
-        length: cython.Py_ssize_t = 0
-        for k in range(n):
-            if self.may_follow(self.pairs[k]):
-                self.pairs[length] = self.pairs[k]
-                length += 1
-        return length
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)
@@ -288,6 +248,37 @@ class Walker(Summariser):
         read = self.kept.find(self.key)
         if read is None:
             return -1
+        return self.taken(read)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def recall_units(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The same for the frame of a counted rule, from how many units strings begin, which is kept for all
+        counts; -1 where units are not such that it can be."""
+        at = self.known.units.starts[symbol - self.n_states]
+        counted = self.space.automaton.counted[self.known.units.pool[at]]
+        begun = self.known.units.pool[at + 1] + 1  # one has been read where the frame is on top
+        most: cython.Py_ssize_t = ANY_LENGTH if counted.most < 0 else counted.most - begun
+        if counted.start not in self.unit_tables:
+            self.unit_tables[counted.start] = unit_table(self.space.automaton, counted.start)
+        table = self.unit_tables[counted.start]
+        if table is None or self.longest >= 1 << 15:
+            return -1
+        key = (table.tobytes(), b"")
+        found = self.kept.find(key)
+        if found is None:
+            n_groups = self.token_starts.shape[0] - 1
+            found = unit_reads(self.fixed.nodes, n_groups, self.longest, table)
+            self.kept.keep(key, found)
+        first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
+        nodes = np.asarray(self.known.pendings.pool)[first:end]
+        read = read_units(found, self.fixed.nodes, nodes, counted.least - begun, most)
+        return -1 if read is None else self.taken(read)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def taken(self, read: Any) -> cython.Py_ssize_t:
+        """Take a kept walk: its pending nodes, and itself for its ranges; how many nodes there are."""
         self.take(read)
         found: cython.const[cython.Py_ssize_t][::1] = read.nodes
         while self.pairs.shape[0] < found.shape[0]:
@@ -470,130 +461,3 @@ class Walker(Summariser):
             | (self.trie[i].below_2 & ~self.space.facts[configuration].loop_2)
             | (self.trie[i].below_3 & ~self.space.facts[configuration].loop_3)
         ) == 0
-
-    # ---------------------------------------------------------------- what is noted
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def allow(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        """Note groups that are read."""
-        n = self.n_ranges
-        if n > 0 and self.ranges[n - 1] == first:
-            self.ranges[n - 1] = end
-            return 0
-        if n + 2 > self.ranges.shape[0]:
-            with cython.gil:
-                self.grow_ranges()
-        self.ranges[n] = first
-        self.ranges[n + 1] = end
-        self.n_ranges = n + 2
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_ranges(self) -> cython.int:
-        """Twice the room for ranges."""
-        old: cython.Py_ssize_t = self.ranges.shape[0]
-        self.space.account.claim(16 * old, 8 * old)
-        self.ranges = bigger(self.ranges, 2 * old)
-        return 0
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def mask_of_ranges(self) -> cython.Py_ssize_t:
-        """The number of the mask of one piece: the groups that were noted."""
-        one: cython.Py_ssize_t = 1
-        if self.n_ranges == 0:
-            return 0
-        at = self.pieces.room(self.n_ranges)
-        for k in range(self.n_ranges):
-            self.pieces.pool[at + k] = self.ranges[k]
-        piece = self.pieces.intern(self.n_ranges)
-        at = self.empty_mask()
-        self.known.masks.pool[at + (piece >> 5)] = one << (piece & 31)
-        return self.known.masks.intern(self.known.n_words)
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def set_follow(self, own: cython.Py_ssize_t) -> cython.int:
-        """Take the bytes that can follow below a state, or a counted rule; or all, as long as walks have not
-        entered many nodes."""
-        if not self.filters:
-            if self.n_entered < MANY_NODES:
-                self.follow_all()
-                return 0
-            with cython.gil:
-                self.behind = self.fixed.behind()
-            self.filters = True
-        self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = 0
-        self.follow_others = False
-        for c in range(self.space.n_classes):
-            if self.behind[own, c]:
-                self.follow_0 |= self.space.byte_classes[c].word_0
-                self.follow_1 |= self.space.byte_classes[c].word_1
-                self.follow_2 |= self.space.byte_classes[c].word_2
-                self.follow_3 |= self.space.byte_classes[c].word_3
-        for byte in range(0x80, 0x100):
-            if self.behind[own, self.space.class_of_byte[byte]]:
-                self.follow_others = True
-        return 0
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def follow_all(self) -> cython.void:
-        """Let any byte follow."""
-        self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = ALL_BYTES
-        self.follow_others = True
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def may_follow(self, i: cython.Py_ssize_t) -> cython.bint:
-        """Can any byte that occurs below a node follow below the known part?"""
-        return (self.follow_others and self.trie[i].bits >> OTHERS & 1) or (
-            (self.trie[i].below_0 & self.follow_0)
-            | (self.trie[i].below_1 & self.follow_1)
-            | (self.trie[i].below_2 & self.follow_2)
-            | (self.trie[i].below_3 & self.follow_3)
-        ) != 0
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def note_node(self, node: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Note a pending node behind n of them; how many there are."""
-        if n == self.pairs.shape[0]:
-            with cython.gil:
-                self.grow_pairs()
-        self.pairs[n] = node
-        return n + 1
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_pairs(self) -> cython.int:
-        """Twice the room for pending nodes."""
-        old: cython.Py_ssize_t = self.pairs.shape[0]
-        self.space.account.claim(16 * old, 8 * old)
-        self.pairs = bigger(self.pairs, 2 * old)
-        return 0
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def in_order(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Sort the nodes and leave out doubles; how many stay."""
-        self.sort_pairs(0, n)
-        length: cython.Py_ssize_t = 0
-        for k in range(n):
-            if length == 0 or self.pairs[length - 1] != self.pairs[k]:
-                self.pairs[length] = self.pairs[k]
-                length += 1
-        return length

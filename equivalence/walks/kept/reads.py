@@ -11,8 +11,12 @@ What one of them adds while another begins a new generation may be lost, and is 
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 from numpy.typing import NDArray
+
+from equivalence.walks.kept.units import UnitReads
 
 Key = tuple[bytes, bytes]
 """What a state or a frame can do (`hybrid.classifier.contents`), and the nodes that are read on it."""
@@ -41,6 +45,19 @@ class Read:
         self.ranges, self.nodes = ranges, nodes
         self.row: NDArray[np.uint32] | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, the row left out."""
+        return self.ranges.nbytes + self.nodes.nbytes
+
+
+class Kept(Protocol):
+    """What can be kept: a `Read`, or what reads are made of (`equivalence.walks.kept.units`)."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+
 
 class KeptReads:
     """Reads by what was read on; two generations, as of `equivalence.walks.kept.walks`.
@@ -51,22 +68,27 @@ class KeptReads:
         few_nodes: walks that enter no more are neither looked for nor kept.
 
     Attributes:
-        hits: how many were found.
+        hits, misses: how many were found, and not, of those that were looked for.
     """
 
     def __init__(self, row_bytes: int, limit_bytes: int = LIMIT_BYTES, few_nodes: int = FEW_NODES) -> None:
         self.limit_bytes = limit_bytes
         self.few_nodes = few_nodes
-        self.hits = 0
+        self.hits = self.misses = 0
         self._row_bytes = row_bytes
-        self._young: dict[Key, Read] = {}
-        self._old: dict[Key, Read] = {}
+        self._young: dict[Key, Kept] = {}
+        self._old: dict[Key, Kept] = {}
         self._used = 0  # bytes of the young ones
 
     def __len__(self) -> int:
         return len(self._young.keys() | self._old.keys())
 
-    def find(self, key: Key) -> Read | None:
+    @property
+    def of_units(self) -> int:
+        """How many are of units (`equivalence.walks.kept.units`)."""
+        return sum(isinstance(one, UnitReads) for one in {**self._old, **self._young}.values())
+
+    def find(self, key: Key) -> Any:
         """What was kept under a key; None: nothing is, or not any more."""
         found = self._young.get(key)
         if found is None:
@@ -74,11 +96,12 @@ class KeptReads:
             if found is not None:
                 self.keep(key, found)
         self.hits += found is not None
+        self.misses += found is None
         return found
 
-    def keep(self, key: Key, read: Read) -> None:
+    def keep(self, key: Key, read: Kept) -> None:
         """Keep what was read, within the bound."""
-        size = sum(map(len, key)) + read.ranges.nbytes + read.nodes.nbytes + self._row_bytes
+        size = sum(map(len, key)) + read.nbytes + self._row_bytes
         if 2 * size > self.limit_bytes:
             return
         if 2 * (self._used + size) > self.limit_bytes:

@@ -1,0 +1,20 @@
+from hybrid.classifier.walking cimport Walker
+
+
+cdef struct Pair:
+    Py_ssize_t own
+    Py_ssize_t other
+    Py_ssize_t child
+    Py_ssize_t end
+
+
+cdef class ComparingWalker(Walker):
+    cdef Pair[::1] levels
+    cdef readonly Py_ssize_t n_compared
+
+    cdef int read_on(self, Py_ssize_t state) except -1 nogil
+    cdef Py_ssize_t loop_of(self, Py_ssize_t begin) except -2 nogil
+    cdef bint follows_alike(self, Py_ssize_t state, Py_ssize_t other) noexcept nogil
+    cdef bint read_beside(self, Py_ssize_t state, Py_ssize_t begin, Py_ssize_t other) except -1 nogil
+    cdef Py_ssize_t mask_of_both(self, Py_ssize_t one, Py_ssize_t two) except -1 nogil
+    cdef Py_ssize_t compare(self, Py_ssize_t begin, Py_ssize_t other) except -2 nogil
