@@ -266,7 +266,8 @@ def test_arguments_that_are_not_allowed(
 
 def test_an_unknown_serialisation_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by the classes, and not by what looks for trouble before them."""
-    monkeypatch.setattr("equivalence.network.reading.SERIALIZATION_VERSION", "v17")
+    monkeypatch.setattr("equivalence.network.layouts.OWN", "v77")
+    monkeypatch.setattr("equivalence.network.layouts.PREVIEW", "v78")
     monkeypatch.setattr(
         "hybrid.compile.compilation.refuse_endless_rules", lambda serialized: pytest.fail("was read")
     )
@@ -275,8 +276,10 @@ def test_an_unknown_serialisation_is_not_read(monkeypatch: pytest.MonkeyPatch) -
     )
     compiled = GrammarCompiler(VOCABULARY).compile_grammar('root ::= "ab"')
     assert compiled.strategy == "engine"
-    assert "serialises grammars in version 'v16', read here is 'v17'" in compiled.reason
-    with pytest.raises(GrammarError, match="read here is 'v17'"):
+    assert (
+        f"version {xgrammar.get_serialization_version()!r}, read here are 'v77' and 'v78'" in compiled.reason
+    )
+    with pytest.raises(GrammarError, match="read here are 'v77' and"):
         GrammarCompiler(VOCABULARY, strategy="representatives").compile_grammar('root ::= "ab"')
 
 
@@ -380,15 +383,16 @@ def test_no_cache() -> None:
 
 
 def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
-    """A classifier grows in use, and the cache finds out: when it is asked for again, or in its turn."""
+    """A classifier grows in use, and the cache finds out: when it is asked for again, or in its turn, or when
+    somebody asks for the cache's size."""
     compiler = GrammarCompiler(VOCABULARY, strategy="classifier")
     grown = compiler.compile_grammar('root ::= "a" root | "b"')
-    counted = compiler.get_cache_size_bytes()
+    counted = compiler._memory.size_bytes
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
     GrammarMatcher(grown).fill_next_token_bitmask(bitmask)
-    assert grown.memory_size_bytes > counted == compiler.get_cache_size_bytes()
+    assert grown.memory_size_bytes > counted == compiler._memory.size_bytes
     assert compiler.compile_grammar('root ::= "a" root | "b"') is grown
-    assert grown.memory_size_bytes == compiler.get_cache_size_bytes()
+    assert grown.memory_size_bytes == compiler._memory.size_bytes == compiler.get_cache_size_bytes()
     compiler._memory.limit_bytes = 3 * counted // 2
     other = compiler.compile_grammar('root ::= "a" root | "0"')
     assert [id(compiled) for compiled, _ in compiler._memory._kept.values()] == [id(other)]

@@ -9,7 +9,6 @@ Limits: the layout of `serialize_json` is XGrammar's, and so is the time that it
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from typing import Any
 
@@ -18,9 +17,13 @@ import xgrammar
 import hybrid
 from adapters.xgrammar.compiling import Compiling
 from adapters.xgrammar.errors import with_its_errors
-from equivalence import forking
+from equivalence import GrammarError, forking
 from equivalence.classes.byte_strings import find_features
-from equivalence.network import serial
+from equivalence.network.layouts import PREVIEW
+from equivalence.network.reading import read_as_far
+
+IS_PREVIEW = xgrammar.get_serialization_version() == PREVIEW
+"""Whether XGrammar is one of the previews 0.2.6rc1 and 0.2.6rc2."""
 
 
 @forking.with_listed_properties
@@ -84,10 +87,13 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
     @cached_property
     def grammar(self) -> xgrammar.Grammar:
         """The grammar as XGrammar optimised it, in a few milliseconds: without looking at the vocabulary."""
-        serialized = json.loads(self._parsed.serialize_json())
-        if "plain" in self.__dict__ or serialized[serial.VERSION_FIELD] != serial.SERIALIZATION_VERSION:
+        # the optimiser of previews looks at the vocabulary
+        if "plain" in self.__dict__ or IS_PREVIEW:
             return self.plain.grammar
-        named = find_features(serialized).named
+        try:
+            named = find_features(read_as_far(self._parsed).whole()).named
+        except GrammarError:  # of another version of XGrammar
+            return self.plain.grammar
         info = xgrammar.TokenizerInfo([b""] * (max(named, default=-1) + 1))
         return xgrammar.GrammarCompiler(info, cache_enabled=False).compile_grammar(self._parsed).grammar
 

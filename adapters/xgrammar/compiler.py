@@ -29,6 +29,8 @@ class GrammarCompiler:
         tokenizer_info: the tokenizer; one without ids will do for reading texts.
         max_threads, cache_enabled, cache_limit_bytes: as in XGrammar. Compilers of the same `tokenizer_info`
             object that give the same bound share a cache; -1 keeps at most 512 MiB.
+        enable_dynamic_compilation: of previews of XGrammar, "masks when they are first needed", and read by
+            none of ours, which do that anyway; where plain XGrammar stands in, it makes masks ahead.
         **options: of `hybrid.GrammarCompiler`: strategy, budget, on_budget, cache_dir and others.
 
     Raises:
@@ -43,6 +45,7 @@ class GrammarCompiler:
         max_threads: int = 8,
         cache_enabled: bool = True,
         cache_limit_bytes: int = -1,
+        enable_dynamic_compilation: bool = False,
         **options: Any,
     ) -> None:
         if not isinstance(tokenizer_info, xgrammar.TokenizerInfo):

@@ -17,7 +17,6 @@ import xgrammar
 import hybrid
 from adapters.xgrammar.vocabularies import vocabulary_of
 from equivalence import UnsupportedGrammar, forking
-from equivalence.network import SERIALIZATION_VERSION
 
 _defaults: dict[str, Any] = {}
 
@@ -44,10 +43,6 @@ class Compiling:
 
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, options: dict[str, Any]) -> None:
         self._options = {**_defaults, **options}
-        if xgrammar.get_serialization_version() != SERIALIZATION_VERSION:
-            self._options["strategy"] = (
-                "engine"  # what grammars say there cannot be read, whatever was asked for
-            )
         self.hybrid = hybrid.GrammarCompiler(vocabulary_of(tokenizer_info), **self._options)
 
     @cached_property

@@ -25,7 +25,7 @@ from xgrammar import (
 )
 
 import hybrid
-from adapters.xgrammar.compiled import CompiledGrammar
+from adapters.xgrammar.compiled import IS_PREVIEW, CompiledGrammar
 from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.wrapping import grammar_of
 from equivalence import VocabularyError
@@ -75,6 +75,10 @@ class GrammarMatcher(hybrid.GrammarMatcher):
             "max_rollback_tokens": max_rollback_tokens,
             "default_temperature": default_temperature,
         }
+        if IS_PREVIEW and override_stop_tokens is not None:
+            # an id that no longer ends the sequence is refused there, and is text to ours
+            super().__init__(compiled.on_engine, **options)
+            return
         try:
             super().__init__(compiled.hybrid, **options)
         except VocabularyError:
@@ -122,6 +126,22 @@ class GrammarMatcher(hybrid.GrammarMatcher):
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
         """Pairs (name, text) captured so far, in the order in which they ended."""
         return list(super().get_captures(deduplicate=deduplicate))
+
+    @with_its_errors
+    def validate_tokens(self, token_ids: Iterable[int]) -> int:
+        """How many of some tokens would be accepted one after the other; nothing moves.
+
+        The token that ends the text counts, and none after it. (A method of previews of XGrammar.)
+        """
+        taken = 0
+        try:
+            for token_id in token_ids:
+                if self.is_terminated() or not self.accept_token(token_id):
+                    break
+                taken += 1
+        finally:
+            self.rollback(taken)
+        return taken
 
     def _debug_print_internal_state(self) -> str:
         if isinstance(self._follower, EngineFollower):

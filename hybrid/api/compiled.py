@@ -8,6 +8,7 @@ Limits: only strategy "classifier" is written to files (docs/artifacts.md).
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable
@@ -17,18 +18,29 @@ from typing import Any, NoReturn
 
 import xgrammar
 
-from equivalence import ArgumentError, ArtifactError, BudgetExceeded, TokenClasses, Vocabulary, forking
+from equivalence import (
+    ArgumentError,
+    ArtifactError,
+    BudgetExceeded,
+    GrammarError,
+    TokenClasses,
+    Vocabulary,
+    forking,
+)
 from equivalence.arguments import path_of
 from equivalence.classes.byte_strings import Features
 from equivalence.deadline import Deadline
+from equivalence.network.layouts import own_layout
 from hybrid.classifier.classifier import Classifier
 from hybrid.compile.settling import Settling
 from hybrid.compile.strategy import Budget, check_budget
 from hybrid.completion import Completions
+from hybrid.explain import Wording
 from hybrid.lark import FactoredClassifier, LarkGrammar
 from hybrid.representatives.gather import Gather
 from hybrid.representatives.handover import Rival
 from hybrid.xgrammar.relaxed import Relaxation, SchemaText, find_relaxations
+from hybrid.xgrammar.sanitize import has_texts_without_end
 
 _noting = forking.listed(threading.Lock(), forking.Order.BRIEF)
 """Of the reasons of all grammars, which is what changes of them; see `CompiledGrammar.note`."""
@@ -188,9 +200,25 @@ class CompiledGrammar:
         return made
 
     @cached_property
+    def has_texts_without_end(self) -> bool:
+        """Whether some rule has no text that ends; False where the grammar's layout is not read."""
+        if isinstance(self.grammar, LarkGrammar):
+            return False
+        try:
+            return has_texts_without_end(own_layout(json.loads(self.grammar.serialize_json())))
+        except GrammarError:
+            return False
+
+    @cached_property
     def completions(self) -> Completions:
         """What finds the shortest completions of its texts; see docs/completion.md."""
         return Completions(self.grammar, self.vocabulary)
+
+    @cached_property
+    def wording(self) -> Wording:
+        """What finds words for places of its texts; see docs/explain.md."""
+        fixed = self.classifier.fixed if isinstance(self.classifier, FactoredClassifier) else None
+        return Wording(self.grammar, fixed, self.strategy != "engine")
 
     @property
     def completion_bytes(self) -> int:

@@ -367,8 +367,11 @@ class GrammarCompiler:
         self._memory.clear()
 
     def get_cache_size_bytes(self) -> int:
-        """Bytes of the compiled grammars kept, by all compilers that share this memory."""
-        return self._memory.size_bytes
+        """Bytes of the compiled grammars kept, by all compilers that share this memory, counted now.
+
+        They change where grammars are used for texts that were not read yet.
+        """
+        return self._memory.counted()
 
     @property
     def cache_limit_bytes(self) -> int:

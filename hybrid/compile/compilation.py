@@ -8,7 +8,6 @@ Limits: none of its own; `Budget` bounds each step.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -27,8 +26,9 @@ from equivalence.classes.classes import TokenClasses, classes_and_network, netwo
 from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
+from equivalence.network.layouts import written
 from equivalence.network.optimised import optimised_by
-from equivalence.network.reading import ReadGrammar, read_grammar
+from equivalence.network.reading import ReadGrammar, read_as_far, read_grammar
 from equivalence.network.token_ids import ids_as_bytes
 from hybrid.api.compiled import (
     CompiledGrammar,
@@ -112,17 +112,19 @@ class Compilation:
         timings = {"parse": parsing}
         began = time.perf_counter()
         try:
-            read = read_grammar(grammar)
+            read = read_as_far(grammar)
         except GrammarError as error:
             # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
-            if self.settings.strategy == "representatives":
-                raise
-            return self._on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
+            return self._unread(grammar, error, timings, deadline)
         deadline.check("reading the grammar")
         # lists of all expressions are made only where they are looked at
         types = read.types
-        if serial.REPEAT in types:
+        if serial.REPEAT in types and read.has_rule_of_repeat:
             refuse_endless_rules(read.whole())
+        try:
+            read.refuse_unread()
+        except UnsupportedGrammar as error:
+            return self._unread(grammar, error, timings, deadline)
         features = features_of(read, types)
         refuse_unknown_ids(features, self.vocabulary)
         deadline.check("reading the grammar")
@@ -135,6 +137,14 @@ class Compilation:
             safe = _as_changed(grammar, serialized, changed)
             return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings, deadline)
         return self.on_classes(grammar, serialized, changed, features, timings, deadline)
+
+    def _unread(
+        self, grammar: xgrammar.Grammar, error: Exception, timings: dict[str, float], deadline: Deadline
+    ) -> CompiledGrammar:
+        """A grammar that cannot be read, as XGrammar reads it."""
+        if self.settings.strategy == "representatives":
+            raise error
+        return self._on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
 
     def on_lark(self, grammar: LarkGrammar, deadline: Deadline) -> CompiledGrammar:
         """A classifier of a Lark grammar, or an error: no other strategy has its meaning."""
@@ -429,7 +439,7 @@ def without_classifier(
     deterministic: bool = False,
 ) -> CompiledGrammar:
     """A grammar on representatives or, by name, the engine: for matchers that outgrow a classifier."""
-    serialized = json.loads(grammar.serialize_json())
+    serialized = read_grammar(grammar).whole()
     features = find_features(serialized)
     compilation = Compilation(vocabulary, Settings("auto", budget, n_jobs, deterministic=deterministic))
     deadline = compilation.begin()
@@ -484,4 +494,4 @@ def _as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: 
     """
     if not changed:
         return grammar
-    return xgrammar.Grammar.deserialize_json(json.dumps({**serialized, **serial.NOT_COMPILED}))
+    return xgrammar.Grammar.deserialize_json(written({**serialized, **serial.NOT_COMPILED}))

@@ -24,6 +24,7 @@ from hybrid.classifier.store import NO_BYTE
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.arrays.hashing import mix
     from cython.cimports.equivalence.arrays.interning import Interned
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.hybrid.lark.pairs import Pairs
@@ -33,6 +34,7 @@ if cython.compiled:
     built.check(__name__, EQUIMASK_SOURCE)
 else:
     from equivalence.arrays.account import Account
+    from equivalence.arrays.hashing import mix
     from equivalence.arrays.interning import Interned
     from hybrid.lark.pairs import Pairs
     from hybrid.lark.reading import Reader
@@ -296,6 +298,22 @@ class Store:
             IndexError: there is no such configuration.
         """
         return self.stacks.states(self.configurations.rows[self.checked(configuration)].second)
+
+    def top_hash(self, configuration: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> int:
+        """A hash (30 bits) of the lexer's state and of the parser's states on top of the stack, `depth` with
+        the lexer's: of states alone, so that it is the same in every session of one grammar.
+
+        Raises:
+            IndexError: there is no such configuration.
+        """
+        found: cython.Py_ssize_t = mix(5, self.configurations.rows[self.checked(configuration)].first)
+        node: cython.Py_ssize_t = self.configurations.rows[configuration].second
+        for _ in range(depth - 1):
+            if node == 0:
+                break
+            found = mix(found, self.stacks.nodes.rows[node].first)
+            node = self.stacks.nodes.rows[node].second
+        return found
 
     def bring(self, other: Store, configuration: cython.Py_ssize_t) -> int:
         """The configuration that is in these tables what one is in an earlier session's.

@@ -322,6 +322,15 @@ class EngineFollower(Follower):
         """See `Follower.text_read`."""
         return text_of(self._read(), self._tokens)
 
+    def last_read(self, most: int) -> list[int]:
+        """The last ids that were read, at most so many: those behind the last text, no stop token."""
+        found: list[int] = []
+        at = self._step
+        while at is not None and isinstance(at[0], int) and len(found) < most:
+            found.append(at[0])
+            at = at[2]
+        return found[::-1]
+
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
         self.check_made(steps)
@@ -352,6 +361,11 @@ class EngineFollower(Follower):
         return twin
 
     @property
+    def ends_freely(self) -> bool:
+        """Whether the sequence ends as soon as it can."""
+        return self._free_end
+
+    @property
     def temperature(self) -> float | None:
         """The sampling temperature that the grammar asks for here."""
         return self._inner.temperature
@@ -366,10 +380,17 @@ class EngineFollower(Follower):
 
     def find_jump_forward_string(self) -> str:
         """See `Follower.find_jump_forward_string`."""
+        return whole_characters(self.forced_bytes())
+
+    def forced_bytes(self) -> bytes:
+        """The bytes that are forced next; none where XGrammar might not return."""
+        if self._compiled.has_texts_without_end:
+            return b""
         try:
-            return str(self._inner.find_jump_forward_string())
-        except UnicodeDecodeError as error:  # XGrammar's, where the text ends inside a character
-            return whole_characters(bytes(error.object))
+            found: Any = self._inner.find_jump_forward_string()
+            return found if isinstance(found, bytes) else str(found).encode()  # bytes in previews
+        except UnicodeDecodeError as error:  # XGrammar's, where the text begins or ends inside a character
+            return bytes(error.object)
         except RuntimeError as error:
             self._refuse_ended(error)
 

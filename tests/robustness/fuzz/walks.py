@@ -245,7 +245,17 @@ class Walk:
         if guards and not self._is_all_forced(guards[0].matcher):
             return
         truth = _forced(self.truth.matcher)
-        self.each("find_jump_forward_string", lambda side: _forced(side.matcher), truth)
+
+        def forced(side: Side) -> str:
+            text = _forced(side.matcher)
+            follower = side.matcher._follower
+            # where XGrammar might not return it is not asked, and nothing is found
+            is_asked = (
+                isinstance(follower, ClassifierFollower) or not follower._compiled.has_texts_without_end
+            )
+            return text if text or is_asked else truth
+
+        self.each("find_jump_forward_string", forced, truth)
 
     def _is_all_forced(self, matcher: Any) -> bool:
         """Whether what is forced is short and ends; a classifier gives less where its tables are full."""

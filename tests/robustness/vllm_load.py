@@ -1,0 +1,161 @@
+"""Many requests with new schemas at once in a real vLLM: with us, stock XGrammar and guidance, in one run.
+
+What: serves a small random model over a real tokenizer in a process for each backend, sends bursts of
+requests with JSON schemas that were never seen, takes the time to each one's first token and to the last of
+all, and compares the ids of our answers with stock XGrammar's.
+When: ``python -m tests.robustness.vllm_load --tokenizer FOLDER --schemas FOLDER``; docs/vllm.md has figures.
+Limits: on the CPU, with vLLM's own Python environment. What vLLM itself refuses is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+BACKENDS = {"ours": ("xgrammar", "1"), "xgrammar": ("xgrammar", "0"), "guidance": ("guidance", "0")}
+"""Name to vLLM's name of the backend, and whether our plugin is on."""
+
+CHARACTERS = 6000
+"""Longer schemas are left out."""
+
+LENGTH = 24
+"""Tokens of an answer."""
+
+
+def drawn(folder: Path, count: int) -> list[str]:
+    """Texts of objects' schemas, always the same ones of a folder."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        text = json.dumps(content.get("schema", content))
+        if len(text) < CHARACTERS and '"properties"' in text:
+            found.append(text)
+    random.Random(5).shuffle(found)
+    return found[:count]
+
+
+def burst(engine: Any, name: str, schemas: list[str | None]) -> dict[str, Any]:
+    """Send requests at once, and serve them to the end."""
+    from vllm import SamplingParams
+    from vllm.exceptions import VLLMValidationError
+    from vllm.sampling_params import StructuredOutputsParams
+
+    began = time.perf_counter()
+    first: dict[str, float] = {}
+    ids: dict[str, list[int]] = {}
+    reasons, refused, done = [], 0, 0.0
+    for number, schema in enumerate(schemas):
+        limits = None if schema is None else StructuredOutputsParams(json=schema)
+        asked = SamplingParams(max_tokens=LENGTH, temperature=1.0, seed=number, structured_outputs=limits)
+        try:
+            engine.add_request(f"{name} {number}", "abc", asked)
+        except (ValueError, VLLMValidationError):  # vLLM's own check of what its backend does not take
+            refused += 1
+    while engine.has_unfinished_requests():
+        for answer in engine.step():
+            now = time.perf_counter() - began
+            first.setdefault(answer.request_id, now)
+            ids[answer.request_id] = [*answer.outputs[0].token_ids]
+            if answer.finished:
+                reasons.append(answer.outputs[0].finish_reason)
+                done = now
+    failed = sum(reason not in ("stop", "length") for reason in reasons)
+    counts = {"refused": refused, "failed": failed}
+    return {"name": name, "first": sorted(first.values()), "done": done, "ids": ids, **counts}
+
+
+def serve(backend: str, tokenizer_folder: Path, schemas: list[str]) -> list[dict[str, Any]]:
+    """All bursts on one backend, in this process."""
+    import torch
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+    from vllm import LLM
+
+    import adapters.vllm
+
+    adapters.vllm.register()  # as the plugin does, where the package is installed
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    torch.manual_seed(0)
+    shape = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    settings = LlamaConfig(
+        vocab_size=(len(tokenizer) + 511) // 512 * 512,
+        **shape,
+        initializer_range=0.5,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    half = len(schemas) // 2
+    with tempfile.TemporaryDirectory() as folder:
+        LlamaForCausalLM(settings).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        engine = LLM(
+            folder,
+            max_model_len=512,
+            max_num_seqs=half,
+            enforce_eager=True,
+            dtype="float32",
+            structured_outputs_config={"backend": BACKENDS[backend][0]},
+        ).llm_engine
+        burst(engine, "warm", [None] * 4)
+        bursts = {"new": schemas[:half], "again": schemas[:half], "others": schemas[half:]}
+        return [burst(engine, name, list(each)) for name, each in bursts.items()]
+
+
+def in_new_process(backend: str, arguments: list[str]) -> list[dict[str, Any]]:
+    """As `serve`, in a process of its own."""
+    environment = {
+        **os.environ, "EQUIMASK_VLLM": BACKENDS[backend][1], "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_TARGET_DEVICE": "cpu", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
+        "OMP_NUM_THREADS": "1",
+        "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"),
+    }  # fmt: skip
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        command = [sys.executable, "-m", "tests.robustness.vllm_load", *arguments]
+        command += ["--only", backend, "--json", file.name]
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+        found: list[dict[str, Any]] = json.loads(Path(file.name).read_text(encoding="utf-8"))
+    return found
+
+
+def command(
+    tokenizer: Annotated[Path, typer.Option(help="Folder of a Hugging Face tokenizer.")],
+    schemas: Annotated[Path, typer.Option(help="Folder of JSON schemas.")],
+    requests: Annotated[int, typer.Option(help="Of a burst.")] = 64,
+    only: Annotated[str, typer.Option(help="Serve one backend in this process.")] = "",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where its answers go.")] = None,
+) -> None:
+    """Bursts of new schemas in vLLM: ours, stock XGrammar, guidance."""
+    if only:
+        found = serve(only, tokenizer, drawn(schemas, 2 * requests))
+        if json_file is not None:
+            json_file.write_text(json.dumps(found), encoding="utf-8")
+        return
+    arguments = ["--tokenizer", str(tokenizer), "--schemas", str(schemas), "--requests", str(requests)]
+    served = {backend: in_new_process(backend, arguments) for backend in BACKENDS}
+    print("backend | burst | served | refused, failed | first token p50, p99, s | all done, s")
+    for backend, bursts in served.items():
+        for one in bursts:
+            first = one["first"]
+            middle, last = first[len(first) // 2], first[int(0.99 * (len(first) - 1))]
+            print(
+                f"{backend} | {one['name']} | {len(one['ids'])} | {one['refused']}, {one['failed']} | "
+                f"{middle:.2f}, {last:.2f} | {one['done']:.2f}"
+            )
+    ours, theirs = (
+        {name: ids for one in served[each] for name, ids in one["ids"].items()}
+        for each in ("ours", "xgrammar")
+    )
+    equal = sum(ours.get(name) == ids for name, ids in theirs.items())
+    print(f"{equal} of {len(theirs)} answers have the ids of stock XGrammar's")
+
+
+if __name__ == "__main__":
+    typer.run(command)

@@ -1,0 +1,77 @@
+"""Dispatches of very many tags: which tag is read is told from the state, as XGrammar itself tells it."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+
+from equivalence import Vocabulary
+from equivalence.network import foreign
+from hybrid import GrammarCompiler, GrammarMatcher
+from tests.matchers import allowed
+
+DRAWS = 60
+
+
+def drawn(rng: random.Random) -> tuple[tuple[tuple[bytes, int], ...], tuple[bytes, ...]]:
+    """Tags, and texts that are excluded."""
+    texts = {bytes(rng.choice(b"ab<") for _ in range(rng.randint(1, 5))) for _ in range(rng.randint(2, 6))}
+    excluded = {
+        bytes(rng.choice(b"ab<") for _ in range(rng.randint(1, 4))) for _ in range(rng.choice([0, 0, 2]))
+    }
+    return tuple((text, rng.randrange(4)) for text in sorted(texts)), tuple(sorted(excluded))
+
+
+@pytest.mark.parametrize("loop", [0, 1])
+def test_they_are_told_apart_as_xgrammar_does(loop: int) -> None:
+    rng, told, given_up = random.Random(loop), 0, 0
+    for _ in range(DRAWS):
+        tags, excluded = drawn(rng)
+        found = foreign._many_tags(tags, loop, excluded)
+        if found is None:
+            given_up += 1
+            continue
+        told += 1
+        wanted = foreign._tags(tags, loop, excluded)
+        assert found.repeats == wanted.repeats and len(found.automata) == len(wanted.automata)
+        for (rows, n_states), (others, n_others) in zip(found.automata, wanted.automata, strict=True):
+            assert n_states == n_others
+            assert np.array_equal(rows, others), (tags, excluded)
+    assert told > DRAWS // 8 and given_up > DRAWS // 8
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [((b"ab", 0), (b"abc", 1)), ((b"xaby", 0), (b"ab", 1)), ((b"ab", 0), (b"ab", 1)), ((b"", 0), (b"a", 1))],
+)
+def test_tags_within_tags_are_left_to_xgrammar(tags: tuple[tuple[bytes, int], ...]) -> None:
+    assert foreign._many_tags(tags, 1, ()) is None
+
+
+def test_masks_of_a_thousand_tags() -> None:
+    """Of contents that differ: compiled without XGrammar's text of them, and equal to plain XGrammar's."""
+    rng = random.Random(3)
+    names = [f"<{number:04d}>" for number in range(1000)]
+    rules: list[Any] = [
+        [name, {"type": "const_string", "value": f"X{place}Y"}] for place, name in enumerate(names)
+    ]
+    tag = {
+        "type": "structural_tag",
+        "format": {"type": "dispatch", "rules": rules, "loop": True, "excludes": []},
+    }
+    longer = [b"<0", b"00", b">X", b"Y<", b"X1", b"23", b"9>X9", b""]
+    texts = [*(bytes([byte]) for byte in range(256)), *longer]
+    vocabulary = Vocabulary.from_bytes(texts, stop_token_ids=[len(texts) - 1])
+    grammar = xgrammar.Grammar.from_structural_tag(tag)
+    compiled = GrammarCompiler(vocabulary).compile_grammar(grammar)
+    assert compiled.strategy == "classifier", compiled.reason
+    plain = GrammarCompiler(vocabulary, strategy="engine").compile_grammar(grammar)
+    for _ in range(3):
+        number = rng.randrange(1000)
+        matchers = GrammarMatcher(compiled), GrammarMatcher(plain)
+        for byte in f"a{names[number]}X{number}Y<{names[number - 1]}X".encode():
+            ours, theirs = (allowed(matcher, vocabulary.size) for matcher in matchers)
+            assert ours == theirs
+            assert [matcher.accept_token(byte) for matcher in matchers] == [True, True]
