@@ -33,6 +33,7 @@ from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.compile.strategy import Budget
+from hybrid.explain import Expected, Explanation, Refusal
 
 __version__ = "0.1.0"
 
@@ -45,11 +46,14 @@ __all__ = [
     "Budget",
     "BudgetExceeded",
     "CompiledGrammar",
+    "Expected",
+    "Explanation",
     "GrammarCompiler",
     "GrammarError",
     "GrammarMatcher",
     "HybridError",
     "MatcherError",
+    "Refusal",
     "StrategyError",
     "TokenClasses",
     "UnsupportedGrammar",

@@ -20,6 +20,7 @@ from equivalence import Vocabulary, compute_classes
 from hybrid import BatchGrammarMatcher, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid import allocate_token_bitmask as allocate
 from hybrid.classifier import store
+from hybrid.drafts import DraftModel
 
 ALL = '{}[]":,.0123456789abcdefgxyz-+() \\\n'
 TOKENS = [character.encode() for character in ALL]
@@ -122,6 +123,20 @@ def read_in_batches(compiled: list[CompiledGrammar], texts: list[str]) -> list[A
     return found
 
 
+def drafted(compiled: list[CompiledGrammar], texts: list[str]) -> list[Any]:
+    """Drafts at each place of texts that are read three times."""
+    found: list[Any] = []
+    for one, text in zip(compiled, texts, strict=True):
+        model = DraftModel(one)
+        for _ in range(3):
+            matcher = GrammarMatcher(one)
+            for token in ids_of(text):
+                found.append([model.propose(matcher, 6), *model.propose_tree(matcher, 5)])
+                assert matcher.accept_token(token)
+                model.learn(matcher)
+    return found
+
+
 def all_results() -> dict[str, Any]:
     compiled = {name: make() for name, (make, _) in KINDS.items()}
     assert compiled["byte strings"].classes.method == "byte strings"
@@ -139,6 +154,7 @@ def all_results() -> dict[str, Any]:
     grammar = xgrammar.Grammar.from_ebnf('root ::= "a" root "b" | "ab" | [0-9]{1,4}')
     classes = compute_classes(grammar, VOCABULARY, relation="displacement")
     results["displacement"] = classes.class_of_token.tolist()
+    results["drafts"] = drafted([compiled[name] for name in some], [KINDS[name][1] for name in some])
     return results
 
 

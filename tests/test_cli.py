@@ -166,6 +166,7 @@ def test_a_sample_that_does_not_fit_is_refused(vocabulary: str, grammars: list[s
     sample.write_text("((x")
     result = run("inspect", str(file), "--vocabulary", vocabulary, "--sample", str(sample))
     assert result.exit_code == 2 and "beyond byte 2" in result.output
+    assert "line 1, column 3" in result.output and "expected is" in result.output
     result = run("inspect", str(file), "--sample", str(sample))
     assert result.exit_code == 2 and "without a vocabulary" in result.output
 

@@ -27,6 +27,7 @@ from hybrid.api.draft_tree import traverse
 from hybrid.api.follower import Follower, Outgrown
 from hybrid.api.followers import follower_of
 from hybrid.completion import Place
+from hybrid.explain import Explanation, Refusal, Words, explain, find_refusal
 from hybrid.representatives.gather import Gather
 
 Answer = TypeVar("Answer")
@@ -74,6 +75,7 @@ class GrammarMatcher(Calls):
         self._size, self._width = vocabulary.size, (vocabulary.size + 31) // 32
         self.remember(None, None)
         self._place: Place | None = None
+        self._words: Words | None = None
         self._follower = follower_of(
             compiled_grammar, self._stops, free_end, temperature_of(default_temperature)
         )
@@ -235,6 +237,7 @@ class GrammarMatcher(Calls):
         twin._compiled, twin._stops = self._compiled, self._stops
         twin._size, twin._width = self._size, self._width
         twin._place = self._place
+        twin._words = None
         twin.remember(None, None)
         twin._follower = self._follower.fork()
         return twin
@@ -314,6 +317,54 @@ class GrammarMatcher(Calls):
         needed = self._fill(words)
         restricted, self._place = completion.restrict(self._follower.text_read(), self._place, left, words)
         return needed or restricted
+
+    # why
+
+    def explain(self) -> Explanation:
+        """What the grammar allows here, in words: literals, keys, sets of characters, names of rules and
+        terminals, how many tokens, what is forced; the state does not change. On every strategy
+        (docs/explain.md).
+
+        Raises:
+            BudgetExceeded: as `fill_next_token_bitmask`.
+        """
+        compiled = self._compiled
+        vocabulary = compiled.vocabulary
+        return explain(
+            self,
+            self._known_words(),
+            self._follower.text_read(),
+            vocabulary.tokens,
+            compiled.wording.singles(vocabulary.tokens, self._stops),
+            compiled.schema is not None,
+        )
+
+    def _known_words(self) -> Words:
+        if self._words is None:
+            self._words = Words(self._compiled.wording)
+        return self._words
+
+    def _fork_to_explain(self) -> GrammarMatcher:
+        """A fork for this call, which goes on with the words of this matcher."""
+        twin = self.fork()
+        twin._words = self._known_words()
+        return twin
+
+    def explain_refusal(self, text: str | bytes, *, is_whole: bool = False) -> Refusal | None:
+        """The first byte of a text that cannot follow here, and what is expected there in its place; the
+        state does not change.
+
+        Args:
+            text: the text.
+            is_whole: whether it has to be whole, too.
+
+        Returns:
+            None where all of it can follow.
+
+        Raises:
+            ArgumentError: as `accept_string`. BudgetExceeded: as `fill_next_token_bitmask`.
+        """
+        return find_refusal(self._fork_to_explain, text_of(text), flag(is_whole, "is_whole"))
 
     def get_captures(self, *, deduplicate: bool = True) -> Any:
         """Spans captured so far, as in XGrammar."""

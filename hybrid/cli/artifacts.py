@@ -265,7 +265,9 @@ def _print_depths(
                 matcher.reset()
         elif step < len(tokens) and not matcher.accept_token(tokens[step]):
             read = b"".join(vocabulary.tokens[token] for token in tokens[:step])
-            raise ArtifactError(f"the grammar does not take the sample beyond byte {len(read)}")
+            whole = b"".join(vocabulary.tokens[token] for token in tokens)
+            why = GrammarMatcher(compiled).explain_refusal(whole)
+            raise ArtifactError(f"the grammar does not take the sample beyond byte {len(read)}: {why}")
     depths: Counter[int] = Counter()
     for config, depth in _depths_of(compiled, session, met).items():
         depths[depth] += met[config]

@@ -2,7 +2,8 @@
 
 What: `demo` constrains a small model on a real vocabulary and compares every mask with plain XGrammar's;
 `classes` shows the token classes of a grammar or schema; `compile` writes compiled grammars to files and
-`inspect` looks into one; `grammars` lists those that come with the package.
+`inspect` looks into one; `explain` shows what a grammar does to a vocabulary and a document, and `try` what
+may follow while one types; `grammars` lists those that come with the package.
 When: to look at the project, or at a grammar; programs use `hybrid.GrammarCompiler`.
 Limits: the model of the demonstration has random weights, so its text is noise that obeys a grammar.
 """
@@ -21,9 +22,11 @@ from rich.table import Table
 
 from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
 from hybrid.cli.artifacts import SUFFIX, compile_files, inspect_file
+from hybrid.cli.explaining import explain_grammar
 from hybrid.cli.grammar_source import ALLOWED as GRAMMARS
 from hybrid.cli.grammar_source import COMPILED, read_grammar
 from hybrid.cli.shipped import shipped_grammar, shipped_grammars
+from hybrid.cli.trying import try_grammar
 from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
 
 app = typer.Typer(
@@ -122,6 +125,53 @@ def inspect(
     console = Console()
     try:
         inspect_file(console, file, vocabulary, sample, steps)
+    except HybridError as error:
+        raise _refused(console, error) from error
+
+
+@app.command()
+def explain(
+    grammar: Annotated[str, typer.Argument(help=COMPILED)],
+    text: Annotated[
+        Path | None,
+        typer.Option(help="A document; without it a valid one of MaskBench's, a shortest or a random one."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page that needs no network, in place of a summary.")
+    ] = None,
+    vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
+    strategy: Annotated[str, typer.Option(help="auto, classifier, representatives or engine.")] = "auto",
+    root: Annotated[
+        str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
+    ] = None,
+    strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
+) -> None:
+    """Show what a grammar does to a vocabulary and to a document: classes, masks, forced text, refusals.
+
+    Ends with status 1 if the document is refused, and says where and what was expected there.
+    """
+    console = Console()
+    try:
+        taken = explain_grammar(console, grammar, text, html, vocabulary, strategy, root, strict)
+    except (HybridError, OSError) as error:
+        raise _refused(console, error) from error
+    if not taken:
+        raise typer.Exit(1)
+
+
+@app.command(name="try")
+def try_command(
+    grammar: Annotated[str, typer.Argument(help=COMPILED)],
+    vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
+    root: Annotated[
+        str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
+    ] = None,
+    strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
+) -> None:
+    """Type a text and see what may follow, and where it is refused. Needs the extra "try"."""
+    console = Console()
+    try:
+        try_grammar(console, grammar, vocabulary, root, strict)
     except HybridError as error:
         raise _refused(console, error) from error
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import xgrammar
 
@@ -49,6 +49,53 @@ def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> 
 
 
 LARK_SUFFIX = ".lark"
+
+
+class Named(NamedTuple):
+    """A grammar as it is shown to people.
+
+    Attributes:
+        source: as `GrammarCompiler` takes it; a schema as a schema, so that what is not enforced is known.
+        title, kind: what it is called, and its notation.
+        document: a text that a file of MaskBench's form calls valid; None elsewhere.
+    """
+
+    source: Source
+    title: str
+    kind: str
+    document: bytes | None
+
+
+def read_named(text_or_file: str, root: str | None = None, strict: bool = True) -> Named:
+    """A grammar with its name, its kind, and a document where it comes with one.
+
+    Args:
+        text_or_file, root, strict: as `read_source`.
+
+    Raises:
+        GrammarError: as `read_source`; a schema is not asked about yet.
+    """
+    title = Path(text_or_file).name if is_file(text_or_file) else _short(text_or_file)
+    if text_or_file == BUILTIN_JSON:
+        return Named(Source("builtin_json"), "JSON", "built-in grammar", None)
+    if is_file(text_or_file) and text_or_file.endswith(LARK_SUFFIX):
+        return Named(read_source(text_or_file, root), title, "Lark grammar", None)
+    text = read_text(text_or_file) if is_file(text_or_file) else text_or_file
+    schema = _as_json(text)
+    if schema is None:
+        return Named(read_source(text_or_file, root), title, "EBNF grammar", None)
+    source = Source("json_schema", json.dumps(schema), {"strict_mode": strict})
+    return Named(source, title, "JSON schema", _valid_instance(text))
+
+
+def _valid_instance(text: str) -> bytes | None:
+    """The first valid instance of a file of MaskBench's form."""
+    value = json.loads(text)
+    tests = value.get("tests") if isinstance(value, dict) and "schema" in value else None
+    for test in tests if isinstance(tests, list) else ():
+        if isinstance(test, dict) and test.get("valid") is True:
+            return json.dumps(test.get("data"), ensure_ascii=False, indent=2).encode("utf-8", "replace")
+    return None
 
 
 def read_source(text_or_file: str, root: str | None = None, strict: bool = True) -> Source:

@@ -1,0 +1,116 @@
+"""Pages of `python -m hybrid explain`: how long they take beyond compiling, and how large they are.
+
+What: for schemas with their first valid documents, and for languages that come with the package with a sample
+each, the seconds of explaining and of rendering, the bytes of the page, and what was told of the document.
+When: ``python -m bench.explaining --vocabulary SPEC --schemas DIR --json FILE``.
+Limits: one page each, in one process; what depends on the vocabulary alone is made before.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from bench.cases import CHECKOUT
+from bench.report import environment, make_console, write_json
+from equivalence import HybridError
+from hybrid import GrammarCompiler
+from hybrid.cli.explaining import compiled_by
+from hybrid.cli.grammar_source import Named, read_named
+from hybrid.cli.vocabulary_spec import load_vocabulary
+from hybrid.pages import facts_of, render
+from hybrid.testing.segmentation import tokenize_greedy
+
+LANGUAGES = ("c_like.gbnf", "sql_like.gbnf", "c_like.lark", "json.lark")
+"""Grammars that come with the package."""
+
+C_SAMPLE = CHECKOUT / "bench" / "samples" / "c_like" / "life.c"
+
+SAMPLES = {
+    "sql": b"SELECT c.name, COUNT(*) AS orders, SUM(o.total) FROM customers AS c\n"
+    b"LEFT JOIN orders AS o ON o.customer = c.id\n"
+    b"WHERE c.country IN ('NL', 'FR') AND o.total >= 10.5\nGROUP BY c.name ORDER BY c.name LIMIT 20;\n",
+    "json": b'{"name": ["a", 1.5e3, true], "other": {"": null, "text": "\\u00e9 and more"}, "last": -12}',
+}
+"""Documents by the beginning of a grammar's name."""
+
+
+def measured(compiler: GrammarCompiler, named: Named, document: bytes | None) -> tuple[dict[str, Any], str]:
+    """What one page took, and the page."""
+    began = perf_counter()
+    compiled = compiled_by(compiler, named)
+    compiling = perf_counter() - began
+    began, used = perf_counter(), process_time()
+    facts = facts_of(compiled, named.title, named.kind, compiling, document)
+    explained = perf_counter()
+    page = render(facts)
+    row = {
+        "name": named.title,
+        "strategy": compiled.strategy,
+        "compiling": compiling,
+        "explaining": explained - began,
+        "rendering": perf_counter() - explained,
+        "processor": process_time() - used,
+        "bytes": len(page.encode()),
+        "tokens": len(facts.document.steps),
+        "cut": facts.document.n_cut,
+        "refused": str(facts.document.refusal or ""),
+    }
+    return row, page
+
+
+def command(
+    vocabulary: Annotated[str, typer.Option(help="tekken, an .npz file or a tokenizer.")] = "tekken",
+    schemas: Annotated[Path | None, typer.Option(help="Folder of schemas of MaskBench's form.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="Schemas, evenly taken from the folder.")] = 20,
+    json: Annotated[Path | None, typer.Option(help="Write a record.")] = None,
+    pages: Annotated[Path | None, typer.Option(help="Folder for the pages.")] = None,
+) -> None:
+    """Time pages about grammars."""
+    about = environment(locals())
+    console = make_console()
+    words = load_vocabulary(vocabulary).prepare()
+    tokenize_greedy(words, b"the dictionary of a vocabulary is made once")
+    jobs: list[tuple[Named, bytes | None]] = []
+    for name in LANGUAGES:
+        document = SAMPLES.get(name[: name.find("_")]) or SAMPLES.get(name[: name.find(".")])
+        if document is None:
+            document = C_SAMPLE.read_bytes()
+        jobs.append((read_named(str(CHECKOUT / "hybrid" / "grammars" / name)), document))
+    if schemas is not None:
+        files = sorted(schemas.glob("*.json"))
+        for file in files[:: max(1, len(files) // count)][:count]:
+            named = read_named(str(file))
+            jobs.append((named, named.document))
+    rows = []
+    with GrammarCompiler(words, cache_enabled=False) as compiler:
+        for named, document in jobs:
+            try:
+                row, page = measured(compiler, named, document)
+            except HybridError as error:
+                row, page = {"name": named.title, "error": str(error)}, ""
+            rows.append(row)
+            if pages is not None and page:
+                pages.mkdir(parents=True, exist_ok=True)
+                (pages / f"{named.title}.html").write_text(page, encoding="utf-8", errors="replace")
+    table = Table()
+    for column in ("grammar", "compiled ms", "explained ms", "rendered ms", "KiB", "tokens", "refused"):
+        table.add_column(column, justify="left" if column in ("grammar", "refused") else "right")
+    for row in rows:
+        if "error" in row:
+            table.add_row(row["name"], "", "", "", "", "", row["error"][:60])
+            continue
+        seconds = (f"{1e3 * row[name]:.0f}" for name in ("compiling", "explaining", "rendering"))
+        cells = (*seconds, f"{row['bytes'] / 1024:.0f}", str(row["tokens"]), row["refused"][:60])
+        table.add_row(row["name"], *cells)
+    console.print(table, markup=False)
+    if json is not None:
+        write_json(json, {"environment": about, "rows": rows})
+
+
+if __name__ == "__main__":
+    typer.run(command)

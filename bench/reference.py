@@ -1,0 +1,132 @@
+"""Documents in the tokens of a reference tokenizer, and the grammars that they are of.
+
+What: `subjects` reads what ``--lark``, ``--schema`` and ``--documents`` name: grammars, and for each the
+documents that it takes to the end, as the tokenizer writes them, a stop token behind.
+When: in `bench.drafts` and `bench.invasive`.
+Limits: with a vocabulary that is no folder of Hugging Face there is no tokenizer, and texts are cut by
+longest match.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bench.lark import grammar_texts, named
+from bench.workloads import load_vocabulary, read_text
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid.testing.segmentation import tokenize_greedy
+
+DocumentsOption = Annotated[list[str], typer.Option(help="NAME=FOLDER; repeatable.")]
+LarksOption = Annotated[
+    list[str], typer.Option(help="A Lark grammar, NAME=PATH or a shipped one's name; repeatable.")
+]
+SchemasOption = Annotated[list[str], typer.Option(help="A JSON schema, NAME=PATH; repeatable.")]
+
+HEADER = re.compile(r"\A\s*/\*.*?\*/\s*", re.DOTALL)
+"""A comment at the head of a file, a licence mostly: what repeats word by word would flatter drafts."""
+
+
+@dataclass
+class Subject:
+    """A grammar with documents: their names, texts, and ids with a stop token at the end."""
+
+    name: str
+    kind: str
+    text: str
+    compiled: CompiledGrammar
+    names: list[str]
+    texts: list[str]
+    ids: list[list[int]]
+
+
+@dataclass
+class Reference:
+    """A vocabulary, and the tokenizer's way to cut a text; `encode` is None without a tokenizer."""
+
+    spec: str
+    vocabulary: Any
+    encode: Callable[[str], list[int]] | None
+
+    def ids(self, text: str) -> list[int]:
+        """A text as the tokenizer writes it."""
+        if self.encode is None:
+            return tokenize_greedy(self.vocabulary, text.encode())
+        return self.encode(text)
+
+
+def reference(spec: str) -> Reference:
+    """A vocabulary with its tokenizer, where its folder has one."""
+    vocabulary = load_vocabulary(spec)
+    file = Path(spec) / "tokenizer.json"
+    if not file.is_file():
+        return Reference(spec, vocabulary, None)
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(file))
+    return Reference(
+        spec, vocabulary, lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids)
+    )
+
+
+def subjects(
+    used: Reference,
+    larks: Sequence[str],
+    schemas: Sequence[str],
+    documents: Sequence[str],
+    count: int,
+    most_tokens: int,
+    seed: int,
+    strategy: str = "classifier",
+) -> list[Subject]:
+    """Grammars and their documents, in an order that the seed decides.
+
+    Args:
+        used: what cuts texts.
+        larks, schemas, documents: ``NAME=PATH``, or the name of a Lark grammar of the package.
+        count: documents of each.
+        most_tokens: longer documents are left out.
+        strategy: of schemas.
+
+    Raises:
+        ValueError: a grammar without documents, or with none that it takes.
+    """
+    paths = named(list(documents), "--documents")
+    compiler = GrammarCompiler(used.vocabulary, strategy=strategy)
+    texts = [(name, "lark", text) for name, text in grammar_texts(list(larks)).items()]
+    texts += [(name, "schema", read_text(path)) for name, path in named(list(schemas), "--schema").items()]
+    found = []
+    for name, kind, text in texts:
+        if name not in paths:
+            raise ValueError(f"the grammar {name!r} has no documents: give --documents {name}=FOLDER")
+        compiled = compiler.compile_lark(text) if kind == "lark" else compiler.compile_json_schema(text)
+        subject = Subject(name, kind, text, compiled, [], [], [])
+        files = sorted(file for file in paths[name].rglob("*") if file.is_file())
+        random.Random(seed).shuffle(files)
+        for file in files:
+            if len(subject.ids) == count:
+                break
+            try:
+                document = HEADER.sub("", file.read_bytes().decode())
+            except UnicodeDecodeError:
+                continue
+            ids = used.ids(document)
+            if ids and len(ids) <= most_tokens and _takes(compiled, document):
+                subject.names.append(file.name)
+                subject.texts.append(document)
+                subject.ids.append([*ids, used.vocabulary.stop_token_ids[0]])
+        if not subject.ids:
+            raise ValueError(f"the grammar {name!r} takes no document of {paths[name]}")
+        found.append(subject)
+    return found
+
+
+def _takes(compiled: CompiledGrammar, text: str) -> bool:
+    matcher = GrammarMatcher(compiled)
+    return matcher.accept_string(text) and matcher.is_completed()

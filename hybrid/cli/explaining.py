@@ -1,0 +1,151 @@
+"""The command ``python -m hybrid explain``: a page about a grammar, or a summary in the terminal.
+
+What: `explain_grammar` compiles a grammar, reads a document, and writes or prints what `hybrid.pages` tells;
+`compiled_by` is shared with ``try``.
+When: by `hybrid.cli.commands`.
+Limits: documents of at most `MOST_BYTES`.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from equivalence import ArgumentError
+from equivalence.store import read_whole
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.compiler import GrammarCompiler
+from hybrid.cli.grammar_source import Named, read_named
+from hybrid.cli.vocabulary_spec import load_vocabulary
+from hybrid.explain.characters import shown
+from hybrid.pages import Facts, facts_of, render
+from hybrid.pages.document import LEVELS
+from hybrid.pages.page import duration, size
+from hybrid.testing.segmentation import tokenize_greedy
+
+MOST_BYTES = 1 << 20
+"""Of a document."""
+
+TOP = 8
+"""Classes, and keywords that are not enforced, that the summary lists."""
+
+STRICT = "strict_mode forbids properties and items that the schema does not name; --no-strict allows them"
+
+
+def explain_grammar(
+    console: Console, grammar: str, text: Path | None, html: Path | None, vocabulary: str, strategy: str,
+    root: str | None, strict: bool,
+) -> bool:  # fmt: skip
+    """Write a page, or print a summary; whether the document is taken.
+
+    Args:
+        console: where it is printed.
+        grammar, root, strict: as `hybrid.cli.grammar_source.read_named`.
+        text: the document; None: one that comes with the grammar, or a text of its own.
+        html: where the page goes.
+        vocabulary: its SPEC.
+        strategy: of the compiler.
+
+    Raises:
+        HybridError: the grammar, the vocabulary or the document. OSError: the page cannot be written.
+    """
+    named = read_named(grammar, root, strict)
+    document, text_is = named.document, "a valid document that came with the schema"
+    if text is not None:
+        document, text_is = _read(text), f"the document {text.name}"
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("reading the vocabulary", total=None)
+        words = load_vocabulary(vocabulary).prepare()
+        tokenize_greedy(words, b"")  # makes its dictionary
+        with GrammarCompiler(words, strategy=strategy, cache_enabled=False) as compiler:
+            progress.update(task, description="compiling")
+            began = time.perf_counter()
+            compiled = compiled_by(compiler, named)
+            seconds = time.perf_counter() - began
+            progress.update(task, description="explaining")
+            facts = facts_of(compiled, named.title, named.kind, seconds, document, text_is)
+    if html is None:
+        _print(console, facts)
+    else:
+        page = render(facts)
+        data = page.encode("utf-8", "replace")
+        html.write_bytes(data)
+        console.print(
+            f"{html}: {len(data) / 1024:,.0f} KiB; compiled in {duration(facts.compile_seconds)}, "
+            f"classes in {duration(facts.class_seconds)}, explained in {duration(facts.facts_seconds)}",
+            highlight=False, markup=False, soft_wrap=True,
+        )  # fmt: skip
+        if facts.document.refusal is not None:
+            console.print(str(facts.document.refusal), highlight=False, markup=False, style="red")
+    return facts.document.refusal is None
+
+
+def compiled_by(compiler: GrammarCompiler, named: Named) -> CompiledGrammar:
+    """What a compiler makes of a grammar."""
+    kind, argument, options = named.source
+    if kind == "builtin_json":
+        return compiler.compile_builtin_json_grammar()
+    if kind == "lark":
+        return compiler.compile_lark(argument, **dict(options or {}))
+    if kind == "json_schema":
+        return compiler.compile_json_schema(argument, **dict(options or {}))
+    return compiler.compile_grammar(argument)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_whole(path, MOST_BYTES)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"the document cannot be read: {error}") from error
+
+
+def _print(console: Console, facts: Facts) -> None:
+    compiled, document = facts.compiled, facts.document
+    title = escape(shown(facts.title))  # terminals obey what names may hold
+    console.print(f"[bold]{title}[/bold] ({facts.kind})", highlight=False)
+    console.print(f"[bold]{compiled.strategy}[/bold]: {escape(facts.strategy)}", highlight=False)
+    console.print(f"why: {escape(shown(compiled.reason, 800))}", style="dim", highlight=False)
+    if facts.rows:
+        table = Table(title=f"the largest of {facts.n_classes:,} token classes", title_justify="left")
+        table.add_column("tokens", justify="right")
+        table.add_column("some of them")
+        for row in facts.rows[:TOP]:
+            table.add_row(f"{row.size:,}", Text("  ".join(row.samples)))
+        console.print(table)
+        console.print(f"{facts.n_never:,} tokens are never allowed", style="dim", highlight=False)
+    console.print(
+        f"\n{shown(facts.document_is)}; darker: fewer tokens allowed (median "
+        f"{document.median_allowed:,}), underlined: forced",
+        style="dim", highlight=False, markup=False,
+    )  # fmt: skip
+    read = Text()
+    for step in document.steps:
+        shade = 232 + (2 * LEVELS + 2) * step.level // LEVELS  # xterm's greys
+        style = f"{'white' if step.level < LEVELS // 2 else 'black'} on color({shade})"
+        read.append(step.text, style + (" underline" if step.is_forced else ""))
+    if document.refusal is not None:
+        read.append(document.left[:1] or " ", "white on red")
+        read.append(document.left[1:], "dim strike")
+    console.print(read)
+    if document.refusal is not None:
+        console.print(Text(str(document.refusal), "red"))
+    if facts.kind == "JSON schema":
+        console.print(f"\n{facts.n_relaxed:,} keywords are not enforced", highlight=False)
+        if facts.is_strict:
+            console.print(STRICT, style="dim", highlight=False)
+        for one in facts.relaxed[:TOP]:
+            words = f"{one.keyword} at {one.pointer or '/'}: {one.reason}"
+            console.print(Text(f"  {shown(words, 300)}"))
+    costs = ", ".join(f"{name} {duration(seconds)}" for name, seconds in facts.timings[:6])
+    console.print(
+        f"\ncompiled in {duration(facts.compile_seconds)}, {size(compiled.memory_size_bytes)} in memory; "
+        f"phases: {costs}",
+        highlight=False, markup=False,
+    )  # fmt: skip

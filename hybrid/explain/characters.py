@@ -1,0 +1,117 @@
+"""Characters and bytes in words: sets of them as a reader would write them.
+
+What: `notation` writes ranges of code points as a class in brackets, or by a common name; `spans` writes
+bytes that may come next; `quoted` and `shown` write text that may hold anything.
+When: wherever an explanation names what is expected.
+Limits: at most `MOST_RANGES` ranges are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+MOST_RANGES = 12
+"""Ranges of a class that are written out."""
+
+Ranges = tuple[tuple[int, int], ...]
+"""First and last code points."""
+
+LAST_CHARACTER = 0x10FFFF
+
+WHITE_SPACE = "white space"
+
+_NAMED = {
+    ((9, 10), (13, 13), (32, 32)): WHITE_SPACE,
+    ((9, 10), (32, 32)): WHITE_SPACE,
+    ((10, 10), (32, 32)): WHITE_SPACE,
+    ((48, 57),): "a digit",
+}
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Ranges in order, those that meet or overlap as one."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def notation(ranges: Iterable[tuple[int, int]], excluded: bool = False) -> str:
+    """A set of characters: by its name, as a quoted character, or as a class such as ``[0-9A-F]``."""
+    known = merged(ranges)
+    if not excluded:
+        if known in _NAMED:
+            return _NAMED[known]
+        if len(known) == 1 and known[0][0] == known[0][1]:
+            return quoted(chr(known[0][0]))
+    if excluded and not known:
+        return "any character"
+    parts = [_span(first, last) for first, last in known[:MOST_RANGES]]
+    more = "..." if len(known) > MOST_RANGES else ""
+    return f"{'any character but ' if excluded else ''}[{''.join(parts)}{more}]"
+
+
+def spans(values: Iterable[int]) -> str:
+    """Bytes that may come next, in words: those of ASCII as characters, others by what they stand for."""
+    found = frozenset(values)
+    ascii_ones = [(value, value) for value in found if value < 0x80]
+    parts = [notation(ascii_ones)] if ascii_ones else []
+    if any(value >= 0xC0 for value in found):
+        parts.append("characters beyond ASCII")
+    if any(0x80 <= value < 0xC0 for value in found):
+        parts.append("the rest of a character")
+    return ", ".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def first_bytes(excluded: bool, ranges: Ranges) -> frozenset[int]:
+    """The bytes that the characters of a set begin with, in UTF-8."""
+    if excluded:
+        inside, begin = [], 0
+        for first, last in merged(ranges):
+            inside.append((begin, first - 1))
+            begin = last + 1
+        ranges = (*inside, (begin, LAST_CHARACTER))
+    found: set[int] = set()
+    for first, last in ranges:
+        if first <= last:
+            found.update(range(_lead(first), _lead(min(last, LAST_CHARACTER)) + 1))
+    return frozenset(byte for byte in found if byte < 0x80 or byte >= 0xC2)
+
+
+def _lead(code: int) -> int:
+    """The first byte of a character, or of the place where it would be."""
+    if code < 0x80:
+        return code
+    if code < 0x800:
+        return 0xC0 | code >> 6
+    return 0xE0 | code >> 12 if code < 0x10000 else 0xF0 | code >> 18
+
+
+def _span(first: int, last: int) -> str:
+    if first == last:
+        return _plain(first)
+    return f"{_plain(first)}{'' if last == first + 1 else '-'}{_plain(last)}"
+
+
+def _plain(code: int) -> str:
+    if chr(code) in "\\]-^":
+        return "\\" + chr(code)
+    return shown(chr(code)) if not 0xD800 <= code <= 0xDFFF else f"\\u{code:04x}"
+
+
+def quoted(text: str) -> str:
+    """Text between quotation marks of the kind that it does not hold, if any; no control characters."""
+    mark = "'" if '"' in text and "'" not in text else '"'
+    return mark + shown(text).replace(mark, "\\" + mark) + mark
+
+
+def shown(text: str, most: int = 80) -> str:
+    """Text on one line, of at most about `most` characters, without characters that are not printed."""
+    if len(text) > most:
+        text = text[: most - 3] + "..."
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -1,0 +1,240 @@
+"""The rules of an XGrammar grammar as its author wrote them: small automata of literals, characters and
+calls.
+
+What: `Rules` makes the automaton of a rule when it is first read: literals stay whole, and rules keep their
+names, which the network that decides masks (`equivalence.network`) merges away.
+When: by `hybrid.explain.reading`, once for a compiled grammar.
+Limits: it finds words and never decides. Lookahead assertions, bounds of tokens and lazy rules are left out,
+and what is expected is held against the matcher (`hybrid.explain.position`). `Untold` where ids are named.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from equivalence import GrammarError, UnsupportedGrammar, forking
+from equivalence.network import edge_types, serial
+from equivalence.network.foreign import foreign_rule
+from equivalence.network.reading import ReadGrammar, read_grammar
+from hybrid.explain.characters import Ranges
+
+LITERAL, CLASS, BYTE, CALL, REPEAT, EMPTY = range(6)
+"""What edges do: read a literal; read a character of a set; read a byte between two; call a rule; call one a
+number of times; nothing."""
+
+MOST_EXPRESSIONS = 400_000
+"""Integers of the largest grammar that is read; a schema of 3,000 properties has 150,000."""
+
+
+_SPLIT_OFF = re.compile(r"(.+)_\d+")
+
+
+class Untold(Exception):
+    """Words cannot be had; the message says why."""
+
+
+class Edge(NamedTuple):
+    """A step of a rule's automaton.
+
+    Attributes:
+        kind: what it does.
+        what: the literal's bytes; (whether the set is of excluded characters, ranges); (first, last byte);
+            the rule's number; (rule, least, most or -1); None.
+        target: the node behind it.
+    """
+
+    kind: int
+    what: Any
+    target: int
+
+
+class Rules:
+    """The rules of a grammar, each an automaton over nodes that are numbered through.
+
+    Args:
+        grammar: as XGrammar parsed it.
+        makes_automata: whether patterns and tags, of which only XGrammar makes automata, may be asked of it.
+
+    Attributes:
+        names: of the rules.
+        root: number of the root rule.
+        edges: of each node.
+        patterns: the pattern of each rule that is one.
+
+    Raises:
+        Untold: the grammar is too large, or of another version.
+    """
+
+    def __init__(self, grammar: Any, makes_automata: bool) -> None:
+        try:
+            read: ReadGrammar = read_grammar(grammar)
+        except GrammarError as error:
+            raise Untold(str(error)) from error
+        if len(read.data) > MOST_EXPRESSIONS:
+            raise Untold(f"the grammar has {len(read.data):,} numbers, read are {MOST_EXPRESSIONS:,}")
+        self._data: list[int] = read.data.tolist()
+        self._starts: list[int] = read.starts.tolist()
+        self._read, self._makes_automata = read, makes_automata
+        self.names: list[str] = [rule[serial.NAME] for rule in read.rules]
+        self._given = frozenset(self.names)
+        self._short: dict[int, str] = {}
+        self.root = read.root
+        self.edges: list[list[Edge]] = []
+        self.patterns: dict[int, str] = {}
+        self._ends: dict[int, tuple[int, int]] = {}
+        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)  # of nodes that are made
+        self._keys: dict[tuple[int, int], str | None] = {}
+
+    def of(self, rule: int) -> tuple[int, int]:
+        """The first and the last node of a rule's automaton.
+
+        Raises:
+            Untold: it names ids of tokens, or XGrammar's own automata are needed and cannot be had.
+        """
+        ends = self._ends.get(rule)
+        if ends is None:
+            with self._lock:
+                ends = self._ends.get(rule) or self._make(rule)
+                self._ends[rule] = ends  # at last: other threads, and Ctrl-C, see it whole or not at all
+        return ends
+
+    def _make(self, rule: int) -> tuple[int, int]:
+        body = self._read.rules[rule][serial.BODY]
+        first, last = self._node(), self._node()
+        if self._data[self._starts[body]] in serial.FOREIGN_TYPES:
+            self._add_foreign(rule, body, first, last)
+        else:
+            self._add(body, first, last)
+        return first, last
+
+    def name_of(self, rule: int) -> str:
+        """The name of a rule; of one that XGrammar split off another, that one's: ``value`` of
+        ``value_1``."""
+        name = self._short.get(rule)
+        if name is None:
+            name = self.names[rule]
+            while (split := _SPLIT_OFF.fullmatch(name)) is not None and split[1] in self._given:
+                name = split[1]
+            self._short[rule] = name
+        return name
+
+    def key_of(self, node: int, number: int) -> str | None:
+        """The key that a literal is, if it is a JSON string with a colon behind it."""
+        if (node, number) not in self._keys:
+            self._keys[node, number] = self._find_key(self.edges[node][number])
+        return self._keys[node, number]
+
+    def _find_key(self, edge: Edge) -> str | None:
+        text = edge.what.decode("utf-8", "replace")
+        quoted, colon, _ = text.rpartition(":")
+        if not colon and text.endswith('"') and self._is_before_colon(edge.target):
+            quoted = text
+        try:
+            key = json.loads(quoted)
+        except ValueError:
+            return None
+        return key if isinstance(key, str) else None
+
+    def _is_before_colon(self, node: int) -> bool:
+        seen, todo = {node}, [node]
+        while todo:
+            for edge in self.edges[todo.pop()]:
+                if edge.kind == LITERAL:
+                    return bool(edge.what.lstrip().startswith(b":"))
+                if edge.kind == EMPTY and edge.target not in seen:
+                    seen.add(edge.target)
+                    todo.append(edge.target)
+        return False
+
+    def _node(self) -> int:
+        self.edges.append([])
+        return len(self.edges) - 1
+
+    def _expression(self, number: int) -> tuple[int, list[int]]:
+        at = self._starts[number]
+        return self._data[at], self._data[at + 2 : at + 2 + self._data[at + 1]]
+
+    def _add(self, expression: int, source: int, target: int) -> None:
+        """Add an expression between two nodes. What lies within it is a part of the grammar's own text, and
+        nested as XGrammar nests it: sequences of choices."""
+        kind, body = self._expression(expression)
+        add = self.edges[source].append
+        if kind == serial.BYTES and body:
+            add(Edge(LITERAL, bytes(value & 255 for value in body), target))
+        elif kind == serial.CLASS:
+            add(Edge(CLASS, (bool(body[0]), _pairs(body)), target))
+        elif kind == serial.STAR:
+            again = self._node()
+            add(Edge(EMPTY, None, again))
+            self.edges[again] += [
+                Edge(CLASS, (bool(body[0]), _pairs(body)), again), Edge(EMPTY, None, target)
+            ]  # fmt: skip
+        elif kind in (serial.EMPTY, serial.BYTES):
+            add(Edge(EMPTY, None, target))
+        elif kind == serial.RULE:
+            add(Edge(CALL, body[0], target))
+        elif kind == serial.REPEAT:
+            add(Edge(REPEAT, (body[0], body[1], body[2]), target))
+        elif kind == serial.CHOICES:
+            for part in body:
+                self._add(part, source, target)
+        elif kind == serial.SEQUENCE:
+            for place, part in enumerate(body):
+                after = target if place == len(body) - 1 else self._node()
+                self._add(part, source, after)
+                source = after
+            if not body:
+                add(Edge(EMPTY, None, target))
+        else:
+            raise Untold("the grammar names token ids, or patterns within expressions")
+
+    def _add_foreign(self, rule: int, body: int, first: int, last: int) -> None:
+        """Add the automaton that XGrammar makes of a pattern or of tags."""
+        if not self._makes_automata:
+            raise Untold("the grammar holds patterns or tags, whose automata only XGrammar knows")
+        try:
+            made = foreign_rule(self._read.whole(), rule)
+        except UnsupportedGrammar as error:
+            raise Untold(str(error)) from error
+        kind, values = self._expression(body)
+        if kind == serial.PATTERN:
+            self.patterns[rule] = "".join(map(chr, values[1:]))
+        helpers: list[int] = [rule]
+        for _ in made.automata[1:]:
+            helpers.append(self._helper(rule))
+        for unit, least, most in made.repeats:
+            number = self._helper(rule)
+            helpers.append(number)
+            start, end = self._ends[number]
+            self.edges[start].append(Edge(REPEAT, (_named(unit, helpers), least, most), end))
+        for number, (rows, width) in zip(helpers, made.automata, strict=False):
+            ends = (first, last) if number == rule else self._ends[number]
+            nodes = [*ends, *(self._node() for _ in range(width - 2))]
+            for source, edge_type, a, b, target in rows.tolist():
+                edge = Edge(BYTE, (a, b), nodes[target])
+                if edge_type == edge_types.EMPTY:
+                    edge = Edge(EMPTY, None, nodes[target])
+                elif edge_type == edge_types.CALL:
+                    edge = Edge(CALL, _named(a, helpers), nodes[target])
+                self.edges[nodes[source]].append(edge)
+
+    def _helper(self, rule: int) -> int:
+        """A rule that XGrammar added, under the name of the one that it is part of."""
+        self.names.append(self.names[rule])
+        number = len(self.names) - 1
+        self._ends[number] = self._node(), self._node()
+        if rule in self.patterns:
+            self.patterns[number] = self.patterns[rule]
+        return number
+
+
+def _named(number: int, helpers: Sequence[int]) -> int:
+    return helpers[-1 - number] if number < 0 else number
+
+
+def _pairs(body: Sequence[int]) -> Ranges:
+    return tuple(zip(body[1::2], body[2::2], strict=True))

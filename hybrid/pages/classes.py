@@ -1,0 +1,128 @@
+"""The token classes of a grammar as rows of a table, and those that a mask allows.
+
+What: `ClassTable` lists classes by size with sample tokens, and finds the most and the least common ones of a
+mask.
+When: for `hybrid.pages.facts`.
+Limits: grammars on strategy "engine" have no classes: their masks are told by sample tokens.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import Vocabulary
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.explain.characters import quoted
+
+MOST_ROWS = 40
+"""Classes of the table, and tokens that are alone in their class that are listed."""
+
+SAMPLES = 8
+"""Tokens that stand for a class in the table; three stand for it in a mask."""
+
+SHOWN_OF_TOKEN = 24
+"""Characters of a token."""
+
+EXTREMES = 4
+"""Most common classes of a mask that are listed, and least common ones."""
+
+
+class ClassRow(NamedTuple):
+    """A class: how many tokens it has, and some of them."""
+
+    size: int
+    samples: tuple[str, ...]
+
+
+class Allowed(NamedTuple):
+    """What a mask allows: the number of classes, the largest and the smallest of them; or some tokens."""
+
+    n_classes: int
+    most: tuple[ClassRow, ...]
+    least: tuple[ClassRow, ...]
+
+
+class ClassTable:
+    """The classes of a compiled grammar.
+
+    Args:
+        compiled: on any strategy; classes are found here where they were not before.
+
+    Attributes:
+        n_classes: number of classes; 0 where there are none.
+        n_never: ids that the grammar never allows.
+    """
+
+    def __init__(self, compiled: CompiledGrammar) -> None:
+        self._vocabulary: Vocabulary = compiled.vocabulary
+        classes = compiled.classes
+        self.n_classes = 0 if classes is None else classes.n_classes
+        self.n_never = 0
+        if classes is None:
+            return
+        of_token = classes.class_of_token
+        self._order = np.argsort(of_token, kind="stable")
+        counts = np.bincount(of_token + 1, minlength=self.n_classes + 1)
+        self.n_never = int(counts[0])
+        self._starts = np.concatenate([[0], np.cumsum(counts)])[1:]
+        self._sizes: NDArray[np.int64] = counts[1:].astype(np.int64)
+        self._representatives = classes.representatives.astype(np.int64)
+        self._rows: dict[tuple[int, int], ClassRow] = {}
+
+    def rows(self) -> list[ClassRow]:
+        """The largest classes, of two tokens and more."""
+        if not self.n_classes:
+            return []
+        largest = np.argsort(-self._sizes, kind="stable")[:MOST_ROWS]
+        return [self._row(int(number), SAMPLES) for number in largest if self._sizes[number] > 1]
+
+    def singles(self) -> ClassRow:
+        """How many classes have one token, and some of these."""
+        if not self.n_classes:
+            return ClassRow(0, ())
+        alone = self._representatives[self._sizes == 1]
+        return ClassRow(len(alone), tuple(self._shown(token) for token in self._spread(alone, MOST_ROWS)))
+
+    def allowed(self, bits: NDArray[np.uint8]) -> Allowed:
+        """What a mask allows.
+
+        Args:
+            bits: uint8[V], 1 where an id is allowed.
+        """
+        if not self.n_classes:
+            some = np.flatnonzero(bits)
+            samples = tuple(self._shown(token) for token in self._spread(some, 3 * SAMPLES))
+            return Allowed(0, (ClassRow(len(some), samples),) if samples else (), ())
+        numbers = np.flatnonzero(bits[self._representatives])
+        order = numbers[np.argsort(-self._sizes[numbers], kind="stable")]
+        most = order[:EXTREMES]
+        least = order[max(len(most), len(order) - EXTREMES) :][::-1]
+        return Allowed(
+            len(numbers),
+            tuple(self._row(int(number), 4) for number in most),
+            tuple(self._row(int(number), 4) for number in least),
+        )
+
+    def _row(self, number: int, n_samples: int) -> ClassRow:
+        row = self._rows.get((number, n_samples))
+        if row is None:
+            start, size = int(self._starts[number]), int(self._sizes[number])
+            members = self._order[start : start + size]
+            samples = tuple(self._shown(token) for token in self._spread(members, n_samples))
+            row = self._rows[number, n_samples] = ClassRow(size, samples)
+        return row
+
+    def _spread(self, ids: NDArray[np.int64], most: int) -> list[int]:
+        places = np.linspace(0, len(ids) - 1, min(len(ids), most)).astype(int)
+        found: list[int] = ids[places].tolist()
+        return found
+
+    def _shown(self, token: int) -> str:
+        text = self._vocabulary.tokens[token]
+        if not text:
+            return f"id {token}"
+        shown = text[: 4 * SHOWN_OF_TOKEN].decode("utf-8", "backslashreplace")
+        return quoted(shown if len(shown) <= SHOWN_OF_TOKEN else shown[: SHOWN_OF_TOKEN - 3] + "...")

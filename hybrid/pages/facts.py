@@ -1,0 +1,179 @@
+"""What a page tells of a grammar: how it was decided, its classes, a document, time, memory, what is left
+out.
+
+What: `facts_of` collects `Facts` from a compiled grammar.
+When: for `hybrid.pages.page`, and for the summary that `python -m hybrid explain` prints.
+Limits: bounded as `hybrid.pages.classes` and `hybrid.pages.document` say, and in `MOST_RELAXED`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from equivalence import BudgetExceeded, UnsupportedGrammar
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.matcher import GrammarMatcher
+from hybrid.pages.classes import ClassRow, ClassTable
+from hybrid.pages.document import Document, read_document
+from hybrid.testing.random_walk import Walker
+from hybrid.xgrammar.relaxed import Relaxation
+
+MOST_RELAXED = 200
+"""Keywords that are not enforced that a page lists."""
+
+WALKED = 48
+"""Tokens of a text at random."""
+
+SHORTEST = 8
+"""Bytes that a shortest text must have to be shown in place of a document."""
+
+STRATEGIES = {
+    "classifier": "No engine runs: an automaton reads the parser's stack and names the classes of tokens "
+    "that are allowed.",
+    "representatives": "XGrammar runs over one token of each class, and its masks are expanded to the "
+    "vocabulary.",
+    "engine": "XGrammar runs over the whole vocabulary, as classes of tokens cannot be had or do not pay.",
+}
+"""Strategies in words."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that a page tells.
+
+    Attributes:
+        title: what the grammar is called.
+        kind: its notation.
+        compiled: the grammar.
+        compile_seconds: how long compiling took.
+        class_seconds: how long classes took that were found for the page.
+        facts_seconds: how long all else took.
+        n_classes, n_never: token classes, and ids that are never allowed.
+        rows: the largest classes.
+        singles: how many classes have one token, and some of these.
+        document: a text read.
+        document_is: what text it is, in words.
+        relaxed: keywords of a JSON schema that are not enforced.
+        n_relaxed: how many there are.
+        memory: what is held, and its bytes.
+    """
+
+    title: str
+    kind: str
+    compiled: CompiledGrammar
+    compile_seconds: float
+    class_seconds: float
+    facts_seconds: float
+    n_classes: int
+    n_never: int
+    rows: list[ClassRow]
+    singles: ClassRow
+    document: Document
+    document_is: str
+    relaxed: tuple[Relaxation, ...]
+    n_relaxed: int
+    memory: list[tuple[str, int]]
+
+    @property
+    def strategy(self) -> str:
+        """The strategy in words."""
+        return STRATEGIES.get(self.compiled.strategy, self.compiled.strategy)
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether properties and items that a schema does not name are forbidden (XGrammar's strict_mode)."""
+        schema = self.compiled.schema
+        return schema is not None and schema.strict_mode
+
+    @property
+    def timings(self) -> list[tuple[str, float]]:
+        """Phases of compiling and their seconds, the longest first; a phase of others is not listed twice."""
+        found = {name: value for name, value in self.compiled.timings.items() if name != "total"}
+        if self.class_seconds:
+            found["classes, for this page"] = self.class_seconds
+        found["explaining, for this page"] = self.facts_seconds
+        return sorted(((name, value) for name, value in found.items() if value > 0), key=lambda one: -one[1])
+
+
+def facts_of(
+    compiled: CompiledGrammar, title: str, kind: str, compile_seconds: float, text: bytes | None,
+    text_is: str = "the document that was given",
+) -> Facts:  # fmt: skip
+    """Collect what a page tells.
+
+    Args:
+        compiled: the grammar, on any strategy.
+        title, kind: what it is called, and its notation.
+        compile_seconds: how long it took to compile.
+        text: a document; None: a shortest text, or one at random.
+        text_is: which document that is, in words.
+
+    Raises:
+        ArgumentError: no tokens of the vocabulary spell the document.
+    """
+    compiled_bytes = compiled.memory_size_bytes
+    began = time.perf_counter()
+    known = compiled.known_classes is not None
+    table = ClassTable(compiled)
+    classified = time.perf_counter()
+    is_given = text is not None
+    if text is None:
+        text, text_is = _some_text(compiled)
+    document = read_document(compiled, table, text, is_whole=is_given)
+    relaxed = compiled.relaxed
+    return Facts(
+        title, kind, compiled, compile_seconds, 0.0 if known else classified - began,
+        time.perf_counter() - classified, table.n_classes, table.n_never, table.rows(), table.singles(),
+        document, text_is, relaxed[:MOST_RELAXED], len(relaxed), _memory(compiled, compiled_bytes),
+    )  # fmt: skip
+
+
+def _memory(compiled: CompiledGrammar, before: int) -> list[tuple[str, int]]:
+    """What is held, and its bytes."""
+    found = [("the grammar, when it was compiled", before), ("the grammar now", compiled.memory_size_bytes)]
+    classes, classifier = compiled.known_classes, compiled.classifier
+    if classes is not None:
+        found.append(("of this: token classes", classes.nbytes))
+    if classifier is not None:
+        found.append(("of this: the classifier, and what it met", classifier.memory_size_bytes))
+    if compiled.engine is not None:
+        found.append(("of this: XGrammar's", int(compiled.engine.memory_size_bytes)))
+    if compiled.gather is not None:
+        found.append(("of this: tables to expand masks", compiled.gather.memory_size_bytes))
+    trie = sum(array.nbytes for array in compiled.vocabulary.trie if isinstance(array, np.ndarray))
+    return [*found, ("the vocabulary's trie, which all grammars share", trie)]
+
+
+def _some_text(compiled: CompiledGrammar) -> tuple[bytes, str]:
+    """A text of the grammar, and what it is."""
+    tokens = compiled.vocabulary.tokens
+    matcher = GrammarMatcher(compiled)
+    shortest = _completion(matcher)
+    if len(shortest) >= SHORTEST:
+        return shortest, "a shortest text of the grammar, as no document was given"
+    walker = Walker(random.Random(1), tokens, matcher.stop_token_ids, 0.7)
+    mask = np.zeros((len(tokens) + 31) // 32, np.int32)
+    text = []
+    for _ in range(WALKED):
+        matcher.fill_next_token_bitmask(mask)
+        allowed = np.unpackbits(mask.view(np.uint8), bitorder="little")[: len(tokens)].astype(bool)
+        if not allowed.any() or not matcher.accept_token(token := walker.draw_from(allowed)):
+            break
+        if matcher.is_terminated():
+            break
+        text.append(tokens[token])
+    text.append(_completion(matcher))
+    return b"".join(text), "a text at random, as no document was given"
+
+
+def _completion(matcher: GrammarMatcher) -> bytes:
+    """A shortest text that completes what was read; nothing where that is too much, or a Lark grammar's."""
+    tokens = matcher.compiled_grammar.vocabulary.tokens
+    try:
+        return b"".join(tokens[one] for one in matcher.shortest_completion() or [])
+    except (UnsupportedGrammar, BudgetExceeded):
+        return b""

@@ -1,0 +1,259 @@
+"""Pages about grammars: what is on them, that nobody's text becomes markup, that they stay small, in a
+browser.
+
+What: `python -m hybrid explain` with and without ``--html``, on all kinds of grammars and strategies.
+When: after a change of `hybrid.pages`, its template, or the command.
+Limits: the browser's test is skipped where there is no Chromium.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from bench import explaining
+from equivalence import Vocabulary
+from hybrid import GrammarCompiler
+from hybrid.cli.commands import app
+from hybrid.pages import facts_of, render
+from hybrid.pages.document import MOST_SPOTS, MOST_STEPS
+from hybrid.pages.page import MOST_BYTES
+
+HOSTILE = [
+    "</script>", "</template><script>", "<img src=x onerror=alert(1)>", "{{ 7*7 }}", '" onclick="x',
+    "</style>", "<!--", "]]>", "\u202e", "\x1b[2J",
+]  # fmt: skip
+WORDS = ["true", "name", '": "', '", "', "12", *HOSTILE]
+VOCABULARY = Vocabulary.from_bytes(
+    [bytes([value]) for value in range(256)] + [word.encode() for word in WORDS] + [b""],
+    stop_token_ids=256 + len(WORDS),
+)
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+TALK = 'root ::= "hello " name "!"\nname ::= [A-Z] [a-z]*'
+LARK = 'start: "select" NAME ("," NAME)*\nNAME: /[a-z]+/\n%ignore " "'
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "tags": {"type": "array", "items": {}, "uniqueItems": True}},
+    "required": ["name"],
+}
+
+
+class Parsed(HTMLParser):
+    """The elements of a page, with their attributes, and the text in each kind of element."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self._open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("meta", "rect", "br"):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag != "rect":
+            assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        for tag in set(self._open):
+            self.texts.setdefault(tag, []).append(data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def text(self, tag: str) -> str:
+        return "".join(self.texts.get(tag, ()))
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    path = tmp_path / "small.npz"
+    VOCABULARY.save(path)
+    return str(path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "160"})
+
+
+def written(tmp_path: Path, spec: str, grammar: str, *options: str) -> tuple[Result, Parsed]:
+    target = tmp_path / "page.html"
+    result = run("explain", grammar, "--vocabulary", spec, "--html", str(target), *options)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    return result, Parsed(target.read_text(encoding="utf-8"))
+
+
+def test_a_page_tells_of_a_schema_and_a_document(tmp_path: Path, spec: str) -> None:
+    document = tmp_path / "document.json"
+    document.write_text('{"name": "x", "tags": [1, true]}')
+    result, page = written(tmp_path, spec, json.dumps(SCHEMA), "--text", str(document))
+    assert result.exit_code == 0, result.output
+    assert "uniqueItems" in page.text("table") and "/properties/tags/uniqueItems" in page.text("table")
+    assert "classifier" in page.text("header") and "token classes" in page.text("table")
+    spans = [one for one in page.named("span") if "data-spot" in one]
+    assert len(spans) >= 10 and any("forced" in (one["class"] or "") for one in spans)
+    spots = [one["id"] for one in page.named("template")]
+    assert {f"spot-{one['data-spot']}" for one in spans} <= set(spots)
+    assert '{"name": "x", "tags": [1, true]}' in page.text("pre")
+    assert (
+        '"name"' in page.text("dd")
+        and "key" in page.text("dt")
+        and "most common classes" in page.text("template")
+    )
+
+
+def test_a_refused_document_is_said_where_and_why(tmp_path: Path, spec: str) -> None:
+    document = tmp_path / "document.json"
+    document.write_text('{"name": 1}')
+    for html in ([], ["--html", str(tmp_path / "refused.html")]):
+        result = run("explain", json.dumps(SCHEMA), "--vocabulary", spec, "--text", str(document), *html)
+        assert result.exit_code == 1
+        assert "line 1, column 10" in result.output and "a string" in result.output
+    page = Parsed((tmp_path / "refused.html").read_text(encoding="utf-8"))
+    assert "Refused." in page.text("p") and "at /name" in page.text("p")
+    assert any("refused" in (one.get("class") or "") for one in page.named("span") if "data-spot" in one)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "representatives", "engine"])
+def test_every_strategy_has_a_page(tmp_path: Path, spec: str, strategy: str) -> None:
+    result, page = written(tmp_path, spec, TALK, "--strategy", strategy)
+    assert result.exit_code == 0 and (strategy in page.text("header") or strategy == "auto")
+    assert ("None: the grammar runs in XGrammar" in page.text("p")) == (strategy == "engine")
+    summary = run("explain", TALK, "--vocabulary", spec, "--strategy", strategy)
+    assert summary.exit_code == 0 and "hello" in summary.output and "compiled in" in summary.output
+
+
+def test_a_lark_grammar_and_the_builtin_one(tmp_path: Path, spec: str) -> None:
+    grammar = tmp_path / "talk.lark"
+    grammar.write_text(LARK)
+    document = tmp_path / "text"
+    document.write_text("select a, b")
+    result, page = written(tmp_path, spec, str(grammar), "--text", str(document))
+    assert result.exit_code == 0 and "NAME" in page.text("template") and "talk.lark" in page.text("h1")
+    assert written(tmp_path, spec, "builtin:json")[0].exit_code == 0
+
+
+def test_nobodys_text_becomes_markup(tmp_path: Path, spec: str) -> None:
+    everything = "".join(HOSTILE)
+    schema = {
+        "type": "object",
+        "properties": {
+            everything: {"enum": HOSTILE},
+            "p": {"type": "string", "pattern": "^[<>/a-z]+$", "not": {"const": everything}},
+        },
+        "required": [everything, "p"],
+    }
+    document = tmp_path / "</script><b>.json"
+    document = tmp_path / "<b>&.json"
+    document.write_text(
+        json.dumps({everything: HOSTILE[0], "p": "</script>A" + everything}, ensure_ascii=False)
+    )
+    file = tmp_path / "<i>schema.json"
+    file.write_text(json.dumps(schema))
+    result, page = written(tmp_path, spec, str(file), "--text", str(document))
+    assert result.exit_code == 1
+    [script], [style] = page.texts["script"], page.texts["style"]
+    root = Path(__file__).parent.parent / "hybrid" / "pages"
+    assert script == (root / "page.js").read_text() and style == (root / "page.css").read_text()
+    policy = page.named("meta")[1]["content"] or ""
+    for text in (script, style):
+        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    allowed = {
+        "html", "head", "meta", "title", "style", "body", "header", "footer", "section", "aside", "div", "p",
+        "b", "i", "h1", "h2", "h3", "span", "pre", "code", "table", "tr", "th", "td", "svg", "rect",
+        "template", "dl", "dt", "dd", "ul", "li", "script",
+    }  # fmt: skip
+    assert {tag for tag, _ in page.elements} <= allowed
+    names = {name for _, attributes in page.elements for name in attributes}
+    assert not [name for name in names if name.startswith("on") or name in ("src", "href", "style")]
+    assert "{{ 7*7 }}" in page.text("body") and "<img src=x onerror" in page.text("body")
+    assert "\u202e" not in page.text("body")
+    # in the terminal, too, nothing is markup, or a command to the terminal
+    summary = run("explain", str(file), "--vocabulary", spec, "--text", str(document))
+    assert summary.exit_code == 1 and "\x1b" not in summary.output and "\u202e" not in summary.output
+
+
+def test_a_key_that_is_no_text(tmp_path: Path, spec: str) -> None:
+    schema = {"type": "object", "properties": {"\ud800": {"type": "null"}}, "required": ["\ud800"]}
+    for html in ([], ["--html", str(tmp_path / "page.html")]):
+        result = run("explain", json.dumps(schema), "--vocabulary", spec, *html)
+        assert result.exit_code in (0, 2) and isinstance(result.exception, (SystemExit, type(None)))
+
+
+def test_pages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {f"{'<&>' * 40}{k}": {"enum": [f"{'&' * 50}{one}" for one in range(20)]} for k in range(20)}
+    schema = {"type": "object", "properties": keys, "required": list(keys)}
+    text = json.dumps({key: value["enum"][7] for key, value in keys.items()})
+    compiled = GrammarCompiler(VOCABULARY).compile_json_schema(schema)
+    facts = facts_of(compiled, "<" * 10_000, "JSON schema", 0.0, text.encode())
+    assert len(facts.document.steps) == MOST_STEPS and facts.document.n_cut > 0
+    assert len(facts.document.spots) <= MOST_SPOTS
+    whole = len(render(facts).encode())
+    assert whole <= MOST_BYTES
+    monkeypatch.setattr("hybrid.pages.page.MOST_BYTES", whole // 2)
+    assert len(render(facts).encode()) <= whole // 2
+
+
+def test_what_is_wrong_is_refused(tmp_path: Path, spec: str) -> None:
+    result = run("explain", TALK, "--vocabulary", spec, "--text", str(tmp_path / "missing"))
+    assert result.exit_code == 2 and "ArgumentError" in result.output
+    assert run("explain", "root ::= (", "--vocabulary", spec).exit_code == 2
+    assert (
+        run("explain", TALK, "--vocabulary", spec, "--html", str(tmp_path / "no" / "page.html")).exit_code
+        == 2
+    )
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+def test_a_browser_shows_it(tmp_path: Path, spec: str) -> None:
+    assert BROWSER is not None
+    document = tmp_path / "document.json"
+    document.write_text('{"name": "x", "tags": [1, tru]}')
+    target = tmp_path / "page.html"
+    run(
+        "explain", json.dumps(SCHEMA), "--vocabulary", spec, "--text", str(document), "--html", str(target)
+    )  # fmt: skip
+    shown = subprocess.run(
+        [
+            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+            "--enable-logging=stderr", "--virtual-time-budget=2000", "--dump-dom", target.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in shown.stderr, shown.stderr  # errors of scripts, and what the policy refuses
+    panel = re.search(r'<aside id="panel".*?</aside>', shown.stdout, re.DOTALL)
+    assert panel is not None and "may follow" in panel[0] and "tokens allowed" in panel[0]
+    page = Parsed(shown.stdout)
+    assert any("on" in (one.get("class") or "").split() for one in page.named("span"))
+    assert len(page.named("table")) == 4 and len(page.named("rect")) > 5
+
+
+def test_pages_are_timed(tmp_path: Path, spec: str) -> None:
+    (tmp_path / "schemas").mkdir()
+    tests = [{"valid": False, "data": {}}, {"valid": True, "data": {"name": "x"}}]
+    (tmp_path / "schemas" / "one.json").write_text(json.dumps({"schema": SCHEMA, "tests": tests}))
+    timed = typer.Typer()
+    timed.command()(explaining.command)
+    record, pages = tmp_path / "record.json", tmp_path / "pages"
+    options = ["--vocabulary", spec, "--schemas", str(tmp_path / "schemas"), "--json", str(record)]
+    result = CliRunner().invoke(timed, [*options, "--pages", str(pages)])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(record.read_text())["rows"]
+    assert [row["refused"] for row in rows] == [""] * (len(explaining.LANGUAGES) + 1)
+    assert {page.stem for page in pages.iterdir()} == {row["name"] for row in rows}
+    assert max(row["bytes"] for row in rows) <= MOST_BYTES
