@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -39,10 +39,19 @@ import transformers
 
 from adapters.generations import Generation, Ids, State
 from adapters.grammars import compiled_grammars
+from adapters.opportunistic import only, own_choices
 from equivalence.arguments import integer, integer_from, shown
-from equivalence.errors import ArgumentError, BatchError, HybridError, MatcherError, VocabularyError
+from equivalence.errors import (
+    ArgumentError,
+    BatchError,
+    BudgetExceeded,
+    HybridError,
+    MatcherError,
+    VocabularyError,
+)
 from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
 from hybrid.api.arguments import stop_ids
+from hybrid.healing import HealingMatcher
 
 
 class NoAllowedToken(HybridError, RuntimeError):
@@ -86,6 +95,15 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             search fills up under ``do_sample=True`` are recognised, and ended, either way.
         max_new_tokens: the number that `generate` is given too: rows then end with whole text within it, as
             tokens after which there would be no room for the rest are masked out. None: no such limit.
+        prefix: text or bytes that what is generated begins with before the grammar does, for all prompts or
+            one each: what `hybrid.healing.heal` took away from a prompt. No limit of tokens beside it.
+        opportunistic: ask the model's own choice first, and make a mask only where it is refused: the
+            temperature of sampling, 0 for greedy decoding. Not for beams, nor beside top-k and top-p
+            (`adapters.opportunistic`). Rows in which the choice was taken have that score alone. None: always
+            masks.
+
+    Attributes:
+        asked, refused: choices that were asked for, and those that the grammar refused.
 
     Raises:
         VocabularyError: the grammars' vocabularies differ, or the scores are narrower than theirs.
@@ -107,6 +125,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         pad_token_id: int | None = None,
         overruled: Literal["error", "finish"] = "error",
         max_new_tokens: int | None = None,
+        prefix: str | bytes | Sequence[str | bytes] = b"",
+        opportunistic: float | None = None,
     ) -> None:
         self._grammars = compiled_grammars(compiled, tokenizer)
         if overruled not in ("error", "finish"):
@@ -123,6 +143,17 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         if pad_token_id is not None:
             self._padding.add(integer(pad_token_id, "pad_token_id"))
         self._limit = None if max_new_tokens is None else integer_from(1, max_new_tokens, "max_new_tokens")
+        self._prefixes = [*prefix] if isinstance(prefix, (list, tuple)) else [cast("str | bytes", prefix)]
+        if not self._prefixes:
+            raise ArgumentError("prefix is an empty list, allowed are text, bytes, and one of them a prompt")
+        for one in self._prefixes:  # what is none is refused now
+            HealingMatcher(self._grammars[0], one, override_stop_tokens=self._override)
+        self._opportunistic = None if opportunistic is None else _temperature(opportunistic)
+        self.asked = self.refused = 0
+        if self._limit is not None and (any(self._prefixes) or opportunistic is not None):
+            raise ArgumentError(
+                "max_new_tokens is given with prefix or opportunistic, allowed is one of them"
+            )
         if self._limit is not None:
             for grammar in self._grammars:
                 self._refuse_short(grammar, self._limit)
@@ -302,10 +333,11 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
     def _begin(self, host: Ids) -> Generation:
         """A generation whose prompt is everything given."""
         count, grammars = len(host), len(self._grammars)
-        if count % grammars:
-            raise BatchError(
-                f"{count} rows cannot be shared among {grammars} grammars; give one, or one per prompt"
-            )
+        for given, what in ((grammars, "grammars"), (len(self._prefixes), "prefixes")):
+            if count % given:
+                raise BatchError(
+                    f"{count} rows cannot be shared among {given} {what}; give one, or one per prompt"
+                )
         old = self._generation
         if old is not None and not np.array_equal(old.prompt, host):
             before = self._previous
@@ -320,15 +352,24 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             for state in old.rows:
                 del state.matcher  # only its ids are needed from here on
         numbers: dict[tuple[bytes, int], int] = {}
-        keys = [(row.tobytes(), index * grammars // count) for index, row in enumerate(host)]
+        most = max(grammars, len(self._prefixes))
+        keys = [(row.tobytes(), index * most // count) for index, row in enumerate(host)]
         generation = Generation(host.copy(), [numbers.setdefault(key, len(numbers)) for key in keys])
         generation.rows = [self._new_state(generation, index) for index in range(count)]
         return generation
 
     def _new_state(self, generation: Generation, row: int) -> State:
-        grammar = self._grammars[row * len(self._grammars) // len(generation.prompt)]
-        matcher = GrammarMatcher(grammar, override_stop_tokens=self._override)
+        matcher = self._matcher(row, len(generation.prompt))
         return State(matcher, generation.prompt[row], generation.groups[row])
+
+    def _matcher(self, row: int, count: int) -> GrammarMatcher:
+        """A matcher for a row of so many, before any text."""
+        grammar = self._grammars[row * len(self._grammars) // count]
+        prefix = self._prefixes[row * len(self._prefixes) // count]
+        if not prefix:
+            return GrammarMatcher(grammar, override_stop_tokens=self._override)
+        healing = HealingMatcher(grammar, prefix, override_stop_tokens=self._override)
+        return cast(GrammarMatcher, healing)  # it has the methods that rows need
 
     def _move(self, sources: list[State], host: Ids) -> list[State]:
         """States for the rows, made from the states that reach them."""
@@ -355,8 +396,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
     def _all_legal(self, host: Ids, start: int) -> bool:
         """Could the grammar have generated what every row holds from column ``start`` on?"""
         for index, row in enumerate(host):
-            grammar = self._grammars[index * len(self._grammars) // len(host)]
-            state = State(GrammarMatcher(grammar, override_stop_tokens=self._override), row[:start], 0)
+            state = State(self._matcher(index, len(host)), row[:start], 0)
             for token in row[start:].tolist():
                 state.append(token)
                 if self._is_foreign(state):
@@ -386,7 +426,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             return
         raise RejectedToken(
             f"row {row}: token {token} ({self._text([token])}) at position {position} after the prompt is "
-            f"not allowed by the grammar after {self._text(state.generated[:position])}. "
+            f"not allowed by the grammar after {self._text(state.generated[:position])}{_expected(state)}. "
             + (
                 "It was masked out, so something behind this processor chose it: a later logits processor; "
                 "padding of a row that another criterion ended (pass pad_token_id); drafts that nobody "
@@ -400,6 +440,13 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
 
     def _mask(self, rows: list[State], scores: torch.FloatTensor) -> torch.FloatTensor:
         size = self._vocabulary.size
+        chosen: dict[int, int] = {}
+        if self._opportunistic is not None:
+            chosen = own_choices(rows, scores, self._opportunistic)
+            live = sum(not state.ended for state in rows)
+            self.asked, self.refused = self.asked + live, self.refused + live - len(chosen)
+            if len(chosen) == len(rows):
+                return only(scores, chosen)  # type: ignore[return-value]
         bitmask = self._bitmask
         if bitmask is None or len(bitmask) != len(rows) or bitmask.is_pinned() != scores.is_cuda:
             bitmask = allocate_token_bitmask(len(rows), size)
@@ -407,9 +454,11 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         for index, state in enumerate(rows):
             if state.ended:
                 bitmask[index] = self._stop_row
+            elif index in chosen:
+                bitmask[index] = -1
             else:
                 self._fill(state, bitmask, index)
-        masked = scores.clone(memory_format=torch.contiguous_format)
+        masked = only(scores, chosen)
         if scores.device.type in ("cpu", "cuda"):
             apply_token_bitmask_inplace(masked, bitmask.to(scores.device, non_blocking=True), vocab_size=size)
         else:  # XGrammar has no kernel there
@@ -453,6 +502,29 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         known = self._vocabulary.tokens
         text = b"".join(known[token] for token in tokens if 0 <= token < len(known))
         return repr(text) if len(text) <= 60 else f"...{text[-60:]!r}"
+
+
+def _expected(state: State) -> str:
+    """What a grammar expects where a row was refused, for messages; nothing where that takes too long, or
+    where the end of a prompt is spelled again."""
+    explain = getattr(state.matcher, "explain", None)  # a healing matcher has none
+    if explain is None:
+        return ""
+    try:
+        return f", where {explain().sentence}"
+    except BudgetExceeded:
+        return ""
+
+
+def _temperature(value: Any) -> float:
+    """A temperature that is given.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise ArgumentError(f"opportunistic is {shown(value)}, allowed are None and a temperature from 0 on")
+    return float(value)
 
 
 def _check_call(input_ids: Any, scores: Any) -> None:

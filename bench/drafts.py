@@ -1,0 +1,255 @@
+"""Tokens for each step of the model, with drafts from a grammar's state: how many, and what a draft costs.
+
+What: documents are served one after the other, as a model would write them with drafts of some tokens: real
+ones, and those of an n-gram model that was trained on half of them (`bench.simulated`). Beside drafts that
+learn while serving: drafts of forced text alone, and transformers' prompt lookup with one document in the
+prompt.
+When: ``python -m bench drafts --lark java=FILE --documents java=FOLDER --vocabulary FOLDER --json FILE``.
+Limits: no weights: a real document stands for a model that writes it, whatever is drafted. A step is one pass
+of the model; that a pass over nine tokens takes longer than one over one is not counted. Comments at the
+heads of files are cut off. Costs are CPU time of `propose` and `learn` together, masks not included.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import track
+
+from bench import options, picture, report, workloads
+from bench.reference import (
+    DocumentsOption,
+    LarksOption,
+    Reference,
+    SchemasOption,
+    Subject,
+    reference,
+    subjects,
+)
+from bench.simulated import Ngrams
+from hybrid import GrammarMatcher
+from hybrid.drafts import Draft, DraftModel
+
+SPANS = ((0, 1), (1, 10), (10, 50), (50, 1 << 30))
+"""Documents served before: those of each column."""
+
+
+@dataclass
+class Served:
+    """What was served, document by document: tokens, steps, tokens drafted and seconds of drafting."""
+
+    tokens: list[int] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    drafted: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def rate(self, begin: int, end: int) -> float | None:
+        """Tokens for each step of some documents."""
+        steps = sum(self.steps[begin:end])
+        return sum(self.tokens[begin:end]) / steps if steps else None
+
+
+class Chains:
+    """Our drafts: chains, or trees, that learn or do not.
+
+    Args:
+        model: the draft model.
+        most: tokens of a draft.
+        learns: whether it learns; else only forced text is drafted.
+        as_tree: whether trees are drafted.
+    """
+
+    def __init__(self, model: DraftModel, most: int, learns: bool = True, as_tree: bool = False) -> None:
+        self._model, self._most, self._learns, self._as_tree = model, most, learns, as_tree
+
+    def begin(self) -> None:
+        """Begin a document."""
+        self._matcher = GrammarMatcher(self._model.compiled_grammar)
+
+    def propose(self) -> Draft:
+        """A draft."""
+        if self._as_tree:
+            return self._model.propose_tree(self._matcher, self._most)
+        return chain(self._model.propose(self._matcher, self._most))
+
+    def accept(self, ids: Sequence[int]) -> None:
+        """Read what the model has written; not part of what drafts cost."""
+        for token in ids:
+            assert self._matcher.accept_token(token), "documents are of the grammar"
+
+    def learn(self, new: int) -> None:
+        """Learn it."""
+        if self._learns:
+            self._model.learn(self._matcher, new)
+
+
+class Lookup:
+    """Transformers' prompt lookup, with a document in the prompt."""
+
+    def __init__(self, prompt: Sequence[int], most: int) -> None:
+        import torch
+        from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
+
+        self._torch, self._prompt = torch, list(prompt)
+        self._generator: Any = PromptLookupCandidateGenerator(
+            num_output_tokens=most, max_matching_ngram_size=2, max_length=1 << 20
+        )
+
+    def begin(self) -> None:
+        """Begin a document."""
+        self._ids = self._torch.tensor([self._prompt])
+
+    def propose(self) -> Draft:
+        """A draft."""
+        found, _ = self._generator.get_candidates(self._ids)
+        return chain(found[0, self._ids.shape[1] :].tolist())
+
+    def accept(self, ids: Sequence[int]) -> None:
+        """Read what the model has written."""
+        self._ids = self._torch.cat([self._ids, self._torch.tensor([list(ids)])], 1)
+
+    def learn(self, new: int) -> None:
+        """It has nothing to learn."""
+
+
+def chain(tokens: Sequence[int]) -> Draft:
+    """A chain as a tree."""
+    return Draft(list(tokens), [*range(-1, len(tokens) - 1)], [1.0] * len(tokens))
+
+
+def serve(drafter: Any, documents: Sequence[Sequence[int]]) -> Served:
+    """Write documents with drafts, one after the other."""
+    found, clock = Served(), time.process_time
+    for ids in documents:
+        drafter.begin()
+        at = steps = drafted = 0
+        spent = 0.0
+        while at < len(ids):
+            began = clock()
+            draft = drafter.propose()
+            spent += clock() - began
+            new = [*ids[at : at + 1 + kept(draft, ids[at:])]]
+            drafter.accept(new)
+            began = clock()
+            drafter.learn(len(new))
+            spent += clock() - began
+            at, steps, drafted = at + len(new), steps + 1, drafted + len(draft.tokens)
+        found.tokens.append(len(ids))
+        found.steps.append(steps)
+        found.drafted.append(drafted)
+        found.seconds.append(spent)
+    return found
+
+
+def kept(draft: Draft, ids: Sequence[int]) -> int:
+    """How many tokens of a draft are those that follow."""
+    after = {pair: node for node, pair in enumerate(zip(draft.parents, draft.tokens, strict=True))}
+    node, count = -1, 0
+    while count < len(ids) and (node := after.get((node, ids[count]), -1)) >= 0:
+        count += 1
+    return count
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    documents: DocumentsOption,
+    json: options.RecordOption,
+    lark: LarksOption = [],  # noqa: B006 - of typer
+    schema: SchemasOption = [],  # noqa: B006
+    most: Annotated[int, typer.Option(min=1, max=64, help="Tokens of a draft.")] = 8,
+    threshold: Annotated[float, typer.Option(help="Of the draft model.")] = 0.1,
+    count: Annotated[int, typer.Option(min=2, help="Documents of each grammar.")] = 160,
+    most_tokens: Annotated[int, typer.Option(min=1, help="Of a document.")] = 2000,
+    picture_file: Annotated[Path | None, typer.Option("--picture", help="An SVG file.")] = None,
+    seed: options.SeedOption = 0,
+) -> None:
+    """Tokens for each step of the model with drafts, on real documents and on a simulated model's."""
+    arguments = dict(locals())
+    console = report.make_console()
+    with workloads.usage_errors():
+        used = reference(vocabulary)
+        found = subjects(used, lark, schema, documents, count, most_tokens, seed)
+        if picture_file is not None:
+            picture.pyplot()
+    rows: list[dict[str, Any]] = []
+    lines: dict[str, list[float]] = {}
+    for subject in found:
+        rng = random.Random(seed)
+        half = len(subject.ids) // 2
+        ngrams = Ngrams(subject.ids[:half])
+        written = [
+            ngrams.write(subject.compiled, rng, most_tokens)
+            for _ in track(
+                range(len(subject.ids)), f"{subject.name}: writing", console=console, transient=True
+            )
+        ]
+        for source, texts in (("real", subject.ids), ("simulated", written)):
+            for method, drafter in drafters(used, subject, texts, most, threshold):
+                served = serve(drafter(), texts[1:])
+                rows.append(row_of(subject, source, method, served))
+                if method == "drafts":
+                    lines[f"{subject.name}, {source}"] = running(served)
+    table = report.make_table(
+        f"tokens a step, drafts of {most}",
+        ["grammar", "texts", "method"],
+        ["first", "2-10", "11-50", "after 50", "drafted a step", "CPU us a step"],
+    )
+    for row in rows:
+        rates = ["" if rate is None else f"{rate:.2f}" for rate in row["tokens a step"]]
+        numbers = [*rates, f"{row['drafted a step']:.1f}", f"{row['us a step']:.1f}"]
+        table.add_row(row["grammar"], row["texts"], row["method"], *numbers)
+    console.print(table)
+    report.write_json(
+        json, {"benchmark": "drafts", **report.environment(arguments), "rows": rows, "lines": lines}
+    )
+    if picture_file is not None:
+        picture.draw_rates(picture_file, lines, f"Tokens for each step of the model, drafts of {most}")
+
+
+def drafters(
+    used: Reference, subject: Subject, texts: Sequence[Sequence[int]], most: int, threshold: float
+) -> list[tuple[str, Callable[[], Any]]]:
+    """What drafts, by names; each is made anew."""
+
+    def model() -> DraftModel:
+        return DraftModel(subject.compiled, threshold=threshold, encode=used.encode)
+
+    return [
+        ("drafts", lambda: Chains(model(), most)),
+        ("drafts, trees", lambda: Chains(model(), most, as_tree=True)),
+        ("forced text alone", lambda: Chains(model(), most, learns=False)),
+        ("prompt lookup", lambda: Lookup(texts[0], most)),
+    ]
+
+
+def row_of(subject: Subject, source: str, method: str, served: Served) -> dict[str, Any]:
+    """A row of the record; costs are those of the second half, when tables are warm."""
+    half = len(served.steps) // 2
+    steps = sum(served.steps[half:])
+    return {
+        "grammar": subject.name,
+        "texts": source,
+        "method": method,
+        "documents": len(served.steps),
+        "tokens": sum(served.tokens),
+        "tokens a step": [served.rate(begin, end) for begin, end in SPANS],
+        "drafted a step": sum(served.drafted[half:]) / steps,
+        "us a step": 1e6 * sum(served.seconds[half:]) / steps,
+        "by document": [served.tokens, served.steps],
+    }
+
+
+def running(served: Served) -> list[float]:
+    """Tokens a step over documents seen: each the mean of itself and what lies around it."""
+    found = []
+    for at in range(len(served.steps)):
+        reach = max(1, at // 4)
+        rate = served.rate(max(0, at - reach), at + reach + 1)
+        found.append(rate if rate is not None else 1.0)
+    return found

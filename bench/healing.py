@@ -1,0 +1,116 @@
+"""Healed prompts: every first mask beside a slow filter of all tokens by bytes.
+
+What: prompts are beginnings of documents, cut at every byte of their last two tokens and given back by one
+and by two tokens; behind each, the first masks are compared with a filter that asks of every token of the
+vocabulary whether it spells what is left, or that and what a fresh matcher reads.
+When: ``python -m bench healing --document FILE --vocabulary FOLDER --json FILE``.
+Limits: the filter takes a tenth of a second a mask; equal rests of prompts are asked for once. Ends with
+status 1 where a mask differs.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from time import process_time
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.progress import track
+
+from bench import options, report, workloads
+from bench.documents import read_documents
+from bench.reference import Reference, reference
+from bench.report import Spread
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.healing import HealingMatcher, heal
+
+GRAMMARS = {
+    "words": r"root ::= [ ]? word ([ ] word)* [.\n]" + "\nword ::= [a-zA-Z]+",
+    "anything but braces": "root ::= [^{}]*",
+    "object": r'root ::= [ \n]* "{" [ \n]* "\"" [a-z]+ "\"" [ ]? ":" [ ]? [0-9]+ "}"',
+}
+
+KINDS = ["classifier", "representatives", "engine"]
+
+
+def slow_mask(compiled: CompiledGrammar, left: bytes) -> np.ndarray:
+    """bool[V]: what a filter of all tokens by bytes says."""
+    vocabulary = compiled.vocabulary
+    found = np.zeros(vocabulary.size, np.bool_)
+    stops = set(vocabulary.stop_token_ids)
+    for token, text in enumerate(vocabulary.tokens):
+        if not text or token in stops:
+            continue
+        if left.startswith(text):
+            found[token] = True
+        elif text.startswith(left):
+            found[token] = GrammarMatcher(compiled).accept_string(text[len(left) :])
+    return found
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    document: Annotated[list[Path], typer.Option(help="A file or a folder; repeatable.", exists=True)],
+    json: options.RecordOption,
+    prompts: Annotated[int, typer.Option(min=1)] = 200,
+    strategy: Annotated[list[str], typer.Option(help="Repeatable.")] = KINDS,
+    seed: options.SeedOption = 0,
+) -> None:
+    """Masks behind healed prompts, compared with a slow filter."""
+    arguments = dict(locals())
+    console = report.make_console()
+    with workloads.usage_errors():
+        used = reference(vocabulary)
+        lefts = lefts_of(used, document, prompts, random.Random(seed))
+    report.say(console, f"{prompts} prompts, {len(lefts):,} different rests to be spelled")
+    titles = ["masks", "different", "new, ms", "new, p99", "kept, us"]
+    table = report.make_table("healed prompts", ["grammar", "strategy"], titles)
+    rows: list[dict[str, Any]] = []
+    bitmask = allocate_token_bitmask(1, used.vocabulary.size)
+    for name, text in GRAMMARS.items():
+        expected: dict[bytes, np.ndarray] = {}
+        for kind in strategy:
+            compiled = GrammarCompiler(used.vocabulary, strategy=kind).compile_grammar(text)
+            wrong = 0
+            times: dict[str, list[float]] = {"new": [], "kept": []}
+            for left in track(sorted(lefts), f"{name}, {kind}", console=console, transient=True):
+                if left not in expected:
+                    expected[left] = slow_mask(compiled, left)
+                for seconds in times.values():
+                    began = process_time()
+                    HealingMatcher(compiled, left).fill_next_token_bitmask(bitmask)
+                    seconds.append(process_time() - began)
+                bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
+                wrong += not np.array_equal(bits[: used.vocabulary.size], expected[left])
+            new, kept = (Spread.of(values) for values in times.values())
+            found = {"grammar": name, "strategy": kind, "masks": len(lefts), "different": wrong}
+            rows.append(found | {"new": new, "kept": kept})
+            shown = [f"{len(lefts):,}", f"{wrong}", f"{1e3 * new.p50:.2f}", f"{1e3 * new.p99:.1f}"]
+            table.add_row(name, kind, *shown, f"{1e6 * kept.p50:.0f}")
+    console.print(table)
+    report.write_json(json, {"benchmark": "healing", **report.environment(arguments), "rows": rows})
+    if any(row["different"] for row in rows):
+        raise typer.Exit(1)
+
+
+def lefts_of(used: Reference, document: list[Path], prompts: int, rng: random.Random) -> set[bytes]:
+    """What is left to be spelled behind all cuts of all prompts, from their first mask to the last one."""
+    texts = [text.decode("utf-8", "ignore") for _, text in read_documents(document)]
+    found: set[bytes] = set()
+    tokens = used.vocabulary.tokens
+    for _ in range(prompts):
+        text = rng.choice(texts)
+        end = rng.randrange(1, len(text) + 1)
+        prompt = text[max(0, end - 400) : end]
+        ids, data = used.ids(prompt), prompt.encode()
+        last = sum(len(tokens[token]) for token in ids[-2:])
+        for cut in range(len(data) - last + 1, len(data) + 1):
+            begun = used.ids(data[:cut].decode("utf-8", "ignore"))
+            # a cut inside of a character leaves bytes that no text has: they belong to what is spelled
+            missing = data[sum(len(tokens[token]) for token in begun) : cut]
+            for many in (1, 2):
+                left = heal(begun, used.vocabulary, tokens=many).prefix + missing
+                found |= {left[at:] for at in range(len(left))}
+    return found

@@ -1,0 +1,88 @@
+"""Masks, or the model's own choice first: what a step of the processor of transformers takes.
+
+What: logits along documents in which the largest one is the document's next token, or, with a given share,
+one that the grammar refuses; the time of a call of `GrammarLogitsProcessor` with masks and with
+``opportunistic=0``.
+When: ``python -m bench opportunistic --schema NAME=FILE --documents NAME=FOLDER --vocabulary FOLDER --json
+FILE``.
+Limits: one row; logits of torch on one device, made before, one thread. What the model takes is not counted.
+"""
+
+from __future__ import annotations
+
+import random
+from time import perf_counter
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from adapters.transformers import GrammarLogitsProcessor
+from bench import options, report, workloads
+from bench.reference import DocumentsOption, LarksOption, Reference, SchemasOption, reference, subjects
+from bench.report import Spread
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    documents: DocumentsOption,
+    json: options.RecordOption,
+    lark: LarksOption = [],  # noqa: B006 - of typer
+    schema: SchemasOption = [],  # noqa: B006
+    strategy: Annotated[list[str], typer.Option(help="Of schemas; repeatable.")] = ["classifier", "engine"],  # noqa: B006
+    refused: Annotated[list[float], typer.Option(help="Shares of own choices.")] = [0, 0.1, 0.5, 1],  # noqa: B006
+    count: Annotated[int, typer.Option(min=1, help="Documents of each grammar.")] = 10,
+    device: Annotated[str, typer.Option(help="Of torch.")] = "cpu",
+    seed: options.SeedOption = 0,
+) -> None:
+    """Time a step with masks, and with the model's own choice first."""
+    arguments = dict(locals())
+    torch.set_num_threads(1)  # beside other work, threads that wait for each other cost twenty times as much
+    console = report.make_console()
+    columns = ["masks", "own choice first"]
+    title = "a call of the processor, us (p50 / mean)"
+    table = report.make_table(title, ["grammar", "strategy", "refused"], columns)
+    rows: list[dict[str, Any]] = []
+    used: Reference = reference(vocabulary)
+    for kind in strategy:
+        larks = lark if kind == "classifier" else []
+        with workloads.usage_errors():
+            found = subjects(used, larks, schema, documents, count, 600, seed, kind)
+        for subject in found:
+            for share in refused:
+                times: dict[str, list[float]] = {}
+                for _ in range(2):  # the second round is counted: all masks were met
+                    times = {name: [] for name in columns}
+                    for ids in subject.ids:  # in turn, so that both see the machine alike
+                        for name, temperature in zip(columns, (None, 0.0), strict=True):
+                            rng = random.Random(f"{seed} {len(ids)}")
+                            times[name] += along(subject.compiled, ids, share, temperature, device, rng)
+                spreads = {name: Spread.of(values) for name, values in times.items()}
+                row = {"grammar": subject.name, "strategy": kind, "refused": share}
+                rows.append(row | spreads)
+                shown = [f"{1e6 * one.p50:.0f} / {1e6 * one.mean:.0f}" for one in spreads.values()]
+                table.add_row(subject.name, kind, f"{share:.0%}", *shown)
+    console.print(table)
+    report.write_json(json, {"benchmark": "opportunistic", **report.environment(arguments), "rows": rows})
+
+
+def along(
+    compiled: Any, ids: list[int], share: float, temperature: float | None, device: str, rng: random.Random
+) -> list[float]:
+    """Seconds of each call along a document."""
+    processor = GrammarLogitsProcessor(compiled, prompt_length=1, opportunistic=temperature)
+    nothing = compiled.vocabulary.size  # an id behind the vocabulary, as padded logits have: no mask has it
+    rows = torch.tensor([[0, *ids]], device=device)
+    scores = torch.zeros((1, nothing + 1), device=device)
+    wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
+    found = []
+    for at, token in enumerate(ids):
+        best = nothing if rng.random() < share else token
+        scores[0, best] = 1.0
+        wait()
+        began = perf_counter()
+        processor(rows[:, : at + 1], scores)  # type: ignore[arg-type]
+        wait()
+        found.append(perf_counter() - began)
+        scores[0, best] = 0.0
+    return found

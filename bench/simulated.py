@@ -1,0 +1,68 @@
+"""A model that there are no weights for: an n-gram model of documents, under a grammar's masks.
+
+What: `Ngrams` counts tokens behind up to `ORDER` others; `write` draws a document from it, token by token,
+each from its distribution under the mask.
+When: in `bench.drafts`, where drafts are for a model's own texts.
+Limits: it knows what was in its documents, and nothing of what they are about. Probabilities of what was
+never seen behind the last tokens come from fewer of them (Witten and Bell 1991).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask
+
+ORDER = 5
+TRIES = 50
+"""Draws that the grammar may refuse; then one of its mask is taken, all alike."""
+
+
+class Ngrams:
+    """Counts of what follows.
+
+    Args:
+        documents: ids, each document with its stop token.
+        order: tokens looked back at.
+    """
+
+    def __init__(self, documents: Iterable[Sequence[int]], order: int = ORDER) -> None:
+        self._order = order
+        self._seen: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+        for ids in documents:
+            padded = [*[-1] * order, *ids]
+            for at in range(order, len(padded)):
+                for length in range(order + 1):
+                    self._seen[tuple(padded[at - length : at])][padded[at]] += 1
+
+    def draw(self, recent: Sequence[int], rng: random.Random) -> int:
+        """A token behind the last ones (-1 before the beginning)."""
+        for length in range(self._order, -1, -1):
+            seen = self._seen.get(tuple(recent[len(recent) - length :]))
+            if seen is None:
+                continue
+            total = seen.total()
+            if length == 0 or rng.random() * (total + len(seen)) < total:
+                return rng.choices([*seen], [*seen.values()])[0]
+        raise AssertionError("something was seen")
+
+    def write(self, compiled: CompiledGrammar, rng: random.Random, most: int) -> list[int]:
+        """A document of the grammar, cut off at so many tokens."""
+        matcher, ids = GrammarMatcher(compiled), [-1] * self._order
+        while len(ids) < most + self._order and not matcher.is_terminated():
+            for _ in range(TRIES):
+                token = self.draw(ids[len(ids) - self._order :], rng)
+                if matcher.accept_token(token):
+                    break
+            else:
+                bitmask = allocate_token_bitmask(1, compiled.vocabulary.size)
+                matcher.fill_next_token_bitmask(bitmask)
+                bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
+                token = rng.choice(np.flatnonzero(bits[: compiled.vocabulary.size]).tolist())
+                assert matcher.accept_token(token), "the mask has it"
+            ids.append(token)
+        return ids[self._order :]

@@ -1,0 +1,94 @@
+"""Forced text in tokens: the ones that the model's own tokenizer would write.
+
+What: where the grammar leaves one way to go on, `Forced` says which token the model would most likely begin
+it with. What was read before matters, as a tokenizer looks to the left; and what comes after matters too:
+forced text that is the beginning of a longer token may be written with more behind it.
+When: by `hybrid.drafts.model`.
+Limits: a tokenizer may do what it likes. Ids whose bytes are not those of the text are not used, and where
+what was read is not cut as the tokenizer would cut it, the forced text is cut by itself. Without a tokenizer
+the longest token that fits is taken, which is what byte pair encodings do to most short words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from equivalence import Vocabulary
+from hybrid.api.arguments import whole_characters
+from hybrid.healing.beginnings import beginnings_of
+
+Encode: TypeAlias = Callable[[str], Iterable[int]]
+"""Text to ids, without ids that mark beginning and end."""
+
+SURE, UNSURE = 0.95, 0.5
+"""Shares of forced tokens before anything was counted. Where the text may be part of a longer token the model
+often writes that one, as in ``": "`` before a string."""
+
+MOST_KEPT = 4096
+"""Answers kept; all are forgotten then."""
+
+MOST_BYTES = 512
+"""Of a text that is encoded: a draft has a few tokens."""
+
+
+class Forced:
+    """First tokens of forced texts.
+
+    Args:
+        vocabulary: of the tokens.
+        stops: ids that end the sequence, which spell nothing.
+        encode: the model's tokenizer; None: the longest token that fits.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, stops: Iterable[int], encode: Encode | None) -> None:
+        self._tokens, self._stops, self._encode = vocabulary.tokens, frozenset(stops), encode
+        self._beginnings = beginnings_of(vocabulary)
+        self._known: dict[tuple[bytes, bytes], tuple[int, float]] = {}
+
+    def first(self, before: bytes, text: bytes) -> tuple[int, float]:
+        """The token that forced text most likely begins with, and its share; -1 and 0 if there is none.
+
+        Args:
+            before: what the last tokens read.
+            text: the text, not empty.
+        """
+        text = text[:MOST_BYTES]
+        key = (before, text)
+        known = self._known.get(key)
+        if known is None:
+            token = self._written(before, text)
+            longer = self._beginnings.longer(text)
+            known = (token, 0.0 if token < 0 else UNSURE if len(longer) else SURE)
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
+            self._known[key] = known
+        return known
+
+    def _written(self, before: bytes, text: bytes) -> int:
+        for left in (before, b""):
+            token = self._encoded(left, text)
+            if token >= 0:
+                return token
+        within = [token for token in self._beginnings.within(text) if token not in self._stops]
+        return max(within, key=lambda token: (len(self._tokens[token]), -token), default=-1)
+
+    def _encoded(self, left: bytes, text: bytes) -> int:
+        """The token that the tokenizer writes at the end of some bytes, -1 if none begins there."""
+        if self._encode is None:
+            return -1
+        try:
+            ids = list(self._encode(whole_characters(left + text)))
+        except UnicodeDecodeError:
+            return -1
+        at = 0
+        for token in ids:
+            if not 0 <= token < len(self._tokens) or token in self._stops:
+                return -1
+            read = self._tokens[token]
+            if at == len(left):
+                return token if read and text.startswith(read) else -1
+            if (left + text)[at : at + len(read)] != read:
+                return -1
+            at += len(read)
+        return -1

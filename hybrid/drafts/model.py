@@ -1,0 +1,447 @@
+"""Draft models: what a grammar's texts have been like, and what is therefore likely to come next.
+
+What: `DraftModel` counts the tokens of the sequences of one compiled grammar while it serves, and proposes
+tokens, for the model to check several at once. A proposal is a guess; each of its tokens is allowed after
+those before it, so that no step of the model is spent on what a mask would forbid.
+When: with any loop of speculative decoding: `adapters.drafts` for transformers, `propose` for engines.
+Limits: one for a compiled grammar, shared by all of its sequences in any threads; bounded by `most_bytes`. On
+"classifier" the top of the parser's stack is part of what counts are kept for; elsewhere the last tokens are
+all there is, and forced text. Counts of a grammar are of no use to another one, nor, it may be,
+to another version.
+
+Source: Beurer-Kellner et al., "Guiding LLMs The Right Way" (ICML 2024), on speculation: counts of next tokens
+by the state of scanner and parser. Here the last tokens are part of the key too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import os
+import weakref
+from typing import Any, NamedTuple
+
+from equivalence import ArgumentError, ArtifactError, BudgetExceeded, HybridError
+from equivalence.arguments import integer_from, path_of, shown
+from equivalence.store import Unusable, read_arrays, write_arrays
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.follower import Follower
+from hybrid.api.matcher import GrammarMatcher
+from hybrid.classifier.classifier import Session, forced_text
+from hybrid.classifier.follower import ClassifierFollower
+from hybrid.classifier.store import NO_BYTE
+from hybrid.classifier.token_ids import ReadBothWays
+from hybrid.drafts import chains
+from hybrid.drafts.counts import FIRST_SLOTS, SLOT_BYTES, Counts, check_slots
+from hybrid.drafts.forced import Encode, Forced
+from hybrid.files import grammar_text
+from hybrid.healing.matcher import HealingMatcher
+from hybrid.lark.source import LarkGrammar
+from hybrid.representatives.follower import EngineFollower
+
+KIND = "drafts 1"
+"""Of files, with the version of what keys are made of."""
+
+RECENT = 6
+"""Tokens that keys look back at most."""
+
+MOST_DRAFT = 256
+"""Tokens of one proposal."""
+
+FORCED_BYTES = 64
+"""Of forced text that is looked at: enough for the first token of it."""
+
+FORCED_FLAG = 1 << 60
+"""Beside three hashes of 20 bits, in what is remembered of a configuration: text is forced there."""
+
+DESCRIBED_BYTES = 120
+"""What a configuration that was described takes in a dictionary of the session."""
+
+
+_keys: weakref.WeakKeyDictionary[CompiledGrammar, str] = weakref.WeakKeyDictionary()
+
+
+class Draft(NamedTuple):
+    """A tree of tokens that may follow.
+
+    Attributes:
+        tokens: their ids, each behind its parent.
+        parents: for each token the one that it follows; -1: it is a first one.
+        shares: how likely each was guessed to be, with all before it.
+    """
+
+    tokens: list[int]
+    parents: list[int]
+    shares: list[float]
+
+
+class DraftModel:
+    """Counts of one compiled grammar's texts, and drafts from them.
+
+    Args:
+        compiled_grammar: what the sequences follow.
+        threshold: drafts end before they would be less likely than that, in their own estimate.
+        most_bytes: of counts: 65,536 or more. A text takes some 64 bytes for each of eight keys a token.
+        encode: the model's tokenizer: a text to its ids, without those that mark beginning and end. It cuts
+            forced text; None takes the longest token that fits.
+
+    Raises:
+        HybridError: not a compiled grammar. ArgumentError: any other argument of another kind or range.
+    """
+
+    def __init__(
+        self,
+        compiled_grammar: CompiledGrammar,
+        *,
+        threshold: float = 0.1,
+        most_bytes: int = 16 << 20,
+        encode: Encode | None = None,
+    ) -> None:
+        given: Any = compiled_grammar
+        least: Any = threshold
+        if not isinstance(given, CompiledGrammar):
+            raise HybridError(
+                f"compiled_grammar is {type(given).__name__}, allowed is what hybrid.GrammarCompiler returns"
+            )
+        if isinstance(least, bool) or not isinstance(least, (int, float)) or not 0 <= least <= 1:
+            raise ArgumentError(f"threshold is {shown(least)}, allowed are 0 to 1")
+        if encode is not None and not callable(encode):
+            raise ArgumentError(
+                f"encode is {shown(encode)}, allowed are a function from text to ids, and None"
+            )
+        slots = integer_from(FIRST_SLOTS * SLOT_BYTES, most_bytes, "most_bytes") // SLOT_BYTES
+        self._compiled = compiled_grammar
+        self._vocabulary = compiled_grammar.vocabulary
+        self._threshold = float(threshold)
+        self._counts = Counts(1 << (slots.bit_length() - 1))
+        self._forced = Forced(self._vocabulary, self._vocabulary.stop_token_ids, encode)
+
+    @property
+    def compiled_grammar(self) -> CompiledGrammar:
+        """What the sequences follow."""
+        return self._compiled
+
+    @property
+    def memory_size_bytes(self) -> int:
+        """Bytes of the counts."""
+        return int(self._counts.nbytes)
+
+    # ---------------------------------------------------------------- learning
+
+    def learn(self, matcher: GrammarMatcher | HealingMatcher, new: int = 1) -> None:
+        """Count the last tokens of a sequence; call it once for each token that was chosen.
+
+        Args:
+            matcher: has read them. What it read as text does not count.
+            new: how many of its last steps are new; more than it has made are all of them.
+
+        Raises:
+            ArgumentError: another grammar's matcher, or `new` is below 0.
+        """
+        own = self._own(matcher)
+        steps = new if new.__class__ is int and new >= 0 else integer_from(0, new, "new")
+        if own is None:
+            return
+        follower = own._follower
+        if isinstance(follower, ClassifierFollower):
+            session = follower.session
+            guide = _Guide(self, follower, session)
+            begin = chains.first_own(follower) if follower.is_current(session) else follower.made
+            chains.learn(self._counts, follower, min(steps, follower.made), begin, session.tops, guide)
+            return
+        read = _last_read(follower, steps + RECENT)
+        if (
+            steps
+            and own.is_terminated()
+            and isinstance(follower, EngineFollower)
+            and not follower.ends_freely
+        ):
+            read.append(own.stop_token_ids[0])  # which one it was is not known
+        for at in range(max(0, len(read) - steps), len(read)):
+            self._counts.learn(read[max(0, at - RECENT) : at], 0, read[at])
+
+    def merge(self, other: Any) -> None:
+        """Add what another `DraftModel` of the same grammar has counted.
+
+        Raises:
+            ArgumentError: it is no such model.
+        """
+        if not isinstance(other, DraftModel) or other._key != self._key:
+            raise ArgumentError(f"other is {shown(other)}, allowed is a draft model of the same grammar")
+        self._counts.merge(other._counts.copied())
+
+    # ---------------------------------------------------------------- proposing
+
+    def propose(self, matcher: GrammarMatcher | HealingMatcher, most: int = 8) -> list[int]:
+        """Tokens that are likely to follow, one after the other; the matcher does not move.
+
+        Args:
+            matcher: of this grammar. Where a prefix is left to be spelled there are no drafts.
+            most: tokens, at most 256.
+
+        Returns:
+            Ids, each allowed after those before it; none where nothing is likely enough. A stop token is the
+            last one.
+
+        Raises:
+            ArgumentError: another grammar's matcher, or `most` is out of range.
+        """
+        if most.__class__ is not int or not 0 <= most <= MOST_DRAFT:
+            most = _most(most)
+        if matcher.__class__ is GrammarMatcher and matcher.compiled_grammar is self._compiled:
+            follower = matcher._follower  # the way of nearly all, 2 us shorter
+            if (
+                follower.__class__ is ClassifierFollower
+                and not follower.ends_freely
+                and follower.is_current(session := follower.session)
+            ):
+                if follower.ended or not most:
+                    return []
+                guide = _Guide(self, follower, session)
+                found = chains.chain(self._counts, follower, session.tops, guide, most, self._threshold)
+                return [token for token, _ in found]
+        return [token for token, _ in self._chain(matcher, most)]
+
+    def _chain(self, matcher: GrammarMatcher | HealingMatcher, most: int) -> list[tuple[int, float]]:
+        own = self._own(matcher)
+        if own is None or not most or own.is_terminated():
+            return []
+        guide = self._guide(own)
+        if guide is None:
+            return self._slow_chain(own, most)
+        found: list[tuple[int, float]] = chains.chain(
+            self._counts, guide.follower, guide.session.tops, guide, most, self._threshold
+        )
+        return found
+
+    def _slow_chain(self, matcher: GrammarMatcher, most: int) -> list[tuple[int, float]]:
+        """A chain by a copy of the matcher that reads it."""
+        twin = matcher.fork()
+        recent = _last_read(twin._follower, RECENT)
+        forced = _forced_bytes(twin)
+        found: list[tuple[int, float]] = []
+        together = 1.0
+        while len(found) < most and not twin.is_terminated():
+            prior = self._first_forced(recent[-2:], forced)
+            for token, share in self._counts.guesses(recent, 0, *prior)[:3]:
+                if together * share < self._threshold:
+                    return found
+                if twin.accept_token(token):
+                    break
+            else:
+                return found
+            together *= share
+            found.append((token, together))
+            recent = [*recent, token][-RECENT:]
+            read = self._vocabulary.tokens[token]
+            forced = forced[len(read) :] if forced.startswith(read) else b""
+        return found
+
+    def propose_tree(self, matcher: GrammarMatcher | HealingMatcher, most: int = 8) -> Draft:
+        """As `propose`, with other ways to go on where several are likely: the likeliest tokens of all.
+
+        `hybrid.drafts.links` writes a tree as `traverse_draft_tree` takes it.
+        """
+        own, size = self._own(matcher), _most(most)
+        draft = Draft([], [], [])
+        if own is None or own.is_terminated():
+            return draft
+        root = _last_read(own._follower, RECENT)
+        waiting: list[tuple[float, int, int, list[int], GrammarMatcher]] = []
+        made = 0
+
+        def expand(at: GrammarMatcher, recent: list[int], parent: int, share: float) -> None:
+            nonlocal made
+            for token, own_share in self._guesses(at, recent):
+                if share * own_share >= self._threshold:
+                    made += 1
+                    heapq.heappush(waiting, (-share * own_share, made, parent, [*recent, token], at))
+
+        expand(own, root, -1, 1.0)
+        while waiting and len(draft.tokens) < size:
+            negative, _, parent, recent, at = heapq.heappop(waiting)
+            twin = at.fork()
+            if not twin.accept_token(recent[-1]):
+                continue
+            draft.tokens.append(recent[-1])
+            draft.parents.append(parent)
+            draft.shares.append(-negative)
+            if not twin.is_terminated() and len(draft.tokens) < size:
+                expand(twin, recent[-RECENT:], len(draft.tokens) - 1, -negative)
+        return draft
+
+    def _guesses(self, matcher: GrammarMatcher, recent: list[int]) -> list[tuple[int, float]]:
+        """Guesses where a matcher stands, some of which may not be allowed."""
+        guide = self._guide(matcher)
+        if guide is None:
+            forced = _forced_bytes(matcher)
+            return list(self._counts.guesses(recent, 0, *self._first_forced(recent[-2:], forced)))
+        config = guide.follower.config
+        top = guide.session.tops.get(config)
+        top = guide.top(config) if top is None else top
+        prior: tuple[int, float] = (-1, 0.0)
+        if top >= FORCED_FLAG:
+            before, last = [-1, -1, *recent][-2:]
+            prior = guide.forced(config, last, before)
+        return list(self._counts.guesses(recent, top % FORCED_FLAG, *prior))
+
+    def _first_forced(self, last: list[int], text: bytes) -> tuple[int, float]:
+        """The token that forced text most likely begins with, and its share, behind some tokens."""
+        if not text:
+            return -1, 0.0
+        tokens = self._vocabulary.tokens
+        return self._forced.first(b"".join(tokens[token] for token in last if token >= 0), text)
+
+    def _guide(self, matcher: GrammarMatcher) -> _Guide | None:
+        """What finds steps along configurations, where that is how the sequence is followed now."""
+        follower = matcher._follower
+        if not isinstance(follower, ClassifierFollower) or follower.ends_freely:
+            return None
+        session = follower.session
+        return _Guide(self, follower, session) if follower.is_current(session) else None
+
+    def _own(self, matcher: Any) -> GrammarMatcher | None:
+        """A matcher of this grammar; None where it is not in the grammar yet."""
+        found = matcher.inner if isinstance(matcher, HealingMatcher) else matcher
+        known = matcher if found is None else found
+        if not isinstance(known, (GrammarMatcher, HealingMatcher)) or not self._is_own(
+            known.compiled_grammar
+        ):
+            raise ArgumentError(f"matcher is {shown(matcher)}, allowed is one of the draft model's grammar")
+        return found
+
+    def _is_own(self, compiled: CompiledGrammar) -> bool:
+        return compiled is self._compiled or grammar_key(compiled) == self._key
+
+    # ---------------------------------------------------------------- files
+
+    @property
+    def _key(self) -> str:
+        return grammar_key(self._compiled)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the counts to a file, which appears whole or not at all.
+
+        Raises:
+            OSError: the file cannot be written. ArtifactError: the path is none.
+        """
+        target = path_of(path, "path", ArtifactError)
+        write_arrays(target, {"slots": self._counts.copied()}, kind=KIND, key=self._key)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Add the counts of a file that `save` wrote.
+
+        Raises:
+            ArtifactError: no such file, a damaged one, or one of another grammar, vocabulary or version.
+        """
+        source = path_of(path, "path", ArtifactError)
+        try:
+            slots = read_arrays(source, kind=KIND, key=self._key).get("slots")
+        except (OSError, Unusable) as error:
+            raise ArtifactError(f"the counts cannot be read: {error}; learn them anew") from error
+        problem = "there are no slots" if slots is None else check_slots(slots, self._vocabulary.size)
+        if problem:
+            raise ArtifactError(f"the counts cannot be used: {problem}; learn them anew")
+        self._counts.merge(slots)
+
+
+class _Guide:
+    """What `hybrid.drafts.chains` asks for in one session; it holds the classifier's lock while it looks."""
+
+    __slots__ = ("_model", "follower", "session")
+
+    def __init__(self, model: DraftModel, follower: ClassifierFollower, session: Session) -> None:
+        self._model, self.follower, self.session = model, follower, session
+
+    def top(self, config: int) -> int:
+        """Three hashes of a configuration's top, and whether text is forced there; remembered."""
+        session, found = self.session, 0
+        with self.follower.lock:
+            for depth in (3, 2, 1):
+                found = found << 20 | session.store.top_hash(config, depth) & 0xFFFFF
+            try:
+                if self.follower.classifier.forced_byte(session, config) != NO_BYTE:
+                    found |= FORCED_FLAG
+            except BudgetExceeded:
+                pass
+            session.left -= DESCRIBED_BYTES
+        session.tops[config] = found
+        return found
+
+    def step(self, config: int, token: int) -> int:
+        """The configuration after a token, 0 if it is not accepted, -1 if it ends the sequence."""
+        follower, session = self.follower, self.session
+        with follower.lock:
+            if not follower.is_current(session):
+                return 0
+            try:
+                if token in follower.stops:
+                    return -1 if follower.classifier.is_whole(session, config) else 0
+                if not self._model._vocabulary.tokens[token]:
+                    return 0
+                return follower.classifier.step(session, config, token)
+            except (BudgetExceeded, ReadBothWays):
+                return 0
+
+    def forced(self, config: int, last: int, before: int) -> tuple[int, float]:
+        """The token that forced text most likely begins with, and its share, after two tokens (-1: none)."""
+        session, follower = self.session, self.follower
+        text = session.forced.get(config)
+        if text is None:
+            with follower.lock:
+                try:
+                    text = forced_text(follower.classifier, session, config, FORCED_BYTES)
+                except BudgetExceeded:
+                    text = b""
+                session.left -= DESCRIBED_BYTES + len(text)
+            session.forced[config] = text
+        return self._model._first_forced([before, last], text)
+
+
+def links(draft: Draft) -> tuple[list[int], list[int]]:
+    """A tree by its links: first child and next sibling, of the root (number 0), and then of each token.
+
+    Returns:
+        What `GrammarMatcher.traverse_draft_tree` takes as its first two arguments, -1 where there is none.
+    """
+    child, sibling = [-1] * (len(draft.tokens) + 1), [-1] * (len(draft.tokens) + 1)
+    for number in range(len(draft.tokens), 0, -1):
+        parent = draft.parents[number - 1] + 1
+        sibling[number], child[parent] = child[parent], number
+    return child, sibling
+
+
+def grammar_key(compiled: CompiledGrammar) -> str:
+    """What counts belong to: a grammar over a vocabulary."""
+    known = _keys.get(compiled)
+    if known is None:
+        grammar = compiled.grammar
+        if isinstance(grammar, LarkGrammar):
+            text = f"lark {grammar.start}\n{grammar.text}".encode("utf-8", "surrogatepass")
+        else:
+            text = grammar_text.written(grammar)
+        digest = hashlib.blake2b(text, digest_size=16).hexdigest()
+        known = _keys[compiled] = f"{compiled.vocabulary.fingerprint} {digest}"
+    return known
+
+
+def _last_read(follower: Follower, most: int) -> list[int]:
+    """The last ids that a sequence has read, in order; those behind the last text."""
+    if isinstance(follower, ClassifierFollower):
+        return list(chains.last_read(follower, most))
+    return follower.last_read(most) if isinstance(follower, EngineFollower) else []
+
+
+def _forced_bytes(matcher: GrammarMatcher) -> bytes:
+    """The beginning of what is forced."""
+    follower = matcher._follower
+    if isinstance(follower, ClassifierFollower):
+        return follower.forced_bytes(FORCED_BYTES)
+    return follower.forced_bytes()[:FORCED_BYTES] if isinstance(follower, EngineFollower) else b""
+
+
+def _most(most: Any) -> int:
+    size = integer_from(0, most, "most")
+    if size > MOST_DRAFT:
+        raise ArgumentError(f"most is {size}, allowed are 0 to {MOST_DRAFT}")
+    return size

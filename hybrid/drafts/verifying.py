@@ -1,0 +1,49 @@
+"""What a model keeps of a draft: greedy and sampled texts stay what they would have been.
+
+What: `verify` follows what the model chose through a draft, as far as it was drafted.
+When: in decoding loops of one's own; transformers and engines have their own.
+Limits: none.
+
+Each token that is kept was chosen by the model for the text before it: by its largest logit, or by a draw
+from its masked distribution. A draft decides how far one pass of the model gets, and never what is chosen, so
+the distribution of texts is exactly that of decoding token by token. For chains this is the rule of
+speculative sampling (Leviathan et al., "Fast inference from transformers via speculative decoding", ICML
+2023, section 2.3) with a draft model that is sure of its guess: the guess x is kept with probability p(x),
+and what replaces it is drawn from p without x. Whoever chooses at all places at once draws more than is used;
+draws at places that are not reached are thrown away, and those at the others do not depend on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from equivalence import ArgumentError
+from hybrid.drafts.model import Draft
+
+
+def verify(draft: Draft | Sequence[int], chosen: Sequence[int]) -> list[int]:
+    """The tokens that a pass over a draft has gained: one more than were drafted right.
+
+    Args:
+        draft: a tree, or the tokens of a chain.
+        chosen: what the model chose after the text, and then after each token of the draft in its order; the
+            choice after a token that is not on the way does not count.
+
+    Raises:
+        ArgumentError: there is not one choice more than the draft has tokens.
+    """
+    tokens: Sequence[int] = draft.tokens if isinstance(draft, Draft) else draft
+    if len(chosen) != len(tokens) + 1:
+        raise ArgumentError(f"chosen has {len(chosen)} tokens, allowed are {len(tokens) + 1} for this draft")
+    if not isinstance(draft, Draft):
+        kept = 0
+        while kept < len(tokens) and tokens[kept] == chosen[kept]:
+            kept += 1
+        return [*chosen[: kept + 1]]
+    after = {
+        (parent, token): node for node, (parent, token) in enumerate(zip(draft.parents, tokens, strict=True))
+    }
+    found, node = [chosen[0]], -1
+    while (node := after.get((node, found[-1]), -1)) >= 0:
+        found.append(chosen[node + 1])
+    return found

@@ -1,0 +1,285 @@
+"""A matcher of "these bytes, then the grammar", on every strategy and without compiling anything.
+
+What: as long as bytes of the prefix are left, a token is allowed iff it is a beginning of them, or they are a
+beginning of it and the grammar reads the rest from its start. Then all is the grammar's own matcher.
+When: after `hybrid.healing.heal`, or for a grammar that begins in the middle of a token.
+Limits: tokens that end the sequence do not spell the prefix. The rest of a token that ends behind the prefix
+is read as text, also by grammars that name token ids.
+
+Which tokens begin with the bytes that are left is one range of the vocabulary's byte order; their rests are
+read in that order, so that what two of them have in common is read once, and what cannot be read is passed
+over with all that begins with it. Such masks are kept for each grammar and each rest of a prefix.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable
+from typing import Any, NoReturn, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import ArgumentError, MatcherError, forking
+from equivalence.arguments import flag, integer, integer_from
+from hybrid.api.arguments import text_of
+from hybrid.api.bitmask import Rows, row_number
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.draft_tree import traverse
+from hybrid.api.matcher import GrammarMatcher
+from hybrid.healing.beginnings import beginnings_of
+
+MOST_PREFIX = 4096
+"""Bytes of a prefix."""
+
+MOST_KEPT = 64
+"""Masks kept for each grammar."""
+
+_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+_kept: weakref.WeakKeyDictionary[CompiledGrammar, dict[Any, NDArray[np.uint32]]] = weakref.WeakKeyDictionary()
+
+
+class HealingMatcher:
+    """Follows one sequence that begins with given bytes; the methods and meanings of `GrammarMatcher`.
+
+    Args:
+        compiled_grammar: on any strategy.
+        prefix: the bytes that the first tokens have to spell, at most 4,096; none are allowed too.
+        override_stop_tokens, terminate_without_stop_token: as of `GrammarMatcher`.
+
+    Raises:
+        ArgumentError: the prefix is neither str nor bytes, or too long; or as `GrammarMatcher`.
+    """
+
+    def __init__(
+        self,
+        compiled_grammar: CompiledGrammar,
+        prefix: str | bytes,
+        *,
+        override_stop_tokens: int | Iterable[int] | None = None,
+        terminate_without_stop_token: bool = False,
+    ) -> None:
+        text = text_of(prefix)
+        if len(text) > MOST_PREFIX:
+            raise ArgumentError(f"the prefix has {len(text)} bytes, allowed are {MOST_PREFIX}")
+        free_end = flag(terminate_without_stop_token, "terminate_without_stop_token")
+        self._inner = GrammarMatcher(
+            compiled_grammar,
+            override_stop_tokens=override_stop_tokens,
+            terminate_without_stop_token=free_end,
+        )
+        self._prefix = text
+        self._size = compiled_grammar.vocabulary.size
+        self._tokens = compiled_grammar.vocabulary.tokens
+        self._spelled: list[int] = []  # bytes of the prefix that were read after each of its steps
+        self._crossed = False  # whether the last of these steps read of the grammar too
+        self._behind = 0  # steps after these
+
+    @property
+    def compiled_grammar(self) -> CompiledGrammar:
+        """What this matcher follows behind the prefix."""
+        return self._inner.compiled_grammar
+
+    @property
+    def stop_token_ids(self) -> list[int]:
+        """The ids that end this sequence."""
+        return self._inner.stop_token_ids
+
+    @property
+    def left(self) -> bytes:
+        """The bytes of the prefix that are not spelled yet."""
+        return self._prefix[self._spelled[-1] if self._spelled else 0 :]
+
+    @property
+    def inner(self) -> GrammarMatcher | None:
+        """The grammar's own matcher once the prefix is spelled, before that None."""
+        return None if self.left else self._inner
+
+    def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
+        """As `GrammarMatcher.fill_next_token_bitmask`."""
+        if not self.left:
+            return self._inner.fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
+        return self._fill(self._rows_of(bitmask).row(row_number(index)))
+
+    def _rows_of(self, bitmask: Any) -> Rows:
+        """The rows of a bitmask, looked at."""
+        return self._inner._rows_of(bitmask)
+
+    def _fill(self, row: NDArray[np.uint32]) -> bool:
+        """Overwrite a row of words with the mask; whether it forbids anything."""
+        left = self.left
+        if not left:
+            return self._inner._fill(row)
+        row[:] = self._words(left)
+        return True
+
+    def _words(self, left: bytes) -> NDArray[np.uint32]:
+        """uint32: the mask where some bytes of the prefix are left."""
+        compiled = self._inner.compiled_grammar
+        key = (left, tuple(self._inner.stop_token_ids))
+        with _lock:
+            known = _kept.setdefault(compiled, {})
+            words = known.get(key)
+        if words is None:
+            words = self._find_words(left)
+            with _lock:
+                while len(known) >= MOST_KEPT:
+                    del known[next(iter(known))]
+                known[key] = words
+        return words
+
+    def _find_words(self, left: bytes) -> NDArray[np.uint32]:
+        beginnings = beginnings_of(self._inner.compiled_grammar.vocabulary)
+        stops = frozenset(self._inner.stop_token_ids)
+        longer = [token for token in beginnings.longer(left).tolist() if token not in stops]
+        rests = [self._tokens[token][len(left) :] for token in longer]
+        taken = [token for token, reads in zip(longer, _readable(self._inner, rests), strict=True) if reads]
+        taken += [token for token in beginnings.within(left) if token not in stops]
+        bits = np.zeros(-(-self._size // 32) * 32, np.uint8)
+        bits[taken] = 1
+        found: NDArray[np.uint32] = np.packbits(bits, bitorder="little").view(np.uint32)
+        return found
+
+    def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
+        """As `GrammarMatcher.accept_token`."""
+        left = self.left
+        if not left:
+            return self._count(self._inner.accept_token(token_id, debug_print=debug_print))
+        token = integer(token_id, "token_id")
+        if not 0 <= token < self._size or token in self._inner.stop_token_ids:
+            return False
+        return self._read(self._tokens[token], left)
+
+    def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
+        """As `GrammarMatcher.accept_string`; the prefix is read first, and text may end within it."""
+        left = self.left
+        if not left:
+            return self._count(self._inner.accept_string(input_str, debug_print=debug_print))
+        return self._read(text_of(input_str), left)
+
+    def _count(self, taken: bool) -> bool:
+        self._behind += taken
+        return taken
+
+    def _read(self, text: bytes, left: bytes) -> bool:
+        """Advance by text where bytes of the prefix are left."""
+        if not text:
+            return False
+        rest = text[len(left) :]
+        if not text.startswith(left) and not left.startswith(text):
+            return False
+        if rest and not self._inner.accept_string(rest):
+            return False
+        self._spelled.append(len(self._prefix) - len(left) + min(len(text), len(left)))
+        self._crossed = bool(rest)
+        return True
+
+    def rollback(self, num_tokens: int = 1) -> None:
+        """As `GrammarMatcher.rollback`; steps of the prefix count."""
+        steps = integer_from(0, num_tokens, "num_tokens")
+        made = self._behind + len(self._spelled)
+        if steps > made:
+            raise MatcherError(f"rollback of {steps} steps, but {made} were made")
+        behind = min(steps, self._behind)
+        before = steps - behind
+        crossed = bool(before) and self._crossed
+        self._inner.rollback(behind + crossed)
+        self._behind -= behind
+        if before:
+            self._crossed = False
+            del self._spelled[len(self._spelled) - before :]
+
+    def reset(self) -> None:
+        """Back to the start, before the prefix."""
+        self._inner.reset()
+        self._spelled, self._crossed, self._behind = [], False, 0
+
+    def fork(self) -> HealingMatcher:
+        """An independent matcher in the same state."""
+        twin = HealingMatcher.__new__(HealingMatcher)
+        twin.__dict__.update(self.__dict__)
+        twin._inner = self._inner.fork()
+        twin._spelled = self._spelled[:]
+        return twin
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise ArgumentError("a matcher cannot be copied or pickled: matcher.fork() makes an independent one")
+
+    @property
+    def temperature(self) -> float | None:
+        """As `GrammarMatcher.temperature`."""
+        return self._inner.temperature
+
+    def is_terminated(self) -> bool:
+        """As `GrammarMatcher.is_terminated`; False before the prefix is spelled."""
+        return not self.left and self._inner.is_terminated()
+
+    def is_completed(self) -> bool:
+        """As `GrammarMatcher.is_completed`; False before the prefix is spelled."""
+        return not self.left and self._inner.is_completed()
+
+    def find_jump_forward_string(self) -> str:
+        """The text that is forced next: the rest of the prefix, and what the grammar forces at its start.
+
+        Nothing, where the rest of the prefix begins inside of a character.
+        """
+        left = self.left
+        if not left:
+            return self._inner.find_jump_forward_string()
+        try:
+            return left.decode() + self._inner.find_jump_forward_string()
+        except UnicodeDecodeError:
+            return ""
+
+    def traverse_draft_tree(
+        self,
+        retrieve_next_token: Any,
+        retrieve_next_sibling: Any,
+        draft_tokens: Any,
+        token_bitmask: Any,
+        time_threshold: float = -1.0,
+        temperatures: Any = None,
+    ) -> bool:
+        """As `GrammarMatcher.traverse_draft_tree`."""
+        return traverse(
+            cast(GrammarMatcher, self),  # all that it asks for is here too
+            retrieve_next_token,
+            retrieve_next_sibling,
+            draft_tokens,
+            token_bitmask,
+            time_threshold,
+            temperatures,
+        )
+
+
+def _readable(matcher: GrammarMatcher, texts: list[bytes]) -> list[bool]:
+    """Which texts the grammar reads from its start.
+
+    Args:
+        matcher: before any text; it is not moved.
+        texts: in the order of bytes.
+    """
+    reader = matcher.fork()
+    found = [False] * len(texts)
+    read = b""  # what the reader has read, byte by byte
+    at = 0
+    while at < len(texts):
+        text = texts[at]
+        common = 0
+        while common < min(len(text), len(read)) and text[common] == read[common]:
+            common += 1
+        reader.rollback(len(read) - common)
+        read = text[:common]
+        while len(read) < len(text) and reader.accept_string(text[len(read) : len(read) + 1]):
+            read = text[: len(read) + 1]
+        if len(read) == len(text):
+            found[at] = True
+            at += 1
+            continue
+        # with it goes all that begins with the same bytes and the one that cannot be read
+        refused = text[: len(read) + 1]
+        at += 1
+        while at < len(texts) and texts[at].startswith(refused):
+            at += 1
+    return found

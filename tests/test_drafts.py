@@ -1,0 +1,397 @@
+"""Drafts are allowed, are what was seen before, and are forgotten, saved and merged as they say.
+
+What: random texts of random grammars on every strategy; counts beside a dictionary that forgets nothing;
+forced text beside what a tokenizer writes; files that are damaged or forged; threads; full tables.
+When: after a change of `hybrid.drafts`, or of what configurations are.
+Limits: small vocabularies; how good drafts are is measured by ``python -m bench drafts``.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter, defaultdict
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equivalence import ArgumentError, ArtifactError, HybridError
+from equivalence.arrays.hashing import mix
+from equivalence.store import write_arrays
+from hybrid import (
+    Budget,
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
+    Vocabulary,
+    allocate_token_bitmask,
+)
+from hybrid.drafts import DraftModel
+from hybrid.drafts.counts import LEVELS, Counts
+from hybrid.drafts.model import KIND, grammar_key, links
+from hybrid.healing import HealingMatcher
+from tests.generating import TOKENIZER, VOCABULARY
+from tests.matchers import STRATEGIES
+
+pytestmark = pytest.mark.kernels
+
+GRAMMAR = r"""
+root ::= "{" pair ("," pair)* "}"
+pair ::= "\"" name "\":" value
+name ::= "yes" | "no" | "ab"
+value ::= "true" | [0-9]{1,3} | "\"" [a-z]* "\"" | root
+"""
+LARK = 'start: "{" pair ("," pair)* "}"\npair: NAME ":" value\nvalue: NUMBER | "true" | start\n'
+LARK += 'NAME: /"[a-z]+"/\nNUMBER: /[0-9]{1,3}/\n'
+KINDS = (*STRATEGIES, "lark")
+
+
+@cache
+def compiled_by(kind: str) -> CompiledGrammar:
+    if kind == "lark":
+        return GrammarCompiler(VOCABULARY).compile_lark(LARK)
+    return GrammarCompiler(VOCABULARY, strategy=kind).compile_grammar(GRAMMAR)
+
+
+def allowed(matcher: GrammarMatcher) -> list[int]:
+    """The ids of a matcher's mask."""
+    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
+    return np.flatnonzero(bits[: VOCABULARY.size]).tolist()
+
+
+def walk(
+    matcher: GrammarMatcher, rng: random.Random, most: int, model: DraftModel | None = None
+) -> list[int]:
+    """Read random tokens, short ones mostly; the ids."""
+    read: list[int] = []
+    while len(read) < most and not matcher.is_terminated():
+        token = rng.choice(allowed(matcher))
+        assert matcher.accept_token(token)
+        read.append(token)
+        if model is not None:
+            model.learn(matcher)
+    return read
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 1 << 30))
+def test_drafts_are_allowed_and_nothing_moves(kind: str, seed: int) -> None:
+    compiled, rng = compiled_by(kind), random.Random(seed)
+    model = DraftModel(compiled, threshold=0)
+    for _ in range(3):
+        walk(GrammarMatcher(compiled), rng, 40, model)
+    matcher = GrammarMatcher(compiled)
+    for _ in range(30):
+        if matcher.is_terminated():
+            break
+        before = allowed(matcher)
+        chain, tree = model.propose(matcher, 8), model.propose_tree(matcher, 8)
+        assert allowed(matcher) == before and len(chain) <= 8 and len(tree.tokens) <= 8
+        follower = matcher.fork()
+        for token in chain:
+            assert token in allowed(follower)
+            assert follower.accept_token(token)
+        assert len(set(zip(tree.parents, tree.tokens, strict=True))) == len(tree.tokens)
+        rows = allocate_token_bitmask(len(tree.tokens) + 1, VOCABULARY.size)
+        child, sibling = links(tree)
+        tokens = torch.tensor([0, *tree.tokens])
+        matcher.traverse_draft_tree(torch.tensor(child), torch.tensor(sibling), tokens, rows)
+        words = rows.numpy().view(np.uint32)
+        for token, parent in zip(tree.tokens, tree.parents, strict=True):
+            assert int(words[parent + 1, token >> 5]) >> (token & 31) & 1
+        walk(matcher, rng, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_seen_before_is_drafted_to_its_end(kind: str) -> None:
+    compiled = compiled_by(kind)
+    model = DraftModel(compiled)
+    text = TOKENIZER('{"yes":true,"no":123}', add_special_tokens=False)["input_ids"]
+    text.append(VOCABULARY.stop_token_ids[0])
+    for _ in range(8):
+        matcher = GrammarMatcher(compiled)
+        for token in text:
+            assert matcher.accept_token(token)
+        model.learn(matcher, len(text))
+    assert model.propose(GrammarMatcher(compiled), 50) == text
+    assert model.propose(GrammarMatcher(compiled), 3) == text[:3]
+    assert model.propose(GrammarMatcher(compiled), 0) == []
+    assert model.propose(matcher) == []  # it has ended
+
+
+@settings(deadline=None, max_examples=60)
+@given(texts=st.lists(st.lists(st.integers(0, 4), max_size=12), max_size=6), tops=st.randoms())
+def test_counts_are_those_of_a_dictionary(texts: list[list[int]], tops: random.Random) -> None:
+    counts = Counts(1 << 12)
+    known: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+
+    def keys(recent: list[int], top: int) -> list[tuple[int, ...]]:
+        last = [-1] * 6 + recent
+        return [
+            (i, *last[len(last) - n :], (top >> 20 * (depth - 1)) & 0xFFFFF if depth else 0)
+            for i, (n, depth) in enumerate(LEVELS)
+        ]
+
+    def guesses(recent: list[int], top: int) -> dict[int, float]:
+        shares: dict[int, float] = {}
+        for key in keys(recent, top):
+            seen = known[key]
+            if seen:
+                weight = seen.total() + len(seen)
+                shares = {token: share * len(seen) / weight for token, share in shares.items()}
+                for token, count in seen.items():
+                    shares[token] = shares.get(token, 0) + count / weight
+        return shares
+
+    for text in texts:
+        for at, token in enumerate(text):
+            top = tops.choice([0, 1 << 20 | 5, 7 << 40 | 2 << 20 | 5])
+            found = counts.guesses(text[:at], top)
+            assert dict(found) == pytest.approx(guesses(text[:at], top))
+            assert [share for _, share in found] == sorted((share for _, share in found), reverse=True)
+            counts.learn(text[:at], top, token)
+            for key in keys(text[:at], top):
+                known[key][token] += 1
+
+
+def test_full_counts_forget_and_stay_as_large() -> None:
+    counts = Counts(1024)
+    for number in range(30_000):
+        counts.learn([number, number * 7 % 1000], 0, number % 50)
+    assert counts.nbytes == 64 * 1024 and counts.used <= 1024
+    for _ in range(3):
+        counts.learn([1, 2, 3], 0, 4)
+    assert counts.guesses([1, 2, 3], 0)[0][0] == 4
+    for _ in range(100_000):
+        counts.learn([1, 2, 3], 0, 5)  # halved on the way
+    assert counts.guesses([1, 2, 3], 0)[0] == pytest.approx((5, 1), abs=0.01)
+    assert mix(1, 2) < 1 << 30
+
+
+# --- forced text -----------------------------------------------------------------------------------------
+
+
+def encode(text: str) -> list[int]:
+    found: list[int] = TOKENIZER(text, add_special_tokens=False)["input_ids"]
+    return found
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+@pytest.mark.parametrize("free_end", [True, False])
+@pytest.mark.parametrize("with_tokenizer", [True, False])
+def test_forced_text_is_drafted_as_the_tokenizer_writes_it(
+    kind: str, free_end: bool, with_tokenizer: bool
+) -> None:
+    compiler = GrammarCompiler(VOCABULARY, strategy=kind)
+    compiled = compiler.compile_grammar('root ::= "yes\\":true" [a-b] "x"')
+    model = DraftModel(compiled, encode=encode if with_tokenizer else None)
+    matcher = GrammarMatcher(compiled, terminate_without_stop_token=free_end)
+    ids = encode('yes":true')
+    assert model.propose(matcher) == ids
+    # cut otherwise than the tokenizer would: the rest is cut by itself
+    assert matcher.accept_token(encode("y")[0])
+    assert model.propose(matcher)[:3] == encode("e") + encode("s") + encode('":')
+
+
+def test_what_was_read_is_cut_together_with_forced_text() -> None:
+    # after an "a" this tokenizer has a token for "bc" that it never writes elsewhere
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c", b"bc", b"cd", b"d", b""], stop_token_ids=6)
+    compiled = GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(
+        'root ::= ("a" | "d") "bcd"'
+    )
+    texts = {"abcd": [0, 3, 5], "dbcd": [5, 1, 4], "bcd": [1, 4], "cd": [4], "acd": [0, 4], "d": [5]}
+
+    def cut(text: str) -> list[int]:
+        return texts.get(text, [vocabulary.tokens.index(letter.encode()) for letter in text])
+
+    model = DraftModel(compiled, encode=cut, threshold=0)
+    for first, rest in ((0, [3, 5]), (5, [1, 4])):
+        matcher = GrammarMatcher(compiled)
+        assert matcher.accept_token(first)
+        assert model.propose(matcher)[:2] == rest
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_forced_characters_of_several_bytes(kind: str) -> None:
+    vocabulary = Vocabulary.from_bytes([*(bytes([byte]) for byte in range(256)), b""], stop_token_ids=256)
+    compiled = GrammarCompiler(vocabulary, strategy=kind).compile_grammar(f'root ::= "{"é" * 60}"')
+    asked: list[str] = []
+
+    def cut(text: str) -> list[int]:
+        asked.append(text)
+        return list(text.encode())
+
+    model = DraftModel(compiled, encode=cut, threshold=0)
+    matcher = GrammarMatcher(compiled)
+    for read in range(3):  # from within a character, too
+        assert model.propose(matcher, 4) == (list("é".encode()) * 4)[read % 2 :][:4]
+        assert matcher.accept_token(model.propose(matcher, 1)[0])
+    assert asked
+
+
+def test_text_that_may_be_part_of_a_longer_token_counts_less() -> None:
+    compiled = GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(
+        'root ::= "t" ("rue" | "x")'
+    )
+    sure = GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar('root ::= "true" "x"')
+    assert DraftModel(compiled, threshold=0.6).propose(GrammarMatcher(compiled)) == []
+    assert DraftModel(sure, threshold=0.6).propose(GrammarMatcher(sure)) == encode("true") + encode("x")
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_text_without_end_is_drafted_in_time(kind: str) -> None:
+    compiled = GrammarCompiler(VOCABULARY, strategy=kind).compile_grammar('root ::= "a" root')
+    for free_end in (
+        False,
+        True,
+    ):  # XGrammar's search for what is forced would not end here, and is not begun
+        matcher = GrammarMatcher(compiled, terminate_without_stop_token=free_end)
+        draft = DraftModel(compiled, threshold=0).propose(matcher, 5)
+        assert draft == encode("aaaaa") if kind == "classifier" else draft == []
+
+
+# --- files, threads, bounds ------------------------------------------------------------------------------
+
+
+def trained(compiled: CompiledGrammar, seed: int) -> DraftModel:
+    model, rng = DraftModel(compiled), random.Random(seed)
+    for _ in range(5):
+        walk(GrammarMatcher(compiled), rng, 40, model)
+    return model
+
+
+def test_saved_and_merged(tmp_path) -> None:
+    compiled = compiled_by("classifier")
+    one, other = trained(compiled, 1), trained(compiled, 2)
+    one.save(tmp_path / "one.drafts")
+    again = GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(GRAMMAR)
+    read = DraftModel(again)
+    read.load(tmp_path / "one.drafts")
+    both, added = DraftModel(compiled), DraftModel(compiled)
+    for model in (one, other):
+        both.merge(model)
+    added.merge(one)
+    added.load(tmp_path / "one.drafts")
+    rng = random.Random(3)
+    for _ in range(5):
+        matcher, twin = GrammarMatcher(compiled), GrammarMatcher(again)
+        while not matcher.is_terminated():
+            assert one.propose(matcher) == read.propose(twin)
+            both.propose(matcher)
+            token = walk(matcher, rng, 1)[0]
+            assert twin.accept_token(token)
+    assert added._counts.copied()[:, 2].sum() == 2 * one._counts.copied()[:, 2].sum()
+    with pytest.raises(ArgumentError, match="same grammar"):
+        one.merge(DraftModel(compiled_by("lark")))
+    with pytest.raises(ArtifactError, match="key"):
+        DraftModel(compiled_by("lark")).load(tmp_path / "one.drafts")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda slots: slots[:-1],
+        lambda slots: slots.astype(np.int64),
+        lambda slots: slots[:, :8],
+        lambda slots: np.where(slots[:, 2:3] > 0, -slots, slots),
+        lambda slots: np.where(slots > 0, slots | (1 << 30), slots),
+        lambda slots: np.where((slots[:, 2:3] > 0) & (np.arange(16) == 4), VOCABULARY.size, slots),
+    ],
+)
+def test_forged_counts_are_refused(tmp_path, change) -> None:
+    model = trained(compiled_by("classifier"), 4)
+    slots = change(model._counts.copied())
+    slots = slots.astype(np.int32) if slots.dtype == np.int64 and slots.shape[1] == 0 else slots
+    write_arrays(tmp_path / "x", {"slots": slots}, kind=KIND, key=grammar_key(model.compiled_grammar))
+    with pytest.raises(ArtifactError, match="cannot be used"):
+        model.load(tmp_path / "x")
+
+
+def test_damaged_files_are_refused(tmp_path) -> None:
+    model = trained(compiled_by("classifier"), 5)
+    model.save(tmp_path / "x")
+    data = bytearray((tmp_path / "x").read_bytes())
+    data[-5] ^= 1
+    (tmp_path / "x").write_bytes(data)
+    for path in ("x", "missing"):
+        with pytest.raises(ArtifactError, match="cannot be read"):
+            model.load(tmp_path / path)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "lark"])
+def test_tables_begun_anew(kind: str) -> None:
+    budget = Budget(table_bytes=1 << 18)
+    compiler = GrammarCompiler(VOCABULARY, strategy="classifier", budget=budget)
+    compiled = compiler.compile_lark(LARK) if kind == "lark" else compiler.compile_grammar(GRAMMAR)
+    model, rng = DraftModel(compiled), random.Random(6)
+    long = GrammarMatcher(compiled)
+    for _ in range(12):
+        with compiled.classifier.lock:
+            compiled.classifier.renew()
+        for matcher in (long, GrammarMatcher(compiled)):
+            walk(matcher, rng, 10, model)
+            if matcher.is_terminated():
+                matcher.reset()
+            twin = matcher.fork()
+            assert all(twin.accept_token(token) for token in model.propose(matcher))
+            matcher.rollback(0)
+
+
+def test_threads() -> None:
+    compiled = compiled_by("classifier")
+    model, errors = DraftModel(compiled), []
+
+    def serve(seed: int) -> None:
+        rng = random.Random(seed)
+        try:
+            for _ in range(10):
+                matcher = GrammarMatcher(compiled)
+                while not matcher.is_terminated():
+                    twin = matcher.fork()
+                    assert all(twin.accept_token(token) for token in model.propose(matcher))
+                    walk(matcher, rng, 1, model)
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    threads = [threading.Thread(target=serve, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_behind_a_prefix() -> None:
+    compiled = compiled_by("classifier")
+    model = DraftModel(compiled)
+    matcher = HealingMatcher(compiled, "xx")
+    assert model.propose(matcher) == []
+    assert matcher.accept_string("xx{")
+    assert model.propose(matcher)[:1] == encode('"')
+
+
+def test_misuse() -> None:
+    compiled = compiled_by("classifier")
+    with pytest.raises(HybridError, match="compiled_grammar"):
+        DraftModel("x")
+    for given_ in ({"threshold": 2}, {"threshold": True}, {"most_bytes": 1}, {"encode": 3}):
+        with pytest.raises(ArgumentError, match=next(iter(given_))):
+            DraftModel(compiled, **given_)
+    model = DraftModel(compiled)
+    other = GrammarMatcher(GrammarCompiler(VOCABULARY).compile_grammar('root ::= "a"'))
+    for wrong in (other, None, "x"):
+        with pytest.raises(ArgumentError, match="matcher"):
+            model.propose(wrong)
+    for most in (-1, 1000, 2.5):
+        with pytest.raises(ArgumentError, match="most"):
+            model.propose(GrammarMatcher(compiled), most)
+    with pytest.raises(ArgumentError, match="new"):
+        model.learn(GrammarMatcher(compiled), -1)

@@ -1,0 +1,317 @@
+"""Texts with drafts are those without: the same greedy tokens, the same distribution.
+
+What: `generate` of transformers on a tiny random model, with drafts and without, token by token, and how
+often the model was called; sampling by exact enumeration of all draws, and by chi-squared tests on 100,000
+texts; an engine's requests.
+When: after a change of `adapters.drafts`, `adapters.engines.drafting` or `hybrid.drafts`.
+Limits: the model's texts mean nothing; grammars are small, so that all their texts can be listed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from adapters.drafts import GrammarDrafts
+from adapters.engines.drafting import Proposer
+from adapters.transformers import GrammarLogitsProcessor
+from equivalence.errors import ArgumentError, BatchError
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid.drafts import Draft, DraftModel, verify
+from tests.generating import EOS, JSON, LETTERS, TOKENIZER, _model
+
+pytestmark = [pytest.mark.usefixtures("one_thread")]
+
+LOOSE = GrammarCompiler(JSON.vocabulary).compile_grammar(
+    r'root ::= "{" pair ("," pair){0,8} "}"' + "\n" + r'pair ::= "\"" [a-z]{1,3} "\":" [0-9]{1,2}'
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return _model(3)
+
+
+@pytest.fixture
+def calls(model, monkeypatch):
+    """How often the model was called, as a list of one number."""
+    made, forward = [0], model.forward
+
+    def counted(*arguments, **named):
+        made[0] += 1
+        return forward(*arguments, **named)
+
+    monkeypatch.setattr(model, "forward", counted)
+    return made
+
+
+def generated(
+    model, compiled: CompiledGrammar, prompt: str, drafts=None, seed: int | None = None
+) -> list[int]:
+    """The ids generated after a prompt: greedily, or by sampling with a seed."""
+    inputs = TOKENIZER([prompt], return_tensors="pt")
+    options = {} if drafts is None else {"custom_generate": drafts}
+    if seed is not None:
+        torch.manual_seed(seed)
+        options |= {"do_sample": True, "temperature": 0.7, "top_k": 0}
+    output = model.generate(
+        **inputs,
+        logits_processor=[GrammarLogitsProcessor(compiled)],
+        max_new_tokens=60,
+        **{"do_sample": False, **options},
+    )
+    return output[0, inputs["input_ids"].shape[1] :].tolist()
+
+
+@pytest.mark.parametrize("compiled", [JSON, LETTERS, LOOSE], ids=["json", "letters", "loose"])
+def test_greedy_texts_are_equal_token_by_token(model, calls, compiled: CompiledGrammar) -> None:
+    drafts = GrammarDrafts(DraftModel(compiled, threshold=0))
+    for prompt in ("a", "Give me JSON: ", "something else", "a"):
+        plain = generated(model, compiled, prompt)
+        calls[0] = 0
+        assert generated(model, compiled, prompt, drafts) == plain
+        first = calls[0]
+        calls[0] = 0
+        assert generated(model, compiled, prompt, drafts) == plain
+        assert calls[0] <= first
+    assert calls[0] < len(plain) and drafts.last is not None and drafts.last.kept > 0
+
+
+def test_sampled_texts_are_texts(model) -> None:
+    drafts = GrammarDrafts(DraftModel(LOOSE), most=4)
+    for seed in range(6):
+        ids = generated(model, LOOSE, "x", drafts, seed)
+        matcher = GrammarMatcher(LOOSE)
+        assert all(matcher.accept_token(token) for token in ids)
+        assert matcher.is_terminated() or len(ids) == 60
+
+
+def test_the_limit_of_tokens_is_kept(model) -> None:
+    inputs = TOKENIZER(["{"], return_tensors="pt")
+    drafts = GrammarDrafts(DraftModel(LOOSE, threshold=0))
+    for most in (1, 2, 5):
+        options = {"logits_processor": [GrammarLogitsProcessor(LOOSE)], "max_new_tokens": most}
+        plain = model.generate(**inputs, **options, do_sample=False)
+        assert torch.equal(
+            model.generate(**inputs, **options, do_sample=False, custom_generate=drafts), plain
+        )
+
+
+def test_misuse(model) -> None:
+    for wrong in ({"drafts": 3}, {"drafts": DraftModel(JSON), "most": 0}):
+        with pytest.raises(ArgumentError):
+            GrammarDrafts(**wrong)
+    inputs = TOKENIZER(["a", "b"], return_tensors="pt", padding=True)
+    with pytest.raises(BatchError, match="2 rows"):
+        model.generate(**inputs, custom_generate=GrammarDrafts(DraftModel(JSON)), max_new_tokens=3)
+    with pytest.raises(ArgumentError, match="chosen"):
+        verify([1, 2], [1, 2])
+
+
+# --- the distribution ------------------------------------------------------------------------------------
+
+LETTER = Vocabulary.from_bytes([b"a", b"b", b"ab", b""], stop_token_ids=3)
+SMALL = GrammarCompiler(LETTER, strategy="classifier").compile_grammar('root ::= ("a" | "b"){1,3}')
+EIGHTHS = {
+    0: np.array([1, 3, 2, 2]) / 8,
+    1: np.array([4, 1, 2, 1]) / 8,
+    2: np.array([3, 3, 1, 1]) / 8,
+    None: np.array([2, 3, 3, 0]) / 8,
+}
+"""What the "model" would choose behind each last token, before any mask."""
+
+
+@cache
+def shares_after(text: tuple[int, ...]) -> tuple[float, ...]:
+    """The masked distribution behind a text, in token order."""
+    matcher = GrammarMatcher(SMALL)
+    assert all(matcher.accept_token(token) for token in text)
+    bitmask = allocate_token_bitmask(1, 4)
+    matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")[:4]
+    masked = EIGHTHS[text[-1] if text else None] * bits
+    shares: list[float] = (masked / masked.sum()).tolist()
+    return tuple(shares)
+
+
+def exact() -> dict[tuple[int, ...], float]:
+    """All texts and their shares, decoded token by token."""
+    found: dict[tuple[int, ...], float] = {}
+    waiting: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
+    while waiting:
+        text, share = waiting.pop()
+        for token, own in enumerate(shares_after(text)):
+            after = (*text, token)
+            if own and token == 3:
+                found[after] = share * own
+            elif own:
+                waiting.append((after, share * own))
+    assert sum(found.values()) == pytest.approx(1)
+    return found
+
+
+def models() -> list[DraftModel]:
+    """Draft models that have learned nothing, something likely, and something unlikely."""
+    found = [DraftModel(SMALL, threshold=0) for _ in range(3)]
+    for drafts, texts in (
+        (found[1], [(0, 1, 0, 3), (2, 1, 3)]),
+        (found[2], [(2, 0, 3), (1, 1, 1, 3), (1, 3)]),
+    ):
+        for text in texts * 3:
+            matcher = GrammarMatcher(SMALL)
+            for token in text:
+                assert matcher.accept_token(token)
+                drafts.learn(matcher)
+    return found
+
+
+def chi_squared(seen: list[int], expected: list[float]) -> float:
+    """The share of samples that would be as far from what is expected, or farther."""
+    distance = sum((one - other) ** 2 / other for one, other in zip(seen, expected, strict=True))
+    freedom = torch.tensor((len(seen) - 1) / 2, dtype=torch.float64)
+    return float(torch.special.gammaincc(freedom, torch.tensor(distance / 2, dtype=torch.float64)))
+
+
+def draft_after(drafts: DraftModel, text: tuple[int, ...], tree: bool) -> Draft:
+    matcher = GrammarMatcher(SMALL)
+    assert all(matcher.accept_token(token) for token in text)
+    if tree:
+        return drafts.propose_tree(matcher, 4)
+    chain = drafts.propose(matcher, 3)
+    return Draft(chain, [*range(-1, len(chain) - 1)], [1.0] * len(chain))
+
+
+def contexts(draft: Draft, text: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The text before each choice: behind the text, and behind each token of the draft."""
+    found = [text]
+    for token, parent in zip(draft.tokens, draft.parents, strict=True):
+        found.append((*found[parent + 1], token))
+    return found
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_exact_enumeration_of_all_choices(tree: bool) -> None:
+    expected = exact()
+    for drafts in models():
+        found: Counter[tuple[int, ...]] = Counter()
+        waiting: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
+        while waiting:
+            text, share = waiting.pop()
+            draft = draft_after(drafts, text, tree)
+            places = contexts(draft, text)
+            choices = [
+                [(3, 1.0)] if place[-1:] == (3,) else [*enumerate(shares_after(place))] for place in places
+            ]
+            for drawn in itertools.product(*choices):
+                together = share * float(np.prod([own for _, own in drawn]))
+                if not together:
+                    continue
+                gained = verify(draft, [token for token, _ in drawn])
+                gained = gained[: gained.index(3) + 1] if 3 in gained else gained
+                after = (*text, *gained)
+                if after[-1] == 3:
+                    found[after] += together  # type: ignore[assignment]
+                else:
+                    waiting.append((after, together))
+        assert dict(found) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_chi_squared_over_100_000_texts(tree: bool) -> None:
+    rng, samples, expected = np.random.default_rng(7), 100_000, exact()
+    drafts = models()[2]
+    waiting: Counter[tuple[int, ...]] = Counter({(): samples})
+    found: Counter[tuple[int, ...]] = Counter()
+    steps = tokens = 0
+    while waiting:  # all texts that stand at the same place choose at once
+        text, count = waiting.popitem()
+        draft = draft_after(drafts, text, tree)
+        columns = [
+            np.full(count, 3) if place[-1:] == (3,) else rng.choice(4, count, p=shares_after(place))
+            for place in contexts(draft, text)
+        ]
+        for drawn, times in Counter(map(tuple, np.stack(columns, 1).tolist())).items():
+            gained = verify(draft, drawn)
+            gained = gained[: gained.index(3) + 1] if 3 in gained else gained
+            steps, tokens = steps + times, tokens + times * len(gained)
+            after = (*text, *gained)
+            (found if after[-1] == 3 else waiting)[after] += times
+    assert sum(found.values()) == samples and found.keys() <= expected.keys()
+    assert tokens > steps, "no draft was kept: the test shows nothing"
+    texts = sorted(expected)
+    p = chi_squared([found[text] for text in texts], [samples * expected[text] for text in texts])
+    assert p > 1e-4
+
+
+def test_chi_squared_in_generate(model, monkeypatch) -> None:
+    # transformers' own loop, with a model that is a table: the last token decides
+    grammar = GrammarCompiler(JSON.vocabulary).compile_grammar('root ::= ("a" | "b"){1,3}')
+    a, b, ab = (TOKENIZER.convert_tokens_to_ids(text) for text in ("a", "b", "ab"))
+    table = torch.full((len(TOKENIZER), len(TOKENIZER)), -20.0)
+    for last, shares in ((a, EIGHTHS[0]), (b, EIGHTHS[1]), (ab, EIGHTHS[2])):
+        table[last, [a, b, ab, EOS]] = torch.tensor(np.log(np.maximum(shares, 1e-9)), dtype=torch.float32)
+    forward = model.forward
+
+    def tabled(*arguments, **named):
+        output = forward(*arguments, **named)
+        ids = named["input_ids"]
+        output.logits = table[ids[:, -output.logits.shape[1] :]]
+        return output
+
+    monkeypatch.setattr(model, "forward", tabled)
+    drafts = GrammarDrafts(DraftModel(grammar, threshold=0), most=3)
+    torch.manual_seed(5)
+    prompt = torch.tensor([[a]])
+    found: Counter[tuple[int, ...]] = Counter()
+    kept = 0
+    for _ in range(500):
+        processor = GrammarLogitsProcessor(grammar, prompt_length=1)
+        output = model.generate(
+            prompt,
+            logits_processor=[processor],
+            do_sample=True,
+            top_k=0,
+            max_new_tokens=8,
+            custom_generate=drafts,
+        )
+        kept += drafts.last.kept
+        found[tuple(output[0, 1:].tolist())] += 1
+    assert kept > 0, "no draft was kept: the test shows nothing"
+    names = {0: a, 1: b, 2: ab, 3: EOS}
+    first = EIGHTHS[0][:3] / EIGHTHS[0][:3].sum()  # the prompt is an "a", and an empty text cannot end
+    after_nothing = np.array(shares_after(()))
+    expected = {
+        tuple(names[token] for token in text): share / after_nothing[text[0]] * first[text[0]]
+        for text, share in exact().items()
+    }
+    assert found.keys() <= expected.keys()
+    common = [text for text in expected if 500 * expected[text] >= 5]
+    seen = [found[text] for text in common] + [500 - sum(found[text] for text in common)]
+    wanted = [500 * expected[text] for text in common]
+    p = chi_squared(seen, [*wanted, 500 - sum(wanted)])
+    assert p > 1e-4
+
+
+# --- engines ---------------------------------------------------------------------------------------------
+
+
+def test_requests_of_an_engine() -> None:
+    proposer = Proposer(most=5, threshold=0.05)
+    ids = [*TOKENIZER('{"a":1,"b":22}')["input_ids"], EOS]
+    for request in range(5):
+        for end in range(len(ids) + 1):
+            draft = proposer.propose(request, LOOSE, ids[:end])
+            matcher = GrammarMatcher(LOOSE)
+            assert all(matcher.accept_token(token) for token in ids[:end] + draft) and len(draft) <= 5
+        proposer.end(request)
+    assert proposer.propose("again", LOOSE, ids[:3]) == ids[3:8]
+    assert proposer.propose("again", LOOSE, ids[:2], most=2) == ids[2:4]  # it went back
+    assert proposer.propose("again", LOOSE, [*ids[:2], EOS]) == []
+    assert proposer.propose("again", LOOSE, ids[:3]) == ids[3:8]
+    assert proposer.propose("again", JSON, []) != []  # another grammar
+    assert proposer.model(LOOSE) is proposer.model(LOOSE)

@@ -1,0 +1,210 @@
+"""Masks of "these bytes, then the grammar" are those of a slow filter of all tokens by bytes.
+
+What: grammars of every strategy, prefixes of every length; walks on through the prefix and back; prompts cut
+at every byte of their last two tokens, on a made tokenizer. ``python -m bench healing`` does the same for
+prompts of a real one.
+When: after a change of `hybrid.healing`, or of what accepts text.
+Limits: the slow filter asks `accept_string` of a fresh matcher, which other tests compare with XGrammar.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from equivalence import ArgumentError, BitmaskError, MatcherError
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid.healing import HealingMatcher, heal
+from hybrid.healing.beginnings import beginnings_of
+from tests.generating import TOKENIZER, VOCABULARY
+from tests.matchers import STRATEGIES
+
+pytestmark = pytest.mark.kernels
+
+GRAMMARS = {
+    "object": 'root ::= "{" ("\\"yes\\":true" | "\\"no\\":" [0-9]+) "}"',
+    "words": 'root ::= ("true" | "yes" | [a-b]+ | "é") ("," root)?',
+    "anything": "root ::= [^x]*",
+    "empty": 'root ::= "" | "ab"',
+}
+LARK = 'start: (WORD ","?)+\nWORD: /[a-z]+/\n'
+
+
+@cache
+def compiled_by(kind: str, name: str) -> CompiledGrammar:
+    if kind == "lark":
+        return GrammarCompiler(VOCABULARY).compile_lark(LARK)
+    return GrammarCompiler(VOCABULARY, strategy=kind).compile_grammar(GRAMMARS[name])
+
+
+CASES = [(kind, name) for kind in STRATEGIES for name in GRAMMARS] + [("lark", "")]
+
+
+def reference(compiled: CompiledGrammar, left: bytes) -> list[int]:
+    """The ids that spell bytes that are left, or these and what the grammar reads."""
+    vocabulary, found = compiled.vocabulary, []
+    for token, text in enumerate(vocabulary.tokens):
+        if not text or token in vocabulary.stop_token_ids:
+            continue
+        crosses = text.startswith(left) and GrammarMatcher(compiled).accept_string(text[len(left) :])
+        if left.startswith(text) or crosses:
+            found.append(token)
+    return found
+
+
+def allowed(matcher) -> list[int]:
+    bitmask = torch.full((2, (VOCABULARY.size + 31) // 32), 0x5A5A5A5A, dtype=torch.int32)
+    assert matcher.fill_next_token_bitmask(bitmask, 1) in (True, False)
+    assert (bitmask[0] == 0x5A5A5A5A).all()
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[1], bitorder="little")
+    assert not bits[VOCABULARY.size :].any() or matcher.left == b""
+    return np.flatnonzero(bits[: VOCABULARY.size]).tolist()
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_masks_are_those_of_a_filter_by_bytes(kind: str, name: str) -> None:
+    compiled, rng = compiled_by(kind, name), random.Random(f"{kind} {name}")
+    for prefix in (b"t", b"tr", b"true", b"ye", b"xx", b"\xc3", b'"', b"abab", "é".encode(), b"zn"):
+        matcher = HealingMatcher(compiled, prefix)
+        made, read = 0, b""
+        while matcher.left:
+            expected = reference(compiled, matcher.left)
+            assert allowed(matcher) == expected
+            for token in rng.sample(range(VOCABULARY.size), 40):
+                twin = matcher.fork()
+                assert twin.accept_token(token) == (token in expected)
+            assert not matcher.is_terminated() and not matcher.is_completed()
+            token = rng.choice(expected)
+            assert matcher.accept_token(token)
+            made, read = made + 1, read + VOCABULARY.tokens[token]
+        after = allowed(matcher)
+        plain = GrammarMatcher(compiled)
+        assert plain.accept_string(read[len(prefix) :])
+        assert after == allowed_plain(plain)
+        for steps in range(1, made + 1):  # back, and the same way again
+            twin = matcher.fork()
+            twin.rollback(steps)
+            assert len(twin.left) > 0
+            assert allowed(twin) == reference(compiled, twin.left)
+            with pytest.raises(MatcherError, match="were made"):
+                twin.rollback(made - steps + 1)
+        assert allowed(matcher) == after
+        matcher.reset()
+        assert matcher.left == prefix
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_behind_the_prefix_all_is_the_grammars(kind: str) -> None:
+    compiled = compiled_by(kind, "object")
+    matcher, plain = (
+        HealingMatcher(compiled, "x", terminate_without_stop_token=False),
+        GrammarMatcher(compiled),
+    )
+    assert matcher.find_jump_forward_string() == 'x{"'
+    assert matcher.accept_string('x{"') and plain.accept_string('{"')
+    for text in ("no", '":', "1", "}"):
+        assert allowed(matcher) == allowed_plain(plain)
+        assert matcher.find_jump_forward_string() == plain.find_jump_forward_string()
+        assert matcher.accept_string(text) and plain.accept_string(text)
+    assert matcher.is_completed() and not matcher.is_terminated()
+    assert matcher.accept_token(matcher.stop_token_ids[0]) and matcher.is_terminated()
+    matcher.rollback(3)
+    assert allowed(matcher) == allowed_plain_after(compiled, '{"no":')
+    matcher.rollback(3)
+    assert matcher.left == b"x" and allowed(matcher) == reference(compiled, b"x")
+
+
+def allowed_plain(matcher: GrammarMatcher) -> list[int]:
+    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
+    return np.flatnonzero(bits[: VOCABULARY.size]).tolist()
+
+
+def allowed_plain_after(compiled: CompiledGrammar, text: str) -> list[int]:
+    matcher = GrammarMatcher(compiled)
+    assert matcher.accept_string(text)
+    return allowed_plain(matcher)
+
+
+def test_no_prefix_is_a_plain_matcher() -> None:
+    compiled = compiled_by("classifier", "words")
+    matcher = HealingMatcher(compiled, b"")
+    assert matcher.left == b"" and allowed(matcher) == allowed_plain(GrammarMatcher(compiled))
+
+
+def test_prompts_cut_at_every_byte() -> None:
+    compiled = compiled_by("classifier", "words")
+    for text in ("say yes", "is it true", "n: ab", "né", 'a":no'):
+        data = text.encode()
+        ids = TOKENIZER(text, add_special_tokens=False)["input_ids"]
+        last = sum(len(VOCABULARY.tokens[token]) for token in ids[-2:])
+        for cut in range(len(data) - last + 1, len(data) + 1):
+            begun = segment(data[:cut])
+            for tokens in (1, 2):
+                healed = heal(begun, VOCABULARY, tokens=tokens)
+                assert healed.prompt_ids == begun[: len(begun) - tokens]
+                kept = b"".join(VOCABULARY.tokens[token] for token in healed.prompt_ids)
+                assert kept + healed.prefix == data[:cut]
+                matcher = HealingMatcher(compiled, healed.prefix)
+                assert allowed(matcher) == reference(compiled, healed.prefix)
+
+
+def segment(data: bytes) -> list[int]:
+    """The longest token that fits, again and again."""
+    beginnings, found = beginnings_of(VOCABULARY), []
+    while data:
+        found.append(beginnings.longest(data))
+        data = data[len(VOCABULARY.tokens[found[-1]]) :]
+    return found
+
+
+def test_a_grammar_that_begins_inside_of_a_token() -> None:
+    # the model has written "tr" of "true" already: ids that go on are those of the rest, or of more
+    compiled = GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar('root ::= "ue" | "a"')
+    matcher = HealingMatcher(compiled, "tr")
+    tokens = {VOCABULARY.tokens[token] for token in allowed(matcher)}
+    assert tokens == {b"t", b"tr", b"true"}
+    assert matcher.accept_token(VOCABULARY.tokens.index(b"true")) and matcher.is_completed()
+
+
+def test_what_is_given_back() -> None:
+    stop = VOCABULARY.stop_token_ids[0]
+    ids = TOKENIZER("yes no", add_special_tokens=False)["input_ids"]
+    assert heal(ids, VOCABULARY, tokens=0) == (ids, b"")
+    assert heal(ids, TOKENIZER) == (ids[:-1], b"no")
+    assert heal([*ids, stop], VOCABULARY) == ([*ids, stop], b"")
+    assert heal([stop, *ids], VOCABULARY, tokens=100) == ([stop], b"yes no")
+    assert heal([], VOCABULARY) == ([], b"")
+    for wrong in ("ids", [VOCABULARY.size], [-1], [1.5], None):
+        with pytest.raises(ArgumentError):
+            heal(wrong, VOCABULARY)
+
+
+def test_beginnings() -> None:
+    vocabulary = Vocabulary.from_bytes([b"b", b"a", b"ab", b"abc", b"", b"ab", b"ac"], stop_token_ids=4)
+    found = beginnings_of(vocabulary)
+    assert found is beginnings_of(vocabulary)
+    assert found.longer(b"a").tolist() == [2, 5, 3, 6] and found.longer(b"").tolist() == [1, 2, 5, 3, 6, 0]
+    assert found.longer(b"ab").tolist() == [3] and found.longer(b"x").size == found.longer(b"abcd").size == 0
+    assert found.within(b"abd") == [1, 2, 5] and found.within(b"x") == []
+    assert found.longest(b"abd") == 2 and found.longest(b"x") == -1
+
+
+def test_misuse() -> None:
+    compiled = compiled_by("classifier", "words")
+    for wrong in (3, None, "x" * 5000):
+        with pytest.raises(ArgumentError):
+            HealingMatcher(compiled, wrong)
+    matcher = HealingMatcher(compiled, "tr")
+    with pytest.raises(BitmaskError):
+        matcher.fill_next_token_bitmask(torch.zeros(3))
+    with pytest.raises(ArgumentError):
+        matcher.accept_token("t")
+    assert not matcher.accept_token(-1) and not matcher.accept_token(1 << 40)
+    assert not matcher.accept_string("") and not matcher.accept_string("tx")
+    assert matcher.left == b"tr"
