@@ -1,7 +1,7 @@
 """The command line of the benchmarks: ``python -m bench NAME``.
 
 What: one subcommand per question; each prints a table, writes ``--json FILE`` and ends with status 1
-where a mask differs.
+where a mask differs. ``report`` asks them all and writes a page, ``diff`` compares two records.
 When: run it on a quiet machine.
 Limits: what each benchmark measures, and how, is in the module of its name.
 """
@@ -10,7 +10,22 @@ from __future__ import annotations
 
 import typer
 
-from bench import classes, equality, grammar, lark, schemas
+from bench import (
+    classes,
+    drafts,
+    equality,
+    generating,
+    grammar,
+    healing,
+    invasive,
+    lark,
+    opportunistic,
+    schemas,
+    starting,
+    strategies,
+)
+from bench.reporting import command as reporting
+from bench.reporting import differences
 
 app = typer.Typer(
     help="Benchmarks next to plain XGrammar; every mask is compared before a number is reported.",
@@ -22,6 +37,15 @@ app.command("grammar")(grammar.command)
 app.command("lark")(lark.command)
 app.command("equality")(equality.command)
 app.command("classes")(classes.command)
+app.command("strategies")(strategies.command)
+app.command("drafts")(drafts.command)
+app.command("healing")(healing.command)
+app.command("invasive")(invasive.command)
+app.command("opportunistic")(opportunistic.command)
+app.command("starting")(starting.command)
+app.command("generating")(generating.command)
+app.command("report")(reporting.command)
+app.command("diff")(differences.command)
 
 
 @app.callback()

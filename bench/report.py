@@ -30,7 +30,7 @@ from rich.table import Table
 from equivalence.store import write_whole
 from hybrid.testing.comparison import Comparison
 
-PACKAGES = ("equimask", "xgrammar", "numpy", "torch", "lark", "llguidance", "transformers")
+PACKAGES = ("equimask", "xgrammar", "numpy", "torch", "lark", "llguidance", "cfgzip", "transformers")
 """Packages whose versions matter to the numbers; those not installed are left out."""
 
 

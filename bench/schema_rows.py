@@ -19,6 +19,7 @@ from bench import headline, report
 from bench.peers.llguidance import PeerTimes, peer_counts, peer_spreads
 from bench.report import Spread
 from bench.request import Request
+from bench.verdicts import Verdicts
 from hybrid.testing.comparison import Comparison
 
 NOT_ALIKE = ("ours crashes", "only ours refuses", "only XGrammar refuses")
@@ -30,7 +31,8 @@ class Row:
     """What was measured on one schema; seconds throughout.
 
     ``outcome`` is ``"compared"``, ``"compared without XGrammar's cache"``, ``"both refuse"``, ``"plain too
-    slow"`` or one of `NOT_ALIKE`. ``requests`` is one request by engine.
+    slow"`` or one of `NOT_ALIKE`. ``requests`` is one request by engine,
+    ``verdicts`` which instances it takes.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Row:
     beside: dict[str, Row] = field(default_factory=dict)
     peer: PeerTimes | None = None
     requests: dict[str, Request] = field(default_factory=dict)
+    verdicts: dict[str, Verdicts] = field(default_factory=dict)
 
     @property
     def alike(self) -> bool:
@@ -125,6 +128,9 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     console.print(report.spread_table("classes", {"classes": summary["classes"]}, ""))
     console.print(report.spread_table("ratios", {"XGrammar / ours, first mask": summary["ratio"]}, "x"))
     headline.print_standings(console, summary["standings"])
+    for name, counts in summary["kept"].items():
+        found, asked = counts["found"], sum(counts.values())
+        report.say(console, f"{name}: {found:,} of {asked:,} found among those of other schemas")
     for title in ("outcomes", "strategies", "engine_reasons"):
         for name, count in summary[title].items():
             report.say(console, f"{title.replace('_', ' ')}: {count:,} {name}")

@@ -7,7 +7,8 @@ When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``
 of its library; ``--strict``, ``--no-strict``, ``--no-cache`` and ``--threads`` give XGrammar and ours other
 ones, which are named above the table. ``--beside STRATEGY`` measures ours on another strategy in the same
 run. llguidance is measured where it is installed; its masks mean something else and are not compared
-(`bench.peers.llguidance`). ``--burst N`` asks for many schemas at once (`bench.burst`).
+(`bench.peers.llguidance`), nor are those of another XGrammar (`bench.peers.elsewhere`). ``--burst N`` asks
+for many schemas at once (`bench.burst`).
 Limits: one process; the order of the engines is drawn for each schema. Each serves a small other schema
 right before, untimed: the interpreter and caches are as between two requests, not as after a collection of
 garbage. Every schema is met once, so caches of whole grammars never answer, but what XGrammar keeps of
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,11 +37,14 @@ from bench import burst as bursts
 from bench import headline, options, picture, report, workloads
 from bench.cold_caches import ColdCaches, is_taken
 from bench.forked import ends_within
+from bench.peers.elsewhere import Peer as Elsewhere
 from bench.peers.llguidance import Peer, beginning_of, is_installed
 from bench.request import Request, Start, hybrid_start, plain_start, quiet, run_document
 from bench.schema_rows import NOT_ALIKE, Row, print_summary, summarise
 from bench.serving import beginning, clock_cost, timed
+from bench.verdicts import Verdicts
 from hybrid.testing.comparison import Times
+from hybrid.testing.segmentation import tokenize_greedy
 
 if TYPE_CHECKING:
     from equivalence.vocabulary import Vocabulary
@@ -74,6 +78,7 @@ class SchemaBench:
     llguidance: bool = False
     cold_caches: ColdCaches | None = None
     cache: bool = True
+    elsewhere: Elsewhere | None = None
 
     def __post_init__(self) -> None:
         self.options: dict[str, Any] = {} if self.strict is None else {"strict_mode": self.strict}
@@ -121,6 +126,8 @@ class SchemaBench:
         for name in order if ids is not None else ():
             if (calls := found[name].calls) is not None:
                 run_document(row.requests[name], calls, ids)
+            elif self.elsewhere is not None and name == self.elsewhere.name and not found[name].error:
+                self.elsewhere.document(row.requests[name], ids)
         if too_slow:
             row.requests["XGrammar"] = Request(over=self.max_plain_seconds)
         if self.peer is not None:
@@ -128,7 +135,28 @@ class SchemaBench:
         row.beside = {strategy: Row(file.name) for strategy in self.others}
         for name, one in {"ours": row, **row.beside}.items():
             self._fill(one, file, found[name], plain, cold=name == "ours")
+        row.verdicts = self._verdicts(file, {name: found[name] for name in engines})
         return row
+
+    def _verdicts(self, file: workloads.SchemaFile, found: Mapping[str, Start]) -> dict[str, Verdicts]:
+        """Which instances each engine takes that runs here and has not refused the schema."""
+        texts = (map(workloads.render_instance, instances) for instances in (file.valid, file.invalid))
+        valid, invalid = ([tokenize_greedy(self.vocabulary, text) for text in side] for side in texts)
+        return {
+            name: Verdicts.of(partial(self._takes, name, begun), valid, invalid)
+            for name, begun in found.items()
+            if begun.calls is not None
+        }
+
+    def _takes(self, name: str, begun: Start, ids: Sequence[int]) -> bool:
+        from hybrid import GrammarMatcher
+
+        if self.peer is not None and name == "llguidance":
+            taken = self.peer.taken(begun.compiled, [ids])[0]
+            begun.compiled.try_consume_tokens(taken)
+            return len(taken) == len(ids) and bool(begun.compiled.is_accepting())
+        matcher = (xgrammar.GrammarMatcher if name == "XGrammar" else GrammarMatcher)(begun.compiled)
+        return all(map(matcher.accept_token, ids)) and bool(matcher.is_completed())
 
     def _engines(self) -> dict[str, Callable[[Any, Any], Start]]:
         """From a schema, and the row for masks, to a first mask: ours, our other strategies, the peers."""
@@ -143,6 +171,8 @@ class SchemaBench:
         compilers = {"ours": self.ours, **self.others}
         engines = {name: partial(ours, compiler) for name, compiler in compilers.items()}
         peers = {} if self.peer is None else {"llguidance": partial(self.peer.schema, collect=False)}
+        if self.elsewhere is not None:
+            peers[self.elsewhere.name] = self.elsewhere.schema
         return {**engines, "XGrammar": plain, **peers}
 
     def _first_document(self, file: workloads.SchemaFile, plain: Start | None) -> list[int] | None:
@@ -232,8 +262,8 @@ class SchemaBench:
             return begun.compiled
 
         engines = {name: partial(serve, begin) for name, begin in self._engines().items()}
-        for strategy in self.others:
-            del engines[strategy]
+        for other in (*self.others, *([self.elsewhere.name] if self.elsewhere is not None else ())):
+            del engines[other]
         return bursts.run_all(engines, schemas, size, self.seed)
 
 
@@ -278,6 +308,10 @@ def command(
     burst: Annotated[
         int | None, typer.Option(min=2, help="Only bursts: so many new schemas at once on two threads.")
     ] = None,
+    xgrammar_elsewhere: Annotated[
+        Path | None,
+        typer.Option(help="A folder with another XGrammar, in the same run; see bench.peers.elsewhere."),
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="An SVG of the distribution of times to the first mask.")
     ] = None,
@@ -298,6 +332,8 @@ def command(
             is_installed() if llguidance is None else llguidance,
             ColdCaches(clock_cost()) if cold_caches else None, cache,
         )  # fmt: skip
+        if xgrammar_elsewhere is not None:
+            bench.elsewhere = Elsewhere(tokens, xgrammar_elsewhere, bench.options)
     if warm:
         for compiler in (*bench.others.values(), bench.ours):
             setup.warm(compiler, bench.plain, tokens, bench.bitmask)
@@ -305,10 +341,14 @@ def command(
             bench.peer.schema(workloads.THROW_AWAY_SCHEMA)
     setup.print(console)
     record = {"benchmark": "schemas", **report.environment(arguments), "setup_seconds": setup.seconds}
-    if burst is None:
-        found, alike = _one_by_one(console, bench, files, picture)
-    else:
-        found, alike = _at_once(console, bench, files, burst)
+    try:
+        if burst is None:
+            found, alike = _one_by_one(console, bench, files, picture)
+        else:
+            found, alike = _at_once(console, bench, files, burst)
+    finally:
+        if bench.elsewhere is not None:
+            bench.elsewhere.close()
     record |= {"peak_memory_bytes": report.peak_memory_bytes(), **found}
     report.write_json(json, record)
     if not alike:
@@ -340,7 +380,7 @@ def _one_by_one(
             for one in (row, *row.beside.values()):
                 for line in one.refusals if one.outcome in NOT_ALIKE else one.comparison.differences[:5]:
                     report.say(console, f"DIFFERENCE {file.name}: {one.outcome}: {line}")
-    summary = {"options": bench.settings, **summarise(rows)}
+    summary = {"options": bench.settings, **summarise(rows), "kept": _kept(bench.vocabulary)}
     if bench.cold_caches is not None:
         summary["cold_caches"] = bench.cold_caches.spreads()
     print_summary(console, summary)
@@ -349,6 +389,15 @@ def _one_by_one(
         times = {name: headline.first_masks(requests, name) for name in headline.engines(requests)}
         picture.draw(path, times, f"New JSON schemas, {bench.vocabulary.size:,} token ids")
     return {"summary": summary, "rows": [row.record() for row in rows]}, all(row.alike for row in rows)
+
+
+def _kept(vocabulary: Vocabulary) -> dict[str, dict[str, int]]:
+    """How often walks were found that were kept from other schemas, of first masks and of classes."""
+    kept: dict[str, Any] = {
+        "walks of first masks": vocabulary.kept_reads,
+        "walks of classes": vocabulary.kept_walks,
+    }
+    return {name: {"found": one.hits, "not found": one.misses} for name, one in kept.items()}
 
 
 def _at_once(

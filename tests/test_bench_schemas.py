@@ -7,10 +7,12 @@ import sys
 import threading
 import time
 from array import array
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+import xgrammar
 from typer.testing import CliRunner
 
 from bench import burst, headline, picture, schemas, workloads
@@ -286,3 +288,46 @@ def test_the_picture_is_small_and_names_all_engines(folder: Path) -> None:
     assert len(text) < 40_000
     picture.draw(path, {"ours": [0.001, 0.1], "llguidance": []}, "a title")
     assert "a title" in path.read_text() and "llguidance" not in path.read_text()
+
+
+def test_another_xgrammar_serves_the_same_schemas(folder: Path, tmp_path: Path) -> None:
+    """The same version in a folder of its own, in another process."""
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    package = Path(xgrammar.__file__).parent
+    (other / "xgrammar").symlink_to(package)
+    done, record = run(folder, "--no-llguidance", "--xgrammar-elsewhere", other)
+    assert done.exit_code == 0, done.output
+    name = f"XGrammar {metadata.version('xgrammar')}"
+    rows = {row["name"]: row["requests"] for row in record["rows"]}
+    for schema, requests in rows.items():
+        assert (
+            bool(requests[name]["refusal"]) == bool(requests["XGrammar"]["refusal"]) == (schema == "refused")
+        )
+        for time_of in ("first_mask", "document"):
+            assert (requests[name][time_of] is None) == (requests["XGrammar"][time_of] is None)
+        assert requests[name]["mask"]["count"] == requests["XGrammar"]["mask"]["count"]
+    assert rows["number"][name]["document"] > rows["number"][name]["first_mask"] > 0
+
+
+def test_a_folder_without_xgrammar_is_refused(folder: Path, tmp_path: Path) -> None:
+    done, record = run(folder, "--xgrammar-elsewhere", tmp_path)
+    assert done.exit_code == 2 and "there is no XGrammar in" in done.output
+    assert record is None
+
+
+def test_strategies_beside_each_other(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "strategies.json"
+    named = ("strategies", "--vocabulary", folder.parent / "made.npz", "--schemas", folder, "--json", target)
+    done = CliRunner().invoke(app, [str(argument) for argument in (*named, "--most", 3)])
+    assert done.exit_code == 0, done.output
+    record = json.loads(target.read_text())
+    assert record["differences"] == 0
+    assert set(record["rows"]) == {"open", "number", "choice"}  # the fourth is refused
+    for counts in record["rows"].values():
+        assert set(counts) == {"auto", "classifier", "representatives", "engine", "XGrammar"}
+        assert all(0 < one["1"] < one["3"] for one in counts.values())
+    summary = record["summary"]["3"]
+    assert summary["auto_to_best"] >= 1 and summary["ratios"]["p50"] >= 1
+    total = sum(counts["auto"]["3"] for counts in record["rows"].values())
+    assert summary["seconds"]["auto"] == pytest.approx(total)

@@ -1,4 +1,4 @@
-"""The peers, one file each: llguidance, CFGzip, and Lark, asked about its own grammars.
+"""The peers, one file each: llguidance, CFGzip, XGrammar of other versions, and Lark on its own grammars.
 
 What: each runs the same grammars and the same tokens as we do. XGrammar is everywhere: `bench.workloads`
 makes its compilers, `hybrid.testing.verify` compares masks with it.

@@ -1,0 +1,205 @@
+"""Engines side by side: rows of records in which less is better, and who is ahead in them.
+
+What: `standings` finds the rows of a question's records, `Standing` says of one who is ahead.
+When: in ``python -m bench report``.
+Limits: a row has the same work for all engines in it, unless its words say otherwise. Who is ahead is what
+one run on one machine says: less than `CLOSE` between two numbers is told as no lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bench.report import readable
+from bench.reporting.jobs import Done
+from bench.reporting.questions import Question
+
+OURS = "equimask"
+CLOSE = 1.1
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One kind of work on all engines; less is better.
+
+    Attributes:
+        situation: for whom it matters.
+        what: is measured.
+        values: seconds by engine.
+        where: grammar, vocabulary.
+    """
+
+    situation: str
+    what: str
+    values: Mapping[str, float]
+    where: str = ""
+
+    @property
+    def ahead(self) -> str:
+        """The engine that is clearly best; "" for none."""
+        order = sorted(self.values, key=lambda name: self.values[name])
+        if len(order) < 2 or self.values[order[1]] < CLOSE * self.values[order[0]]:
+            return ""
+        return order[0]
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times the best peer's time is ours; above 1 we are behind."""
+        peers = [value for name, value in self.values.items() if name != OURS]
+        ours = self.values.get(OURS)
+        return None if ours is None or not peers or not min(peers) else ours / min(peers)
+
+    @property
+    def is_behind(self) -> bool:
+        return self.ratio is not None and self.ratio >= CLOSE
+
+    @property
+    def verdict(self) -> str:
+        """Who is ahead, in words."""
+        if self.ratio is None:
+            return "nobody to compare with"
+        if self.is_behind:
+            return f"{self.ahead or 'peers'}; equimask takes {readable(self.ratio, ' times')} as long"
+        if self.ratio > 1 / CLOSE:
+            return "as good as equal"
+        return f"equimask, {readable(1 / self.ratio, ' times')} as fast as the next"
+
+
+def records(question: Question, done: Mapping[str, Done], kind: str) -> Iterator[tuple[str, Record]]:
+    """Names of jobs and their records, of one benchmark."""
+    for job in question.jobs:
+        found = done[job.name]
+        if found.record and job.arguments[0] == kind:
+            yield job.name.removeprefix(f"{kind}-"), found.record
+
+
+def standings(question: Question, done: Mapping[str, Done]) -> list[Standing]:
+    """All rows of a question that stand engines side by side."""
+    makers: Mapping[str, Callable[[str, Record], Iterator[Standing]]] = {
+        "schemas": _of_schemas, "strategies": _of_strategies, "grammar": _of_grammar, "lark": _of_lark,
+        "starting": _of_starting, "generating": _of_generating,
+    }  # fmt: skip
+    return [
+        row
+        for kind, make in makers.items()
+        for name, record in records(question, done, kind)
+        for row in make(name, record)
+    ]
+
+
+_NAMES = {"ours": OURS}
+
+
+def engine_name(name: str) -> str:
+    return _NAMES.get(name, name)
+
+
+def shared_times(record: Record, what: str) -> tuple[list[str], dict[str, list[float]]]:
+    """Times by engine of the schemas that all engines have one for; what was given up counts as its bound."""
+    requests = [row["requests"] for row in record["rows"] if not row["differences"]]
+    engines = sorted({name for one in requests for name in one})
+    times: dict[str, list[float]] = {engine_name(name): [] for name in engines}
+    for one in requests:
+        own = {name: _time(one.get(name), what) for name in engines}
+        if all(value is not None for value in own.values()):
+            for name, value in own.items():
+                times[engine_name(name)].append(value)
+    return engines, times
+
+
+def _time(request: Record | None, what: str) -> Any:
+    if request is None:
+        return None
+    return request["over"] if request["over"] is not None else request[what]
+
+
+def _of_schemas(name: str, record: Record) -> Iterator[Standing]:
+    for what, words in (("first_mask", "to the first mask"), ("document", "first mask and one document")):
+        for clock, more in (("", ""), ("_cpu", ", CPU time")):
+            _, times = shared_times(record, what + clock)
+            for share in (25, 50, 75, 90, 99):
+                values = {engine: float(np.percentile(own, share)) for engine, own in times.items() if own}
+                if values and (not clock or share == 50):
+                    yield Standing("a schema that is used once", f"{words}{more}, p{share}", values, name)
+    spreads = record["summary"]["spreads"]
+    for call in ("mask", "token"):
+        own = {
+            engine_name(key.removeprefix(f"{call} in the document, ")): spread
+            for key, spread in spreads.items()
+            if key.startswith(f"{call} in the document, ") and spread["count"]
+        }
+        for number in ("p50", "p90", "p99") if call == "mask" else ("p50",):
+            if own:
+                values = {engine: spread[number] for engine, spread in own.items()}
+                words = f"a {call} in its document (of what each engine takes), {number}"
+                yield Standing("a schema that is used once", words, values, name)
+
+
+def _of_strategies(name: str, record: Record) -> Iterator[Standing]:
+    for count, one in record["summary"].items():
+        seconds = one["seconds"]
+        if seconds["XGrammar"]:
+            number = f"{int(count):,} document{'s' if count != '1' else ''}"
+            values = {OURS: seconds["auto"], "XGrammar": seconds["XGrammar"]}
+            words = f"{len(record['rows'])} schemas, each for {number}, CPU time"
+            yield Standing(f"a schema for {number}", words, values, name)
+
+
+def _of_grammar(name: str, record: Record) -> Iterator[Standing]:
+    summary = record.get("summary", {})
+    calls = summary.get("measured", {}).get("calls", {})
+    for call in ("mask", "token"):
+        plain = summary.get("spreads", {}).get(f"{call}, XGrammar")
+        for met in ("new", "repeated"):
+            own = calls.get(f"{call}, {met} document")
+            if plain and own and plain["count"]:
+                values = {OURS: own["mean"], "XGrammar": plain["mean"]}
+                yield Standing(
+                    "a grammar that is used often", f"a {call}, {met} document, mean", values, name
+                )
+    if summary:
+        values = {OURS: summary["first_mask"], "XGrammar": summary["plain_first_mask"]}
+        yield Standing("a grammar that is used once", "compiling and first mask", values, name)
+
+
+def _of_lark(name: str, record: Record) -> Iterator[Standing]:
+    for row in record["rows"]:
+        peer = row.get("llguidance", {})
+        calls = peer.get("calls", {})
+        for number in ("mean", "p50", "p99"):
+            key = "mask, new document"
+            if f"{key}, llguidance" in calls:
+                values = {
+                    OURS: calls[f"{key}, equimask"][number],
+                    "llguidance": calls[f"{key}, llguidance"][number],
+                }
+                yield Standing("a Lark grammar", f"a mask, new file, {number}", values, name)
+        if "compile" in peer and "building" in row:
+            values = {OURS: float(np.median(row["building"]["seconds"])), "llguidance": peer["compile"]}
+            yield Standing(
+                "a Lark grammar", "compiling (equimask: all of it before the first token)", values, name
+            )
+
+
+def _of_starting(name: str, record: Record) -> Iterator[Standing]:
+    for part in ("import", "compiler", "first mask", "all but the vocabulary"):
+        values = {engine_name(engine): row[part]["p50"] for engine, row in record["rows"].items()}
+        yield Standing("a new process", f"a new process: {part}", values, name)
+
+
+def _of_generating(name: str, record: Record) -> Iterator[Standing]:
+    free = record["rows"].get("unconstrained")
+    if free:
+        values = {
+            engine_name(engine): row["p50"]
+            for engine, row in record["rows"].items()
+            if engine != "unconstrained"
+        }
+        words = f"a token of generate ({readable(free['p50'])} unconstrained), median"
+        yield Standing("generate in transformers, CPU", words, values, name)

@@ -1,0 +1,104 @@
+"""A new process: what it takes from its start to the first mask of a first schema.
+
+What: starts Python anew for each engine and has it import the library, load the vocabulary, compile a schema
+and fill one mask; each part's seconds are told, and those of all parts but the vocabulary.
+When: ``python -m bench starting --vocabulary SPEC --json FILE``.
+Limits: files are in the system's cache after a first run that is not counted; what an engine keeps on disk
+between processes is off. The vocabulary comes from our loader for all engines, which imports our library and
+XGrammar where that was not done before: its seconds compare nothing.
+"""
+
+from __future__ import annotations
+
+import json as json_format
+import subprocess
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from bench import options, report, workloads
+from bench.cases import CHECKOUT
+from bench.peers.llguidance import is_installed
+
+PARTS = ("import", "vocabulary", "compiler", "first mask")
+TOGETHER = "all but the vocabulary"
+
+_HEAD = """
+import json, sys
+from time import perf_counter
+times = [perf_counter()]
+"""
+_LOAD = """
+times.append(perf_counter())
+from bench.workloads import load_vocabulary
+vocabulary = load_vocabulary(sys.argv[1])
+vocabulary.tokenizer_info
+times.append(perf_counter())
+"""
+_TAIL = """
+times.append(perf_counter())
+print(json.dumps([after - before for before, after in zip(times, times[1:])]))
+"""
+_ENGINES = {
+    "ours": (
+        "from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask",
+        "compiler = GrammarCompiler(vocabulary)",
+        """
+matcher = GrammarMatcher(compiler.compile_json_schema(sys.argv[2]))
+matcher.fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size))
+""",
+    ),
+    "XGrammar": (
+        "import xgrammar",
+        "compiler = xgrammar.GrammarCompiler(vocabulary.tokenizer_info)",
+        """
+matcher = xgrammar.GrammarMatcher(compiler.compile_json_schema(sys.argv[2]))
+matcher.fill_next_token_bitmask(xgrammar.allocate_token_bitmask(1, vocabulary.size))
+""",
+    ),
+    "llguidance": (
+        "import llguidance",
+        "from bench.peers.llguidance import Peer; peer = Peer(vocabulary)",
+        "assert not peer.schema(sys.argv[2]).error",
+    ),
+}
+"""What each process does: to import the library, to make a compiler, to make a first mask."""
+
+
+def start(engine: str, vocabulary: str) -> dict[str, float]:
+    """Seconds of each part, and of all that are the engine's own: all but the vocabulary."""
+    library, compiler, mask = _ENGINES[engine]
+    code = "\n".join((_HEAD, library, _LOAD, compiler, "times.append(perf_counter())", mask, _TAIL))
+    command = [sys.executable, "-c", code, vocabulary, json_format.dumps(workloads.THROW_AWAY_SCHEMA)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=CHECKOUT, timeout=600)
+    parts = dict(zip(PARTS, json_format.loads(done.stdout.splitlines()[-1]), strict=True))
+    return parts | {TOGETHER: sum(parts.values()) - parts["vocabulary"]}
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    json: options.RecordOption,
+    repeats: Annotated[int, typer.Option(min=1, help="Processes of each engine, in turn.")] = 5,
+) -> None:
+    """A new process: importing, the vocabulary, the compiler, the first mask."""
+    arguments = dict(locals())
+    console = report.make_console()
+    with workloads.usage_errors():
+        workloads.load_vocabulary(vocabulary)
+    engines = [name for name in _ENGINES if name != "llguidance" or is_installed()]
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in engines}
+    for number in range(repeats + 1):
+        for name in engines:
+            times = start(name, vocabulary)
+            if number:
+                found[name].append(times)
+    rows: dict[str, Any] = {
+        name: {part: report.Spread.of(one[part] for one in own) for part in (*PARTS, TOGETHER)}
+        for name, own in found.items()
+    }
+    table = report.make_table("a new process, medians", ("",), (*PARTS, TOGETHER))
+    for name, row in rows.items():
+        table.add_row(name, *(report.readable(spread.p50) for spread in row.values()))
+    console.print(table)
+    report.write_json(json, {"benchmark": "starting", **report.environment(arguments), "rows": rows})

@@ -1,0 +1,156 @@
+"""What "auto" costs beside the best way: one schema, used once, ten times, a thousand times.
+
+What: each strategy of ours, and plain XGrammar, compiles each schema anew and takes it through so many
+documents; told is the CPU time up to the first, tenth and thousandth, and how much more "auto" takes than the
+strategy that was best for that schema and that many documents.
+When: ``python -m bench strategies --vocabulary SPEC --schemas FOLDER --limit 20 --json FILE``.
+Limits: one process, one thread; work in the background is waited for, and its time counts. Each strategy has
+a vocabulary of its own: what one keeps of a schema must not help another one. A schema's documents are its
+valid instances, again and again: what is met for the first time is rare from the second round on.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import process_time
+from typing import Annotated, Any
+
+import typer
+import xgrammar
+from rich.progress import track
+
+from bench import options, report, workloads
+from bench.cold_caches import is_taken
+from bench.request import quiet
+
+COUNTS = (1, 10, 1000)
+AUTO = "auto"
+OURS = (AUTO, "classifier", "representatives", "engine")
+PLAIN = "XGrammar"
+
+Times = Mapping[str, Mapping[int, float]]
+"""CPU seconds of each way, by the number of documents."""
+
+
+def serve(
+    compile_it: Callable[[], Any], matcher: Callable[[Any], Any], documents: Sequence[Sequence[int]],
+    bitmask: Any, counts: Sequence[int],
+) -> dict[int, float]:  # fmt: skip
+    """CPU seconds from the schema to the end of so many documents."""
+    quiet()
+    gc.collect()
+    found: dict[int, float] = {}
+    began = process_time()
+    compiled = compile_it()
+    for number in range(max(counts)):
+        one = matcher(compiled)
+        for token in documents[number % len(documents)]:
+            one.fill_next_token_bitmask(bitmask)
+            one.accept_token(token)
+        if number + 1 in counts:
+            quiet()
+            found[number + 1] = process_time() - began
+    return found
+
+
+def summarise(rows: Sequence[Times], counts: Sequence[int]) -> dict[str, dict[str, Any]]:
+    """By number of documents: CPU seconds of each way on all schemas, and "auto" beside the best of ours."""
+    found: dict[str, dict[str, Any]] = {}
+    for count in counts:
+        totals = {way: sum(row[way][count] for row in rows) for way in (*OURS, PLAIN)}
+        ratios = [row[AUTO][count] / min(row[way][count] for way in OURS) for row in rows]
+        best = min(totals[way] for way in OURS)
+        found[str(count)] = {
+            "seconds": totals, "auto_to_best": totals[AUTO] / best, "ratios": report.Spread.of(ratios)
+        }  # fmt: skip
+    return found
+
+
+@dataclass
+class StrategyBench:
+    """A compiler for each way, without caches of grammars: each schema is compiled anew."""
+
+    vocabularies: Mapping[str, Any]
+    counts: Sequence[int]
+
+    def __post_init__(self) -> None:
+        own = self.vocabularies
+        self.ours = {way: workloads.hybrid_compiler(own[way], way, None) for way in OURS}
+        self.plain = workloads.plain_compiler(own[AUTO], None)
+        self.bitmask = xgrammar.allocate_token_bitmask(1, own[AUTO].size)
+        for way in OURS:  # what is made once for a vocabulary
+            self.run(way, workloads.THROW_AWAY_SCHEMA, [[]], [1])
+
+    def run(
+        self, way: str, schema: Any, documents: Sequence[Sequence[int]], counts: Sequence[int]
+    ) -> dict[int, float]:
+        """`serve` on one way."""
+        from hybrid import GrammarMatcher
+
+        compiler, matcher = (
+            (self.plain, xgrammar.GrammarMatcher) if way == PLAIN else (self.ours[way], GrammarMatcher)
+        )
+        compile_it = partial(compiler.compile_json_schema, schema)
+        return serve(compile_it, matcher, documents, self.bitmask, counts)
+
+    def measure(self, file: workloads.SchemaFile) -> tuple[dict[str, dict[int, float]], int] | None:
+        """Times of each way, and how many masks differ; None: XGrammar refuses it, or all instances."""
+        from hybrid.testing.verify import compare_along
+
+        try:
+            reference = self.plain.compile_json_schema(file.schema)
+        except Exception:  # noqa: BLE001 - what XGrammar refuses is nobody's measure
+            return None
+        auto = self.ours[AUTO].compile_json_schema(file.schema)
+        texts = map(workloads.render_instance, file.valid)
+        tokens = [workloads.token_sequences(self.vocabularies[AUTO], text, "")[0] for text in texts]
+        documents = [ids for ids in tokens if is_taken(auto, ids)]
+        if not documents:
+            return None
+        differences = sum(compare_along(auto, reference, ids).difference_count for ids in documents)
+        times = {way: self.run(way, file.schema, documents, self.counts) for way in (*OURS, PLAIN)}
+        return times, differences
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    schemas: options.SchemasOption,
+    json: options.RecordOption,
+    limit: options.LimitOption = None,
+    seed: options.SeedOption = 0,
+    most: Annotated[int, typer.Option(min=1, help="Documents of a schema.")] = COUNTS[-1],
+) -> None:
+    """What "auto" costs beside the best strategy, for schemas used once, ten and a thousand times."""
+    arguments = dict(locals())
+    console = report.make_console()
+    with workloads.usage_errors():
+        files = workloads.load_schema_files(schemas, limit, seed)
+        vocabularies = {way: workloads.load_vocabulary(vocabulary) for way in OURS}
+    counts = sorted({min(count, most) for count in COUNTS})
+    bench = StrategyBench(vocabularies, counts)
+    rows, differences = {}, 0
+    for file in track(files, "schemas", console=console, transient=True):
+        if (found := bench.measure(file)) is not None:
+            rows[file.name] = found[0]
+            differences += found[1]
+    summary = summarise(list(rows.values()), counts)
+    titles = [f"{count:,} documents" for count in counts]
+    table = report.make_table(f"CPU time of {len(rows)} schemas", ("",), titles)
+    for way in (*OURS, PLAIN):
+        table.add_row(way, *(report.readable(summary[str(count)]["seconds"][way]) for count in counts))
+    console.print(table)
+    for count in counts:
+        one = summary[str(count)]
+        report.say(
+            console,
+            f"{count:,} documents: auto takes {one['auto_to_best']:.2f} times the best strategy on all "
+            f"schemas; by schema {one['ratios'].p50:.2f} at p50, {one['ratios'].p90:.2f} at p90",
+        )
+    report.say(console, f"{differences:,} differences of masks")
+    record = {"benchmark": "strategies", **report.environment(arguments)}
+    report.write_json(json, record | {"summary": summary, "differences": differences, "rows": rows})
+    if differences:
+        raise typer.Exit(1)

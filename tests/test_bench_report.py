@@ -1,0 +1,207 @@
+"""The report: all questions on tiny inputs, the page in a browser, records kept, differences of records.
+
+What: jobs run in this process, without what starts others and on small grammars; one real job shows how
+failures are told.
+Limits: the browser's test is skipped where there is no Chromium.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bench.__main__ import app
+from bench.report import make_console
+from bench.reporting import differences, jobs, questions
+from bench.reporting.answers import source_of
+from bench.reporting.standings import OURS, Standing
+from equivalence.vocabulary import Vocabulary
+
+pytest.importorskip("matplotlib", reason="pages have pictures; pip install 'equimask[bench]'")
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def run_here(job: jobs.Job, folder: Path, key: str, progress: Any) -> jobs.Done:
+    """A job in this process; what would start others is left out, and fails in question d."""
+    arguments = [*job.arguments, "--json", str(folder / f"{job.name}.json")]
+    if arguments[0] in ("grammar", "lark"):
+        arguments += ["--builds", "0", "--rounds", "1", "--batch", "2"]
+        arguments += ["--judged-files", "1", "--judged-steps", "2"] if arguments[0] == "lark" else []
+        arguments += ["--plain-masks", "5", "--max-tokens", "9"] if arguments[0] == "grammar" else []
+    if arguments[0] == "generating":
+        arguments += ["--batch", "1", "--tokens", "4", "--repeats", "1"]
+    if arguments[0] == "strategies":
+        arguments += ["--most", "2"]
+    if arguments[0] == "classes":
+        arguments += ["--no-memory"]
+    if arguments[0] == "starting":
+        arguments = ["starting", "--no-such-option", HOSTILE]
+    result = CliRunner().invoke(app, arguments)
+    done = jobs.Done(job.name, key, result.exit_code, 0.1)
+    if result.exit_code:
+        done.said = [HOSTILE]
+    else:
+        done.record = json.loads((folder / f"{job.name}.json").read_text())
+    (folder / f"{job.name}.done").write_text(
+        json.dumps({"name": job.name, "key": key, "status": done.status, "seconds": 0.1})
+    )
+    return done
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of everything; its jobs that ran are in ``ran``, twice."""
+    folder = tmp_path_factory.mktemp("report")
+    words = [b'{"', b'": ', b'"a"', b"12", b"}", b"int ", b"SELECT "]
+    tokens = [bytes([value]) for value in range(256)] + [b"", *words]
+    Vocabulary.from_bytes(tokens, stop_token_ids=[256]).save(folder / "tiny.npz")
+    (folder / "schemas").mkdir()
+    tests = [{"valid": True, "data": {"a": 1}}, {"valid": False, "data": {"a": "x"}}]
+    for name in ("Made_easy---one", "Made_easy---two", f"{HOSTILE}---three".replace("/", "")):
+        text = json.dumps({"schema": SCHEMA | {"title": name}, "tests": tests})
+        (folder / "schemas" / f"{name}.json").write_text(text)
+    (folder / "json").mkdir()
+    for number in range(2):
+        (folder / "json" / f"{number}.json").write_text(f'{{"a": {number}}}')
+    (folder / "grammars").mkdir()
+    (folder / "grammars" / "pair.gbnf").write_text('root ::= "(" [a-z]+ "," [0-9]* ")"\n')
+    ran: list[str] = []
+
+    def run(job: jobs.Job, *others: Any) -> jobs.Done:
+        ran.append(job.name)
+        return run_here(job, *others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "run", run)
+        patch.setattr(questions, "GRAMMARS", folder / "grammars")
+        patch.setattr(questions, "EBNF", {name: questions.EBNF[name] for name in ("json", "sql")})
+        patch.setattr(questions, "LARK", {"json": questions.LARK["json"]})
+        for _ in range(2):
+            arguments = ["report", "--quick", "--out", folder / "out", "--vocabulary", folder / "tiny.npz"]
+            arguments += [
+                "--schemas",
+                folder / "schemas",
+                "--documents",
+                f"json={folder / 'json'}",
+                "--limit",
+                2,
+            ]
+            result = CliRunner().invoke(app, list(map(str, arguments)))
+            assert result.exit_code == 1, result.output  # for the job that fails, and it alone
+            assert re.findall("did not end well: (.*)", result.output) == ["starting-tiny"], result.output
+    (folder / "ran").write_text("\n".join(ran))
+    return folder
+
+
+def test_records_are_not_made_twice(made: Path) -> None:
+    ran = (made / "ran").read_text().splitlines()
+    assert sorted({name for name in ran if ran.count(name) > 1}) == ["starting-tiny"]
+    assert {name.split("-")[0] for name in ran} == {
+        "equality", "grammar", "lark", "classes", "schemas", "growth", "starting", "generating", "strategies",
+    }  # fmt: skip
+
+
+def test_the_page_has_tables_and_pictures(made: Path) -> None:
+    page = (made / "out" / "report.html").read_text()
+    assert HOSTILE not in page and "&lt;img src=x" in page
+    for word in ("no documents for the grammar sql", "Made_easy", "builtin:json", "pair"):
+        assert word in page
+    assert re.search(r"<b>0</b><span>differences from XGrammar in [1-9][0-9,]* masks", page)
+    for section in re.findall(r'<section id="question-.*?</section>', page, re.DOTALL):
+        assert section.count("<td") > 4
+    assert page.count("<svg") >= 5 and "<script" not in page
+    assert "http:" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+def test_a_browser_shows_it(made: Path, tmp_path: Path) -> None:
+    assert BROWSER is not None
+    shown = subprocess.run(
+        [
+            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+            "--enable-logging=stderr", "--virtual-time-budget=2000", "--dump-dom",
+            (made / "out" / "report.html").as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in shown.stderr, shown.stderr
+    assert shown.stdout.count("<path") > 20 and shown.stdout.count("<tr") > 20
+    for table in re.findall(r"<table.*?</table>", shown.stdout, re.DOTALL):
+        assert "<td" in table
+
+
+def test_a_job_that_fails_says_why(tmp_path: Path) -> None:
+    job = jobs.Job("wrong", ("classes", "--vocabulary", str(tmp_path / "none.npz")), 1)
+    done = jobs.run_all(make_console(), [job], tmp_path)["wrong"]
+    assert done.status == 2 and not done.record and "none.npz" in "".join(done.said)
+    assert jobs.kept(job, tmp_path, done.key) is None
+
+
+def test_wrong_questions_are_refused(made: Path, tmp_path: Path) -> None:
+    own = ["report", "--out", str(tmp_path), "--vocabulary", str(made / "tiny.npz")]
+    cases = (
+        (["--only", "x"], "no question"),
+        (["--schemas", str(made / "schemas")] * 2, "one name"),
+        (["--lark", f"../up={made / 'ran'}", "--documents", f"../up={made}"], "name of a file"),
+        (["--documents", f"json={made / 'none'}"], "a path that exists"),
+    )
+    for more, words in cases:
+        result = CliRunner().invoke(app, [*own, *more], env={"COLUMNS": "200"})
+        assert result.exit_code == 2 and words in result.output
+    assert not any(tmp_path.iterdir())
+
+
+def test_missing_inputs_are_named() -> None:
+    asked = questions.questions(questions.Inputs(["tekken"]), questions.QUICK)
+    assert all(one.missing for one in asked if one.letter in "cf" and one.letter)
+    assert any("--documents sql=PATH" in line for one in asked for line in one.missing)
+
+
+def test_who_is_ahead() -> None:
+    def standing(**values: float) -> Standing:
+        return Standing("", "", values)
+
+    ours = standing(equimask=1.0, XGrammar=3.0, llguidance=2.0)
+    assert (ours.ahead, ours.ratio, ours.is_behind) == (OURS, 0.5, False)
+    theirs = standing(equimask=2.0, XGrammar=3.0, llguidance=1.0)
+    assert (theirs.ahead, theirs.ratio, theirs.is_behind) == ("llguidance", 2.0, True)
+    close = standing(equimask=1.05, XGrammar=1.0)
+    assert (close.ahead, close.is_behind) == ("", False)
+    assert standing(equimask=1.0).ratio is None
+
+
+def test_sources_are_what_names_begin_with() -> None:
+    names = ("Github_easy---o1234", "JME_6", "BFCL_simple_109", "alone")
+    assert [source_of(name) for name in names] == ["Github_easy", "JME", "BFCL_simple", "alone"]
+
+
+def test_differences_of_records(made: Path, tmp_path: Path) -> None:
+    record = made / "out" / "records" / "schemas-schemas-tiny.json"
+    a = json.loads(record.read_text())
+    b = json.loads(record.read_text())
+    for row in b["rows"]:
+        row["requests"]["ours"]["first_mask"] *= 3
+    found = differences.ratios(a, b, None)
+    assert found["requests.ours.first_mask"] == pytest.approx([3.0, 3.0])
+    assert found["requests.XGrammar.first_mask"] == [1.0, 1.0]
+    assert set(differences.ratios(a, b, "first_mask_cpu")) <= {
+        f"requests.{name}.first_mask_cpu" for name in ("ours", "XGrammar", "llguidance")
+    }
+    (tmp_path / "b.json").write_text(json.dumps(b))
+    done = CliRunner().invoke(app, ["diff", str(record), str(tmp_path / "b.json")])
+    assert done.exit_code == 0 and "requests.ours.first_mask" in done.output
+    both = CliRunner().invoke(app, ["diff", str(made / "out"), str(made / "out"), "--metric", "cpu_seconds"])
+    assert both.exit_code == 0 and "classes-tiny" in both.output
+    other = made / "out" / "records" / "strategies-tiny.json"
+    assert CliRunner().invoke(app, ["diff", str(record), str(other)]).exit_code == 2
