@@ -201,6 +201,37 @@ def test_a_tensor_that_changed_in_place_is_looked_at_again(
         assert all_untouched()
 
 
+@pytest.mark.parametrize(("change", "rows"), CHANGES.values(), ids=CHANGES)
+def test_a_tensor_that_another_matcher_has_seen_is_looked_at_again(
+    matcher: GrammarMatcher, change: Callable[[torch.Tensor], Any], rows: int | None
+) -> None:
+    bitmask = buffer(4 * WORDS).view(4, WORDS)
+    matcher.fill_next_token_bitmask(bitmask, 3)
+    fork = matcher.fork()
+    fork.fill_next_token_bitmask(bitmask, 2)  # as it was
+    assert bitmask[2].tolist() == bitmask[3].tolist() == FIRST
+    change(bitmask)
+    for index in range(rows or 0, 4):
+        with pytest.raises(BitmaskError, match=r"the bitmask|index is"):
+            matcher.fork().fill_next_token_bitmask(bitmask, index)
+    for index in range(rows or 0):
+        row = bitmask if bitmask.ndim == 1 else bitmask[index]
+        row.fill_(PATTERN)
+        matcher.fork().fill_next_token_bitmask(bitmask, index)
+        assert row.tolist() == FIRST
+
+
+def test_a_new_tensor_in_the_place_of_one_that_was_seen_has_its_own_memory(matcher: GrammarMatcher) -> None:
+    for rows in (1, 2, 1, 4, 1, 1, 2):
+        bitmask = allocate_token_bitmask(rows, SIZE)
+        matcher.fork().fill_next_token_bitmask(bitmask, rows - 1)
+        assert bitmask[rows - 1].tolist() == FIRST
+        assert (bitmask[: rows - 1] == -1).all()
+        with pytest.raises(BitmaskError, match="index is"):
+            matcher.fork().fill_next_token_bitmask(bitmask, rows)
+        del bitmask
+
+
 def test_an_array_that_changed_in_place_is_looked_at_again(matcher: GrammarMatcher) -> None:
     array = np.full((4, WORDS), PATTERN, np.int32)
     matcher.fill_next_token_bitmask(array, 3)

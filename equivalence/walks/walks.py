@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records, records
+from equivalence.arrays.growing import array_of, bigger, new_records, records
 from equivalence.errors import BudgetExceeded
 from equivalence.trie.nodes import NODE
 from equivalence.walks.blocks import find_blocks, united_firsts
@@ -161,7 +161,7 @@ class Walks:
         """The same walks into outcomes of their own, which are bounded, and paid for, alike."""
         known = self.outcomes
         outcomes = first_outcomes(min(64, known.most), known.most, known.account, known.excess)
-        nodes = np.asarray(self.nodes).view(np.int32).reshape(-1, 8)
+        nodes = array_of(self.nodes).view(np.int32).reshape(-1, 8)
         longest = self.levels.shape[0] - 2
         return Walks(
             self.space, nodes, self.suffix_parent, self.group_suffix, longest, outcomes, self.displacement

@@ -34,7 +34,6 @@ class Rows:
         size: ids of the vocabulary, for messages.
 
     Attributes:
-        bitmask: what was given.
         count: number of rows.
         words: uint32[count, width], the same memory.
 
@@ -44,7 +43,6 @@ class Rows:
     """
 
     def __init__(self, bitmask: Any, width: int, size: int) -> None:
-        self.bitmask = bitmask
         array = _array_of_tensor(bitmask) if isinstance(bitmask, torch.Tensor) else _array(bitmask)
         if array.ndim == 1:
             array = array[None, :]
@@ -94,7 +92,8 @@ class TensorRows(Rows):
     """Those of a tensor, remembered from call to call: whoever asks `is_current` need not look again.
 
     Where it says yes the tensor itself has this memory, this shape and these strides. That the views hold the
-    storage would not do: `share_memory_` frees the memory of a storage that is in use.
+    storage would not do: `share_memory_` frees the memory of a storage that is in use. The tensor itself is
+    not held: who remembers the rows knows which tensor they are of.
 
     Attributes:
         stride: words between the beginnings of rows.
@@ -109,10 +108,9 @@ class TensorRows(Rows):
         self.shape = bitmask.shape if bitmask.is_contiguous() else None
 
     def is_current(self, bitmask: Any) -> bool:
-        """Whether this is the same tensor, and nobody changed its memory, shape, strides or type in place."""
-        return (
-            bitmask is self.bitmask
-            and bitmask.data_ptr() == self.pointer
+        """Whether nobody changed the tensor's memory, shape, strides or type in place."""
+        return bool(
+            bitmask.data_ptr() == self.pointer
             and bitmask.shape == self.shape
             and bitmask.is_contiguous()
             and bitmask.dtype is WORDS

@@ -1,9 +1,7 @@
 from hybrid.classifier.known cimport Known
 
 
-cdef class Calls:
-    cdef Known known
-    cdef object bitmask
+cdef class Seen:
     cdef Py_ssize_t address
     cdef Py_ssize_t between
     cdef Py_ssize_t count
@@ -11,14 +9,21 @@ cdef class Calls:
     cdef Py_ssize_t storage
     cdef Py_ssize_t[14] geometry
     cdef bint is_seen
-    cdef object follower
     cdef object rows
+
+    cdef int look(self, object bitmask, object rows) except -1
+    cdef int take_from(self, Seen other) except -1
+    cdef bint is_same(self, object bitmask) except -1
+
+
+cdef class Calls(Seen):
+    cdef Known known
+    cdef object bitmask
+    cdef object follower
     cdef public object _compiled
     cdef public tuple _stops
     cdef public Py_ssize_t _size
     cdef public Py_ssize_t _width
-
-    cdef bint is_unchanged(self) except -1
 
 
 cdef extern from *:

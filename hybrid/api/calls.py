@@ -2,9 +2,9 @@
 # mypy: ignore-errors
 """The two calls of every step, masks out and tokens in, where what is asked is known: without Python.
 
-What: `Calls` knows the bitmask of the last mask and the follower. A call that finds the same tensor
-unchanged, and whose answer is known, ends here; all others go to the methods of `hybrid.GrammarMatcher`,
-which is made on top of it.
+What: `Seen` is a bitmask as it was when it was looked at; `Calls` knows that of the last mask, and the
+follower. A call that finds the same tensor unchanged, and whose answer is known, ends here; all others go to
+the methods of `hybrid.GrammarMatcher`, which is made on top of it.
 When: a server does other work between two masks, so that each call fetches anew what it reads, and what the
 processor knows of pages: 100 ns and more for each line that depends on another. Hence what a call needs
 stands together, and the code that it runs is in this module.
@@ -47,18 +47,93 @@ OF_GEOMETRY = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT
 OF_MEMORY = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.of_memory)
 
 
+MOST_SHARED_BYTES = 1 << 26
+"""Of a bitmask that is remembered for all matchers: its memory is held until another one is looked at."""
+
+
 @cython.cclass
-class Calls:
+class Seen:
+    """A bitmask's rows, and what tells whether they are there still.
+
+    Attributes:
+        rows: as they were when the tensor was looked at; `None` where none was.
+        address, between, count: where its first row is, bytes from a row to the next, and rows.
+        is_seen: whether the tensor's memory tells if it changed.
+        impl, storage, geometry: its C++ object, its storage, and what was read there.
+    """
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def look(self, bitmask: object, rows: object) -> cython.int:
+        """Note a tensor whose rows were just found."""
+        self.rows = rows
+        self.address = rows.pointer
+        self.between = 4 * rows.stride
+        self.count = rows.count
+        self.is_seen = False
+        if cython.compiled:
+            if OF_OBJECT > 0 and type(bitmask) is torch.Tensor and 0 < bitmask.ndim <= 2:
+                self.impl = word(
+                    cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, bitmask)) + OF_OBJECT
+                )
+                self.storage = word(self.impl + OF_STORAGE)
+                for i in range(14):
+                    self.geometry[i] = word(self.impl + OF_GEOMETRY + 8 * i)
+                offset: cython.Py_ssize_t = 4 * self.geometry[11]
+                self.is_seen = word(self.storage + OF_MEMORY) + offset == self.address
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def take_from(self, other: Seen) -> cython.int:
+        """Note what another one has seen."""
+        self.rows = other.rows
+        self.address, self.between, self.count = other.address, other.between, other.count
+        self.is_seen, self.impl, self.storage = other.is_seen, other.impl, other.storage
+        for i in range(14):
+            self.geometry[i] = other.geometry[i]
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def is_same(self, bitmask: object) -> cython.bint:
+        """Whether a tensor has the memory, shape, strides and type that were noted.
+
+        Where `is_seen` is false, it has to be the tensor that was noted.
+        """
+        if not self.is_seen:
+            return self.rows.is_current(bitmask)
+        if cython.compiled:
+            # each address is read only after it was found to be the one that was valid: the tensor holds it
+            # or, where it is another tensor, its storage is the one that our rows hold
+            if (
+                word(cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, bitmask)) + OF_OBJECT)
+                != self.impl
+                or word(self.impl + OF_STORAGE) != self.storage
+                or word(self.storage + OF_MEMORY) + 4 * self.geometry[11] != self.address
+            ):
+                return False
+            for i in range(14):
+                if word(self.impl + OF_GEOMETRY + 8 * i) != self.geometry[i]:
+                    return False
+        return True
+
+
+LAST: list = [None]
+"""What was seen last of any tensor. A server fills one bitmask for all requests, each by a matcher of its
+own, and to look at a tensor by torch takes 200 us with cold caches. Its rows hold the tensor's storage, so
+that no other one can be at its address; not the tensor, and no weak reference, which torch's `swap_tensors`
+would refuse."""
+
+
+@cython.cclass
+class Calls(Seen):
     """What a matcher's two calls of every step need at hand.
 
     Attributes:
         known: the follower, if it is one of a classifier.
         bitmask: the tensor of the last mask; `None`: it has to be looked at.
-        address, between, count: where its first row is, bytes from a row to the next, and rows.
-        is_seen: whether the tensor's memory tells if it changed.
-        impl, storage, geometry: its C++ object, its storage, and what was read there.
         follower: follows the sequence.
-        rows: of `bitmask`.
     """
 
     @property
@@ -80,46 +155,30 @@ class Calls:
         self.bitmask = self.rows = None
         if rows is None:
             return
-        self.address = rows.pointer
-        self.between = 4 * rows.stride
-        self.count = rows.count
-        self.rows = rows
-        self.is_seen = False
-        if cython.compiled:
-            if OF_OBJECT > 0 and type(bitmask) is torch.Tensor and 0 < bitmask.ndim <= 2:
-                self.impl = word(
-                    cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, bitmask)) + OF_OBJECT
-                )
-                self.storage = word(self.impl + OF_STORAGE)
-                for i in range(14):
-                    self.geometry[i] = word(self.impl + OF_GEOMETRY + 8 * i)
-                offset: cython.Py_ssize_t = 4 * self.geometry[11]
-                self.is_seen = word(self.storage + OF_MEMORY) + offset == self.address
+        self.look(bitmask, rows)
         self.bitmask = bitmask
+        if self.is_seen and self.count * self.between <= MOST_SHARED_BYTES:
+            shared = Seen()
+            shared.take_from(self)
+            LAST[0] = shared
 
     def remembered(self, bitmask: object) -> TensorRows | None:
-        """The rows of a tensor that is the last one still, unchanged."""
-        return self.rows if bitmask is self.bitmask and bitmask is not None and self.is_unchanged() else None
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def is_unchanged(self) -> cython.bint:
-        """Whether nobody changed the remembered tensor's memory, shape, strides or type in place."""
-        if not self.is_seen:
-            return self.rows.is_current(self.bitmask)
-        if cython.compiled:
-            # each address is read only after it was found to be the one that was valid: the tensor holds it
-            if (
-                word(cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, self.bitmask)) + OF_OBJECT)
-                != self.impl
-                or word(self.impl + OF_STORAGE) != self.storage
-                or word(self.storage + OF_MEMORY) + 4 * self.geometry[11] != self.address
-            ):
-                return False
-            for i in range(14):
-                if word(self.impl + OF_GEOMETRY + 8 * i) != self.geometry[i]:
-                    return False
-        return True
+        """The rows of a tensor that is the last one still, unchanged; of this matcher, or of any."""
+        if bitmask is None:
+            return None
+        if bitmask is self.bitmask:
+            return self.rows if self.is_same(bitmask) else None
+        last: Seen = LAST[0]
+        if (
+            last is None
+            or type(bitmask) is not torch.Tensor
+            or last.rows.words.shape[1] != self._width
+            or not last.is_same(bitmask)
+        ):
+            return None
+        self.take_from(last)
+        self.bitmask = bitmask
+        return self.rows
 
     @cython.annotation_typing(False)  # what callers give may be of any type
     def fill_next_token_bitmask(
@@ -152,7 +211,7 @@ class Calls:
                 address = self.address + row * self.between
                 n_bytes = self.known.rows.n_bytes
                 fetch_row(source, address, n_bytes)
-                if self.is_unchanged():
+                if self.is_same(self.bitmask):
                     copy_row(source, address, n_bytes)
                     return (source & 1) == 1
         return self._fill_row(bitmask, index, debug_print)
