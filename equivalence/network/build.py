@@ -16,6 +16,11 @@ The normal form, each step of which keeps the set of stacks that can read a byte
 6. a repeat {m,n} is one *counted rule* with true counters, whatever m and n are.
 
 Lookahead assertions are ignored: `accept_token` ignores them too.
+
+Rejected: to make a rule's automaton when a text first enters it. Of 179 JSON schemas the network takes a
+quarter of the time to the first mask, which enters 4% of its states; the first document enters 78% (both
+weighted by time). So one document later 5% of the time were saved at most, less what it costs to come back
+for each rule, and steps 1, 2 and 5 ask for whole cycles of rules, or for all.
 """
 
 from __future__ import annotations

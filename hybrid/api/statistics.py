@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 from equivalence import forking
@@ -93,6 +94,7 @@ class Statistics:
             }
 
 
+@lru_cache(maxsize=256)  # all grammars that are walked have one reason, and the patterns take 20 us
 def grouped(reason: str) -> str:
     """A reason without what differs from grammar to grammar: numbers are N, quoted names are '...'."""
     # numbers and names are replaced in a bounded part only, as messages may quote whole grammars
