@@ -5,7 +5,8 @@
 What: `chain` guesses token after token, and follows each by the steps that its session knows; `learn` counts
 the last steps of a sequence, whose history has the configuration before each.
 When: by `hybrid.drafts.model`, for sequences of strategy "classifier" in the session under way.
-Limits: what is not known is asked of `guide`: the top of a stack, a step, a forced text.
+Limits: what is not known is asked of `guide`: the top of a stack, a step, a forced text. Tables are those of
+the sequence's session, which it does not leave meanwhile.
 """
 
 from __future__ import annotations
@@ -65,16 +66,16 @@ def learn(
     Args:
         counts: what is written.
         known: the sequence.
-        new: steps, at most those that were made.
+        new: steps; more than were made are all of them.
         begin: the first step whose configuration is one of the session.
         tops: what is known of the configurations of its session.
-        guide: has ``top(configuration)``, which finds what is not.
+        guide: has ``top(known, configuration)``, which finds what is not.
     """
     if cython.compiled:
         last = cython.declare(cython.Py_ssize_t[8])
     else:
         last = [0] * 8
-    first: cython.Py_ssize_t = known.made - new
+    first: cython.Py_ssize_t = max(known.made - new, 0)
     end: cython.Py_ssize_t = known.made
     for i in range(first, end):
         read = known.history[2 * i + 1]
@@ -85,7 +86,7 @@ def learn(
         if i >= begin:
             described = tops.get(configuration)
             if described is None:
-                described = guide.top(configuration)
+                described = guide.top(known, configuration)
             top = described
         read_last(known, i, last)
         counts.learn_one(last, top & (FORCED - 1), read if read >= 0 else known.first_stop)
@@ -104,14 +105,14 @@ def chain(
     Args:
         counts: what guesses are made from.
         known: the sequence, which does not move.
-        tops, guide: as of `learn`; ``guide.step(configuration, token)`` finds a step that is not known, 0 for
-            none, and -1 for a token that ends the sequence; ``guide.forced(configuration, last, before)``
-            gives a token that spells forced text and its share.
+        tops, guide: as of `learn`; ``guide.step(known, configuration, token)`` finds a step that is not
+            known, 0 for none, and -1 for a token that ends the sequence; ``guide.forced(known, configuration,
+            last, before)`` gives a token that spells forced text and its share.
         most: tokens.
         threshold: the chain ends before it would be less likely than that.
 
     Returns:
-        Pairs of a token and the share of all chains up to it.
+        Their ids.
     """
     if cython.compiled:
         last = cython.declare(cython.Py_ssize_t[8])
@@ -126,12 +127,12 @@ def chain(
     for _ in range(most):
         described = tops.get(configuration)
         if described is None:
-            described = guide.top(configuration)
+            described = guide.top(known, configuration)
         top: cython.Py_ssize_t = described
         prior: cython.Py_ssize_t = -1
         share: cython.double = 0
         if top & FORCED:
-            prior, share = guide.forced(configuration, last[0], last[1])
+            prior, share = guide.forced(known, configuration, last[0], last[1])
         n: cython.Py_ssize_t = counts.guess(last, top & (FORCED - 1), prior, share)
         n = min(n, TRIES)
         for k in range(n):  # what is asked below may let other threads guess
@@ -143,10 +144,10 @@ def chain(
                 break
             after = following(known.steps, configuration, tokens[k])
             if after < 0 or known.first_stop <= tokens[k] <= known.last_stop:
-                after = guide.step(configuration, tokens[k])
+                after = guide.step(known, configuration, tokens[k])
             if after != 0:
                 together *= shares[k]
-                found.append((tokens[k], together))
+                found.append(tokens[k])
                 for i in range(RECENT - 1, 0, -1):
                     last[i] = last[i - 1]
                 last[0] = tokens[k]

@@ -14,4 +14,4 @@ cdef class Counts:
     cdef void add(self, Py_ssize_t slot, Py_ssize_t token, Py_ssize_t count) noexcept
     cdef int learn_one(self, const Py_ssize_t *recent, Py_ssize_t top, Py_ssize_t token) except -1
     cdef Py_ssize_t guess(self, const Py_ssize_t *recent, Py_ssize_t top, Py_ssize_t prior, double share) noexcept
-    cdef void put(self, Py_ssize_t token, double share) noexcept
+    cdef Py_ssize_t put(self, Py_ssize_t n, Py_ssize_t token, double share) noexcept

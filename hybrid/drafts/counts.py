@@ -56,6 +56,9 @@ its count, 0 where there is none."""
 TOKENS = cython.declare(cython.Py_ssize_t, 6)
 GUESSES = cython.declare(cython.Py_ssize_t, 8)
 
+NEGLIGIBLE = cython.declare(cython.double, 1 / 1024)
+"""What coarser keys are not asked to share: a state that is known well takes two keys in place of eight."""
+
 MOST_TOTAL = cython.declare(cython.Py_ssize_t, 1 << 15)
 """Where a slot's counts are halved, so that what is new still counts."""
 
@@ -236,13 +239,9 @@ class Counts:
             share: of it, before any counts.
         """
         self.look_up(recent, top)
-        for i in range(GUESSES):
-            self.tokens[i] = -1
-            self.shares[i] = 0
-        if prior >= 0:
-            self.tokens[0] = prior
-            self.shares[0] = share
-        for i in range(N_LEVELS):
+        n: cython.Py_ssize_t = 0
+        rest: cython.double = 1
+        for i in range(N_LEVELS - 1, -1, -1):  # from fine to coarse, which share what the finer ones leave
             slot = self.find(self.places[i], self.checks[i])
             if slot < 0:
                 continue
@@ -251,42 +250,42 @@ class Counts:
             while k < FIELDS:
                 different += self.rows[slot, k] > 0
                 k += 2
-            weight: cython.double = self.rows[slot, 2] + different
-            for j in range(GUESSES):
-                self.shares[j] *= different / weight
+            part: cython.double = rest / (self.rows[slot, 2] + different)
             k = 4
             while k < FIELDS:
                 if self.rows[slot, k + 1] > 0:
                     token = cython.cast(cython.Py_ssize_t, self.rows[slot, k])
-                    self.put(token, self.rows[slot, k + 1] / weight)
+                    n = self.put(n, token, part * self.rows[slot, k + 1])
                 k += 2
-        n: cython.Py_ssize_t = 0
-        for i in range(GUESSES):  # few: the best ones are moved to the front
-            best = i
-            for j in range(i + 1, GUESSES):
-                if self.shares[j] > self.shares[best]:
-                    best = j
-            if self.shares[best] <= 0:
-                break
-            self.tokens[i], self.tokens[best] = self.tokens[best], self.tokens[i]
-            self.shares[i], self.shares[best] = self.shares[best], self.shares[i]
-            n += 1
+            rest = part * different
+            if rest < NEGLIGIBLE:
+                return n
+        if prior >= 0:
+            n = self.put(n, prior, rest * share)
         return n
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def put(self, token: cython.Py_ssize_t, share: cython.double) -> cython.void:
-        """Add to the share of a guess; a new one takes the place of the least likely one."""
-        least: cython.Py_ssize_t = 0
-        for j in range(GUESSES):
-            if self.tokens[j] == token:
-                self.shares[j] += share
-                return
-            if self.shares[j] < self.shares[least]:
-                least = j
-        if share > self.shares[least]:
-            self.tokens[least] = token
-            self.shares[least] = share
+    def put(self, n: cython.Py_ssize_t, token: cython.Py_ssize_t, share: cython.double) -> cython.Py_ssize_t:
+        """Add to the share of a guess and keep the likeliest first; how many there are then. A new one takes
+        the place of the last one, if there are many."""
+        at: cython.Py_ssize_t = 0
+        while at < n and self.tokens[at] != token:
+            at += 1
+        if at < n:
+            share += self.shares[at]
+        elif n < GUESSES:
+            n += 1
+        elif share > self.shares[n - 1]:
+            at = n - 1
+        else:
+            return n
+        while at > 0 and self.shares[at - 1] < share:
+            self.tokens[at], self.shares[at] = self.tokens[at - 1], self.shares[at - 1]
+            at -= 1
+        self.tokens[at] = token
+        self.shares[at] = share
+        return n
 
     def learn(self, recent: list, top: cython.Py_ssize_t, token: cython.Py_ssize_t) -> None:
         """Count a token.

@@ -46,6 +46,12 @@ class Forced:
         self._beginnings = beginnings_of(vocabulary)
         self._known: dict[tuple[bytes, bytes], tuple[int, float]] = {}
 
+    def behind(self, last: Iterable[int], text: bytes) -> tuple[int, float]:
+        """As `first`, behind some tokens (below 0: none); of an empty text nothing is forced."""
+        if not text:
+            return -1, 0.0
+        return self.first(b"".join(self._tokens[token] for token in last if token >= 0), text)
+
     def first(self, before: bytes, text: bytes) -> tuple[int, float]:
         """The token that forced text most likely begins with, and its share; -1 and 0 if there is none.
 

@@ -19,7 +19,8 @@ import hashlib
 import heapq
 import os
 import weakref
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeGuard
 
 from equivalence import ArgumentError, ArtifactError, BudgetExceeded, HybridError
 from equivalence.arguments import integer_from, path_of, shown
@@ -27,7 +28,7 @@ from equivalence.store import Unusable, read_arrays, write_arrays
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import Follower
 from hybrid.api.matcher import GrammarMatcher
-from hybrid.classifier.classifier import Session, forced_text
+from hybrid.classifier.classifier import forced_text
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.store import NO_BYTE
 from hybrid.classifier.token_ids import ReadBothWays
@@ -115,6 +116,7 @@ class DraftModel:
         self._threshold = float(threshold)
         self._counts = Counts(1 << (slots.bit_length() - 1))
         self._forced = Forced(self._vocabulary, self._vocabulary.stop_token_ids, encode)
+        self._guide = _Guide(self._vocabulary.tokens, self._forced)
 
     @property
     def compiled_grammar(self) -> CompiledGrammar:
@@ -138,26 +140,21 @@ class DraftModel:
         Raises:
             ArgumentError: another grammar's matcher, or `new` is below 0.
         """
+        if new.__class__ is not int or new < 0:
+            new = integer_from(0, new, "new")
         own = self._own(matcher)
-        steps = new if new.__class__ is int and new >= 0 else integer_from(0, new, "new")
         if own is None:
             return
         follower = own._follower
         if isinstance(follower, ClassifierFollower):
             session = follower.session
-            guide = _Guide(self, follower, session)
             begin = chains.first_own(follower) if follower.is_current(session) else follower.made
-            chains.learn(self._counts, follower, min(steps, follower.made), begin, session.tops, guide)
+            chains.learn(self._counts, follower, new, begin, session.tops, self._guide)
             return
-        read = _last_read(follower, steps + RECENT)
-        if (
-            steps
-            and own.is_terminated()
-            and isinstance(follower, EngineFollower)
-            and not follower.ends_freely
-        ):
+        read = _last_read(follower, new + RECENT)
+        if new and own.is_terminated() and isinstance(follower, EngineFollower) and not follower.ends_freely:
             read.append(own.stop_token_ids[0])  # which one it was is not known
-        for at in range(max(0, len(read) - steps), len(read)):
+        for at in range(max(0, len(read) - new), len(read)):
             self._counts.learn(read[max(0, at - RECENT) : at], 0, read[at])
 
     def merge(self, other: Any) -> None:
@@ -188,50 +185,35 @@ class DraftModel:
         """
         if most.__class__ is not int or not 0 <= most <= MOST_DRAFT:
             most = _most(most)
-        if matcher.__class__ is GrammarMatcher and matcher.compiled_grammar is self._compiled:
-            follower = matcher._follower  # the way of nearly all, 2 us shorter
-            if (
-                follower.__class__ is ClassifierFollower
-                and not follower.ends_freely
-                and follower.is_current(session := follower.session)
-            ):
-                if follower.ended or not most:
-                    return []
-                guide = _Guide(self, follower, session)
-                found = chains.chain(self._counts, follower, session.tops, guide, most, self._threshold)
-                return [token for token, _ in found]
-        return [token for token, _ in self._chain(matcher, most)]
-
-    def _chain(self, matcher: GrammarMatcher | HealingMatcher, most: int) -> list[tuple[int, float]]:
         own = self._own(matcher)
-        if own is None or not most or own.is_terminated():
+        if own is None or not most:
             return []
-        guide = self._guide(own)
-        if guide is None:
-            return self._slow_chain(own, most)
-        found: list[tuple[int, float]] = chains.chain(
-            self._counts, guide.follower, guide.session.tops, guide, most, self._threshold
-        )
-        return found
+        follower = own._follower
+        if _goes_along(follower):
+            if follower.ended:
+                return []
+            tops = follower.session.tops
+            return list(chains.chain(self._counts, follower, tops, self._guide, most, self._threshold))
+        return [] if own.is_terminated() else self._slow_chain(own, most)
 
-    def _slow_chain(self, matcher: GrammarMatcher, most: int) -> list[tuple[int, float]]:
+    def _slow_chain(self, matcher: GrammarMatcher, most: int) -> list[int]:
         """A chain by a copy of the matcher that reads it."""
         twin = matcher.fork()
         recent = _last_read(twin._follower, RECENT)
         forced = _forced_bytes(twin)
-        found: list[tuple[int, float]] = []
+        found: list[int] = []
         together = 1.0
         while len(found) < most and not twin.is_terminated():
-            prior = self._first_forced(recent[-2:], forced)
+            prior = self._forced.behind(recent[-2:], forced)
             for token, share in self._counts.guesses(recent, 0, *prior)[:3]:
                 if together * share < self._threshold:
                     return found
-                if twin.accept_token(token):
+                if _takes(twin, token):
                     break
             else:
                 return found
             together *= share
-            found.append((token, together))
+            found.append(token)
             recent = [*recent, token][-RECENT:]
             read = self._vocabulary.tokens[token]
             forced = forced[len(read) :] if forced.startswith(read) else b""
@@ -261,7 +243,7 @@ class DraftModel:
         while waiting and len(draft.tokens) < size:
             negative, _, parent, recent, at = heapq.heappop(waiting)
             twin = at.fork()
-            if not twin.accept_token(recent[-1]):
+            if not _takes(twin, recent[-1]):
                 continue
             draft.tokens.append(recent[-1])
             draft.parents.append(parent)
@@ -272,46 +254,34 @@ class DraftModel:
 
     def _guesses(self, matcher: GrammarMatcher, recent: list[int]) -> list[tuple[int, float]]:
         """Guesses where a matcher stands, some of which may not be allowed."""
-        guide = self._guide(matcher)
-        if guide is None:
+        follower = matcher._follower
+        if not _goes_along(follower):
             forced = _forced_bytes(matcher)
-            return list(self._counts.guesses(recent, 0, *self._first_forced(recent[-2:], forced)))
-        config = guide.follower.config
-        top = guide.session.tops.get(config)
-        top = guide.top(config) if top is None else top
+            return list(self._counts.guesses(recent, 0, *self._forced.behind(recent[-2:], forced)))
+        guide, config = self._guide, follower.config
+        top = follower.session.tops.get(config)
+        top = guide.top(follower, config) if top is None else top
         prior: tuple[int, float] = (-1, 0.0)
         if top >= FORCED_FLAG:
             before, last = [-1, -1, *recent][-2:]
-            prior = guide.forced(config, last, before)
+            prior = guide.forced(follower, config, last, before)
         return list(self._counts.guesses(recent, top % FORCED_FLAG, *prior))
-
-    def _first_forced(self, last: list[int], text: bytes) -> tuple[int, float]:
-        """The token that forced text most likely begins with, and its share, behind some tokens."""
-        if not text:
-            return -1, 0.0
-        tokens = self._vocabulary.tokens
-        return self._forced.first(b"".join(tokens[token] for token in last if token >= 0), text)
-
-    def _guide(self, matcher: GrammarMatcher) -> _Guide | None:
-        """What finds steps along configurations, where that is how the sequence is followed now."""
-        follower = matcher._follower
-        if not isinstance(follower, ClassifierFollower) or follower.ends_freely:
-            return None
-        session = follower.session
-        return _Guide(self, follower, session) if follower.is_current(session) else None
 
     def _own(self, matcher: Any) -> GrammarMatcher | None:
         """A matcher of this grammar; None where it is not in the grammar yet."""
+        if matcher.__class__ is GrammarMatcher and matcher._compiled is self._compiled:
+            return matcher  # the way of nearly all
         found = matcher.inner if isinstance(matcher, HealingMatcher) else matcher
         known = matcher if found is None else found
-        if not isinstance(known, (GrammarMatcher, HealingMatcher)) or not self._is_own(
-            known.compiled_grammar
-        ):
-            raise ArgumentError(f"matcher is {shown(matcher)}, allowed is one of the draft model's grammar")
+        if not isinstance(known, (GrammarMatcher, HealingMatcher)) or not self.is_of(known.compiled_grammar):
+            raise ArgumentError(
+                f"matcher is {shown(matcher)}, allowed is one of the draft model's grammar and vocabulary"
+            )
         return found
 
-    def _is_own(self, compiled: CompiledGrammar) -> bool:
-        return compiled is self._compiled or grammar_key(compiled) == self._key
+    def is_of(self, compiled_grammar: CompiledGrammar) -> bool:
+        """Whether the counts are of this grammar: the same text over the same vocabulary."""
+        return compiled_grammar is self._compiled or grammar_key(compiled_grammar) == self._key
 
     # ---------------------------------------------------------------- files
 
@@ -346,21 +316,21 @@ class DraftModel:
 
 
 class _Guide:
-    """What `hybrid.drafts.chains` asks for in one session; it holds the classifier's lock while it looks."""
+    """What `hybrid.drafts.chains` asks for of a sequence; it holds the classifier's lock while it looks."""
 
-    __slots__ = ("_model", "follower", "session")
+    __slots__ = ("_forced", "_tokens")
 
-    def __init__(self, model: DraftModel, follower: ClassifierFollower, session: Session) -> None:
-        self._model, self.follower, self.session = model, follower, session
+    def __init__(self, tokens: Sequence[bytes], forced: Forced) -> None:
+        self._tokens, self._forced = tokens, forced
 
-    def top(self, config: int) -> int:
+    def top(self, follower: ClassifierFollower, config: int) -> int:
         """Three hashes of a configuration's top, and whether text is forced there; remembered."""
-        session, found = self.session, 0
-        with self.follower.lock:
+        session, found = follower.session, 0
+        with follower.lock:
             for depth in (3, 2, 1):
                 found = found << 20 | session.store.top_hash(config, depth) & 0xFFFFF
             try:
-                if self.follower.classifier.forced_byte(session, config) != NO_BYTE:
+                if follower.classifier.forced_byte(session, config) != NO_BYTE:
                     found |= FORCED_FLAG
             except BudgetExceeded:
                 pass
@@ -368,24 +338,24 @@ class _Guide:
         session.tops[config] = found
         return found
 
-    def step(self, config: int, token: int) -> int:
+    def step(self, follower: ClassifierFollower, config: int, token: int) -> int:
         """The configuration after a token, 0 if it is not accepted, -1 if it ends the sequence."""
-        follower, session = self.follower, self.session
+        session = follower.session
         with follower.lock:
             if not follower.is_current(session):
                 return 0
             try:
                 if token in follower.stops:
                     return -1 if follower.classifier.is_whole(session, config) else 0
-                if not self._model._vocabulary.tokens[token]:
+                if not self._tokens[token]:
                     return 0
                 return follower.classifier.step(session, config, token)
             except (BudgetExceeded, ReadBothWays):
                 return 0
 
-    def forced(self, config: int, last: int, before: int) -> tuple[int, float]:
+    def forced(self, follower: ClassifierFollower, config: int, last: int, before: int) -> tuple[int, float]:
         """The token that forced text most likely begins with, and its share, after two tokens (-1: none)."""
-        session, follower = self.session, self.follower
+        session = follower.session
         text = session.forced.get(config)
         if text is None:
             with follower.lock:
@@ -395,7 +365,16 @@ class _Guide:
                     text = b""
                 session.left -= DESCRIBED_BYTES + len(text)
             session.forced[config] = text
-        return self._model._first_forced([before, last], text)
+        return self._forced.behind((before, last), text)
+
+
+def _goes_along(follower: Follower) -> TypeGuard[ClassifierFollower]:
+    """Whether a sequence is followed along the configurations of the session under way."""
+    return (
+        isinstance(follower, ClassifierFollower)
+        and not follower.ends_freely
+        and follower.is_current(follower.session)
+    )
 
 
 def links(draft: Draft) -> tuple[list[int], list[int]]:
@@ -430,6 +409,14 @@ def _last_read(follower: Follower, most: int) -> list[int]:
     if isinstance(follower, ClassifierFollower):
         return list(chains.last_read(follower, most))
     return follower.last_read(most) if isinstance(follower, EngineFollower) else []
+
+
+def _takes(matcher: GrammarMatcher, token: int) -> bool:
+    """Advance by a token if it is allowed; what takes too much to decide is not drafted."""
+    try:
+        return matcher.accept_token(token)
+    except BudgetExceeded:
+        return False
 
 
 def _forced_bytes(matcher: GrammarMatcher) -> bytes:
