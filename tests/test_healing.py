@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from equivalence import ArgumentError, BitmaskError, MatcherError
+from equivalence import ArgumentError, BitmaskError, MatcherError, UnsupportedGrammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from hybrid.healing import HealingMatcher, heal
 from hybrid.healing.beginnings import beginnings_of
@@ -56,9 +56,12 @@ def reference(compiled: CompiledGrammar, left: bytes) -> list[int]:
     return found
 
 
-def allowed(matcher) -> list[int]:
+def allowed(matcher, tokens_left: int = 0) -> list[int]:
     bitmask = torch.full((2, (VOCABULARY.size + 31) // 32), 0x5A5A5A5A, dtype=torch.int32)
-    assert matcher.fill_next_token_bitmask(bitmask, 1) in (True, False)
+    if tokens_left:
+        assert matcher.fill_closing_bitmask(bitmask, tokens_left, 1)
+    else:
+        assert matcher.fill_next_token_bitmask(bitmask, 1) in (True, False)
     assert (bitmask[0] == 0x5A5A5A5A).all()
     bits = np.unpackbits(bitmask.numpy().view(np.uint8)[1], bitorder="little")
     assert not bits[VOCABULARY.size :].any() or matcher.left == b""
@@ -161,6 +164,60 @@ def segment(data: bytes) -> list[int]:
         found.append(beginnings.longest(data))
         data = data[len(VOCABULARY.tokens[found[-1]]) :]
     return found
+
+
+def fewest(text: bytes) -> float:
+    """The fewest tokens that spell a text."""
+    needed = [0.0] + [float("inf")] * len(text)
+    for end in range(1, len(text) + 1):
+        for token, read in enumerate(VOCABULARY.tokens):
+            if read and token not in VOCABULARY.stop_token_ids and text[:end].endswith(read):
+                needed[end] = min(needed[end], needed[end - len(read)] + 1)
+    return needed[-1]
+
+
+@pytest.mark.parametrize(("kind", "name"), [case for case in CASES if case[0] != "lark"])
+def test_closing_masks_are_those_of_a_filter(kind: str, name: str) -> None:
+    compiled, rng = compiled_by(kind, name), random.Random(f"closing {kind} {name}")
+    texts = compiled.completions.of(tuple(VOCABULARY.stop_token_ids)).shortest(b"", None)[0]
+    assert texts is not None
+    shortest = b"".join(VOCABULARY.tokens[token] for token in texts)
+    for prefix in (b"t", b'x{"', b"true", b"yesno", b"abab", "é".encode(), b"zn{"):
+        matcher = HealingMatcher(compiled, prefix)
+        while matcher.left:
+            plan = matcher.shortest_completion()
+            assert plan is not None and len(plan) == fewest(matcher.left + shortest)
+            twin = matcher.fork()
+            for at, token in enumerate(plan):
+                assert twin.shortest_completion() == plan[at:]
+                assert twin.accept_token(token)
+            assert twin.is_completed()
+            plain = allowed(matcher)
+            needed = {}
+            for token in plain:
+                twin = matcher.fork()
+                assert twin.accept_token(token)
+                behind = twin.shortest_completion()
+                needed[token] = float("inf") if behind is None else len(behind)
+            for left in (len(plan), len(plan) + 1, len(plan) + 3, 100):
+                expected = [token for token in plain if needed[token] < left]
+                assert allowed(matcher, left) == expected and expected
+            if len(plan) > 1:
+                with pytest.raises(MatcherError, match=f"takes {len(plan)}"):
+                    allowed(matcher, len(plan) - 1)
+            token = rng.choice(plain)
+            assert matcher.accept_token(token)
+        assert matcher.shortest_completion() is not None
+
+
+def test_closing_where_nothing_ends() -> None:
+    compiled = GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar('root ::= "a" root')
+    matcher = HealingMatcher(compiled, "tr")
+    assert matcher.shortest_completion() is None
+    with pytest.raises(MatcherError, match="nothing ends it"):
+        allowed(matcher, 9)
+    with pytest.raises(UnsupportedGrammar, match="Lark"):
+        allowed(HealingMatcher(compiled_by("lark", ""), "tr"), 9)
 
 
 def test_a_grammar_that_begins_inside_of_a_token() -> None:

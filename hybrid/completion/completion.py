@@ -131,6 +131,21 @@ class Completion:
         """
         return self._asked(text, before, lambda configuration: self._restrict(configuration, left, words))
 
+    def shortest_behind(self, left: bytes) -> list[int] | None:
+        """As `shortest`, of bytes that have to be spelled before the first text of the grammar begins."""
+        return self._asked(b"", None, lambda start: self._tokens_behind(left, start))[0]
+
+    def restrict_behind(self, left: bytes, tokens_left: int, words: NDArray[np.uint32]) -> bool:
+        """As `restrict`, where some bytes, one at least, have to be spelled before the grammar begins.
+
+        Args:
+            left: the bytes.
+            tokens_left: as `left` there.
+            words: the mask, of tokens that are beginnings of these bytes, or begin with them and go on with
+                what the grammar reads.
+        """
+        return self._asked(b"", None, lambda start: self._restrict_behind(left, start, tokens_left, words))[0]
+
     def _asked(
         self, text: bytes, before: Place | None, question: Callable[[int], Answer]
     ) -> tuple[Answer, Place]:
@@ -200,16 +215,66 @@ class Completion:
                 self._cuts[at[i]] = _Cut(*self._spelling.least(text, i, lambda k: self._cuts[at[k]].n_tokens))
         return self._cuts[configuration]
 
+    # --- plans behind bytes that are spelled first ---
+
+    def _cuts_behind(self, left: bytes, start: int) -> list[_Cut]:
+        """How these bytes and the plan behind them are cut, from each place of the bytes on and from their
+        end; a token may cross it."""
+        plan, at = bytearray(), [start]
+        if self._reading.cost(start) < math.inf:
+            while len(plan) < LONGEST and self._reading.cost(at[-1]) > 0:
+                byte, following = self._step(at[-1])
+                plan.append(byte)
+                at.append(following)
+        text, n = left + plan, len(left)
+        found = [self._cut(start)] * (n + 1)
+        for i in range(n - 1, -1, -1):
+            needed = lambda k: found[k].n_tokens if k < n else self._cut(at[k - n]).n_tokens  # noqa: E731
+            found[i] = _Cut(*self._spelling.least(text, i, needed))
+        return found
+
+    def _tokens_behind(self, left: bytes, start: int) -> list[int] | None:
+        cuts, tokens, at = self._cuts_behind(left, start), list[int](), 0
+        if cuts[0].n_tokens == math.inf:
+            return None
+        while at < len(left):
+            tokens.append(cuts[at].token)
+            at += cuts[at].length
+        for _ in range(at - len(left)):
+            start = self._step(start)[1]
+        behind = self._tokens(start)
+        assert behind is not None, "what is cut into finitely many tokens has a plan"
+        return tokens + behind
+
+    def _restrict_behind(self, left: bytes, start: int, tokens_left: int, words: NDArray[np.uint32]) -> bool:
+        cuts = self._cuts_behind(left, start)
+        if cuts[0].n_tokens > tokens_left:
+            raise _too_few(tokens_left, cuts[0].n_tokens)
+        bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+        ids = self._spelling.ids[bits[self._spelling.ids] == 1]
+        offsets = self._vocabulary.flat[1]
+        lengths = offsets[ids + 1] - offsets[ids]
+        within = lengths <= len(left)
+        fits = np.array([cut.n_tokens <= tokens_left - 1 for cut in cuts])
+        late = ids[within][~fits[lengths[within]]]
+        slack = tokens_left - 1 - self._reading.most(start)
+        risky = self._risky
+        if slack > -math.inf:  # the bytes that are left raise nothing, but are counted with their token
+            risky = risky[: int(np.searchsorted(self._minus_rise, -slack, side="left"))]
+        for token in np.intersect1d(ids[~within], risky).tolist():
+            rest = self._vocabulary.tokens[token][len(left) :]
+            if not self._fits(self._reading.read(start, rest), tokens_left - 1):
+                late = np.append(late, token)
+        bits[late] = 0
+        words[:] = np.packbits(bits, bitorder="little").view(np.uint32)
+        return len(late) > 0
+
     # --- masks ---
 
     def _restrict(self, configuration: int, left: int, words: NDArray[np.uint32]) -> bool:
         if not self._fits(configuration, left):
-            needed = self._cut(configuration).n_tokens  # an error where it is longer than any plan
-            known = f"the shortest completion takes {needed:.0f}" if needed < math.inf else "nothing ends it"
-            raise MatcherError(
-                f"the text cannot be completed within {left} tokens: {known}; allow more tokens from the "
-                "start on, or ask for masks without a limit"
-            )
+            # an error where it is longer than any plan
+            raise _too_few(left, self._cut(configuration).n_tokens)
         slack = left - 1 - self._reading.most(configuration)
         n_risky = len(self._risky)
         if slack > -math.inf:
@@ -255,3 +320,12 @@ class Completion:
             if cost > min(left * LONGEST, MOST_PLANNED):
                 return False
         return self._cut(configuration).n_tokens <= left
+
+
+def _too_few(left: int, needed: float) -> MatcherError:
+    """The error where a plan has more tokens than are left."""
+    known = f"the shortest completion takes {needed:.0f}" if needed < math.inf else "nothing ends it"
+    return MatcherError(
+        f"the text cannot be completed within {left} tokens: {known}; allow more tokens from the start on, "
+        "or ask for masks without a limit"
+    )

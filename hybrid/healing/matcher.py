@@ -28,6 +28,7 @@ from hybrid.api.bitmask import Rows, row_number
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.draft_tree import traverse
 from hybrid.api.matcher import GrammarMatcher
+from hybrid.completion.completion import Completion
 from hybrid.healing.beginnings import beginnings_of
 
 MOST_PREFIX = 4096
@@ -218,6 +219,28 @@ class HealingMatcher:
     def is_completed(self) -> bool:
         """As `GrammarMatcher.is_completed`; False before the prefix is spelled."""
         return not self.left and self._inner.is_completed()
+
+    def shortest_completion(self) -> list[int] | None:
+        """As `GrammarMatcher.shortest_completion`: of the bytes that are left, and the text behind them."""
+        left = self.left
+        if not left:
+            return self._inner.shortest_completion()
+        return self._completion().shortest_behind(left)
+
+    def fill_closing_bitmask(self, bitmask: Any, tokens_left: int, index: int = 0) -> bool:
+        """As `GrammarMatcher.fill_closing_bitmask`; tokens that spell the prefix count."""
+        left = self.left
+        if not left:
+            return self._inner.fill_closing_bitmask(bitmask, tokens_left, index)
+        most = integer_from(1, tokens_left, "tokens_left")
+        row = self._rows_of(bitmask).row(row_number(index))
+        words = self._words(left).copy()
+        self._completion().restrict_behind(left, most, words)
+        row[:] = words
+        return True
+
+    def _completion(self) -> Completion:
+        return self.compiled_grammar.completions.of(self._inner._stops)
 
     def find_jump_forward_string(self) -> str:
         """The text that is forced next: the rest of the prefix, and what the grammar forces at its start.
