@@ -1,35 +1,130 @@
 """The model's own choice first: masks only where it is refused.
 
-What: `own_choices` lets the model choose as if there were no grammar, and asks the grammar about these tokens
-alone. Where it takes one, nobody needs a mask: none is computed, none goes to the device.
+What: `first_choices` lets the model choose as if there were no grammar, and asks the grammar about these
+tokens alone. Where it takes one, nobody needs a mask: none is computed, none goes to the device.
+`second_choices` draws for the other rows, once they are masked.
 When: by `adapters.transformers.GrammarLogitsProcessor` with ``opportunistic=``.
-Limits: greedy decoding, and sampling where the choice is known here: by a temperature, and nothing else.
-Top-k and top-p look at the masked distribution, and what they keep is not known before there is a mask.
+Limits: not for beams. Top-k, top-p and min-p are those of `Sampling`; other ways to cut a distribution have
+no rule here, and are refused where they are known. On strategy "engine" XGrammar's masks may leave out what
+its `accept_token` takes, and such a token may be chosen here.
 
-The distribution is that of masked decoding. With p before the mask and P the share of what is allowed, a
-token t that is allowed comes out as the first choice with p(t), or by the mask after one that is refused,
-with (1 - P) p(t) / P: together p(t) / P.
+The distribution is that of masked decoding. Let p be the distribution of all tokens at the temperature, and
+q that under the mask, cut by top-k, top-p and min-p: q(t) >= p(t) wherever q(t) > 0. A token is drawn from p.
+It is *sure* if it survives the cuts whatever else is masked: it is among the k largest of all; what could
+stand above it has less than a share of top-p, together with it alone; and it has the part of the largest
+share that min-p asks for. A sure token that the grammar takes is chosen. Else a token is drawn from what is
+missing: q, less p where a token is sure and taken (the residual of speculative sampling). Without cuts all
+tokens are sure, and what is missing is q itself.
 
-Source: Beurer-Kellner et al., "Guiding LLMs The Right Way" (ICML 2024), on opportunistic masking.
+Source: Beurer-Kellner et al., "Guiding LLMs The Right Way" (ICML 2024), on opportunistic masking; the
+residual is that of Leviathan et al., "Fast inference from transformers via speculative decoding" (ICML 2023).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
+import transformers
+from transformers.generation.logits_process import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from adapters.generations import State
+from equivalence.arguments import shown
 from equivalence.errors import ArgumentError
 
+WITHOUT_RULE = {
+    "typical_p": (None, 1.0),
+    "top_h": (None,),
+    "epsilon_cutoff": (None, 0.0),
+    "eta_cutoff": (None, 0.0),
+    "num_beams": (None, 1),
+    "watermarking_config": (None,),
+}
+"""Options of `generate` that change what is drawn from, and the values with which they do not."""
 
-def own_choices(rows: Sequence[State], scores: torch.Tensor, temperature: float) -> dict[int, int]:
+DEFAULT_TOP_K = 50
+"""What `generate` takes where a configuration says nothing."""
+
+ROUNDING = 0.999
+"""A token counts as sure below top-p with this margin, so that no rounding of sums decides."""
+
+
+class Sampling(NamedTuple):
+    """How a token is drawn, in the words of `generate`.
+
+    Attributes:
+        temperature: 0 is greedy decoding, whatever else is said.
+        top_k: the likeliest tokens that are kept; 0: all.
+        top_p: the likeliest tokens whose shares reach this are kept; 1: all.
+        min_p: tokens with less than this part of the largest share are not kept; 0: all are.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+
+    @property
+    def cuts(self) -> bool:
+        """Whether some tokens are not kept."""
+        return self.top_k > 0 or self.top_p < 1 or self.min_p > 0
+
+
+def sampling_from(given: Any) -> Sampling:
+    """What ``opportunistic=`` says.
+
+    Args:
+        given: a temperature, a `Sampling`, or the configuration that `generate` is given.
+
+    Raises:
+        ArgumentError: none of these, a number out of its range, or a configuration with an option that there
+            is no rule for, by name.
+    """
+    if isinstance(given, transformers.GenerationConfig):
+        for name, harmless in WITHOUT_RULE.items():
+            value = getattr(given, name, None)
+            if value not in harmless:
+                raise ArgumentError(
+                    f"opportunistic has {name}={shown(value)}, allowed are temperature, top_k, top_p and "
+                    f"min_p; leave {name} out, or opportunistic"
+                )
+        if not given.do_sample:
+            return Sampling(0.0)
+        found = Sampling(
+            1.0 if given.temperature is None else given.temperature,
+            DEFAULT_TOP_K if given.top_k is None else given.top_k,
+            1.0 if given.top_p is None else given.top_p,
+            0.0 if given.min_p is None else given.min_p,
+        )
+    else:
+        found = given if isinstance(given, Sampling) else Sampling(given)
+    for name, value, most in zip(found._fields, found, (float("inf"), float("inf"), 1, 1), strict=True):
+        kinds = int if name == "top_k" else (int, float)
+        is_number = isinstance(value, kinds) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= most or value == float("inf"):
+            raise ArgumentError(
+                f"opportunistic has {name}={shown(value)}, allowed are None, a temperature from 0 on, a "
+                "Sampling with a whole top_k from 0 on, top_p and min_p from 0 to 1, and a GenerationConfig"
+            )
+    return found
+
+
+def first_choices(
+    rows: Sequence[State], scores: torch.Tensor, sampling: Sampling, limit: int | None = None
+) -> dict[int, int]:
     """Rows in which the grammar takes what the model chooses by itself, and the token.
 
     Args:
         rows: the states of all rows; those that have ended choose nothing.
         scores: float[rows, width], logits.
-        temperature: of the softmax that is drawn from; 0: the largest score.
+        sampling: how it chooses.
+        limit: tokens that a row may have, so that its text is whole by then; None: no limit.
 
     Raises:
         ArgumentError: the scores are log probabilities, as those of beam search.
@@ -39,27 +134,116 @@ def own_choices(rows: Sequence[State], scores: torch.Tensor, temperature: float)
         return {}
     if all(not len(rows[index].generated) for index in live):
         _refuse_beams(scores)
-    if temperature:
-        shares = torch.softmax(scores.float() / temperature, dim=-1)
-        drawn = torch.multinomial(shares, 1).squeeze(1)
+    best = scores.amax(dim=-1)
+    live = [index for index, some in zip(live, (best[live] > -torch.inf).tolist(), strict=True) if some]
+    if not live:
+        return {}
+    if sampling.temperature:
+        shares = torch.softmax(scores[live].float() / sampling.temperature, dim=-1)
+        drawn = torch.multinomial(shares, 1)
+        sure = is_sure(shares, drawn, sampling).squeeze(1).tolist()
     else:
-        drawn = scores.argmax(dim=-1)
-    best = scores.gather(1, drawn[:, None]).squeeze(1)
-    tokens, possible = drawn.tolist(), (best > -torch.inf).tolist()
-    return {
-        index: tokens[index] for index in live if possible[index] and is_taken(rows[index], tokens[index])
-    }
+        drawn, sure = scores[live].argmax(dim=-1, keepdim=True), [True] * len(live)
+    found: dict[int, int] = {}
+    for index, token, is_kept in zip(live, drawn.squeeze(1).tolist(), sure, strict=True):
+        left = None if limit is None else limit - len(rows[index].generated)
+        if is_kept and is_taken(rows[index], token, left):
+            found[index] = token
+    return found
 
 
-def is_taken(state: State, token: int) -> bool:
-    """Whether a row's grammar takes a token; the row does not move."""
+def second_choices(
+    rows: Sequence[int], scores: torch.Tensor, masked: torch.Tensor, sampling: Sampling
+) -> dict[int, int]:
+    """What rows choose whose first choice was not taken.
+
+    Args:
+        rows: their numbers.
+        scores, masked: float[rows, width], logits before and under the mask; each row has some token.
+        sampling: how they choose.
+    """
+    if not rows:
+        return {}
+    chosen = [*rows]
+    if not sampling.temperature:
+        drawn = masked[chosen].argmax(dim=-1)
+    else:
+        drawn = torch.multinomial(missing(scores[chosen], masked[chosen], sampling), 1).squeeze(1)
+    return dict(zip(chosen, drawn.tolist(), strict=True))
+
+
+def missing(scores: torch.Tensor, masked: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """float[rows, width]: weights of what is to be drawn from where the first choice was not taken."""
+    wanted = masked.float() / sampling.temperature
+    if not sampling.cuts:
+        return torch.softmax(wanted, dim=-1)
+    warpers: list[Any] = [TopKLogitsWarper(sampling.top_k)] if sampling.top_k else []
+    warpers += [TopPLogitsWarper(sampling.top_p)] if sampling.top_p < 1 else []
+    warpers += [MinPLogitsWarper(sampling.min_p)] if sampling.min_p else []
+    # they look at scores alone
+    shares = torch.softmax(LogitsProcessorList(warpers)(None, wanted), dim=-1)
+    own = torch.softmax(scores.float() / sampling.temperature, dim=-1)
+    every = torch.arange(own.shape[1], device=own.device).expand_as(own)
+    taken = (masked > -torch.inf) & is_sure(own, every, sampling)
+    found = (shares - own * taken).clamp(min=0)
+    # by rounding alone nothing is missing: nearly never is it drawn from then
+    return torch.where(found.sum(dim=-1, keepdim=True) > 0, found, shares)
+
+
+def is_sure(shares: torch.Tensor, tokens: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """bool[rows, n]: which tokens survive the cuts, whatever else is masked.
+
+    Args:
+        shares: float[rows, width], the distribution of all tokens.
+        tokens: int64[rows, n].
+        sampling: what cuts.
+    """
+    own = shares.gather(1, tokens)
+    found = own >= sampling.min_p * shares.amax(dim=-1, keepdim=True)
+    if not sampling.top_k and sampling.top_p >= 1:
+        return found
+    if tokens.shape[1] == 1:  # one pass; to sort takes a hundred times as long
+        larger = (shares > own).sum(dim=-1, keepdim=True)
+        above = (shares * (shares >= own)).sum(dim=-1, keepdim=True) - own
+    else:
+        ordered = shares.sort(dim=-1).values
+        larger = shares.shape[1] - torch.searchsorted(ordered, own, right=True)
+        sums = torch.cat([torch.zeros_like(ordered[:, :1]), ordered.flip(-1).cumsum(dim=-1)], dim=-1)
+        above = sums.gather(1, shares.shape[1] - torch.searchsorted(ordered, own)) - own
+    if sampling.top_k:
+        found &= larger < sampling.top_k
+    if sampling.top_p < 1:  # the most that may stand above it: all that is as likely, and nothing below
+        found &= above * (1 - sampling.top_p) <= ROUNDING * sampling.top_p * own
+    return found
+
+
+def is_taken(state: State, token: int, left: int | None = None) -> bool:
+    """Whether a row's grammar takes a token; the row does not move.
+
+    Args:
+        state: the row.
+        token: an id.
+        left: tokens that may still follow, this one included: the text has to be whole by then. None, and 0
+            and less: no limit.
+    """
     matcher = state.matcher
     if matcher.compiled_grammar.strategy != "classifier":  # an engine's budgets of tokens do not go back
-        return matcher.fork().accept_token(token)
+        twin = matcher.fork()
+        return twin.accept_token(token) and _closes(twin, left)
     taken = matcher.accept_token(token)
-    if taken:
-        matcher.rollback(1)
-    return taken
+    if not taken:
+        return False
+    closes = _closes(matcher, left)
+    matcher.rollback(1)
+    return closes
+
+
+def _closes(matcher: Any, left: int | None) -> bool:
+    """Whether the text can be whole with fewer tokens than were left, as closing masks ask for."""
+    if left is None or left <= 0:
+        return True
+    completion = matcher.shortest_completion()
+    return completion is not None and len(completion) < left
 
 
 def only(scores: torch.Tensor, chosen: dict[int, int]) -> torch.Tensor:

@@ -39,7 +39,7 @@ import transformers
 
 from adapters.generations import Generation, Ids, State
 from adapters.grammars import compiled_grammars
-from adapters.opportunistic import only, own_choices
+from adapters.opportunistic import Sampling, first_choices, only, sampling_from, second_choices
 from equivalence.arguments import integer, integer_from, shown
 from equivalence.errors import (
     ArgumentError,
@@ -49,7 +49,7 @@ from equivalence.errors import (
     MatcherError,
     VocabularyError,
 )
-from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
+from hybrid import GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
 from hybrid.api.arguments import stop_ids
 from hybrid.healing import HealingMatcher
 
@@ -96,11 +96,11 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         max_new_tokens: the number that `generate` is given too: rows then end with whole text within it, as
             tokens after which there would be no room for the rest are masked out. None: no such limit.
         prefix: text or bytes that what is generated begins with before the grammar does, for all prompts or
-            one each: what `hybrid.healing.heal` took away from a prompt. No limit of tokens beside it.
-        opportunistic: ask the model's own choice first, and make a mask only where it is refused: the
-            temperature of sampling, 0 for greedy decoding. Not for beams, nor beside top-k and top-p
-            (`adapters.opportunistic`). Rows in which the choice was taken have that score alone. None: always
-            masks.
+            one each: what `hybrid.healing.heal` took away from a prompt.
+        opportunistic: ask the model's own choice first, and make a mask only where it is refused. Says how it
+            is drawn, as the processor itself draws then, and leaves `generate` one token to choose: the
+            `GenerationConfig` that `generate` is given too; or an `adapters.opportunistic.Sampling`; or a
+            temperature alone, 0 for greedy decoding. Not for beams. None: always masks.
 
     Attributes:
         asked, refused: choices that were asked for, and those that the grammar refused.
@@ -126,7 +126,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         overruled: Literal["error", "finish"] = "error",
         max_new_tokens: int | None = None,
         prefix: str | bytes | Sequence[str | bytes] = b"",
-        opportunistic: float | None = None,
+        opportunistic: float | Sampling | transformers.GenerationConfig | None = None,
     ) -> None:
         self._grammars = compiled_grammars(compiled, tokenizer)
         if overruled not in ("error", "finish"):
@@ -148,15 +148,10 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             raise ArgumentError("prefix is an empty list, allowed are text, bytes, and one of them a prompt")
         for one in self._prefixes:  # what is none is refused now
             HealingMatcher(self._grammars[0], one, override_stop_tokens=self._override)
-        self._opportunistic = None if opportunistic is None else _temperature(opportunistic)
+        self._sampling = None if opportunistic is None else sampling_from(opportunistic)
         self.asked = self.refused = 0
-        if self._limit is not None and (any(self._prefixes) or opportunistic is not None):
-            raise ArgumentError(
-                "max_new_tokens is given with prefix or opportunistic, allowed is one of them"
-            )
         if self._limit is not None:
-            for grammar in self._grammars:
-                self._refuse_short(grammar, self._limit)
+            self._refuse_short(self._limit)
         self._bitmask: torch.Tensor | None = None
         self.reset()
 
@@ -237,12 +232,18 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             for state in states
         )
 
-    def _refuse_short(self, grammar: CompiledGrammar, limit: int) -> None:
-        """Raise `ArgumentError` unless some text of a grammar has so many tokens or less."""
-        shortest = GrammarMatcher(grammar, override_stop_tokens=self._override).shortest_completion()
-        if shortest is None or len(shortest) > limit:
-            allowed = "none: nothing ends its texts" if shortest is None else f"{len(shortest)} or more"
-            raise ArgumentError(f"max_new_tokens is {limit}, allowed for this grammar is {allowed}")
+    def _refuse_short(self, limit: int) -> None:
+        """Raise `ArgumentError` unless some text of each grammar has so many tokens or less."""
+        count = max(len(self._grammars), len(self._prefixes))
+        for row in range(count):
+            shortest = self._matcher(row, count).shortest_completion()
+            if shortest is None or len(shortest) > limit:
+                allowed = "none: nothing ends its texts" if shortest is None else f"{len(shortest)} or more"
+                raise ArgumentError(f"max_new_tokens is {limit}, allowed for this grammar is {allowed}")
+
+    def new_matcher(self) -> GrammarMatcher | HealingMatcher:
+        """A matcher before any text, as the first row has."""
+        return self._matcher(0, 1)
 
     # --- which state does each row have? ---
 
@@ -441,10 +442,10 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
     def _mask(self, rows: list[State], scores: torch.FloatTensor) -> torch.FloatTensor:
         size = self._vocabulary.size
         chosen: dict[int, int] = {}
-        if self._opportunistic is not None:
-            chosen = own_choices(rows, scores, self._opportunistic)
-            live = sum(not state.ended for state in rows)
-            self.asked, self.refused = self.asked + live, self.refused + live - len(chosen)
+        live = [index for index, state in enumerate(rows) if not state.ended]
+        if self._sampling is not None:
+            chosen = first_choices(rows, scores, self._sampling, self._limit)
+            self.asked, self.refused = self.asked + len(live), self.refused + len(live) - len(chosen)
             if len(chosen) == len(rows):
                 return only(scores, chosen)  # type: ignore[return-value]
         bitmask = self._bitmask
@@ -470,6 +471,9 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 masked[index] = scores[index]  # whatever is chosen here does not count
             elif empty:
                 raise self._no_token(index, rows[index], _unpack(bitmask[index], size))
+        if self._sampling is not None:
+            refused = [index for index in live if index not in chosen]
+            masked = only(masked, second_choices(refused, scores, masked, self._sampling))
         return masked  # type: ignore[return-value]
 
     def _fill(self, state: State, bitmask: torch.Tensor, index: int) -> None:
@@ -514,17 +518,6 @@ def _expected(state: State) -> str:
         return f", where {explain().sentence}"
     except BudgetExceeded:
         return ""
-
-
-def _temperature(value: Any) -> float:
-    """A temperature that is given.
-
-    Raises:
-        ArgumentError: it is none.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise ArgumentError(f"opportunistic is {shown(value)}, allowed are None and a temperature from 0 on")
-    return float(value)
 
 
 def _check_call(input_ids: Any, scores: Any) -> None:

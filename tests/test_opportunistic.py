@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import GenerationConfig
 
-from adapters.transformers import GrammarLogitsProcessor
+from adapters.opportunistic import Sampling, is_sure, missing, sampling_from
+from adapters.transformers import GrammarLogitsProcessor, NoAllowedToken
 from equivalence.errors import ArgumentError, BatchError
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
-from hybrid.healing import heal
+from hybrid.healing import HealingMatcher, heal
 from tests.generating import ANYTHING, EOS, JSON, LETTERS, TOKENIZER, VOCABULARY, _model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -104,12 +108,131 @@ def test_sampled_texts_are_texts(model) -> None:
             assert all(matcher.accept_token(token) for token in text)
 
 
+SAMPLINGS = (
+    Sampling(0.7),
+    Sampling(1.0, top_k=3),
+    Sampling(1.3, top_p=0.6),
+    Sampling(0.9, min_p=0.3),
+    Sampling(0.8, top_k=4, top_p=0.7, min_p=0.1),
+    Sampling(1.0, top_k=1),
+    Sampling(1.0, top_p=0.0),
+)
+
+
+def warped(masked: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """The distribution that `generate` draws from behind a mask."""
+    config = GenerationConfig(
+        do_sample=True,
+        temperature=sampling.temperature,
+        top_k=sampling.top_k,
+        top_p=sampling.top_p,
+        min_p=sampling.min_p or None,
+    )
+    processors = _model(1)._get_logits_processor(config)
+    return torch.softmax(processors(None, masked.clone()), -1)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_both_choices_together_are_the_masked_distribution(sampling: Sampling, data: st.DataObject) -> None:
+    # all draws of both choices, with their shares: logits with equal ones among them, any mask
+    size = data.draw(st.integers(2, 9))
+    values = st.one_of(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), st.floats(-4, 4, width=32))
+    logits = torch.tensor([data.draw(st.lists(values, min_size=size, max_size=size))])
+    bits = data.draw(st.lists(st.booleans(), min_size=size, max_size=size).filter(any))
+    allowed = torch.tensor([bits])
+    masked = logits.masked_fill(~allowed, -torch.inf)
+    own = torch.softmax(logits / sampling.temperature, -1)
+    every = torch.arange(size)[None]
+    sure = is_sure(own, every, sampling)
+    one_by_one = torch.cat([is_sure(own, every[:, at : at + 1], sampling) for at in range(size)], 1)
+    assert torch.equal(sure, one_by_one)
+    first = own * sure * allowed
+    left = missing(logits, masked, sampling)
+    together = first + (1 - first.sum()) * left / left.sum()
+    assert torch.allclose(together, warped(masked, sampling), atol=2e-5)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:5], ids=str)
+def test_the_distribution_of_a_step_with_cuts(sampling: Sampling) -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"ab", b"c", b"d", b""], stop_token_ids=5)
+    grammar = GrammarCompiler(vocabulary).compile_grammar('root ::= ("a" | "b" | "d")+')
+    logits, count = torch.tensor([0.3, -0.5, 1.0, 1.5, 0.2, 0.1]), 100_000
+    processor = GrammarLogitsProcessor(grammar, opportunistic=sampling, prompt_length=1)
+    torch.manual_seed(4)
+    found = np.zeros(6)
+    for _ in range(10):
+        masked = processor(torch.zeros(count // 10, 1, dtype=torch.long), logits.expand(count // 10, 6))
+        assert ((masked > -torch.inf).sum(-1) == 1).all()
+        found += np.bincount(masked.argmax(-1).numpy(), minlength=6)
+        processor.reset()
+    behind = logits.masked_fill(torch.tensor([False, False, False, True, False, True]), -torch.inf)
+    expected = warped(behind[None], sampling)[0].double().numpy() * count
+    kept = expected > 0
+    assert 0 < processor.refused < processor.asked and not found[~kept].any()
+    distance = ((found[kept] - expected[kept]) ** 2 / expected[kept]).sum()
+    half = torch.tensor((kept.sum() - 1) / 2, dtype=torch.float64)
+    assert torch.special.gammaincc(half, torch.tensor(distance / 2, dtype=torch.float64)) > 1e-4
+
+
+def test_what_generate_would_cut_has_no_effect(model) -> None:
+    # a temperature alone means that alone; generate's top_k of 1 finds one token to choose from
+    torch.manual_seed(1)
+    processor = GrammarLogitsProcessor(JSON, opportunistic=5.0)
+    sampled = {
+        tuple(generated(model, ["a"], processor, do_sample=True, top_k=1, max_new_tokens=6)[0])
+        for _ in range(12)
+    }
+    assert len(sampled) > 1
+
+
+def test_the_configuration_of_generate() -> None:
+    assert sampling_from(GenerationConfig()) == Sampling(0.0)
+    assert sampling_from(GenerationConfig(do_sample=True)) == Sampling(1.0, 50)
+    config = GenerationConfig(do_sample=True, temperature=0.5, top_k=0, top_p=0.9, min_p=0.1)
+    assert sampling_from(config) == Sampling(0.5, 0, 0.9, 0.1)
+    for option in ({"typical_p": 0.5}, {"num_beams": 2}, {"epsilon_cutoff": 0.1}):
+        with pytest.raises(ArgumentError, match=next(iter(option))):
+            sampling_from(GenerationConfig(do_sample=True, **option))
+
+
+@pytest.mark.parametrize("strategy", ["classifier", "representatives", "engine"])
+@pytest.mark.parametrize("prefix", ["", 'a":'])
+def test_limits_of_tokens(model, strategy: str, prefix: str) -> None:
+    grammar = GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(
+        'root ::= "{" ("\\"yes\\":" ("true" | root)) "}" | [a-z]{3,9} "x"'
+    )
+    shortest = len(GrammarLogitsProcessor(grammar, prefix=prefix).new_matcher().shortest_completion())
+    with pytest.raises(ArgumentError, match=f"{shortest} or more"):
+        GrammarLogitsProcessor(grammar, prefix=prefix, max_new_tokens=shortest - 1)
+    for limit in (shortest, shortest + 1, shortest + 4):
+        texts = []
+        for opportunistic in (None, 0):
+            processor = GrammarLogitsProcessor(
+                grammar, max_new_tokens=limit, prefix=prefix, opportunistic=opportunistic
+            )
+            texts.append(generated(model, ["a", "Give me"], processor, max_new_tokens=limit))
+            for row in texts[-1]:
+                matcher = HealingMatcher(grammar, prefix)
+                text = row[: row.index(EOS)] if EOS in row else row
+                assert all(matcher.accept_token(token) for token in text) and matcher.is_completed()
+        assert texts[0] == texts[1]
+
+
+def test_no_token_at_all(model) -> None:
+    scores = torch.full((1, VOCABULARY.size), -torch.inf)
+    for opportunistic in (0, 1.0):
+        processor = GrammarLogitsProcessor(ANYTHING, opportunistic=opportunistic, prompt_length=1)
+        with pytest.raises(NoAllowedToken):
+            processor(torch.tensor([[5]]), scores)
+
+
 def test_misuse(model) -> None:
-    for wrong in (-1, True, "x", float("nan"), float("inf")):
+    wrongs = (-1, True, "x", float("nan"), float("inf"), Sampling(1.0, top_k=1.5), Sampling(1.0, top_p=2))
+    for wrong in wrongs:
         with pytest.raises(ArgumentError, match="opportunistic"):
             GrammarLogitsProcessor(JSON, opportunistic=wrong)
-    with pytest.raises(ArgumentError, match="max_new_tokens"):
-        GrammarLogitsProcessor(JSON, opportunistic=0, max_new_tokens=99)
     with pytest.raises(ArgumentError, match="beam search"):
         generated(model, ["a"], GrammarLogitsProcessor(LETTERS, opportunistic=0), num_beams=3)
 
@@ -147,5 +270,3 @@ def test_a_prefix_for_each_prompt(model) -> None:
     for wrong in ([], 3, [3]):
         with pytest.raises(ArgumentError):
             GrammarLogitsProcessor(LETTERS, prefix=wrong)
-    with pytest.raises(ArgumentError, match="prefix"):
-        GrammarLogitsProcessor(JSON, prefix="x", max_new_tokens=99)
