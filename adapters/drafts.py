@@ -6,21 +6,29 @@ chooses each token, greedily or by sampling, under the masks of the same logits 
 When: ``model.generate(**inputs, logits_processor=[GrammarLogitsProcessor(compiled)],
 custom_generate=GrammarDrafts(DraftModel(compiled)), use_cache=True)``.
 Limits: one row, as all assisted generation; a version of transformers whose `generate` takes a function as
-``custom_generate``; a cache that can be cropped. Reaches into transformers at one place,
-``_assisted_decoding``, which has no public way in for a candidate generator of one's own.
+``custom_generate``; a cache that can be cropped. ``max_time`` may end a text at another token, as it may from
+one call to the next. Reaches into transformers at one place, ``_assisted_decoding``, which has no public way
+in for a candidate generator of one's own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from transformers.generation.candidate_generator import CandidateGenerator
+from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria, MaxTimeCriteria
 
+from adapters.transformers import GrammarLogitsProcessor
 from equivalence.arguments import integer_from, shown
 from equivalence.errors import ArgumentError, BatchError, StrategyError
+from hybrid import GrammarMatcher
 from hybrid.drafts import DraftModel
 from hybrid.healing import HealingMatcher
+
+COUNTED = (EosTokenCriteria, MaxLengthCriteria, MaxTimeCriteria)
+"""Criteria that no draft is asked about: two are kept by its tokens and its length, and time by none."""
 
 
 class DraftCandidates(CandidateGenerator):
@@ -30,8 +38,10 @@ class DraftCandidates(CandidateGenerator):
         drafts: the draft model.
         most: tokens of a draft.
         max_length: of the row, prompt included; None: no limit.
-        prefix: bytes that the generated text begins with before the grammar does (`hybrid.healing`).
+        matcher: of the draft model's grammar, before any text; None: a new one.
         learn: whether the draft model learns from this row.
+        ends: ids that end the row, beside those of the matcher.
+        criteria: of `generate`, that may end the row: no draft goes on where one of them would.
 
     Attributes:
         proposed, kept: tokens that were drafted, and those of them that the model chose.
@@ -43,12 +53,15 @@ class DraftCandidates(CandidateGenerator):
         most: int = 8,
         *,
         max_length: int | None = None,
-        prefix: str | bytes = b"",
+        matcher: GrammarMatcher | HealingMatcher | None = None,
         learn: bool = True,
+        ends: Iterable[int] = (),
+        criteria: Iterable[Any] = (),
     ) -> None:
         self._drafts, self._most, self._max_length, self._learn = drafts, most, max_length, learn
-        self._matcher = HealingMatcher(drafts.compiled_grammar, prefix)
-        self._stops = frozenset(self._matcher.stop_token_ids)
+        self._matcher = GrammarMatcher(drafts.compiled_grammar) if matcher is None else matcher
+        self._stops = frozenset([*self._matcher.stop_token_ids, *ends])
+        self._criteria = [one for one in criteria if not isinstance(one, COUNTED)]
         self._read: int | None = None  # columns that were read; what the first call has is prompt
         self._is_lost = False  # whether the row has left the grammar
         self.proposed = self.kept = 0
@@ -59,13 +72,14 @@ class DraftCandidates(CandidateGenerator):
             self._read = input_ids.shape[1]
         new = input_ids[0, self._read :].tolist()
         self._read = input_ids.shape[1]
+        matcher = self._matcher
         for token in new:
-            if self._is_lost or self._matcher.is_terminated():
+            if self._is_lost or matcher.is_terminated():
                 return
-            was_inside = self._matcher.inner is not None
-            self._is_lost = not self._matcher.accept_token(token)
+            was_inside = not isinstance(matcher, HealingMatcher) or matcher.inner is not None
+            self._is_lost = not matcher.accept_token(token)
             if self._learn and was_inside and not self._is_lost:
-                self._drafts.learn(self._matcher)
+                self._drafts.learn(matcher)
 
     def get_candidates(self, input_ids: torch.Tensor, **_: Any) -> tuple[torch.Tensor, None]:
         """The row with a draft behind it, and no logits: a draft is a guess, and not drawn from anything."""
@@ -75,12 +89,21 @@ class DraftCandidates(CandidateGenerator):
         draft = (
             [] if self._is_lost or room <= 0 else self._drafts.propose(self._matcher, min(self._most, room))
         )
-        if draft and draft[-1] in self._stops:
-            draft.pop()  # some versions would go on behind it
-        self.proposed += len(draft)
+        for at, token in enumerate(draft):
+            if token in self._stops:
+                del draft[at:]  # some versions would go on behind it
+                break
         if not draft:
             return input_ids, None
-        return torch.cat([input_ids, input_ids.new_tensor([draft])], dim=1), None
+        candidates = torch.cat([input_ids, input_ids.new_tensor([draft])], dim=1)
+        begin = input_ids.shape[1]
+        if self._criteria:
+            for end in range(begin + 1, candidates.shape[1] + 1):
+                if any(bool(one(candidates[:, :end], None)) for one in self._criteria):
+                    candidates = candidates[:, : end - 1]  # the model chooses this token itself, and stops
+                    break
+        self.proposed += candidates.shape[1] - begin
+        return candidates, None
 
     def update_candidate_strategy(
         self, input_ids: torch.Tensor, scores: torch.Tensor, num_matches: int
@@ -93,10 +116,11 @@ class DraftCandidates(CandidateGenerator):
 class GrammarDrafts:
     """A decoding method for ``custom_generate`` of `model.generate`.
 
+    Stop ids, and the prefix of a healed prompt, are those of the `GrammarLogitsProcessor` in the same call.
+
     Args:
         drafts: the draft model, shared by any number of calls and threads.
         most: tokens of a draft, 1 to 256.
-        prefix: as the processor's (`GrammarLogitsProcessor(prefix=...)`).
         learn: whether the draft model learns from what is generated.
 
     Attributes:
@@ -106,15 +130,13 @@ class GrammarDrafts:
         ArgumentError: not a draft model, or a number out of its range.
     """
 
-    def __init__(
-        self, drafts: DraftModel, most: int = 8, *, prefix: str | bytes = b"", learn: bool = True
-    ) -> None:
+    def __init__(self, drafts: DraftModel, most: int = 8, *, learn: bool = True) -> None:
         if not isinstance(drafts, DraftModel):
             raise ArgumentError(f"drafts is {shown(drafts)}, allowed is a hybrid.drafts.DraftModel")
         self._most = integer_from(1, most, "most")
         if self._most > 256:
             raise ArgumentError(f"most is {self._most}, allowed are 1 to 256")
-        self._drafts, self._prefix, self._learn = drafts, prefix, learn
+        self._drafts, self._learn = drafts, learn
         self.last: DraftCandidates | None = None
 
     def __call__(self, model: Any, input_ids: torch.Tensor, generation_config: Any, **arguments: Any) -> Any:
@@ -122,21 +144,38 @@ class GrammarDrafts:
 
         Raises:
             BatchError: several rows. StrategyError: a version of transformers without assisted generation.
+            ArgumentError: the call's `GrammarLogitsProcessor` is of another grammar.
         """
         if len(input_ids) != 1:
             raise BatchError(f"{len(input_ids)} rows are generated with drafts, allowed is one a call")
         decode = getattr(type(model), "_assisted_decoding", None)
         if decode is None:
             raise StrategyError(f"{type(model).__name__} has no assisted generation; update transformers")
+        ends = getattr(generation_config, "_eos_token_tensor", None)
         self.last = candidates = DraftCandidates(
             self._drafts,
             self._most,
             max_length=generation_config.max_length,
-            prefix=self._prefix,
+            matcher=self._matcher(arguments.get("logits_processor") or ()),
             learn=self._learn,
+            ends=[] if ends is None else ends.flatten().tolist(),
+            criteria=arguments.get("stopping_criteria") or (),
         )
         with_drafts = _WithCandidates(model, candidates)
         return decode(with_drafts, input_ids, generation_config=generation_config, **arguments)
+
+    def _matcher(self, processors: Iterable[Any]) -> GrammarMatcher | HealingMatcher | None:
+        """A matcher as the one that masks has."""
+        masking = [one for one in processors if isinstance(one, GrammarLogitsProcessor)]
+        if not masking:
+            return None
+        matcher = masking[0].new_matcher()
+        if not self._drafts.is_of(matcher.compiled_grammar):
+            raise ArgumentError(
+                "the logits processor masks by another grammar, or another vocabulary, than the drafts are "
+                "of; make both of one compiled grammar"
+            )
+        return matcher
 
 
 class _WithCandidates:

@@ -9,13 +9,16 @@ Limits: the model's texts mean nothing; grammars are small, so that all their te
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections import Counter
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
+from transformers import StopStringCriteria
 
 from adapters.drafts import GrammarDrafts
 from adapters.engines.drafting import Proposer
@@ -100,6 +103,65 @@ def test_the_limit_of_tokens_is_kept(model) -> None:
         assert torch.equal(
             model.generate(**inputs, **options, do_sample=False, custom_generate=drafts), plain
         )
+
+
+def test_stop_strings_end_a_text_at_the_same_token(model) -> None:
+    inputs = TOKENIZER(["{"], return_tensors="pt")
+    drafts = GrammarDrafts(DraftModel(LOOSE, threshold=0))
+    options = {"max_new_tokens": 40, "do_sample": False}
+    whole = generated(model, LOOSE, "{")
+    ended = 0
+    for stop in ('":', "1", TOKENIZER.decode(whole[5:7])):
+        texts = []
+        for custom in (None, drafts, drafts):
+            texts.append(
+                model.generate(
+                    **inputs,
+                    logits_processor=[GrammarLogitsProcessor(LOOSE)],
+                    stopping_criteria=[StopStringCriteria(TOKENIZER, [stop])],
+                    custom_generate=custom,
+                    **options,
+                )[0].tolist()
+            )
+        assert texts[0] == texts[1] == texts[2]
+        ended += len(texts[0]) < len(whole)
+    assert ended, "no text was ended: the test shows nothing"
+
+
+@pytest.mark.parametrize("options", [{"opportunistic": 0}, {"prefix": "ab"}, {"max_new_tokens": 60}], ids=str)
+def test_drafts_go_with_every_option_of_the_processor(model, options: dict) -> None:
+    drafts = GrammarDrafts(DraftModel(LOOSE, threshold=0))
+    inputs = TOKENIZER(["Give me"], return_tensors="pt")
+    texts = []
+    for custom in (None, drafts, drafts):
+        processor = GrammarLogitsProcessor(LOOSE, **options)
+        texts.append(
+            model.generate(
+                **inputs,
+                logits_processor=[processor],
+                max_new_tokens=60,
+                do_sample=False,
+                custom_generate=custom,
+            )[0].tolist()
+        )
+    assert texts[0] == texts[1] == texts[2] and drafts.last.kept > 0
+
+
+def test_drafts_of_another_grammar_are_refused(model) -> None:
+    inputs = TOKENIZER(["a"], return_tensors="pt")
+    again = GrammarCompiler(JSON.vocabulary, cache_enabled=False).compile_grammar('root ::= "a" | "b"')
+    twin = GrammarCompiler(JSON.vocabulary, cache_enabled=False).compile_grammar('root ::= "a" | "b"')
+    for compiled, fits in ((LOOSE, False), (twin, True)):
+        options = {
+            "logits_processor": [GrammarLogitsProcessor(compiled)],
+            "custom_generate": GrammarDrafts(DraftModel(again)),
+            "max_new_tokens": 3,
+        }
+        if fits:
+            model.generate(**inputs, **options)
+        else:
+            with pytest.raises(ArgumentError, match="another grammar"):
+                model.generate(**inputs, **options)
 
 
 def test_misuse(model) -> None:
@@ -315,3 +377,23 @@ def test_requests_of_an_engine() -> None:
     assert proposer.propose("again", LOOSE, ids[:3]) == ids[3:8]
     assert proposer.propose("again", JSON, []) != []  # another grammar
     assert proposer.model(LOOSE) is proposer.model(LOOSE)
+
+
+def test_an_engine_keeps_as_many_draft_models_as_it_may() -> None:
+    def compiled(number: int) -> CompiledGrammar:
+        compiler = GrammarCompiler(JSON.vocabulary, cache_enabled=False)
+        return compiler.compile_grammar(f'root ::= "a"{{{number + 1}}}')
+
+    proposer = Proposer(most_models=2)
+    grammars = [compiled(number) for number in range(4)]
+    assert proposer.model(compiled(0)) is proposer.model(grammars[0])  # equal ones share it
+    known = [weakref.ref(proposer.model(grammar)) for grammar in grammars]
+    gone = weakref.ref(grammars[0])
+    del grammars[0]
+    gc.collect()
+    assert [one() is not None for one in known] == [False, False, True, True] and gone() is None
+    request = grammars[0]
+    assert proposer.propose("x", request, [], stops=[EOS]) != []
+    for wrong in ({"most": 257}, {"most_models": 0}):
+        with pytest.raises(ArgumentError):
+            Proposer(**wrong)

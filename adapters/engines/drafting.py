@@ -5,21 +5,22 @@ What: `Proposer` follows requests by name and proposes tokens for each, as the n
 When: behind the hook of an engine's speculative decoding that takes proposals without a distribution.
 Limits: one thread at a time for a request. Requests that are not asked for any more are forgotten from
 `MOST_REQUESTS` on, the one that was not asked for longest first; asked for again, they are read from the
-start.
+start. Draft models of grammars are forgotten in the same way, with what they have learned.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 from equivalence import forking
 from equivalence.arguments import integer_from
+from equivalence.errors import ArgumentError
 from hybrid import CompiledGrammar, GrammarMatcher
 from hybrid.drafts import DraftModel
+from hybrid.drafts.model import MOST_DRAFT, grammar_key
 
 MOST_REQUESTS = 4096
 
@@ -28,16 +29,16 @@ class _Request:
     """A request: its matcher, and the ids that it has read."""
 
     def __init__(self, grammar: CompiledGrammar, stops: Sequence[int] | None) -> None:
-        self.grammar = grammar
+        self.grammar, self.stops = grammar, stops
         self.matcher = GrammarMatcher(grammar, override_stop_tokens=stops)
         self.ids: list[int] = []
 
     def follow(self, ids: Sequence[int], drafts: DraftModel) -> bool:
         """Go where these ids lead, and learn what is new; whether they are text of the grammar."""
-        common = 0
-        while common < min(len(ids), len(self.ids)) and ids[common] == self.ids[common]:
-            common += 1
-        if common < len(self.ids):
+        common = len(self.ids)
+        if list(ids[:common]) != self.ids:  # rare; to compare id by id takes a hundred times as long
+            pairs = zip(ids, self.ids, strict=False)
+            common = next((at for at, (one, other) in enumerate(pairs) if one != other), len(ids))
             self.matcher.rollback(len(self.ids) - common)
             del self.ids[common:]
         for token in ids[common:]:
@@ -49,25 +50,41 @@ class _Request:
 
 
 class Proposer:
-    """Proposes tokens for requests, each with a grammar; requests of a grammar share one draft model.
+    """Proposes tokens for requests, each with a grammar; requests of equal grammars share one draft model.
 
     Args:
-        most: tokens of a draft.
+        most: tokens of a draft, at most 256.
+        most_models: draft models that are kept; each takes ``most_bytes`` at most, 16 MiB unless told
+            otherwise.
         options: of each `hybrid.drafts.DraftModel`: ``threshold``, ``most_bytes``, ``encode``.
+
+    Raises:
+        ArgumentError: a number out of its range. Of `options` the first call raises.
     """
 
-    def __init__(self, most: int = 8, **options: Any) -> None:
+    def __init__(self, most: int = 8, *, most_models: int = 64, **options: Any) -> None:
         self._most, self._options = integer_from(0, most, "most"), options
+        if self._most > MOST_DRAFT:
+            raise ArgumentError(f"most is {self._most}, allowed are 0 to {MOST_DRAFT}")
+        self._most_models = integer_from(1, most_models, "most_models")
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
         self._requests: OrderedDict[Hashable, _Request] = OrderedDict()
-        self._models: weakref.WeakKeyDictionary[CompiledGrammar, DraftModel] = weakref.WeakKeyDictionary()
+        self._models: OrderedDict[str, DraftModel] = OrderedDict()
 
     def model(self, grammar: CompiledGrammar) -> DraftModel:
         """The draft model of a grammar, to be saved, loaded or merged."""
+        key = grammar_key(grammar)
         with self._lock:
-            found = self._models.get(grammar)
-            if found is None:
-                found = self._models[grammar] = DraftModel(grammar, **self._options)
+            found = self._models.get(key)
+            if found is not None:
+                self._models.move_to_end(key)
+                return found
+        made = DraftModel(grammar, **self._options)  # no lock is held while it is made
+        with self._lock:
+            found = self._models.setdefault(key, made)
+            self._models.move_to_end(key)
+            while len(self._models) > self._most_models:
+                self._models.popitem(last=False)
             return found
 
     def propose(
@@ -93,7 +110,7 @@ class Proposer:
         drafts = self.model(grammar)
         with self._lock:
             known = self._requests.get(request)
-            if known is None or known.grammar is not grammar:
+            if known is None or known.grammar is not grammar or known.stops != stops:
                 known = self._requests[request] = _Request(grammar, stops)
             self._requests.move_to_end(request)
             while len(self._requests) > MOST_REQUESTS:
