@@ -29,8 +29,7 @@ from bench.reference import (
     Reference,
     SchemasOption,
     Subject,
-    reference,
-    subjects,
+    opened,
 )
 from bench.simulated import Ngrams
 from hybrid import GrammarMatcher
@@ -72,11 +71,11 @@ class Chains:
         """Begin a document."""
         self._matcher = GrammarMatcher(self._model.compiled_grammar)
 
-    def propose(self) -> Draft:
+    def propose(self) -> Draft | list[int]:
         """A draft."""
         if self._as_tree:
             return self._model.propose_tree(self._matcher, self._most)
-        return chain(self._model.propose(self._matcher, self._most))
+        return self._model.propose(self._matcher, self._most)
 
     def accept(self, ids: Sequence[int]) -> None:
         """Read what the model has written; not part of what drafts cost."""
@@ -105,10 +104,11 @@ class Lookup:
         """Begin a document."""
         self._ids = self._torch.tensor([self._prompt])
 
-    def propose(self) -> Draft:
+    def propose(self) -> list[int]:
         """A draft."""
         found, _ = self._generator.get_candidates(self._ids)
-        return chain(found[0, self._ids.shape[1] :].tolist())
+        ids: list[int] = found[0, self._ids.shape[1] :].tolist()
+        return ids
 
     def accept(self, ids: Sequence[int]) -> None:
         """Read what the model has written."""
@@ -116,11 +116,6 @@ class Lookup:
 
     def learn(self, new: int) -> None:
         """It has nothing to learn."""
-
-
-def chain(tokens: Sequence[int]) -> Draft:
-    """A chain as a tree."""
-    return Draft(list(tokens), [*range(-1, len(tokens) - 1)], [1.0] * len(tokens))
 
 
 def serve(drafter: Any, documents: Sequence[Sequence[int]]) -> Served:
@@ -139,7 +134,11 @@ def serve(drafter: Any, documents: Sequence[Sequence[int]]) -> Served:
             began = clock()
             drafter.learn(len(new))
             spent += clock() - began
-            at, steps, drafted = at + len(new), steps + 1, drafted + len(draft.tokens)
+            at, steps, drafted = (
+                at + len(new),
+                steps + 1,
+                drafted + len(draft.tokens if isinstance(draft, Draft) else draft),
+            )
         found.tokens.append(len(ids))
         found.steps.append(steps)
         found.drafted.append(drafted)
@@ -147,10 +146,15 @@ def serve(drafter: Any, documents: Sequence[Sequence[int]]) -> Served:
     return found
 
 
-def kept(draft: Draft, ids: Sequence[int]) -> int:
+def kept(draft: Draft | Sequence[int], ids: Sequence[int]) -> int:
     """How many tokens of a draft are those that follow."""
+    count = 0
+    if not isinstance(draft, Draft):
+        while count < min(len(draft), len(ids)) and draft[count] == ids[count]:
+            count += 1
+        return count
     after = {pair: node for node, pair in enumerate(zip(draft.parents, draft.tokens, strict=True))}
-    node, count = -1, 0
+    node = -1
     while count < len(ids) and (node := after.get((node, ids[count]), -1)) >= 0:
         count += 1
     return count
@@ -171,12 +175,10 @@ def command(
 ) -> None:
     """Tokens for each step of the model with drafts, on real documents and on a simulated model's."""
     arguments = dict(locals())
-    console = report.make_console()
-    with workloads.usage_errors():
-        used = reference(vocabulary)
-        found = subjects(used, lark, schema, documents, count, most_tokens, seed)
-        if picture_file is not None:
+    if picture_file is not None:
+        with workloads.usage_errors():
             picture.pyplot()
+    console, used, found = opened(vocabulary, arguments)
     rows: list[dict[str, Any]] = []
     lines: dict[str, list[float]] = {}
     for subject in found:

@@ -20,7 +20,7 @@ import typer
 from lark import Lark
 from rich.progress import track
 
-from bench import options, report, workloads
+from bench import options, report
 from bench.peers import llguidance, terminals
 from bench.reference import (
     DocumentsOption,
@@ -28,8 +28,7 @@ from bench.reference import (
     Reference,
     SchemasOption,
     Subject,
-    reference,
-    subjects,
+    opened,
 )
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 
@@ -67,10 +66,7 @@ def command(
 ) -> None:
     """The share of steps at which a mask forbids the model's own next token."""
     arguments = dict(locals())
-    console = report.make_console()
-    with workloads.usage_errors():
-        used = reference(vocabulary)
-        found = subjects(used, lark, schema, documents, count, most_tokens, seed)
+    console, used, found = opened(vocabulary, arguments)
     table = report.make_table(
         "own tokens masked",
         ["grammar", "masks of"],

@@ -18,8 +18,8 @@ import torch
 import typer
 
 from adapters.transformers import GrammarLogitsProcessor
-from bench import options, report, workloads
-from bench.reference import DocumentsOption, LarksOption, Reference, SchemasOption, reference, subjects
+from bench import options, report
+from bench.reference import DocumentsOption, LarksOption, SchemasOption, opened
 from bench.report import Spread
 
 
@@ -38,16 +38,12 @@ def command(
     """Time a step with masks, and with the model's own choice first."""
     arguments = dict(locals())
     torch.set_num_threads(1)  # beside other work, threads that wait for each other cost twenty times as much
-    console = report.make_console()
     columns = ["masks", "own choice first"]
     title = "a call of the processor, us (p50 / mean)"
     table = report.make_table(title, ["grammar", "strategy", "refused"], columns)
     rows: list[dict[str, Any]] = []
-    used: Reference = reference(vocabulary)
     for kind in strategy:
-        larks = lark if kind == "classifier" else []
-        with workloads.usage_errors():
-            found = subjects(used, larks, schema, documents, count, 600, seed, kind)
+        console, _, found = opened(vocabulary, arguments, kind)
         for subject in found:
             for share in refused:
                 times: dict[str, list[float]] = {}

@@ -2,7 +2,8 @@
 
 What: `subjects` reads what ``--lark``, ``--schema`` and ``--documents`` name: grammars, and for each the
 documents that it takes to the end, as the tokenizer writes them, a stop token behind.
-When: in `bench.drafts` and `bench.invasive`.
+`opened` begins a benchmark of them.
+When: in `bench.drafts`, `bench.healing`, `bench.invasive` and `bench.opportunistic`.
 Limits: with a vocabulary that is no folder of Hugging Face there is no tokenizer, and texts are cut by
 longest match.
 """
@@ -11,13 +12,15 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
+from bench import report, workloads
 from bench.lark import grammar_texts, named
 from bench.workloads import load_vocabulary, read_text
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
@@ -31,6 +34,10 @@ SchemasOption = Annotated[list[str], typer.Option(help="A JSON schema, NAME=PATH
 
 HEADER = re.compile(r"\A\s*/\*.*?\*/\s*", re.DOTALL)
 """A comment at the head of a file, a licence mostly: what repeats word by word would flatter drafts."""
+
+
+MOST_TOKENS = 600
+"""Of a document, where a benchmark has no option for it."""
 
 
 @dataclass
@@ -73,6 +80,39 @@ def reference(spec: str) -> Reference:
     return Reference(
         spec, vocabulary, lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids)
     )
+
+
+def opened(
+    vocabulary: str, arguments: Mapping[str, Any] | None = None, strategy: str = "classifier"
+) -> tuple[Console, Reference, list[Subject]]:
+    """What a benchmark begins with: a console, what cuts texts, and its grammars with their documents.
+
+    Args:
+        vocabulary: a specification.
+        arguments: of the command, by name: what `subjects` takes; None: there are no grammars to be read.
+        strategy: of schemas.
+
+    Raises:
+        typer.BadParameter: what `subjects` refuses.
+    """
+    with workloads.usage_errors():
+        used = reference(vocabulary)
+        given = dict(arguments or {})
+        found = (
+            subjects(
+                used,
+                given["lark"] if strategy == "classifier" else [],
+                given["schema"],
+                given["documents"],
+                given["count"],
+                given.get("most_tokens", MOST_TOKENS),
+                given["seed"],
+                strategy,
+            )
+            if given
+            else []
+        )
+    return report.make_console(), used, found
 
 
 def subjects(

@@ -93,7 +93,8 @@ def test_opportunistic(folder: Path) -> None:
 def test_what_is_kept_of_a_tree() -> None:
     tree = Draft([1, 2, 3, 4], [-1, 0, 0, 2], [1.0] * 4)
     assert [drafts.kept(tree, ids) for ids in ([1, 3, 4, 9], [1, 2, 4], [1, 4], [3], [])] == [3, 2, 1, 0, 0]
-    assert drafts.chain([5, 6]) == Draft([5, 6], [-1, 0], [1.0, 1.0])
+    assert drafts.kept([5, 6], [5, 6, 7]) == drafts.kept([5, 6], [5, 6]) == 2
+    assert drafts.kept([5, 6], [5]) == drafts.kept([5, 6], [5, 7]) == 1 and drafts.kept([], [5]) == 0
 
 
 def test_the_ngram_model_writes_texts_of_the_grammar() -> None:
