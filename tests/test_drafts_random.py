@@ -1,0 +1,153 @@
+"""Drafts, healed prompts and closing masks on random grammars: texts are what they are without them.
+
+What: a model that is a hash of the text, decoded token by token, with chains, with trees and behind prefixes;
+masks behind prefixes beside filters of all tokens.
+When: after a change of `hybrid.drafts` or `hybrid.healing`.
+Limits: few tokens; the model chooses greedily. Distributions are tested in ``test_drafts_decoding.py``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from equivalence import HybridError, UnsupportedGrammar, Vocabulary
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.drafts import Draft, DraftModel, verify
+from hybrid.healing import HealingMatcher
+from tests.matchers import STRATEGIES
+from tests.random_grammars import GrammarCase, grammar_cases
+
+pytestmark = pytest.mark.kernels
+
+MOST = 12
+"""Tokens of a text."""
+
+
+def compiled_of(case: GrammarCase, strategy: str) -> CompiledGrammar:
+    vocabulary = Vocabulary.from_bytes([*case.vocabulary, b""], stop_token_ids=len(case.vocabulary))
+    try:
+        return GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(case.ebnf)
+    except UnsupportedGrammar:
+        assume(False)
+        raise
+
+
+def allowed(matcher: GrammarMatcher | HealingMatcher, tokens_left: int = 0) -> list[int]:
+    size = matcher.compiled_grammar.vocabulary.size
+    bitmask = allocate_token_bitmask(1, size)
+    if tokens_left:
+        matcher.fill_closing_bitmask(bitmask, tokens_left)
+    else:
+        matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
+    return np.flatnonzero(bits[:size]).tolist()
+
+
+def choice(text: Sequence[int], matcher: GrammarMatcher | HealingMatcher) -> int:
+    """What the model chooses behind a text: mostly one of few tokens, so that texts repeat themselves."""
+    found = allowed(matcher)
+    if not found:
+        return -1
+    return found[zlib.crc32(bytes(token % 251 for token in text[-2:])) % len(found)]
+
+
+def plain_text(matcher: GrammarMatcher | HealingMatcher) -> list[int]:
+    text: list[int] = []
+    while len(text) < MOST and not matcher.is_terminated():
+        token = choice(text, matcher)
+        if token < 0 or not matcher.accept_token(token):
+            break
+        text.append(token)
+    return text
+
+
+Propose = Callable[[GrammarMatcher | HealingMatcher], "Draft | list[int]"]
+
+
+def drafted_text(
+    matcher: GrammarMatcher | HealingMatcher, model: DraftModel, propose: Propose
+) -> tuple[list[int], int]:
+    """The text with drafts, and how many passes of the model it took."""
+    text: list[int] = []
+    passes = 0
+    while len(text) < MOST and not matcher.is_terminated():
+        passes += 1
+        draft = propose(matcher)
+        tree = draft if isinstance(draft, Draft) else as_tree(draft)
+        at: list[tuple[list[int], GrammarMatcher | HealingMatcher]] = [(text, matcher)]
+        for token, parent in zip(tree.tokens, tree.parents, strict=True):
+            before, twin = at[parent + 1][0], at[parent + 1][1].fork()
+            assert twin.accept_token(token), "a draft is allowed"
+            at.append(([*before, token], twin))
+        chosen = [-1 if place.is_terminated() else choice(read, place) for read, place in at]
+        for token in verify(draft, chosen):
+            if token < 0 or len(text) == MOST or matcher.is_terminated() or not matcher.accept_token(token):
+                return text, passes
+            text.append(token)
+            model.learn(matcher)
+    return text, passes
+
+
+def as_tree(chain: list[int]) -> Draft:
+    return Draft(chain, [*range(-1, len(chain) - 1)], [1.0] * len(chain))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(deadline=None, max_examples=40)
+@given(case=grammar_cases(), threshold=st.sampled_from([0.0, 0.1, 0.6]))
+def test_greedy_texts_are_those_without_drafts(strategy: str, case: GrammarCase, threshold: float) -> None:
+    compiled = compiled_of(case, strategy)
+    model = DraftModel(compiled, threshold=threshold)
+    expected = plain_text(GrammarMatcher(compiled))
+    for propose in (model.propose, model.propose_tree, model.propose):
+        text, passes = drafted_text(GrammarMatcher(compiled), model, propose)
+        assert text == expected and passes <= max(len(text), 1) + 1
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(deadline=None, max_examples=40)
+@given(case=grammar_cases(), data=st.data())
+def test_prefixes_of_random_grammars(strategy: str, case: GrammarCase, data: st.DataObject) -> None:
+    compiled = compiled_of(case, strategy)
+    tokens = case.vocabulary
+    texts = [token for token in tokens if token]
+    assume(texts)
+    prefix = b"".join(data.draw(st.lists(st.sampled_from(texts), min_size=1, max_size=3)))
+    prefix = prefix[data.draw(st.integers(0, len(prefix) - 1)) :]
+    matcher = HealingMatcher(compiled, prefix)
+    model = DraftModel(compiled, threshold=0)
+    while matcher.left:
+        found = allowed(matcher)
+        for number, text in enumerate(tokens):
+            rest = text[len(matcher.left) :]
+            crosses = text.startswith(matcher.left) and (
+                not rest or GrammarMatcher(compiled).accept_string(rest)
+            )
+            assert (number in found) == bool(text and (matcher.left.startswith(text) or crosses))
+        assert model.propose(matcher) == []
+        try:
+            plan = matcher.shortest_completion()
+        except HybridError:
+            plan = None
+        if plan is not None:
+            needed = {}
+            for token in found:
+                twin = matcher.fork()
+                assert twin.accept_token(token)
+                behind = twin.shortest_completion()
+                needed[token] = float("inf") if behind is None else len(behind)
+            assert needed[plan[0]] == len(plan) - 1
+            for left in (len(plan), len(plan) + 2):
+                assert allowed(matcher, left) == [token for token in found if needed[token] < left]
+        if not found:
+            break
+        assert matcher.accept_token(data.draw(st.sampled_from(found)))
+    expected = plain_text(HealingMatcher(compiled, prefix))
+    for propose in (model.propose, model.propose_tree):
+        assert drafted_text(HealingMatcher(compiled, prefix), model, propose)[0] == expected
