@@ -16,8 +16,9 @@ share that min-p asks for. A sure token that the grammar takes is chosen. Else a
 missing: q, less p where a token is sure and taken (the residual of speculative sampling). Without cuts all
 tokens are sure, and what is missing is q itself.
 
-Source: Beurer-Kellner et al., "Guiding LLMs The Right Way" (ICML 2024), on opportunistic masking; the
-residual is that of Leviathan et al., "Fast inference from transformers via speculative decoding" (ICML 2023).
+Source: Beurer-Kellner, Fischer and Vechev, "Guiding LLMs The Right Way: Fast, Non-Invasive Constrained
+Generation" (ICML 2024), without cuts; the residual is that of Leviathan et al., "Fast inference from
+transformers via speculative decoding" (ICML 2023).
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ Limits: one for a compiled grammar, shared by all of its sequences in any thread
 all there is, and forced text. Counts of a grammar are of no use to another one, nor, it may be,
 to another version.
 
-Source: Beurer-Kellner et al., "Guiding LLMs The Right Way" (ICML 2024), on speculation: counts of next tokens
-by the state of scanner and parser. Here the last tokens are part of the key too.
+Source: Beurer-Kellner, Fischer and Vechev, "Guiding LLMs The Right Way: Fast, Non-Invasive Constrained
+Generation" (ICML 2024): counts of next tokens by the state of scanner and parser. Here the last tokens are
+part of the key too.
 """
 
 from __future__ import annotations
@@ -308,7 +309,10 @@ class DraftModel:
         try:
             slots = read_arrays(source, kind=KIND, key=self._key).get("slots")
         except (OSError, Unusable) as error:
-            raise ArtifactError(f"the counts cannot be read: {error}; learn them anew") from error
+            raise ArtifactError(
+                f"the counts cannot be read: {error}; they have to be of this grammar and vocabulary (key) "
+                "and of this version (kind): learn them anew"
+            ) from error
         problem = "there are no slots" if slots is None else check_slots(slots, self._vocabulary.size)
         if problem:
             raise ArtifactError(f"the counts cannot be used: {problem}; learn them anew")
