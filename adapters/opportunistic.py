@@ -135,18 +135,18 @@ def first_choices(
         return {}
     if all(not len(rows[index].generated) for index in live):
         _refuse_beams(scores)
-    best = scores.amax(dim=-1)
-    live = [index for index, some in zip(live, (best[live] > -torch.inf).tolist(), strict=True) if some]
-    if not live:
-        return {}
+    part = scores if len(live) == len(scores) else scores[live]
     if sampling.temperature:
-        shares = torch.softmax(scores[live].float() / sampling.temperature, dim=-1)
+        possible = part.amax(dim=-1, keepdim=True) > -torch.inf
+        # of a row without any token nothing is taken, whatever is drawn
+        shares = torch.softmax(part.float().masked_fill(~possible, 0) / sampling.temperature, dim=-1)
         drawn = torch.multinomial(shares, 1)
-        sure = is_sure(shares, drawn, sampling).squeeze(1).tolist()
+        sure = possible & is_sure(shares, drawn, sampling)
     else:
-        drawn, sure = scores[live].argmax(dim=-1, keepdim=True), [True] * len(live)
+        drawn = part.argmax(dim=-1, keepdim=True)
+        sure = part.gather(1, drawn) > -torch.inf
     found: dict[int, int] = {}
-    for index, token, is_kept in zip(live, drawn.squeeze(1).tolist(), sure, strict=True):
+    for index, token, is_kept in zip(live, drawn.squeeze(1).tolist(), sure.squeeze(1).tolist(), strict=True):
         left = None if limit is None else limit - len(rows[index].generated)
         if is_kept and is_taken(rows[index], token, left):
             found[index] = token
