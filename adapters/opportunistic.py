@@ -140,10 +140,10 @@ def first_choices(
         possible = part.amax(dim=-1, keepdim=True) > -torch.inf
         # of a row without any token nothing is taken, whatever is drawn
         shares = torch.softmax(part.float().masked_fill(~possible, 0) / sampling.temperature, dim=-1)
-        drawn = torch.multinomial(shares, 1)
+        drawn = draw(shares)
         sure = possible & is_sure(shares, drawn, sampling)
     else:
-        drawn = part.argmax(dim=-1, keepdim=True)
+        drawn = largest(part)
         sure = part.gather(1, drawn) > -torch.inf
     found: dict[int, int] = {}
     for index, token, is_kept in zip(live, drawn.squeeze(1).tolist(), sure.squeeze(1).tolist(), strict=True):
@@ -167,10 +167,30 @@ def second_choices(
         return {}
     chosen = [*rows]
     if not sampling.temperature:
-        drawn = masked[chosen].argmax(dim=-1)
+        drawn = largest(masked[chosen])
     else:
-        drawn = torch.multinomial(missing(scores[chosen], masked[chosen], sampling), 1).squeeze(1)
-    return dict(zip(chosen, drawn.tolist(), strict=True))
+        drawn = draw(missing(scores[chosen], masked[chosen], sampling))
+    return dict(zip(chosen, drawn.squeeze(1).tolist(), strict=True))
+
+
+def largest(scores: torch.Tensor) -> torch.Tensor:
+    """int64[rows, 1]: where each row has its largest score, the first one of equal ones."""
+    if scores.device.type == "cpu" and scores.dtype == torch.float32:  # 17 us for 128,000; torch takes 163
+        return torch.from_numpy(scores.detach().numpy().argmax(axis=-1, keepdims=True))
+    return scores.argmax(dim=-1, keepdim=True)
+
+
+def draw(weights: torch.Tensor) -> torch.Tensor:
+    """int64[rows, 1]: a token of each row, by weights of which some are above 0."""
+    if weights.device.type != "cpu":
+        return torch.multinomial(weights, 1)
+    # 0.7 ms for 128,000; torch.multinomial, which draws a number for each of them, takes 7
+    sums = weights.cumsum(dim=-1, dtype=torch.float64)
+    aim = torch.rand((len(weights), 1), dtype=torch.float64) * sums[:, -1:]
+    drawn = torch.searchsorted(sums, aim, right=True).clamp_(max=weights.shape[1] - 1)
+    has_weight = weights.gather(1, drawn) > 0
+    # by rounding alone the aim is behind all that has weight
+    return drawn if bool(has_weight.all()) else torch.where(has_weight, drawn, largest(weights))
 
 
 def missing(scores: torch.Tensor, masked: torch.Tensor, sampling: Sampling) -> torch.Tensor:
