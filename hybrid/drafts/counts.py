@@ -56,7 +56,7 @@ its count, 0 where there is none."""
 TOKENS = cython.declare(cython.Py_ssize_t, 6)
 GUESSES = cython.declare(cython.Py_ssize_t, 8)
 
-NEGLIGIBLE = cython.declare(cython.double, 1 / 1024)
+NEGLIGIBLE = cython.declare(cython.double, 0.001)
 """What coarser keys are not asked to share: a state that is known well takes two keys in place of eight."""
 
 MOST_TOTAL = cython.declare(cython.Py_ssize_t, 1 << 15)
