@@ -29,7 +29,7 @@ from typing import Annotated, Any
 import typer
 import xgrammar
 
-from bench import options, workloads
+from bench import options, report, workloads
 from equivalence import store
 from hybrid.compile.cache import ENTRY, PARTIAL
 from hybrid.testing.segmentation import tokenize_greedy
@@ -240,8 +240,10 @@ def command(
     seed: options.SeedOption = 0,
     processes: Annotated[int, typer.Option(min=1, help="Processes that share the folder.")] = 16,
     seconds: Annotated[float, typer.Option(help="Seconds of killing.")] = 60.0,
+    json: Annotated[Path | None, typer.Option("--json", help="Where the record is written.")] = None,
 ) -> None:
     """Processes that share a cache_dir and are killed while they write: what is left has to be right."""
+    arguments = dict(locals())
     files = workloads.load_schema_files(schemas, limit, seed)
     tokens = workloads.load_vocabulary(vocabulary)
     tokens.prepare()
@@ -249,7 +251,11 @@ def command(
     with tempfile.TemporaryDirectory() as folder:
         found = kill_at_random(tokens, known, Path(folder), processes, seconds, seed)
     print(f"{len(known)} schemas", found, sep="\n")
-    if not found.good or found.loaded != found.entries:
+    good = found.good and found.loaded == found.entries
+    if json is not None:
+        counts = {"schemas": len(known), **vars(found), "good": good}
+        report.write_json(json, {"benchmark": "killed", **report.environment(arguments), **counts})
+    if not good:
         raise typer.Exit(1)
 
 

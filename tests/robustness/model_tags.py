@@ -2,7 +2,7 @@
 
 What: compiles the tag of each family (`tests.model_tags`) for some tools, with and without reasoning, here
 and by plain XGrammar, compares masks along drawn tokens, and times compiling, the first mask and a text.
-When: ``python -m tests.robustness.model_tags --vocabulary SPEC``; docs/measurements.md has a table.
+When: ``python -m tests.robustness.model_tags --vocabulary SPEC``, and in ``python -m bench report``.
 Limits: times are of one run in one process, ours first; plain XGrammar has one thread and no cache. The
 tokens of `OF_TOKENS` are long ones that the vocabulary has, best such that look like tags.
 """
@@ -12,13 +12,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 import xgrammar
 
-from bench import options, workloads
+from bench import options, report, workloads
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.testing.verify import compare_along
 from tests.model_tags import FAMILIES, OF_TOKENS, path_of, tag_of
@@ -43,8 +44,9 @@ def through(matcher: Any, path: list[int], bitmask: Any) -> list[float]:
     return found
 
 
-def measure(vocabulary: Vocabulary, tag: str, steps: int) -> tuple[bool, str]:
-    """Whether all masks are right, and a line of a table."""
+def measure(vocabulary: Vocabulary, tag: str, steps: int) -> dict[str, Any]:
+    """One tag: milliseconds of compiling and the first mask and of a text's masks, microseconds of a mask
+    that was met before, ours and XGrammar's; what was compared."""
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     plain_compiler = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1, cache_enabled=False)
     ours, compiling = timed(lambda: GrammarCompiler(vocabulary).compile_structural_tag(tag))
@@ -55,19 +57,18 @@ def measure(vocabulary: Vocabulary, tag: str, steps: int) -> tuple[bool, str]:
     path = path_of(plain, tag, vocabulary, rng, steps)
     new, again = (through(GrammarMatcher(ours), path, bitmask) for _ in range(2))
     plain_new, plain_again = (through(xgrammar.GrammarMatcher(plain), path, bitmask) for _ in range(2))
-    cells = [
-        ours.strategy,
-        f"{compiling + first:.1f} / {plain_compiling + plain_first:.1f}",
-        f"{sum(new) / 1000:.1f} / {sum(plain_new) / 1000:.1f}",
-        f"{np.median(again):.1f} / {np.median(plain_again):.1f}",
-    ]
     found = compare_along(ours, plain, path)
     for _ in range(3):
         found.add(compare_along(ours, plain, path_of(plain, tag, vocabulary, rng, steps)))
-    cells.append(
-        f"{found.masks} masks, {found.contradicted_masks} contradictions, {found.difference_count} differ"
-    )
-    return found.exact, " | ".join(cells)
+    return {
+        "strategy": ours.strategy,
+        "first mask, ms": [compiling + first, plain_compiling + plain_first],
+        "masks of a text, ms": [sum(new) / 1000, sum(plain_new) / 1000],
+        "one the second time, us": [float(np.median(again)), float(np.median(plain_again))],
+        "masks": found.masks,
+        "contradictions": found.contradicted_masks,
+        "differences": found.difference_count,
+    }
 
 
 def command(
@@ -75,8 +76,10 @@ def command(
     tools: Annotated[list[int] | None, typer.Option(help="A number of tools; repeatable.")] = None,
     family: Annotated[list[str] | None, typer.Option(help="A family; repeatable.")] = None,
     steps: Annotated[int, typer.Option(help="Tokens of a text.")] = 80,
+    json: Annotated[Path | None, typer.Option("--json", help="Where the record is written.")] = None,
 ) -> None:
     """Tags of models that call tools: masks, and times of ours / plain XGrammar."""
+    arguments = dict(locals())
     tokens = workloads.load_vocabulary(vocabulary)
     tokens.prepare()
     workloads.hybrid_compiler(tokens, "auto", 1).compile_json_schema(workloads.THROW_AWAY_SCHEMA)
@@ -85,19 +88,24 @@ def command(
         range(tokens.size), key=lambda i: (tokens.tokens[i].startswith(b"<"), len(tokens.tokens[i]))
     )
     ids = tuple(i for i in reversed(long) if i not in tokens.stop_token_ids)[:4]
-    print(
-        "family | tools | reasoning | strategy | compiling and first mask, ms | masks of a text, ms", end=""
-    )
-    print(" | one the second time, us | masks compared, contradictory, different")
-    failed = False
+    rows: list[dict[str, Any]] = []
     for name in family or [*FAMILIES, OF_TOKENS]:
         for n_tools in tools or [1, 8, 128]:
             for reasoning in (True, False):
-                exact, line = measure(tokens, tag_of(name, n_tools, reasoning, ids), steps)
-                failed |= not exact
-                print(f"{name} | {n_tools} | {'on' if reasoning else 'off'} | {line}", flush=True)
-    if failed:
+                row = {"family": name, "tools": n_tools, "reasoning": reasoning}
+                row |= measure(tokens, tag_of(name, n_tools, reasoning, ids), steps)
+                if not rows:
+                    print(*row, sep=" | ")
+                rows.append(row)
+                print(*map(_shown, row.values()), sep=" | ", flush=True)
+    if json is not None:
+        report.write_json(json, {"benchmark": "tags", **report.environment(arguments), "rows": rows})
+    if any(row["differences"] for row in rows):
         raise typer.Exit(1)
+
+
+def _shown(value: Any) -> str:
+    return " / ".join(f"{one:.1f}" for one in value) if isinstance(value, list) else str(value)
 
 
 if __name__ == "__main__":

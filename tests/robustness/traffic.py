@@ -35,7 +35,7 @@ import numpy as np
 import typer
 import xgrammar
 
-from bench import options, workloads
+from bench import options, report, workloads
 from bench.forked import in_a_fork
 from bench.memory import STATUS, give_back, status_bytes
 from bench.workloads import SchemaFile
@@ -376,8 +376,10 @@ def command(
     cache_dir: Annotated[str | None, typer.Option(help="Folder for compiled grammars; default none.")] = None,
     patience: Annotated[float, typer.Option(help="Seconds after which a request has hung.")] = 150.0,
     max_plain_seconds: Annotated[float, typer.Option(help="XGrammar's, for one comparison.")] = 30.0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where the record is written.")] = None,
 ) -> None:
     """A soak of mixed traffic: errors, memory over the run, masks of a sample compared."""
+    arguments = dict(locals())
     traffic = Traffic(workloads.load_schema_files(schemas, limit, seed), requests, seed)
     settings = Settings(vocabulary, traffic, threads, cache_mib * 2**20, cache_dir)
     served = watch(settings, patience)
@@ -401,6 +403,14 @@ def command(
     wrong += [f"CRASH request {one.number}: {one.error}" for one in served.answers if not one.expected]
     wrong += [f"FAILED {served.failure}"] if served.failure else []
     print(*wrong, sep="\n")
+    if json_file is not None:
+        counts = {
+            "requests": len(served.answers), "masks": found.masks, "contradictions": found.contradictions,
+            "not_compared": len(found.not_compared), "differences": len(found.differences),
+            "resident_bytes": most, "growth_bytes_a_request": served.slope, "errors": dict(errors),
+            "wrong": wrong,
+        }  # fmt: skip
+        report.write_json(json_file, {"benchmark": "traffic", **report.environment(arguments), **counts})
     if wrong:
         raise typer.Exit(1)
 
