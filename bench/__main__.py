@@ -1,7 +1,8 @@
 """The command line of the benchmarks: ``python -m bench NAME``.
 
 What: one subcommand per question; each prints a table, writes ``--json FILE`` and ends with status 1
-where a mask differs. ``report`` asks them all and writes a page, ``diff`` compares two records.
+where a mask differs. ``report`` asks them all and writes pages (``page`` writes them again), ``diff``
+compares two records.
 When: run it on a quiet machine.
 Limits: what each benchmark measures, and how, is in the module of its name.
 """
@@ -16,6 +17,7 @@ from bench import (
     equality,
     generating,
     grammar,
+    growth,
     healing,
     invasive,
     lark,
@@ -43,8 +45,10 @@ app.command("healing")(healing.command)
 app.command("invasive")(invasive.command)
 app.command("opportunistic")(opportunistic.command)
 app.command("starting")(starting.command)
+app.command("growth")(growth.command)
 app.command("generating")(generating.command)
 app.command("report")(reporting.command)
+app.command("page")(reporting.page_command)
 app.command("diff")(differences.command)
 
 

@@ -1,18 +1,23 @@
 """A new process: what it takes from its start to the first mask of a first schema.
 
 What: starts Python anew for each engine and has it import the library, load the vocabulary, compile a schema
-and fill one mask; each part's seconds are told, and those of all parts but the vocabulary.
+and fill one mask; each part's seconds are told, and those of all parts but the vocabulary. The same once more
+without byte code, as in the first process after an installation: what a new machine adds.
 When: ``python -m bench starting --vocabulary SPEC --json FILE``.
 Limits: files are in the system's cache after a first run that is not counted; what an engine keeps on disk
-between processes is off. The vocabulary comes from our loader for all engines, which imports our library and
-XGrammar where that was not done before: its seconds compare nothing.
+between processes is off. The installation itself is not measured: it is pip's and the network's. The
+vocabulary comes from our loader for all engines, which imports our library and XGrammar where that was not
+done before: its seconds compare nothing. Byte code is that of all packages, also of those that every engine
+needs (numpy, torch).
 """
 
 from __future__ import annotations
 
 import json as json_format
+import os
 import subprocess
 import sys
+import tempfile
 from typing import Annotated, Any
 
 import typer
@@ -66,12 +71,24 @@ matcher.fill_next_token_bitmask(xgrammar.allocate_token_bitmask(1, vocabulary.si
 """What each process does: to import the library, to make a compiler, to make a first mask."""
 
 
-def start(engine: str, vocabulary: str) -> dict[str, float]:
-    """Seconds of each part, and of all that are the engine's own: all but the vocabulary."""
+def start(engine: str, vocabulary: str, byte_code: str | None = None) -> dict[str, float]:
+    """Seconds of each part, and of all that are the engine's own: all but the vocabulary.
+
+    `byte_code` is the folder where Python looks for compiled modules; None is its own.
+    """
     library, compiler, mask = _ENGINES[engine]
     code = "\n".join((_HEAD, library, _LOAD, compiler, "times.append(perf_counter())", mask, _TAIL))
     command = [sys.executable, "-c", code, vocabulary, json_format.dumps(workloads.THROW_AWAY_SCHEMA)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=CHECKOUT, timeout=600)
+    own = {} if byte_code is None else {"PYTHONPYCACHEPREFIX": byte_code}
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=CHECKOUT,
+        timeout=600,
+        env={**os.environ, **own},
+    )
     parts = dict(zip(PARTS, json_format.loads(done.stdout.splitlines()[-1]), strict=True))
     return parts | {TOGETHER: sum(parts.values()) - parts["vocabulary"]}
 
@@ -93,12 +110,18 @@ def command(
             times = start(name, vocabulary)
             if number:
                 found[name].append(times)
+    fresh = {}
+    for name in engines:
+        with tempfile.TemporaryDirectory() as folder:
+            fresh[name] = start(name, vocabulary, folder)
     rows: dict[str, Any] = {
         name: {part: report.Spread.of(one[part] for one in own) for part in (*PARTS, TOGETHER)}
         for name, own in found.items()
     }
-    table = report.make_table("a new process, medians", ("",), (*PARTS, TOGETHER))
+    table = report.make_table("a new process, medians", ("",), (*PARTS, TOGETHER, "without byte code"))
     for name, row in rows.items():
-        table.add_row(name, *(report.readable(spread.p50) for spread in row.values()))
+        times = [*(spread.p50 for spread in row.values()), fresh[name][TOGETHER]]
+        table.add_row(name, *(report.readable(seconds) for seconds in times))
     console.print(table)
-    report.write_json(json, {"benchmark": "starting", **report.environment(arguments), "rows": rows})
+    record = {"benchmark": "starting", **report.environment(arguments), "rows": rows, "fresh": fresh}
+    report.write_json(json, record)

@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 
 from bench.__main__ import app
 from bench.report import make_console
-from bench.reporting import differences, jobs, questions
+from bench.reporting import differences, inputs, jobs, markdown, questions
 from bench.reporting.answers import source_of
 from bench.reporting.standings import OURS, Standing
+from bench.reporting.tables import together
 from equivalence.vocabulary import Vocabulary
 
 pytest.importorskip("matplotlib", reason="pages have pictures; pip install 'equimask[bench]'")
@@ -32,9 +33,59 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
+SPREAD = {"count": 1, "mean": 1e-3, "p50": 1e-3, "p90": 2e-3, "p99": 3e-3, "max": 3e-3}
+RECORDS = {
+    "fuzz": {
+        "bench": "fuzz", "cases": 1, "masks": 7, "wrong_bits": 0, "other_errors": 0, "refusals": {},
+        "crashes": 0, "hangs": 0, "rows": [{"kind": "ebnf", "strategy": "auto", "cases": 1, "masks": 7}],
+    },
+    "tags": {
+        "benchmark": "tags",
+        "rows": [{
+            "tools": 1, "strategy": "classifier", "first mask, ms": [1.0, 2.0],
+            "masks of a text, ms": [3.0, 4.0], "one the second time, us": [5.0, 6.0],
+            "masks": 3, "differences": 0,
+        }],
+    },
+    "drafts": {"benchmark": "drafts", "rows": [{
+        "texts": "real", "method": "drafts", "documents": 2, "tokens a step": [None, 1.5, 2.5, None],
+        "us a step": 12.0,
+    }]},
+    "choices": {"benchmark": "opportunistic", "rows": [{
+        "strategy": "classifier", "refused": 0.1, "masks": SPREAD, "own choice first": SPREAD,
+    }]},
+    "healing": {"benchmark": "healing", "rows": [{
+        "grammar": "words", "strategy": "engine", "masks": 3, "different": 0, "new": SPREAD, "kept": SPREAD,
+    }]},
+    "invasive": {"benchmark": "invasive", "rows": [{
+        "masks of": "ours, classifier", "documents": 1, "left": 0, "steps": 9, "masked": 0,
+    }]},
+    "traffic": {
+        "benchmark": "traffic", "requests": 10, "masks": 5, "differences": 0, "resident_bytes": 1 << 20,
+        "growth_bytes_a_request": None, "wrong": [],
+    },
+    "killed": {
+        "benchmark": "killed", "kills": 3, "while_writing": 1, "events": {"made": 2}, "entries": 2,
+        "loaded": 2, "damaged": 0, "wrong": [],
+    },
+}  # fmt: skip
+"""What programs beside the benchmarks write, and what is not in a quick report."""
+
+
+def run_there(job: jobs.Job, folder: Path, key: str) -> jobs.Done:
+    """A job as if it had run."""
+    done = jobs.Done(job.name, key, 0, 0.1, record=RECORDS[job.kind])
+    (folder / f"{job.name}.json").write_text(json.dumps(done.record))
+    told = {"name": job.name, "key": key, "status": 0, "seconds": 0.1}
+    (folder / f"{job.name}.done").write_text(json.dumps(told))
+    return done
+
+
 def run_here(job: jobs.Job, folder: Path, key: str, progress: Any) -> jobs.Done:
     """A job in this process; what would start others is left out, and fails in question d."""
     arguments = [*job.arguments, "--json", str(folder / f"{job.name}.json")]
+    if job.program != "bench":
+        return run_there(job, folder, key)
     if arguments[0] in ("grammar", "lark"):
         arguments += ["--builds", "0", "--rounds", "1", "--batch", "2"]
         arguments += ["--judged-files", "1", "--judged-steps", "2"] if arguments[0] == "lark" else []
@@ -45,6 +96,8 @@ def run_here(job: jobs.Job, folder: Path, key: str, progress: Any) -> jobs.Done:
         arguments += ["--most", "2"]
     if arguments[0] == "classes":
         arguments += ["--no-memory"]
+    if arguments[0] == "growth":
+        arguments += ["--most-depth", "2", "--at-once", "2"]
     if arguments[0] == "starting":
         arguments = ["starting", "--no-such-option", HOSTILE]
     result = CliRunner().invoke(app, arguments)
@@ -87,6 +140,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(questions, "GRAMMARS", folder / "grammars")
         patch.setattr(questions, "EBNF", {name: questions.EBNF[name] for name in ("json", "sql")})
         patch.setattr(questions, "LARK", {"json": questions.LARK["json"]})
+        (folder / "README.md").write_text(f"Before\n{markdown.BEGIN}\nold\n{markdown.END}\nBehind\n")
         for _ in range(2):
             arguments = ["report", "--quick", "--out", folder / "out", "--vocabulary", folder / "tiny.npz"]
             arguments += [
@@ -96,6 +150,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 f"json={folder / 'json'}",
                 "--limit",
                 2,
+                "--markdown",
+                folder / "page.md",
+                "--readme",
+                folder / "README.md",
             ]
             result = CliRunner().invoke(app, list(map(str, arguments)))
             assert result.exit_code == 1, result.output  # for the job that fails, and it alone
@@ -108,7 +166,8 @@ def test_records_are_not_made_twice(made: Path) -> None:
     ran = (made / "ran").read_text().splitlines()
     assert sorted({name for name in ran if ran.count(name) > 1}) == ["starting-tiny"]
     assert {name.split("-")[0] for name in ran} == {
-        "equality", "grammar", "lark", "classes", "schemas", "growth", "starting", "generating", "strategies",
+        "equality", "fuzz", "grammar", "lark", "classes", "schemas", "burst", "cold", "scaling", "growth",
+        "starting", "generating", "strategies", "tags",
     }  # fmt: skip
 
 
@@ -119,9 +178,55 @@ def test_the_page_has_tables_and_pictures(made: Path) -> None:
         assert word in page
     assert re.search(r"<b>0</b><span>differences from XGrammar in [1-9][0-9,]* masks", page)
     for section in re.findall(r'<section id="question-.*?</section>', page, re.DOTALL):
-        assert section.count("<td") > 4
+        assert section.count("<td") > 4 or "not in a quick report" in section
     assert page.count("<svg") >= 5 and "<script" not in page
     assert "http:" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page)
+
+
+def test_pages_are_rendered_again(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made / "out", tmp_path / "out")
+    for kind in ("drafts", "choices", "healing", "invasive", "traffic", "killed"):
+        run_there(jobs.Job(f"{kind}-x", (), 1), tmp_path / "out" / "records", "")
+    shutil.copy(made / "README.md", tmp_path)
+    own = ["page", "out", "--markdown", "docs.md", "--readme", "README.md"]
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, own)
+    assert result.exit_code == 0, result.output
+    text, readme = ((tmp_path / name).read_text() for name in ("docs.md", "README.md"))
+    assert readme.startswith("Before\n<!--") and readme.endswith("-->\nBehind\n") and "\nold\n" not in readme
+    assert "<svg" in (tmp_path / "docs" / "first-mask.svg").read_text()
+    assert HOSTILE not in text and "{{" not in text + readme
+    for section in text.split("\n## ")[1:]:
+        assert section.count("\n| ") > 1, section
+    assert "options: " not in text and "--only options" in text
+    numbers = [line for line in readme.splitlines() if line.startswith("| ")]
+    assert len(numbers) > 20 and set(numbers) <= set(text.splitlines())
+
+
+def test_a_record_is_filled_in_parts(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "out", tmp_path / "out")
+    before = (tmp_path / "out" / "records" / "scaling.json").read_bytes()
+    own = ["report", "--quick", "--out", str(tmp_path / "out"), "--vocabulary", str(made / "tiny.npz")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "run", run_here)
+        result = CliRunner().invoke(app, [*own, "--only", "g", "--only", "fuzz"])
+    assert result.exit_code == 0, result.output
+    assert "fuzz: done" in result.output and "tags-tiny: done" in result.output
+    assert "scaling" not in result.output
+    assert (tmp_path / "out" / "records" / "scaling.json").read_bytes() == before
+    assert "Growth with the vocabulary" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_quick_report_takes_half_an_hour() -> None:
+    given = inputs.Inputs(["tekken"], [Path("schemas")], {"json": Path("json"), "sql": Path("sql")})
+    seconds = [job.seconds for one in questions.asked(given, inputs.QUICK) for job in one.jobs]
+    assert sum(seconds) < 30 * 60
+
+
+def test_markdown_shows_texts_as_they_are() -> None:
+    assert markdown.plain("a|b\n<img>") == "a\\|b &lt;img&gt;"
+    assert together([1.2e-3, 7.9e-3, 1.3]) == "1.2 / 7.9 ms / 1.3 s"
+    assert together([1e-6, None]) == "1 us / -"
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
@@ -163,7 +268,7 @@ def test_wrong_questions_are_refused(made: Path, tmp_path: Path) -> None:
 
 
 def test_missing_inputs_are_named() -> None:
-    asked = questions.questions(questions.Inputs(["tekken"]), questions.QUICK)
+    asked = questions.asked(inputs.Inputs(["tekken"]), inputs.QUICK)
     assert all(one.missing for one in asked if one.letter in "cf" and one.letter)
     assert any("--documents sql=PATH" in line for one in asked for line in one.missing)
 

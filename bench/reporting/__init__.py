@@ -1,5 +1,7 @@
-"""The questions of the README asked at once, peers side by side, as one page: ``python -m bench report``.
+"""The questions of the README asked at once, peers side by side, as pages: ``python -m bench report``.
 
-`jobs` runs benchmarks and keeps their records, `questions` says which ones, `answers` makes tables of the
-records, `plots` pictures, `page` HTML, `command` is the command line; `differences` compares two records.
+`inputs` is what a user has, `questions` says which benchmarks answer what, `jobs` runs them and keeps their
+records. `answers` makes tables of records with `requests`, `grammars` and `others`, `plots` pictures, `facts`
+puts all together; `page` writes HTML, `markdown` the page of the documentation and the README's numbers.
+`command` is the command line; `differences` compares two records.
 """

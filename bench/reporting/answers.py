@@ -9,36 +9,22 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bench.report import readable
+from bench.reporting import others
+from bench.reporting.grammars import often, often_lark
 from bench.reporting.jobs import Done
 from bench.reporting.questions import Question
+from bench.reporting.requests import at_once, between_other_work, new_schemas
 from bench.reporting.standings import OURS, Record, Standing, engine_name, records, standings
+from bench.reporting.tables import Cell, Table, cells
 
-
-@dataclass(frozen=True)
-class Cell:
-    """A text; `look` is ``"best"``, ``"behind"`` (a peer is ahead of us), ``"bad"`` or nothing."""
-
-    text: str
-    look: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    note: str = ""
-
-
-def cells(values: Iterable[Any]) -> list[Cell]:
-    return [value if isinstance(value, Cell) else Cell(str(value)) for value in values]
+Own = Sequence[tuple[str, Record]]
+"""Records with their names."""
 
 
 def versus(rows: Sequence[Standing], title: str, note: str = "") -> Table:
@@ -52,7 +38,7 @@ def versus(rows: Sequence[Standing], title: str, note: str = "") -> Table:
             look = "best" if row.ahead == name else "behind" if name == OURS and row.is_behind else ""
             line.append(Cell(readable(row.values[name]), look) if name in row.values else Cell("-"))
         lines.append([*line, Cell(row.verdict, "behind" if row.is_behind else "")])
-    return Table(title, ["where", "what", *engines, "ahead"], lines, note)
+    return Table(title, ["where", "what", *engines, "ahead"], lines, note, is_long=True)
 
 
 def answer(question: Question, done: Mapping[str, Done]) -> list[Table]:
@@ -60,19 +46,34 @@ def answer(question: Question, done: Mapping[str, Done]) -> list[Table]:
     found = []
     if rows := standings(question, done):
         found.append(versus(rows, "Side by side, less is better"))
-    for kind, make in (
-        ("equality", _equal_tables), ("schemas", _schema_tables), ("grammar", _build_tables),
-        ("lark", _lark_tables), ("classes", _class_tables), ("strategies", _strategy_tables),
-        ("generating", _generating_tables),
-    ):  # fmt: skip
-        if own := list(records(question, done, kind)):
-            found += [table for table in make(own) if table.rows]
+    for kind in question.kinds:
+        found += of_kind(question, done, kind)
     return found
 
 
-# --- tables that are not of one number an engine ---------------------------------------------------------
+def of_kind(question: Question, done: Mapping[str, Done], kind: str) -> list[Table]:
+    """The tables of a question's records of one kind."""
+    makers: Mapping[str, Callable[[Own], Iterable[Table]]] = {
+        "equality": _equal_tables, "fuzz": one_by_one(others.fuzz), "grammar": _build_tables,
+        "lark": _lark_tables, "classes": _class_tables, "schemas": _schema_tables,
+        "options": one_by_one(new_schemas), "burst": one_by_one(at_once),
+        "cold": one_by_one(between_other_work), "scaling": _scaling_tables, "growth": others.growth,
+        "starting": others.starting, "generating": _generating_tables, "strategies": _strategy_tables,
+        "tags": one_by_one(others.tags), "drafts": one_by_one(others.drafts),
+        "choices": one_by_one(others.choices), "healing": one_by_one(others.healing),
+        "invasive": one_by_one(others.invasive), "traffic": one_by_one(others.traffic),
+        "killed": one_by_one(others.killed),
+    }  # fmt: skip
+    own = list(records(question, done, kind))
+    return [table for table in makers[kind](own) if table.rows] if own else []
 
-Own = Sequence[tuple[str, Record]]
+
+def one_by_one(make: Callable[[str, Record], Table]) -> Callable[[Own], Iterable[Table]]:
+    """A table for each record."""
+    return lambda own: [make(name, record) for name, record in own]
+
+
+# --- tables that are not of one number an engine ---------------------------------------------------------
 
 
 def _equal_tables(own: Own) -> Iterator[Table]:
@@ -103,11 +104,13 @@ def source_of(name: str) -> str:
 
 
 def _schema_tables(own: Own) -> Iterator[Table]:
+    yield from one_by_one(new_schemas)(own)
     rows = []
+    engines = sorted(
+        {one for _, record in own for row in record["rows"] for one in row["verdicts"]},
+        key=lambda one: (one != "ours", one),
+    )
     for name, record in own:
-        engines = sorted(
-            {one for row in record["rows"] for one in row["requests"]}, key=lambda one: (one != "ours", one)
-        )
         by_source = defaultdict(list)
         for row in record["rows"]:
             by_source[source_of(row["name"])].append(row)
@@ -133,6 +136,7 @@ def _schema_tables(own: Own) -> Iterator[Table]:
         ["where", "source", "schemas", *groups],
         rows,
         note,
+        is_long=True,
     )
     faster = []
     for name, record in own:
@@ -157,6 +161,7 @@ def _schema_tables(own: Own) -> Iterator[Table]:
         "On what share of the schemas is the peer faster than equimask?",
         ["where", "peer", "first mask", "first mask, CPU", "with one document", "with one document, CPU"],
         faster,
+        is_long=True,
     )  # fmt: skip
 
 
@@ -171,6 +176,7 @@ def _rejected(told: Sequence[Record]) -> str:
 
 
 def _build_tables(own: Own) -> Iterator[Table]:
+    yield from often(own)
     rows = []
     for name, record in own:
         summary = record.get("summary")
@@ -219,6 +225,7 @@ def _building(name: str, way: str, classes: Any, found: Record) -> list[Cell]:
 
 
 def _lark_tables(own: Own) -> Iterator[Table]:
+    yield from often_lark(own)
     built, passing = [], []
     for name, record in own:
         for row in record["rows"]:
@@ -251,7 +258,7 @@ def _lark_tables(own: Own) -> Iterator[Table]:
 def _class_tables(own: Own) -> Iterator[Table]:
     rows, schemas = [], []
     for _, record in own:
-        for row in record["grammars"] if "scaling" not in record else ():
+        for row in record["grammars"]:
             if row["refusal"]:
                 rows.append(cells([row["vocabulary"], row["name"], Cell("refused"), *["-"] * 7]))
                 continue
@@ -304,6 +311,9 @@ def _class_tables(own: Own) -> Iterator[Table]:
         ["vocabulary", "schemas", "classes p50", "p90", "p99", "CPU time p50", "p90", "p99"],
         schemas,
     )
+
+
+def _scaling_tables(own: Own) -> Iterator[Table]:
     for _, record in own:
         for what, found in record.get("scaling", {}).items():
             sizes = sorted({row["size"] for row in found["rows"]})

@@ -1,7 +1,7 @@
 """Benchmarks as jobs: each a process of its own, whose record is kept and not made twice.
 
-What: `Job` is one call of ``python -m bench``, `run_all` runs those that have no record yet and tells how
-long the rest takes, `Done` is what became of one.
+What: `Job` is one call of ``python -m bench`` or of another program, `run_all` runs those that have no record
+yet and tells how long the rest takes, `Done` is what became of one, `read_all` finds them again.
 When: in ``python -m bench report``.
 Limits: one job at a time, so that none disturbs another; all are in this process's group, so Ctrl-C ends
 all. A record counts as made if the arguments, the sources and the versions of all packages were the same;
@@ -36,14 +36,21 @@ class Job:
     """One benchmark.
 
     Attributes:
-        name: of its record, unique.
-        arguments: after ``python -m bench``, without ``--json``.
+        name: of its record, unique; the word before the first ``-`` is its `kind`.
+        arguments: after ``python -m PROGRAM``, without ``--json``.
         seconds: about how long it takes, for the time that is left.
+        program: the module that is run.
     """
 
     name: str
     arguments: tuple[str, ...]
     seconds: float
+    program: str = "bench"
+
+    @property
+    def kind(self) -> str:
+        """What the record is of."""
+        return self.name.split("-")[0]
 
 
 @dataclass
@@ -65,10 +72,10 @@ class Done:
 
 def key_of(job: Job, sources: str) -> str:
     """A name for all that a record depends on; a hash, as arguments name folders of the machine."""
-    return hashlib.sha256(json.dumps([job.arguments, sources]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([job.program, job.arguments, sources]).encode()).hexdigest()[:16]
 
 
-MATTER = ("equivalence", "hybrid", "adapters", "bench", ":(exclude)bench/reporting")
+MATTER = ("equivalence", "hybrid", "adapters", "bench", "tests/robustness", ":(exclude)bench/reporting")
 """What numbers come from; the report itself may change without measuring again."""
 
 
@@ -88,12 +95,25 @@ def sources() -> str:
 
 def kept(job: Job, folder: Path, key: str) -> Done | None:
     """The job as it was done before, with the same key and to the end."""
+    done = read(folder, job.name)
+    return done if done is not None and done.record and done.key == key and done.status == 0 else None
+
+
+def read(folder: Path, name: str) -> Done | None:
+    """What became of a job, whatever it was made from; None where nothing can be read."""
     try:
-        done = Done(**json.loads((folder / f"{job.name}.done").read_text(encoding="utf-8")), is_kept=True)
-        done.record = json.loads((folder / f"{job.name}.json").read_text(encoding="utf-8"))
+        done = Done(**json.loads((folder / f"{name}.done").read_text(encoding="utf-8")), is_kept=True)
+        if (record := folder / f"{name}.json").exists():
+            done.record = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError):
         return None
-    return done if done.key == key and done.status == 0 else None
+    return done
+
+
+def read_all(folder: Path) -> dict[str, Done]:
+    """All jobs of a folder by name."""
+    found = (read(folder, path.stem) for path in sorted(folder.glob("*.done")))
+    return {done.name: done for done in found if done is not None}
 
 
 def run(job: Job, folder: Path, key: str, progress: Iterable[None]) -> Done:
@@ -104,7 +124,7 @@ def run(job: Job, folder: Path, key: str, progress: Iterable[None]) -> Done:
     """
     target, log = folder / f"{job.name}.json", folder / f"{job.name}.log"
     target.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "bench", *job.arguments, "--json", str(target)]
+    command = [sys.executable, "-m", job.program, *job.arguments, "--json", str(target)]
     ticks = iter(progress)
     began = perf_counter()
     with log.open("wb") as output:

@@ -18,6 +18,7 @@ import numpy as np
 
 from bench.picture import COLOURS, cumulative, new_figure, pyplot, save, seconds_along
 from bench.reporting.jobs import Done
+from bench.reporting.others import GROWTH
 from bench.reporting.questions import Question
 from bench.reporting.standings import OURS, Standing, records, shared_times, standings
 
@@ -124,6 +125,18 @@ def _break_even(axes: Any, summary: Mapping[str, Any]) -> None:
 
 
 def _growth(name: str, record: Mapping[str, Any]) -> Draws:
+    for what, title in GROWTH.items():
+        engines = [one for one in record[what][0] if one != "size"]
+        part = next(iter(record[what][0][engines[0]]))
+        rows = [
+            {"series": OURS if one == "ours" else one, "size": row["size"], "cpu_seconds": row[one][part]}
+            for one in engines
+            for row in record[what]
+        ]
+        yield f"{title}: {part}, {name}", partial(_lines, found={"rows": rows}, title=what)
+
+
+def _scaling(name: str, record: Mapping[str, Any]) -> Draws:
     for what, found in record.get("scaling", {}).items():
         title = {"properties": "properties of a schema", "vocabulary": "ids of the vocabulary"}[what]
         yield f"CPU time of token classes over {title}", partial(_lines, found=found, title=title)
@@ -132,7 +145,8 @@ def _growth(name: str, record: Mapping[str, Any]) -> Draws:
 def _lines(axes: Any, found: Mapping[str, Any], title: str) -> None:
     for series in dict.fromkeys(row["series"] for row in found["rows"]):
         own = [row for row in found["rows"] if row["series"] == series and row.get("cpu_seconds")]
-        axes.plot([row["size"] for row in own], [row["cpu_seconds"] for row in own], marker=".", label=series)
+        sizes, seconds = ([row[key] for row in own] for key in ("size", "cpu_seconds"))
+        axes.plot(sizes, seconds, marker=".", label=series, color=COLOURS.get(series))
     axes.set_xscale("log")
     axes.set_yscale("log")
     seconds_along(axes.yaxis)
@@ -158,5 +172,5 @@ def _bars(axes: Any, rows: Sequence[Standing]) -> None:
 
 
 _MAKERS: Mapping[str, Callable[[str, Mapping[str, Any]], Draws]] = {
-    "schemas": _schemas, "strategies": _strategies, "classes": _growth,
+    "schemas": _schemas, "strategies": _strategies, "scaling": _scaling, "growth": _growth,
 }  # fmt: skip

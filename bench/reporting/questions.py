@@ -1,25 +1,26 @@
 """What the report asks: for each question, the benchmarks that answer it.
 
-What: `Inputs` are the files that a user has, `Sizes` how much of them is used, `questions` the jobs of each
-question, with what is missing for a full answer.
-When: in ``python -m bench report``.
-Limits: `SECONDS` are those of two slow cores; they are for the time left alone.
+What: `QUESTIONS` are all of them, in the order in which they are asked; `asked` makes their jobs from what a
+user has, with what is missing for a full answer; `recorded` finds them again in a folder of records.
+When: in ``python -m bench report`` and ``python -m bench page``.
+Limits: the seconds of a job are those of two slow cores; they are for the time left alone. The first word of
+a job's name is its kind, and a kind belongs to one question.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.cases import BUILTIN_JSON, CHECKOUT
 from bench.peers import cfgzip, llguidance
+from bench.reporting.inputs import Inputs, Sizes
 from bench.reporting.jobs import Job
 from bench.workloads import short_name
 
 GRAMMARS = CHECKOUT / "hybrid" / "grammars"
-SAMPLES = CHECKOUT / "bench" / "samples"
 
 EBNF: Mapping[str, str] = {
     "json": BUILTIN_JSON,
@@ -36,79 +37,92 @@ LARK: Mapping[str, Path] = {
 }
 """Likewise in Lark's notation; documents are files whose names end with the grammar's."""
 
-DOCUMENTS: Mapping[str, Path] = {"c": SAMPLES / "c_like", "arithmetic": SAMPLES / "arithmetic"}
-"""What comes with the project."""
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What a user gives; `documents` and `lark` are files and folders by name."""
-
-    vocabularies: Sequence[str]
-    schemas: Sequence[Path] = ()
-    documents: Mapping[str, Path] = field(default_factory=dict)
-    lark: Mapping[str, Path] = field(default_factory=dict)
-    grammars: Sequence[Path] = ()
-    seed: int = 0
-
-    def documents_of(self, name: str) -> Path | None:
-        return self.documents.get(name, DOCUMENTS.get(name))
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How much is measured."""
-
-    equality: int
-    schemas: int
-    strategies: int
-    strategy_documents: int
-    class_schemas: int
-    documents: int
-    document_tokens: int
-    plain_masks: int
-    rounds: int
-    builds: int
-    starts: int
-    plain_seconds: float
-    peer_seconds: float
-    all_vocabularies: bool
-
-
-QUICK = Sizes(12, 40, 6, 100, 30, 6, 100, 40, 2, 1, 3, 10.0, 5.0, False)
-FULL = Sizes(100, 200, 30, 1000, 200, 30, 2000, 300, 4, 3, 7, 60.0, 120.0, True)
-
 
 @dataclass(frozen=True)
 class Question:
-    """One question, its jobs, and what is missing for them."""
+    """One question, its jobs, and what is missing for them.
+
+    Attributes:
+        letter: "" is equality, which is asked first.
+        kinds: of its jobs, each with what it measures.
+    """
 
     letter: str
     title: str
-    jobs: Sequence[Job]
+    kinds: Mapping[str, str]
+    jobs: Sequence[Job] = ()
     missing: Sequence[str] = ()
 
 
-def limited(sizes: Sizes, limit: int | None) -> Sizes:
-    """The sizes with at most so many schemas or documents in each job."""
-    if limit is None:
-        return sizes
-    names = ("equality", "schemas", "strategies", "class_schemas", "documents", "starts")
-    smaller = {name: min(limit, getattr(sizes, name)) for name in names}
-    return Sizes(**{**vars(sizes), **smaller})
+QUESTIONS = (
+    Question("", "Are masks equal to XGrammar's?", {
+        "equality": "masks along instances and random walks", "fuzz": "random grammars",
+    }),
+    Question("a", "Grammars used often: what do a mask, a token and building cost?", {
+        "grammar": "grammars in EBNF, beside XGrammar", "lark": "Lark grammars, beside llguidance",
+    }),
+    Question("b", "Token classes: how many, how fast, next to CFGzip?", {"classes": "token classes"}),
+    Question("c", "JSON schemas that are new: how long to the first mask, what is a mask, what is taken?", {
+        "schemas": "everybody's defaults", "options": "without caches, one thread, strict_mode=False",
+        "burst": "many new schemas at once", "cold": "cold caches",
+    }),
+    Question("d", "Growth: vocabulary, properties, nesting, threads, batches; and a new process", {
+        "scaling": "vocabulary and properties", "growth": "nesting, threads and batches",
+        "starting": "a new process",
+    }),
+    Question("e", "End to end: tokens per second of generate, small random model, CPU", {
+        "generating": "generate in transformers",
+    }),
+    Question("f", "When to use what: one schema, once and many times", {"strategies": "every strategy"}),
+    Question("g", "Tags of models that call tools: what do they cost?", {"tags": "tags of models"}),
+    Question("h", "Less work for the model: drafts, own choices, healed prompts", {
+        "drafts": "drafts", "choices": "own choices first", "healing": "healed prompts",
+        "invasive": "tokens that a mask takes from the model",
+    }),
+    Question("i", "What does a server survive?", {"traffic": "mixed traffic", "killed": "killed processes"}),
+)  # fmt: skip
 
 
-def questions(inputs: Inputs, sizes: Sizes) -> list[Question]:
-    """All of them, in the order in which they are asked: whether masks are equal comes first."""
+def asked(inputs: Inputs, sizes: Sizes) -> list[Question]:
+    """All questions with their jobs, and what is missing."""
+    makers: Mapping[str, Callable[[Inputs, Sizes], list[Job]]] = {
+        "": _equality, "a": _grammars, "b": _classes, "c": _schemas, "d": _growth, "e": _generating,
+        "f": _break_even, "g": _tags, "h": _less_work, "i": _surviving,
+    }  # fmt: skip
+    missing: dict[str, list[str]] = {"a": without_documents(inputs)}
+    if not inputs.schemas:
+        missing |= {letter: [NO_SCHEMAS] for letter in ("", "c", "f")}
+    if not inputs.grammars:
+        missing["b"] = ["the CFGzip paper's grammars of XML, C++ and Bython (--grammars FOLDER)"]
+    if not sizes.is_full:
+        missing |= {letter: ["takes long: not in a quick report"] for letter in ("h", "i")}
+        missing.setdefault("c", []).append(
+            "strict_mode=False without caches, on one thread (without --quick)"
+        )
     return [
-        _equality(inputs, sizes),
-        _grammars(inputs, sizes),
-        _classes(inputs, sizes),
-        _schemas(inputs, sizes),
-        _growth(inputs, sizes),
-        _generating(inputs, sizes),
-        _break_even(inputs, sizes),
+        Question(
+            one.letter, one.title, one.kinds, makers[one.letter](inputs, sizes), missing.get(one.letter, [])
+        )
+        for one in QUESTIONS
     ]
+
+
+def recorded(names: Iterable[str]) -> list[Question]:
+    """All questions with the jobs of these names; of a kind without any is said how to measure it."""
+    by_kind: dict[str, list[Job]] = {}
+    for name in names:
+        job = Job(name, (), 0)
+        by_kind.setdefault(job.kind, []).append(job)
+    found = []
+    for one in QUESTIONS:
+        jobs = [job for kind in one.kinds for job in by_kind.get(kind, ())]
+        missing = [
+            f"{what} (python -m bench report --out DIR --only {kind} ...)"
+            for kind, what in one.kinds.items()
+            if kind not in by_kind
+        ]
+        found.append(Question(one.letter, one.title, one.kinds, jobs, missing))
+    return found
 
 
 def missing_peers() -> list[str]:
@@ -124,7 +138,7 @@ def missing_peers() -> list[str]:
 NO_SCHEMAS = "no folder of schemas was given (--schemas)"
 
 
-def _equality(inputs: Inputs, sizes: Sizes) -> Question:
+def _equality(inputs: Inputs, sizes: Sizes) -> list[Job]:
     jobs = []
     for spec in inputs.vocabularies:
         own = ("equality", "--vocabulary", spec, "--seed", str(inputs.seed), "--walks", "1")
@@ -134,16 +148,20 @@ def _equality(inputs: Inputs, sizes: Sizes) -> Question:
             more = ("--schemas", str(folder), "--limit", str(sizes.equality), "--seconds", "20")
             name = f"equality-{folder.name}-{short_name(spec)}"
             jobs.append(Job(name, (*own, "--walk-steps", "100", *more), 5 + 2 * sizes.equality))
-    return Question("", "Are masks equal to XGrammar's?", jobs, [] if inputs.schemas else [NO_SCHEMAS])
+    arguments = (
+        "--minutes", str(sizes.fuzz_minutes), "--seed", str(inputs.seed), "--vocabulary",
+        inputs.vocabularies[0],
+    )  # fmt: skip
+    fuzz = Job("fuzz", arguments, 20 + 60 * sizes.fuzz_minutes, "tests.robustness.fuzz")
+    return [*jobs, fuzz]
 
 
-def _grammars(inputs: Inputs, sizes: Sizes) -> Question:
-    jobs, missing = [], []
+def _grammars(inputs: Inputs, sizes: Sizes) -> list[Job]:
+    jobs = []
     for spec in _some(inputs, sizes):
-        for name, grammar in EBNF.items():
+        for name, grammar in {**EBNF, **given_grammars(inputs)}.items():
             folder = inputs.documents_of(name)
             if folder is None:
-                missing.append(f"no documents for the grammar {name} (--documents {name}=PATH)")
                 continue
             arguments = (
                 "grammar", "--grammar", grammar, "--sample", str(folder), "--vocabulary", spec,
@@ -154,10 +172,7 @@ def _grammars(inputs: Inputs, sizes: Sizes) -> Question:
             jobs.append(Job(f"grammar-{name}-{short_name(spec)}", arguments, 10 + sizes.plain_masks / 2))
     for name, path in {**LARK, **inputs.lark}.items():
         folder = inputs.documents_of(name)
-        if folder is None:
-            missing.append(f"no documents for the Lark grammar {name} (--documents {name}=PATH)")
-            continue
-        for spec in _some(inputs, sizes):
+        for spec in _some(inputs, sizes) if folder is not None else ():
             arguments = (
                 "lark", "--vocabulary", spec, "--grammar", f"{name}={path}",
                 "--documents", f"{name}={folder}", "--count", str(sizes.documents),
@@ -166,13 +181,35 @@ def _grammars(inputs: Inputs, sizes: Sizes) -> Question:
                 "--seed", str(inputs.seed),
             )  # fmt: skip
             jobs.append(Job(f"lark-{name}-{short_name(spec)}", arguments, 20 + 2 * sizes.documents))
-    return Question("a", "Grammars used often: what do a mask, a token and building cost?", jobs, missing)
+    return jobs
 
 
-def _classes(inputs: Inputs, sizes: Sizes) -> Question:
+def given_grammars(inputs: Inputs) -> dict[str, str]:
+    """Grammars of --grammars that have documents, by their names; the others have token classes alone."""
+    files = [
+        file
+        for path in inputs.grammars
+        for file in (sorted(path.glob("*.[eg]bnf")) if path.is_dir() else [path])
+        if file.suffix in (".gbnf", ".ebnf")
+    ]
+    return {file.stem: str(file) for file in files if inputs.documents_of(file.stem) is not None}
+
+
+def without_documents(inputs: Inputs) -> list[str]:
+    """Grammars that cannot be measured, with the option that would help."""
+    kinds = (("grammar", EBNF), ("Lark grammar", {**LARK, **inputs.lark}))
+    return [
+        f"no documents for the {kind} {name} (--documents {name}=PATH)"
+        for kind, names in kinds
+        for name in names
+        if inputs.documents_of(name) is None
+    ]
+
+
+def _classes(inputs: Inputs, sizes: Sizes) -> list[Job]:
     jobs = []
     peer = shutil.which(cfgzip.PROGRAM) is not None
-    for spec in inputs.vocabularies:
+    for spec in _some(inputs, sizes):
         arguments: tuple[str, ...] = ("classes", "--vocabulary", spec, "--repeats", "3", "--displacement")
         for folder in (GRAMMARS, *inputs.grammars):
             arguments += ("--grammars", str(folder))
@@ -180,53 +217,60 @@ def _classes(inputs: Inputs, sizes: Sizes) -> Question:
             arguments += ("--peer", "cfgzip", "--peer-seconds", str(sizes.peer_seconds))
         for folder in inputs.schemas[:1]:
             arguments += ("--schemas", str(folder), "--limit", str(sizes.class_schemas))
-        jobs.append(
-            Job(f"classes-{short_name(spec)}", arguments, 30 + (8 * sizes.peer_seconds if peer else 0))
-        )
-    missing = (
-        [] if inputs.grammars else ["the CFGzip paper's grammars of XML, C++ and Bython (--grammars FOLDER)"]
-    )
-    return Question("b", "Token classes: how many, how fast, next to CFGzip?", jobs, missing)
+        seconds = 30 + sizes.class_schemas / 2 + (8 * sizes.peer_seconds if peer else 0)
+        jobs.append(Job(f"classes-{short_name(spec)}", arguments, seconds))
+    return jobs
 
 
-def _schemas(inputs: Inputs, sizes: Sizes) -> Question:
+def _schemas(inputs: Inputs, sizes: Sizes) -> list[Job]:
     jobs = []
-    for spec in inputs.vocabularies:
+    for number, spec in enumerate(_some(inputs, sizes)):
+        count = sizes.more_schemas if number else sizes.schemas
+        own = ("schemas", "--vocabulary", spec, "--seed", str(inputs.seed))
         for folder in inputs.schemas:
-            arguments = (
-                "schemas", "--vocabulary", spec, "--schemas", str(folder), "--limit", str(sizes.schemas),
-                "--max-plain-seconds", str(sizes.plain_seconds), "--seed", str(inputs.seed),
-            )  # fmt: skip
-            jobs.append(Job(f"schemas-{folder.name}-{short_name(spec)}", arguments, 10 + 1.5 * sizes.schemas))
-    title = "JSON schemas that are new: how long to the first mask, what is a mask, what is taken?"
-    return Question("c", title, jobs, [] if inputs.schemas else [NO_SCHEMAS])
+            name = f"{folder.name}-{short_name(spec)}"
+            files = (*own, "--schemas", str(folder))
+            bounded = (*files, "--max-plain-seconds", str(sizes.plain_seconds))
+            defaults: tuple[str, ...] = (*bounded, "--limit", str(count))
+            if inputs.elsewhere is not None:
+                defaults += ("--xgrammar-elsewhere", str(inputs.elsewhere))
+            jobs.append(Job(f"schemas-{name}", defaults, 10 + 1.2 * count))
+            if number or folder != inputs.schemas[0]:
+                continue
+            plain = ("--no-strict", "--no-cache", "--threads", "1")
+            if sizes.option_schemas:
+                more = (*bounded, *plain, "--limit", str(sizes.option_schemas))
+                jobs.append(Job(f"options-{name}", more, 10 + 6 * sizes.option_schemas))
+            limit = str(sizes.burst * sizes.bursts + 1)
+            at_once = (*files, "--burst", str(sizes.burst), "--limit", limit)
+            jobs.append(Job(f"burst-{name}", at_once, 15 + sizes.burst * sizes.bursts / 3))
+            cold = ("--cold-caches", "--limit", str(sizes.cold_schemas), "--max-plain-seconds", "2")
+            jobs.append(Job(f"cold-{name}", (*files, *plain, *cold), 15 + 12 * sizes.cold_schemas))
+    return jobs
 
 
-def _growth(inputs: Inputs, sizes: Sizes) -> Question:
+def _growth(inputs: Inputs, sizes: Sizes) -> list[Job]:
     own = [part for spec in inputs.vocabularies for part in ("--growth-vocabulary", spec)]
     first = inputs.vocabularies[0]
     arguments = ("classes", "--vocabulary", first, "--scaling", "--repeats", "1", "--no-memory", *own,
                  "--grammars", str(GRAMMARS))  # fmt: skip
-    jobs = [Job("growth", arguments, 40)]
+    jobs = [Job("scaling", arguments, 40)]
+    more = ("growth", "--vocabulary", first, "--repeats", str(sizes.growth))
+    jobs.append(Job(f"growth-{short_name(first)}", more, 40 + 6 * sizes.growth))
     for spec in _some(inputs, sizes):
         start = ("starting", "--vocabulary", spec, "--repeats", str(sizes.starts))
-        jobs.append(Job(f"starting-{short_name(spec)}", start, 15 * sizes.starts))
-    missing = [
-        "nesting, threads, and batches of up to 256: not measured here",
-        "the cold start of a new machine",
-    ]
-    return Question("d", "Growth: with the vocabulary, with properties; and a new process", jobs, missing)
+        jobs.append(Job(f"starting-{short_name(spec)}", start, 35 + 15 * sizes.starts))
+    return jobs
 
 
-def _generating(inputs: Inputs, sizes: Sizes) -> Question:
-    jobs = [
+def _generating(inputs: Inputs, sizes: Sizes) -> list[Job]:
+    return [
         Job(f"generating-{short_name(spec)}", ("generating", "--vocabulary", spec), 60)
         for spec in _some(inputs, sizes)
     ]
-    return Question("e", "End to end: tokens per second of generate, small random model, CPU", jobs)
 
 
-def _break_even(inputs: Inputs, sizes: Sizes) -> Question:
+def _break_even(inputs: Inputs, sizes: Sizes) -> list[Job]:
     jobs = []
     for spec in _some(inputs, sizes):
         for folder in inputs.schemas[:1]:
@@ -237,10 +281,55 @@ def _break_even(inputs: Inputs, sizes: Sizes) -> Question:
             )  # fmt: skip
             seconds = 10 + sizes.strategies * (4 + sizes.strategy_documents / 30)
             jobs.append(Job(f"strategies-{short_name(spec)}", arguments, seconds))
-    title = "When to use what: one schema, once and many times"
-    return Question("f", title, jobs, [] if inputs.schemas else [NO_SCHEMAS])
+    return jobs
+
+
+def _tags(inputs: Inputs, sizes: Sizes) -> list[Job]:
+    jobs = []
+    for spec in inputs.vocabularies[:1]:
+        arguments = ("--vocabulary", spec, "--steps", str(sizes.tag_tokens))
+        for count in sizes.tools:
+            arguments += ("--tools", str(count))
+        seconds = sum(60 + 10 * count for count in sizes.tools)
+        jobs.append(Job(f"tags-{short_name(spec)}", arguments, seconds, "tests.robustness.model_tags"))
+    return jobs
+
+
+def _less_work(inputs: Inputs, sizes: Sizes) -> list[Job]:
+    """Drafts and masks of Lark grammars, healed prompts; all wait for many documents, none is quick."""
+    if not sizes.drafted:
+        return []
+    spec = inputs.vocabularies[0]
+    short, jobs = short_name(spec), []
+    found = [(name, path, inputs.documents_of(name)) for name, path in {**LARK, **inputs.lark}.items()]
+    for name, path, folder in found:
+        if folder is not None:
+            own = ("--vocabulary", spec, "--lark", f"{name}={path}", "--documents", f"{name}={folder}",
+                   "--seed", str(inputs.seed), "--count")  # fmt: skip
+            jobs += [
+                Job(f"drafts-{name}-{short}", ("drafts", *own, str(max(2, sizes.drafted))), 180),
+                Job(f"invasive-{name}-{short}", ("invasive", *own, str(min(30, sizes.drafted))), 120),
+                Job(f"choices-{name}-{short}", ("opportunistic", *own, str(min(10, sizes.drafted))), 120),
+            ]
+    if (folder := inputs.documents_of("json")) is not None:
+        arguments = ("healing", "--vocabulary", spec, "--document", str(folder), "--seed", str(inputs.seed),
+                     "--prompts", str(sizes.drafted))  # fmt: skip
+        jobs.append(Job(f"healing-{short}", arguments, 300))
+    return jobs
+
+
+def _surviving(inputs: Inputs, sizes: Sizes) -> list[Job]:
+    if not sizes.is_full or not inputs.schemas:
+        return []
+    own = ("--vocabulary", inputs.vocabularies[0], "--schemas", str(inputs.schemas[0]))
+    traffic = (*own, "--requests", str(16 * sizes.schemas), "--limit", str(sizes.schemas))
+    killed = (*own, "--seconds", str(min(40, 5 + sizes.schemas)), "--limit", str(min(60, sizes.schemas)))
+    return [
+        Job("traffic", traffic, 20 + sizes.schemas, "tests.robustness.traffic"),
+        Job("killed", killed, 120, "tests.robustness.killed"),
+    ]
 
 
 def _some(inputs: Inputs, sizes: Sizes) -> Sequence[str]:
     """All vocabularies, or the first."""
-    return inputs.vocabularies if sizes.all_vocabularies else inputs.vocabularies[:1]
+    return inputs.vocabularies if sizes.is_full else inputs.vocabularies[:1]

@@ -72,10 +72,10 @@ class Standing:
 
 
 def records(question: Question, done: Mapping[str, Done], kind: str) -> Iterator[tuple[str, Record]]:
-    """Names of jobs and their records, of one benchmark."""
+    """Names of jobs without their kind, and their records."""
     for job in question.jobs:
         found = done[job.name]
-        if found.record and job.arguments[0] == kind:
+        if found.record and job.kind == kind:
             yield job.name.removeprefix(f"{kind}-"), found.record
 
 

@@ -1,0 +1,203 @@
+"""How the work of a server grows: with the nesting of a schema, with threads, and with the rows of a batch.
+
+What: made schemas of 1 to 30 levels, to the first mask and along one document; new schemas that so many
+threads take one after the other; masks of batches of up to 256 rows, each row at another place of its text.
+When: ``python -m bench growth --vocabulary SPEC --json FILE``; growth with the vocabulary and with properties
+is `bench.scaling`'s.
+Limits: caches of compiled grammars are off, and one thread is given to each compiler, on both sides. Masks
+are compared with plain XGrammar's before times count: along each document, of each new schema the first, and
+of the largest batch all rows. XGrammar's batches run once with one thread and once with all cores; ours run
+on one, whatever is given.
+"""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Sequence
+from functools import partial
+from time import perf_counter
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+import xgrammar
+from rich.console import Console
+
+from bench import burst, options, report, workloads
+from bench.report import readable
+from bench.request import Start, hybrid_start, plain_start, quiet
+from bench.scaling import made_schema
+from bench.serving import timed
+from hybrid.testing.segmentation import tokenize_greedy
+
+DEPTHS = (1, 2, 3, 5, 10, 20, 30)
+THREADS = (1, 2, 4, 8)
+ROWS = (1, 4, 16, 64, 256)
+BATCH_CALLS = 20
+
+
+def nested_schema(depth: int, number: int = 0) -> dict[str, Any]:
+    """An object of an integer and, below it, another such object; `number` makes it another schema."""
+    found: dict[str, Any] = {"type": "string", "maxLength": 10 + number}
+    for level in range(depth, 0, -1):
+        found = {
+            "type": "object",
+            "properties": {f"count_{level}": {"type": "integer"}, f"part_{level}": found},
+            "required": [f"count_{level}", f"part_{level}"],
+            "additionalProperties": False,
+        }
+    return found
+
+
+def nested_document(depth: int) -> bytes:
+    """A text of the schema of so many levels."""
+    found: Any = "the end"
+    for level in range(depth, 0, -1):
+        found = {f"count_{level}": 10 * level, f"part_{level}": found}
+    return workloads.render_instance(found)
+
+
+class GrowthBench:
+    """Both compilers over one vocabulary."""
+
+    def __init__(self, vocabulary: Any, repeats: int) -> None:
+        self.vocabulary, self.repeats = vocabulary, repeats
+        self.ours = workloads.hybrid_compiler(vocabulary, "auto", 1)
+        self.plain = workloads.plain_compiler(vocabulary, 1)
+        self.bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+        self.masks = self.differences = 0
+
+    def begin(self, engine: str, schema: Any, bitmask: Any = None) -> Start:
+        """One schema to its first mask."""
+        compiler, start = (self.ours, hybrid_start) if engine == "ours" else (self.plain, plain_start)
+        compile_it = partial(compiler.compile_json_schema, json_format.dumps(schema))
+        begun = start(compile_it, self.bitmask if bitmask is None else bitmask)
+        if begun.error:
+            raise RuntimeError(begun.error)
+        return begun
+
+    def compare(self, ours: Any, plain: Any, ids: Sequence[int]) -> None:
+        """Count masks along a text that are not XGrammar's."""
+        from hybrid.testing.verify import compare_along
+
+        found = compare_along(ours, plain, ids)
+        self.masks, self.differences = self.masks + found.masks, self.differences + found.difference_count
+
+    def nesting(self, depth: int) -> dict[str, Any]:
+        """Seconds to the first mask, of a mask and of a token, by engine: medians over schemas alike."""
+        ids = tokenize_greedy(self.vocabulary, nested_document(depth))
+        found: dict[str, dict[str, list[float]]] = {}
+        for number in range(self.repeats):
+            begun = {
+                engine: self.begin(engine, nested_schema(depth, number)) for engine in ("ours", "XGrammar")
+            }
+            for engine, one in begun.items():
+                own = found.setdefault(engine, {"first mask": [], "mask": [], "token": []})
+                assert one.calls is not None
+                masks, tokens = timed(one.calls, ids)
+                own["first mask"].append(one.seconds)
+                own["mask"].append(float(np.mean(masks[1:])))
+                own["token"].append(float(np.mean(tokens)))
+                quiet()
+            self.compare(begun["ours"].compiled, begun["XGrammar"].compiled, ids)
+        return {
+            "size": depth,
+            **{
+                name: {what: float(np.median(all_)) for what, all_ in own.items()}
+                for name, own in found.items()
+            },
+        }
+
+    def threads(self, count: int, at_once: int) -> dict[str, Any]:
+        """Seconds until all of some new schemas have a first mask, by engine."""
+        row: dict[str, Any] = {"size": count}
+        schemas = [{**made_schema(4 + number), "title": str(count)} for number in range(at_once)]
+        found = {}
+        for engine in ("ours", "XGrammar"):
+
+            def serve(schema: Any, engine: str = engine) -> Any:
+                bitmask = xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
+                return self.begin(engine, schema, bitmask).compiled
+
+            found[engine] = burst.run(engine, serve, schemas, count)
+            row[engine] = {"all answered": found[engine].total, "CPU": found[engine].cpu}
+        masks, differences = burst.compare(found)
+        self.masks, self.differences = self.masks + masks, self.differences + differences
+        return row
+
+    def batches(self) -> list[dict[str, Any]]:
+        """Seconds of a row, by engine, for each number of rows: medians of calls."""
+        from hybrid import BatchGrammarMatcher, GrammarMatcher
+
+        schema, ids = nested_schema(10), tokenize_greedy(self.vocabulary, nested_document(10))
+        compiled = {engine: self.begin(engine, schema).compiled for engine in ("ours", "XGrammar")}
+        quiet()
+        cores = report.usable_cores()
+        ways: dict[str, tuple[str, Any, Any]] = {
+            "ours": ("ours", GrammarMatcher, BatchGrammarMatcher()),
+            "XGrammar": ("XGrammar", xgrammar.GrammarMatcher, xgrammar.BatchGrammarMatcher(max_threads=1)),
+        }
+        if cores > 1:
+            batch = xgrammar.BatchGrammarMatcher(max_threads=cores)
+            ways[f"XGrammar, {cores} threads"] = ("XGrammar", xgrammar.GrammarMatcher, batch)
+        rows = []
+        for count in ROWS:
+            row: dict[str, Any] = {"size": count}
+            last: list[Any] = []
+            for way, (engine, matcher, batch) in ways.items():
+                bitmask = xgrammar.allocate_token_bitmask(count, self.vocabulary.size)
+                matchers = [matcher(compiled[engine]) for _ in range(count)]
+                for place, one in enumerate(matchers):
+                    for token in ids[: place * len(ids) // count]:
+                        one.accept_token(token)
+                times = []
+                for _ in range(BATCH_CALLS):
+                    began = perf_counter()
+                    batch.batch_fill_next_token_bitmask(matchers, bitmask)
+                    times.append((perf_counter() - began) / count)
+                row[way] = {"a row": float(np.median(times))}
+                # The last word has bits of no token, of which XGrammar says something else.
+                bits = np.unpackbits(bitmask.numpy().view(np.uint8), axis=1, bitorder="little")
+                last.append(bits[:, : self.vocabulary.size])
+            self.masks += count
+            self.differences += sum(int((one != last[0]).any(axis=1).sum()) for one in last[1:])
+            rows.append(row)
+        return rows
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    json: options.RecordOption,
+    repeats: Annotated[int, typer.Option(min=1, help="Schemas of each depth.")] = 3,
+    most_depth: Annotated[int, typer.Option(min=1, help="Levels.")] = DEPTHS[-1],
+    at_once: Annotated[int, typer.Option(min=1, help="New schemas that threads share.")] = 16,
+) -> None:
+    """Growth with nesting, threads and rows of a batch, beside plain XGrammar."""
+    arguments = dict(locals())
+    console = report.make_console()
+    with workloads.usage_errors():
+        bench = GrowthBench(workloads.load_vocabulary(vocabulary), repeats)
+    for engine in ("ours", "XGrammar"):
+        bench.begin(engine, workloads.THROW_AWAY_SCHEMA)
+    quiet()
+    found = {
+        "nesting": [bench.nesting(depth) for depth in DEPTHS if depth <= most_depth],
+        "threads": [bench.threads(count, at_once) for count in THREADS],
+        "batches": bench.batches(),
+    }
+    for title, rows in found.items():
+        _print(console, title, rows)
+    report.say(console, f"{bench.masks:,} masks compared, {bench.differences:,} differences")
+    counts = {"masks": bench.masks, "differences": bench.differences}
+    report.write_json(json, {"benchmark": "growth", **report.environment(arguments), **counts, **found})
+    if bench.differences:
+        raise typer.Exit(1)
+
+
+def _print(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """A row for each engine and what is measured, a column for each size."""
+    table = report.make_table(title, ("engine", "seconds"), [f"{row['size']:,}" for row in rows])
+    for engine in [name for name in rows[0] if name != "size"]:
+        for what in rows[0][engine]:
+            table.add_row(engine, what, *(readable(row[engine][what]) for row in rows))
+    console.print(table)

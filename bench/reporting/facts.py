@@ -1,0 +1,250 @@
+"""All that a page tells of a folder of records.
+
+What: `gather` makes `Facts` of questions and what became of their jobs: sections with their tables, how many
+masks were compared, who is ahead where, and when and from which code each record was made.
+When: in ``python -m bench report`` and ``python -m bench page``.
+Limits: records of several machines may lie in one folder; each section names those of its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench import report
+from bench.reporting import grammars, plots, requests
+from bench.reporting.answers import answer, one_by_one
+from bench.reporting.jobs import Done
+from bench.reporting.questions import Question
+from bench.reporting.standings import CLOSE, OURS, Standing, records, standings
+from bench.reporting.tables import Cell, Table
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Made:
+    """Where a record comes from."""
+
+    name: str
+    when: str
+    commit: str
+    load: str
+    machine: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.when}, commit {self.commit}, load {self.load}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One question answered; `failures` are jobs that went wrong, with what they said."""
+
+    letter: str
+    title: str
+    tables: Sequence[Table]
+    pictures: Sequence[plots.Picture]
+    made: Sequence[Made] = ()
+    missing: Sequence[str] = ()
+    failures: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.letter or "equality"
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The numbers of the README.
+
+    Attributes:
+        schemas: the record of new schemas with most of them; None without one.
+        made: where it comes from.
+        tables: by kind, of the first record of it; "schemas" of this one.
+    """
+
+    schemas: Record | None
+    made: Made | None
+    tables: Mapping[str, Table]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that the page tells.
+
+    Attributes:
+        machines, packages: of all records.
+        masks, differences: compared with plain XGrammar, over all records.
+        when: rows of "when to use what".
+        behind: where a peer is ahead of us.
+        n_standings: rows with a peer in them.
+        warnings: peers that are missing, with the way out.
+        command: that makes the page again.
+    """
+
+    machines: Sequence[str]
+    packages: Sequence[str]
+    masks: int
+    differences: int
+    when: Table
+    behind: Sequence[Standing]
+    n_standings: int
+    sections: Sequence[Section]
+    headline: Headline
+    warnings: Sequence[str]
+    command: str
+
+    def section(self, name: str) -> Section:
+        """The section of a question's letter, or of "equality"."""
+        return next(one for one in self.sections if one.name == name)
+
+
+def gather(
+    asked: Sequence[Question], done: Mapping[str, Done], command: str, warnings: Sequence[str] = ()
+) -> Facts:
+    """All that pages tell of these records."""
+    rows = [row for one in asked for row in standings(one, done)]
+    sections = [
+        Section(
+            one.letter, one.title, answer(one, done), plots.pictures(one, done),
+            [made(job.name, done[job.name].record) for job in one.jobs if done[job.name].record], one.missing,
+            {job.name: done[job.name].said for job in one.jobs if done[job.name].status != 0},
+        )
+        for one in asked
+    ]  # fmt: skip
+    masks, differences = compared(done)
+    behind = sorted((row for row in rows if row.is_behind), key=lambda row: -(row.ratio or 0))
+    packages = sorted({
+        " ".join(package) for one in done.values() for package in one.record.get("packages", {}).items()
+    })  # fmt: skip
+    machines = sorted({one.machine for section in sections for one in section.made})
+    return Facts(
+        machines, packages, masks, differences, when_to_use(rows), behind,
+        sum(row.ratio is not None for row in rows), sections, headline(asked, done), warnings, command,
+    )  # fmt: skip
+
+
+def made(name: str, record: Record) -> Made:
+    """Where a record comes from, in words."""
+    commit, load, machine = (record.get(key) or {} for key in ("commit", "load_average", "machine"))
+    text = str(commit.get("id", "unknown"))[:10] + (" with changes" if commit.get("dirty") else "")
+    when = str(record.get("when", "unknown")).replace("T", " ")[:16]
+    cores = f"{machine.get('cpu', 'unknown')}, {machine.get('usable_cores', '?')} cores"
+    return Made(name, f"{when} UTC", text, f"{load[0]:.1f}" if load else "unknown", cores)
+
+
+FIRST_TABLES: Mapping[str, Callable[[Sequence[tuple[str, Record]]], Iterable[Table]]] = {
+    "options": one_by_one(requests.new_schemas), "burst": one_by_one(requests.at_once),
+    "cold": one_by_one(requests.between_other_work), "grammar": grammars.often, "lark": grammars.often_lark,
+}  # fmt: skip
+
+
+def headline(asked: Sequence[Question], done: Mapping[str, Done]) -> Headline:
+    """What the README quotes."""
+    tables: dict[str, Table] = {}
+    for question in asked:
+        for kind in question.kinds.keys() & FIRST_TABLES.keys():
+            for table in FIRST_TABLES[kind]([*records(question, done, kind)]):
+                tables.setdefault(kind, table)
+    found = [(name, own) for question in asked for name, own in records(question, done, "schemas")]
+    if not found:
+        return Headline(None, None, tables)
+    name, record = max(found, key=lambda one: len(one[1]["rows"]))
+    tables["schemas"] = requests.new_schemas(name, record)
+    return Headline(record, made(f"schemas-{name}", record), tables)
+
+
+def compared(done: Mapping[str, Done]) -> tuple[int, int]:
+    """Masks that were compared with plain XGrammar, and differences, over all records."""
+    masks = differences = 0
+    for one in done.values():
+        found = _compared(one.record)
+        masks, differences = masks + found[0], differences + found[1]
+    return masks, differences
+
+
+def _compared(record: Record) -> tuple[int, int]:
+    summary = record.get("summary", {})
+    kind = record.get("benchmark", record.get("bench"))
+    if kind == "equality":
+        return record["masks"], record["difference_count"] + record["refused_by_one_side"]
+    if kind in ("schemas", "grammar") and summary:
+        more = summary.get("our_differences", 0) + len(summary.get("not_alike", ()))
+        return summary["masks"], summary["differences"] + more
+    if kind == "strategies":
+        return 0, record["differences"]
+    if kind == "classes":
+        of_schemas = [row for own in record.get("schemas", {}).values() for row in own["rows"]]
+        rows = (*record["grammars"], *of_schemas)
+        return sum(row["masks"] for row in rows), sum(len(row["errors"]) for row in rows)
+    if kind == "tags":
+        return tuple(sum(row[what] for row in record["rows"]) for what in ("masks", "differences"))  # type: ignore[return-value]
+    if kind in ("growth", "traffic"):
+        return record["masks"], record["differences"]
+    if kind == "fuzz":
+        return record["masks"], record["wrong_bits"] + record["other_errors"]
+    return 0, 0
+
+
+HEADLINES = (
+    "to the first mask, p50", "to the first mask, p99", "first mask and one document, p50",
+    "first mask and one document, p99", "a mask in its document (of what each engine takes), p50",
+    "a mask, new document, mean", "a token, new document, mean", "compiling and first mask",
+    "a mask, new file, mean", "a mask, new file, p99",
+    "compiling (equimask: all of it before the first token)",
+    "a new process: all but the vocabulary",
+)  # fmt: skip
+"""What "when to use what" tells of, in this order, and what changes with the inputs; the rest is below."""
+
+
+def place(row: Standing) -> int | None:
+    """Where a row stands among the headlines; None if it is none."""
+    if row.what in HEADLINES:
+        return HEADLINES.index(row.what)
+    by_inputs = row.situation.startswith("a schema for") or row.situation.startswith("generate")
+    return len(HEADLINES) if by_inputs else None
+
+
+def when_to_use(rows: Sequence[Standing]) -> Table:
+    """For each situation what was measured, over all vocabularies and grammars: who is ahead."""
+    found = []
+    groups: dict[tuple[str, str], list[Standing]] = {}
+    told_of = [row for row in rows if row.ratio is not None and place(row) is not None]
+    for row in sorted(told_of, key=lambda row: place(row) or 0):
+        groups.setdefault((row.situation, row.what), []).append(row)
+    for (situation, what), own in groups.items():
+        ratios = sorted(row.ratio for row in own if row.ratio is not None)
+        middle = ratios[len(ratios) // 2]
+        behind = sum(row.is_behind for row in own)
+        leaders = sorted({row.ahead or "nobody clearly" for row in own})
+        peers = sorted({name for row in own for name in row.values} - {OURS})
+        told = _factor(middle)
+        same = sorted(row.values[OURS] / row.values["XGrammar"] for row in own if row.values.get("XGrammar"))
+        look = "behind" if behind > len(own) / 2 else "best" if leaders == [OURS] else ""
+        found.append([
+            Cell(situation), Cell(what), Cell(", ".join(peers)), Cell(", ".join(leaders), look),
+            Cell(told, look), Cell(_factor(same[len(same) // 2]) if same else "-"),
+            Cell(f"{behind} of {len(own)}", "behind" if behind else ""),
+        ])  # fmt: skip
+    note = (
+        "Medians over vocabularies and grammars, against the best of the peers in each row. First find your "
+        "situation, then see whether its row is green; amber says that a peer is ahead there."
+    )
+    columns = [
+        "for",
+        "what counts",
+        "peers measured",
+        "ahead",
+        "equimask, next to the best peer",
+        "next to XGrammar (same masks)",
+        "a peer is ahead in",
+    ]
+    return Table("", columns, found, note)
+
+
+def _factor(ratio: float) -> str:
+    """Our time / theirs, in words."""
+    if 1 / CLOSE < ratio < CLOSE:
+        return "equal"
+    return f"{report.readable(max(ratio, 1 / ratio), 'x')} {'faster' if ratio < 1 else 'slower'}"

@@ -1,0 +1,110 @@
+"""What a report is made of: the files that a user gives, and how much of them is used.
+
+What: `Inputs` are vocabularies, folders and files by name; `Sizes` how much is measured, `QUICK` and `FULL`
+the two that there are.
+When: in ``python -m bench report``.
+Limits: `QUICK` is meant for half an hour on two slow cores, `FULL` for hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.cases import CHECKOUT
+
+SAMPLES = CHECKOUT / "bench" / "samples"
+
+DOCUMENTS: Mapping[str, Path] = {
+    "c": SAMPLES / "c_like", "arithmetic": SAMPLES / "arithmetic", "cpp": SAMPLES / "cpp",
+    "bython": SAMPLES / "bython",
+}  # fmt: skip
+"""What comes with the project."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a user gives; `documents` and `lark` are files and folders by name.
+
+    Attributes:
+        elsewhere: a folder with another XGrammar, for new schemas; see `bench.peers.elsewhere`.
+    """
+
+    vocabularies: Sequence[str]
+    schemas: Sequence[Path] = ()
+    documents: Mapping[str, Path] = field(default_factory=dict)
+    lark: Mapping[str, Path] = field(default_factory=dict)
+    grammars: Sequence[Path] = ()
+    seed: int = 0
+    elsewhere: Path | None = None
+
+    def documents_of(self, name: str) -> Path | None:
+        return self.documents.get(name, DOCUMENTS.get(name))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured.
+
+    Attributes:
+        more_schemas: of vocabularies after the first.
+        option_schemas: with other options than the defaults; 0 leaves them out.
+        cold_schemas: with cold caches.
+        tools: of the tags of models.
+        fuzz_minutes: of random grammars.
+        is_full: whether long jobs are run as well, and every vocabulary in every question.
+    """
+
+    equality: int
+    schemas: int
+    more_schemas: int
+    option_schemas: int
+    cold_schemas: int
+    burst: int
+    bursts: int
+    strategies: int
+    strategy_documents: int
+    class_schemas: int
+    documents: int
+    document_tokens: int
+    plain_masks: int
+    rounds: int
+    builds: int
+    starts: int
+    growth: int
+    plain_seconds: float
+    peer_seconds: float
+    tools: Sequence[int]
+    tag_tokens: int
+    fuzz_minutes: float
+    drafted: int
+    is_full: bool
+
+
+QUICK = Sizes(
+    equality=12, schemas=140, more_schemas=0, option_schemas=0, cold_schemas=3, burst=64, bursts=1,
+    strategies=6, strategy_documents=100, class_schemas=30, documents=6, document_tokens=100, plain_masks=40,
+    rounds=2, builds=1, starts=3, growth=2, plain_seconds=4.0, peer_seconds=5.0, tools=(1,), tag_tokens=30,
+    fuzz_minutes=1.0, drafted=0, is_full=False,
+)  # fmt: skip
+
+FULL = Sizes(
+    equality=100, schemas=600, more_schemas=60, option_schemas=30, cold_schemas=12, burst=64, bursts=2,
+    strategies=30, strategy_documents=1000, class_schemas=200, documents=30, document_tokens=2000,
+    plain_masks=300, rounds=4, builds=3, starts=7, growth=5, plain_seconds=10.0, peer_seconds=120.0,
+    tools=(1, 8, 128), tag_tokens=80, fuzz_minutes=10.0, drafted=60, is_full=True,
+)  # fmt: skip
+
+
+def limited(sizes: Sizes, limit: int | None) -> Sizes:
+    """The sizes with at most so many schemas, documents, rows or tokens in each job."""
+    if limit is None:
+        return sizes
+    names = (
+        "equality", "schemas", "more_schemas", "option_schemas", "cold_schemas", "strategies",
+        "class_schemas", "documents", "starts", "growth", "tag_tokens", "drafted",
+    )  # fmt: skip
+    smaller = {name: min(limit, getattr(sizes, name)) for name in names}
+    smaller |= {"burst": max(2, min(limit, sizes.burst)), "bursts": 1, "fuzz_minutes": min(limit, 6) / 60}
+    return Sizes(**{**vars(sizes), **smaller})

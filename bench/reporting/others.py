@@ -1,0 +1,204 @@
+"""Tables of the records that tests and smaller benchmarks write.
+
+What: growth, new processes, tags of models, drafts, healed prompts, random grammars, and what a server
+survives; one function for each kind of record.
+When: in ``python -m bench report``.
+Limits: as in `bench.reporting.answers`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.report import readable
+from bench.reporting.tables import Cell, Table, cells, percentiles, together, versioned
+
+Record = Mapping[str, Any]
+Own = Sequence[tuple[str, Record]]
+
+
+def _count_of(value: int, *, is_bad: bool = True) -> Cell:
+    return Cell(f"{value:,}", ("bad" if value else "best") if is_bad else "")
+
+
+# --- growth, and new processes ---------------------------------------------------------------------------
+
+GROWTH = {
+    "nesting": "Growth with the nesting of a schema",
+    "threads": "Growth with threads that take new schemas, to the last first mask of all",
+    "batches": "Growth with the rows of a batch: masks that were met before, each row at another place",
+}
+
+
+def growth(own: Own) -> Iterator[Table]:
+    """Nesting, threads and batches."""
+    for name, record in own:
+        for what, title in GROWTH.items():
+            rows = record[what]
+            lines = [
+                cells([
+                    f"{'equimask' if engine == 'ours' else engine}: {part}",
+                    *(readable(row[engine][part]) for row in rows),
+                ])
+                for engine in rows[0] if engine != "size"
+                for part in rows[0][engine]
+            ]  # fmt: skip
+            columns = [{"nesting": "levels", "threads": "threads", "batches": "rows"}[what]]
+            yield Table(f"{title}, {name}", [*columns, *(f"{row['size']:,}" for row in rows)], lines)
+
+
+def starting(own: Own) -> Iterator[Table]:
+    """New processes: medians of each part."""
+    for name, record in own:
+        lines = []
+        for engine, row in record["rows"].items():
+            line = [versioned(engine, record), *(readable(spread["p50"]) for spread in row.values())]
+            fresh = record.get("fresh", {}).get(engine, {})
+            lines.append(cells([*line, readable(fresh["all but the vocabulary"]) if fresh else "-"]))
+        parts = next(iter(record["rows"].values()))
+        note = "Without byte code: all but the vocabulary in the first process after an installation."
+        yield Table(f"A new process, {name}", ["engine", *parts, "without byte code"], lines, note)
+
+
+# --- equality -------------------------------------------------------------------------------------------
+
+
+def fuzz(name: str, record: Record) -> Table:
+    """Random grammars by kind."""
+    counted = ("cases", "masks", "wrong bits", "other errors", "contradictions")
+    by_kind: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(counted, 0))
+    for row in record["rows"]:
+        side = by_kind[row["kind"]]
+        for what in counted:
+            # Contradictions are XGrammar's with itself: "plain" is its own side, the rest are ours.
+            if (row["strategy"] == "plain") == (what == "contradictions"):
+                side[what] += row.get(what, 0)
+    rows = [
+        [
+            Cell(kind),
+            *(_count_of(one[what], is_bad=what in ("wrong bits", "other errors")) for what in counted),
+        ]
+        for kind, one in sorted(by_kind.items())
+    ]
+    refused = ", ".join(f"{count:,} {error}" for error, count in record["refusals"].items()) or "none"
+    note = (
+        f"{record['cases']:,} grammars, each on every strategy (cases count each); "
+        f"{record['crashes']:,} crashes, {record['hangs']:,} hangs; refused by name: {refused}."
+    )
+    return Table("Random grammars", ["kind", *counted[:-1], "XGrammar contradicts itself (bits)"], rows, note)
+
+
+# --- tags -----------------------------------------------------------------------------------------------
+
+
+def tags(name: str, record: Record) -> Table:
+    """Tags by the number of tools: medians and the most, ours and XGrammar's."""
+    timed = (("first mask, ms", 1e-3), ("masks of a text, ms", 1e-3), ("one the second time, us", 1e-6))
+    rows = []
+    for count in dict.fromkeys(row["tools"] for row in record["rows"]):
+        own = [row for row in record["rows"] if row["tools"] == count]
+        line = [Cell(f"{count:,}"), Cell(f"{len(own):,}")]
+        for what, unit in timed:
+            for side in (0, 1):
+                seconds = [row[what][side] * unit for row in own]
+                line.append(Cell(together((float(np.median(seconds)), max(seconds)))))
+        line.append(Cell(f"{sum(row['masks'] for row in own):,}"))
+        line.append(_count_of(sum(row["differences"] for row in own)))
+        rows.append(line)
+    titles = ("compiling and first mask", "masks of a new text", "a mask the second time")
+    columns = [
+        "tools",
+        "tags",
+        *(one for title in titles for one in (title, "XGrammar")),
+        "masks",
+        "differences",
+    ]
+    strategies = sorted({row["strategy"] for row in record["rows"]})
+    note = f"Median / most. Strategies: {', '.join(strategies)}. One thread and no caches on both sides."
+    return Table(f"Tags of models, {name}", columns, rows, note)
+
+
+# --- less work for the model ----------------------------------------------------------------------------
+
+
+def drafts(name: str, record: Record) -> Table:
+    """Tokens a pass of the model."""
+    rows = [
+        cells([
+            row["texts"], row["method"], f"{row['documents']:,}",
+            *("-" if rate is None else f"{rate:.2f}" for rate in row["tokens a step"]),
+            f"{row['us a step']:.1f} us",
+        ])
+        for row in record["rows"]
+    ]  # fmt: skip
+    columns = ["texts", "method", "documents", "the first", "2-10", "11-50", "after 50", "CPU time a step"]
+    return Table(f"Drafts, tokens for each pass of the model: {name}", columns, rows)
+
+
+def choices(name: str, record: Record) -> Table:
+    """A call of the processor."""
+    ways = ("masks", "own choice first")
+    rows = [
+        cells([row["strategy"], f"{row['refused']:.0%}", *(readable(row[way]["p50"]) for way in ways)])
+        for row in record["rows"]
+    ]
+    columns = ["strategy", "own choices refused", *ways]
+    return Table(f"A call of the logits processor, medians: {name}", columns, rows)
+
+
+def healing(name: str, record: Record) -> Table:
+    """Masks behind healed prompts."""
+    rows = [
+        [*cells([row["grammar"], row["strategy"], f"{row['masks']:,}"]), _count_of(row["different"]),
+         *cells([percentiles(row["new"]), percentiles(row["kept"])])]
+        for row in record["rows"]
+    ]  # fmt: skip
+    columns = ["grammar", "strategy", "masks", "different", "a new mask, p50 / p90 / p99", "a kept one"]
+    return Table("Healed prompts: masks beside a slow filter of all tokens", columns, rows)
+
+
+def invasive(name: str, record: Record) -> Table:
+    """Tokens of texts that masks forbid."""
+    rows = [
+        cells([
+            row["masks of"], f"{row['documents']:,}", f"{row['left']:,}", f"{row['steps']:,}",
+            _count_of(row["masked"], is_bad=row["masks of"].startswith("ours")),
+        ])
+        for row in record["rows"]
+    ]  # fmt: skip
+    columns = ["masks of", "documents", "left early", "steps", "own tokens masked"]
+    return Table(f"Tokens of a text that the grammar takes, masked: {name}", columns, rows)
+
+
+# --- what a server survives -----------------------------------------------------------------------------
+
+
+def traffic(name: str, record: Record) -> Table:
+    """Mixed traffic."""
+    slope = record["growth_bytes_a_request"]
+    rows = [
+        ["requests", f"{record['requests']:,}"],
+        ["masks compared, differences", f"{record['masks']:,}, {record['differences']:,}"],
+        ["resident memory, at most", f"{record['resident_bytes'] / 2**20:,.0f} MiB"],
+        ["its growth over the second half", "-" if slope is None else f"{slope:,.0f} bytes a request"],
+        ["failures", _count_of(len(record["wrong"]))],
+    ]
+    return Table("Mixed traffic on eight threads", ["what", "seen"], [cells(row) for row in rows])
+
+
+def killed(name: str, record: Record) -> Table:
+    """Processes killed while they share a folder."""
+    rows = [
+        ["processes killed, while they wrote", f"{record['kills']:,}, {record['while_writing']:,}"],
+        [
+            "grammars made / found",
+            " / ".join(f"{record['events'].get(one, 0):,}" for one in ("made", "found")),
+        ],
+        ["entries left, loaded with the right masks", f"{record['entries']:,}, {record['loaded']:,}"],
+        ["damaged or wrong", _count_of(record["damaged"] + len(record["wrong"]))],
+    ]
+    return Table("Processes killed at random", ["what", "seen"], [cells(row) for row in rows])

@@ -1,0 +1,145 @@
+"""Tables of JSON schemas that are new: one by one, many at once, with cold caches; and where peers are ahead.
+
+What: `new_schemas`, `at_once` and `between_other_work` make a table of a record of `bench.schemas`; `ahead`
+says in words where a peer is.
+When: in ``python -m bench report`` and in the README's numbers.
+Limits: an engine's numbers are of the schemas that it takes; rows that say so stand ours beside on the same
+ones. Who is ahead by less than `CLOSE` is told as nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bench.report import readable
+from bench.reporting.standings import CLOSE
+from bench.reporting.tables import Cell, Table, cells, percentiles, versioned
+
+Record = Mapping[str, Any]
+
+TIMED = (
+    ("first mask", "to the first mask"),
+    ("first mask and one document", "to the first mask and through one document"),
+)
+
+
+def new_schemas(name: str, record: Record) -> Table:
+    """Everything of one record that a reader asks first, engines in columns."""
+    summary = record["summary"]
+    spreads, standings = summary["spreads"], summary["standings"]
+    engines = list(standings)
+    rows = []
+    for key, words in TIMED:
+        rows.append([words, *(percentiles(spreads.get(f"{key}, {one}")) for one in engines)])
+        same = [percentiles(spreads.get(f"{key}, ours where {one} has one")) for one in engines]
+        rows.append([f"{words}: equimask on the same schemas", *same])
+        means = (spreads.get(f"{key}, {one}") for one in engines)
+        rows.append([f"{words}: mean", *(_mean(spread) for spread in means)])
+        cpu = (percentiles(spreads.get(f"{key}, {one}, CPU")) for one in engines)
+        rows.append([f"{words}: CPU time", *cpu])
+    for call in ("mask", "token"):
+        own = [spreads.get(f"{call} in the document, {one}") for one in engines]
+        rows.append([f"a {call} in that document", *map(percentiles, own)])
+        rows.append([f"a {call} in that document: mean", *map(_mean, own)])
+    in_all = (percentiles(spreads.get(f"mask, {one}")) for one in engines)
+    rows.append(["a mask in all documents", *in_all])
+    rows.append(
+        ["schemas refused", *(f"{one['refused']:,} of {one['schemas']:,}" for one in standings.values())]
+    )
+    if any(one["given_up"] for one in standings.values()):
+        rows.append(["given up", *(f"{one['given_up']:,}" for one in standings.values())])
+    rows.append(
+        ["first documents taken to the end", *(f"{one['documents']:,}" for one in standings.values())]
+    )
+    for key, words in (("first_mask", "to the first mask"), ("document", "through one document")):
+        shares = [_shares(one, key) for one in standings.values()]
+        rows.append([f"equimask is faster {words}, wall / CPU", *shares])
+    columns = ["p50 / p90 / p99", *(versioned(one, record) for one in engines)]
+    strategies = ", ".join(f"{count:,} {one}" for one, count in summary["strategies"].items())
+    note = (
+        f"{summary['options']}. {summary['masks']:,} masks compared, {summary['differences']:,} differences, "
+        f"{summary['contradictions']:,} bits in which XGrammar contradicts itself. Strategies: {strategies}."
+    )
+    lines = [cells(row) for row in rows if any(row[1:])]
+    count = standings["ours"]["schemas"]
+    return Table(f"{name}: {count:,} new schemas", columns, lines, note, ahead(record))
+
+
+def _mean(spread: Record | None) -> str:
+    return readable(spread["mean"]) if spread and spread["count"] else ""
+
+
+def _shares(standing: Record, key: str) -> str:
+    shares = [standing.get("ours_faster", {}).get(one) for one in (key, f"{key}_cpu")]
+    return " / ".join(f"{share:.0%}" for share in shares if share is not None)
+
+
+def ahead(record: Record) -> Sequence[str]:
+    """Where each peer is ahead, in words; on the schemas that both take."""
+    spreads, found = record["summary"]["spreads"], []
+    for engine in record["summary"]["standings"]:
+        if engine == "ours":
+            continue
+        told: list[str] = []
+        for key, words in TIMED:
+            pair = spreads.get(f"{key}, ours where {engine} has one"), spreads.get(f"{key}, {engine}")
+            told += _leads(words, *pair)
+        for call in ("mask", "token"):
+            pair = (
+                spreads.get(f"{call} in the document, ours"),
+                spreads.get(f"{call} in the document, {engine}"),
+            )
+            told += _leads(f"for a {call} in that document", *pair)
+        if told:
+            found.append(f"{versioned(engine, record)} is ahead {'; '.join(told)}")
+        else:
+            found.append(f"{versioned(engine, record)} is ahead in none of these rows")
+    return found
+
+
+def _leads(words: str, ours: Record | None, theirs: Record | None) -> Iterator[str]:
+    """A clause of the percentiles at which a peer leads."""
+    if not ours or not theirs or not ours["count"] or not theirs["count"]:
+        return
+    ratios = {share: ours[share] / theirs[share] for share in ("p50", "p90", "p99", "mean") if theirs[share]}
+    led = [f"{share} ({ratio:.3g}x)" for share, ratio in ratios.items() if ratio >= CLOSE]
+    if led:
+        yield f"{words} at {', '.join(led)}"
+
+
+def at_once(name: str, record: Record) -> Table:
+    """Bursts."""
+    engines = record["summary"]["engines"]
+    bursts = len(record["bursts"])
+    size = record["arguments"]["burst"]
+    rows = [
+        ["to a first mask, p50 / p90 / p99", *(percentiles(one["first_mask"]) for one in engines.values())],
+        ["to the last first mask", *(readable(one["first_mask"]["max"]) for one in engines.values())],
+        ["all answered, mean of the bursts", *(readable(one["total"]) for one in engines.values())],
+        ["the same, CPU time", *(readable(one["cpu"]) for one in engines.values())],
+        ["refused", *(f"{one['refused']:,} of {bursts * size:,}" for one in engines.values())],
+    ]
+    masks, differences = record["summary"]["masks"], record["summary"]["differences"]
+    note = f"{masks:,} first masks compared, {differences:,} differences."
+    columns = [f"{size:,} new schemas at once, two threads", *(versioned(one, record) for one in engines)]
+    return Table(f"{name}: {bursts:,} bursts of {size:,}", columns, [cells(row) for row in rows], note)
+
+
+def between_other_work(name: str, record: Record) -> Table:
+    """Calls with cold caches, with warm ones in brackets: medians."""
+    spreads = record["summary"]["cold_caches"]
+    whats = list(dict.fromkeys(key.split(", ")[0] for key in spreads))
+    engines = [one for one in ("ours", "XGrammar", "llguidance") if f"mask, {one}, cold" in spreads]
+    rows = []
+    for what in sorted(whats, key=lambda one: (not one.startswith("mask"), one.startswith("row"))):
+        line = [Cell(f"a row in a batch of {what.split()[-1]}" if what.startswith("row") else f"a {what}")]
+        for one in engines:
+            cold, warm = (spreads.get(f"{what}, {one}, {caches}") for caches in ("cold", "warm"))
+            told = f"{readable(cold['p50'])} ({readable(warm['p50'])})" if cold and warm else ""
+            line.append(Cell(told))
+        rows.append(line)
+    count = spreads.get("mask, ours, cold", {}).get("count", 0)
+    columns = ["cold caches (warm)", *(versioned(one, record) for one in engines)]
+    note = f"Medians of calls whose answer is known, {count:,} masks with cold caches of each engine."
+    return Table(f"{name}: calls between other work", columns, rows, note)
