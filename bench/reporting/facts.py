@@ -33,9 +33,6 @@ class Made:
     load: str
     machine: str
 
-    def __str__(self) -> str:
-        return f"{self.name}: {self.when}, commit {self.commit}, load {self.load}"
-
 
 @dataclass(frozen=True)
 class Section:
@@ -52,6 +49,16 @@ class Section:
     @property
     def name(self) -> str:
         return self.letter or "equality"
+
+    @property
+    def origin(self) -> str:
+        """Where the records come from, day by day and commit by commit."""
+        groups: dict[str, list[str]] = {}
+        for one in self.made:
+            day, _, time = one.when.partition(" ")
+            own = groups.setdefault(f"{day}, commit {one.commit}, {one.machine}", [])
+            own.append(f"{one.name} at {time}, load {one.load}")
+        return " ".join(f"{where}: {'; '.join(names)}." for where, names in groups.items())
 
 
 @dataclass(frozen=True)
@@ -202,7 +209,8 @@ def place(row: Standing) -> int | None:
     """Where a row stands among the headlines; None if it is none."""
     if row.what in HEADLINES:
         return HEADLINES.index(row.what)
-    by_inputs = row.situation.startswith("a schema for") or row.situation.startswith("generate")
+    starts = ("a schema for", "generate", "new schemas, many", "calls between", "tags of models")
+    by_inputs = row.situation.startswith(starts)
     return len(HEADLINES) if by_inputs else None
 
 

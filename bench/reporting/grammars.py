@@ -63,8 +63,10 @@ def _often(vocabulary: str, taken: Sequence[tuple[str, Record]]) -> Table:
 
 
 def _calm(calls: Record | None) -> str:
-    if not calls or not calls["calm_calls"]:
+    if not calls or not calls["calls"]:
         return ""
+    if not calls["calm_calls"]:  # the machine was never calm: all calls
+        return f"{readable(calls['mean'])} ({readable(calls['p99'])})"
     return f"{readable(calls['calm_mean'])} ({readable(calls['calm_p99'])})"
 
 

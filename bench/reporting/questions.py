@@ -169,7 +169,7 @@ def _grammars(inputs: Inputs, sizes: Sizes) -> list[Job]:
                 "--plain-masks", str(sizes.plain_masks), "--max-tokens", str(sizes.document_tokens),
                 "--rounds", str(sizes.rounds), "--builds", str(sizes.builds), "--batch", "16",
             )  # fmt: skip
-            jobs.append(Job(f"grammar-{name}-{short_name(spec)}", arguments, 10 + sizes.plain_masks / 2))
+            jobs.append(Job(f"grammar-{name}-{short_name(spec)}", arguments, 25 + sizes.plain_masks / 2))
     for name, path in {**LARK, **inputs.lark}.items():
         folder = inputs.documents_of(name)
         for spec in _some(inputs, sizes) if folder is not None else ():

@@ -9,7 +9,7 @@ one run on one machine says: less than `CLOSE` between two numbers is told as no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,8 +82,9 @@ def records(question: Question, done: Mapping[str, Done], kind: str) -> Iterator
 def standings(question: Question, done: Mapping[str, Done]) -> list[Standing]:
     """All rows of a question that stand engines side by side."""
     makers: Mapping[str, Callable[[str, Record], Iterator[Standing]]] = {
-        "schemas": _of_schemas, "strategies": _of_strategies, "grammar": _of_grammar, "lark": _of_lark,
-        "starting": _of_starting, "generating": _of_generating,
+        "schemas": _of_schemas, "options": _of_options, "burst": _of_burst, "cold": _of_cold,
+        "strategies": _of_strategies, "grammar": _of_grammar, "lark": _of_lark, "growth": _of_growth,
+        "starting": _of_starting, "generating": _of_generating, "tags": _of_tags,
     }  # fmt: skip
     return [
         row
@@ -139,6 +140,50 @@ def _of_schemas(name: str, record: Record) -> Iterator[Standing]:
                 values = {engine: spread[number] for engine, spread in own.items()}
                 words = f"a {call} in its document (of what each engine takes), {number}"
                 yield Standing("a schema that is used once", words, values, name)
+
+
+def _of_options(name: str, record: Record) -> Iterator[Standing]:
+    for row in _of_schemas(f"{name}, strict_mode=False, no caches, one thread", record):
+        yield replace(row, situation="a schema that is used once, other options")
+
+
+def _of_burst(name: str, record: Record) -> Iterator[Standing]:
+    engines = record["summary"]["engines"]
+    for number in ("p50", "p99"):
+        values = {engine_name(engine): one["first_mask"][number] for engine, one in engines.items()}
+        words = f"{record['arguments']['burst']:,} at once: to a first mask, {number}"
+        yield Standing("new schemas, many at once", words, values, name)
+
+
+def _of_cold(name: str, record: Record) -> Iterator[Standing]:
+    spreads = record["summary"]["cold_caches"]
+    for what in dict.fromkeys(key.split(", ")[0] for key in spreads):
+        parts = [key.split(", ") for key in spreads if key.startswith(f"{what}, ") and key.endswith(", cold")]
+        values = {engine_name(engine): spreads[f"{what}, {engine}, cold"]["p50"] for _, engine, _ in parts}
+        words = f"a {what} that was met before, median"
+        yield Standing("calls between other work, cold caches", words, values, name)
+
+
+def _of_growth(name: str, record: Record) -> Iterator[Standing]:
+    for kind, unit in (("nesting", "levels"), ("threads", "threads"), ("batches", "rows in a batch")):
+        for row in record[kind]:
+            engines = [one for one in row if one != "size"]
+            for part in row["ours"]:
+                values = {engine_name(engine): row[engine][part] for engine in engines}
+                yield Standing(f"growth with {kind}", f"{row['size']:,} {unit}: {part}", values, name)
+
+
+def _of_tags(name: str, record: Record) -> Iterator[Standing]:
+    for count in dict.fromkeys(row["tools"] for row in record["rows"]):
+        own = [row for row in record["rows"] if row["tools"] == count]
+        for key, unit in (
+            ("first mask, ms", 1e-3),
+            ("masks of a text, ms", 1e-3),
+            ("one the second time, us", 1e-6),
+        ):
+            ours, plain = (float(np.median([row[key][side] for row in own])) * unit for side in (0, 1))
+            words = f"{count:,} tools: {key.rpartition(', ')[0]}, median"
+            yield Standing("tags of models that call tools", words, {OURS: ours, "XGrammar": plain}, name)
 
 
 def _of_strategies(name: str, record: Record) -> Iterator[Standing]:
