@@ -142,7 +142,7 @@ def made(name: str, record: Record) -> Made:
 
 
 FIRST_TABLES: Mapping[str, Callable[[Sequence[tuple[str, Record]]], Iterable[Table]]] = {
-    "options": one_by_one(requests.new_schemas), "burst": one_by_one(requests.at_once),
+    "options": one_by_one(requests.other_options), "burst": one_by_one(requests.at_once),
     "cold": one_by_one(requests.between_other_work), "grammar": grammars.often, "lark": grammars.often_lark,
 }  # fmt: skip
 
@@ -207,7 +207,7 @@ HEADLINES = (
 
 def place(row: Standing) -> int | None:
     """Where a row stands among the headlines; None if it is none."""
-    if row.what in HEADLINES:
+    if row.what in HEADLINES and not row.situation.endswith("other options"):
         return HEADLINES.index(row.what)
     starts = ("a schema for", "generate", "new schemas, many", "calls between", "tags of models")
     by_inputs = row.situation.startswith(starts)

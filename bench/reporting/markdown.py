@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def _filled(name: str, facts: Facts) -> str:
     own = environment(autoescape=False, keep_trailing_newline=True)
     own.filters["plain"] = plain
     own.filters["table"] = as_text
+    own.filters["numbers"] = lambda table: as_text(replace(table, told=()))
     text = own.from_string((HERE / name).read_text(encoding="utf-8")).render(facts=facts)
     return re.sub(r"\n{3,}", "\n\n", text)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.report import readable
+from bench.reporting.standings import TAGS
 from bench.reporting.tables import Cell, Table, cells, percentiles, together, versioned
 
 Record = Mapping[str, Any]
@@ -97,26 +98,19 @@ def fuzz(name: str, record: Record) -> Table:
 
 def tags(name: str, record: Record) -> Table:
     """Tags by the number of tools: medians and the most, ours and XGrammar's."""
-    timed = (("first mask, ms", 1e-3), ("masks of a text, ms", 1e-3), ("one the second time, us", 1e-6))
     rows = []
     for count in dict.fromkeys(row["tools"] for row in record["rows"]):
         own = [row for row in record["rows"] if row["tools"] == count]
         line = [Cell(f"{count:,}"), Cell(f"{len(own):,}")]
-        for what, unit in timed:
+        for what, unit, _ in TAGS:
             for side in (0, 1):
                 seconds = [row[what][side] * unit for row in own]
                 line.append(Cell(together((float(np.median(seconds)), max(seconds)))))
         line.append(Cell(f"{sum(row['masks'] for row in own):,}"))
         line.append(_count_of(sum(row["differences"] for row in own)))
         rows.append(line)
-    titles = ("compiling and first mask", "masks of a new text", "a mask the second time")
-    columns = [
-        "tools",
-        "tags",
-        *(one for title in titles for one in (title, "XGrammar")),
-        "masks",
-        "differences",
-    ]
+    times = [one for *_, title in TAGS for one in (title, "XGrammar")]
+    columns = ["tools", "tags", *times, "masks", "differences"]
     strategies = sorted({row["strategy"] for row in record["rows"]})
     note = f"Median / most. Strategies: {', '.join(strategies)}. One thread and no caches on both sides."
     return Table(f"Tags of models, {name}", columns, rows, note)

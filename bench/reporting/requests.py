@@ -66,6 +66,11 @@ def new_schemas(name: str, record: Record) -> Table:
     return Table(f"{name}: {count:,} new schemas", columns, lines, note, ahead(record))
 
 
+def other_options(name: str, record: Record) -> Table:
+    """The same with other options than the defaults."""
+    return new_schemas(f"{name}, strict_mode=False, no caches, one thread", record)
+
+
 def _mean(spread: Record | None) -> str:
     return readable(spread["mean"]) if spread and spread["count"] else ""
 
@@ -116,14 +121,14 @@ def at_once(name: str, record: Record) -> Table:
     rows = [
         ["to a first mask, p50 / p90 / p99", *(percentiles(one["first_mask"]) for one in engines.values())],
         ["to the last first mask", *(readable(one["first_mask"]["max"]) for one in engines.values())],
-        ["all answered, mean of the bursts", *(readable(one["total"]) for one in engines.values())],
+        [f"all answered, mean of {bursts:,} bursts", *(readable(one["total"]) for one in engines.values())],
         ["the same, CPU time", *(readable(one["cpu"]) for one in engines.values())],
         ["refused", *(f"{one['refused']:,} of {bursts * size:,}" for one in engines.values())],
     ]
     masks, differences = record["summary"]["masks"], record["summary"]["differences"]
     note = f"{masks:,} first masks compared, {differences:,} differences."
     columns = [f"{size:,} new schemas at once, two threads", *(versioned(one, record) for one in engines)]
-    return Table(f"{name}: {bursts:,} bursts of {size:,}", columns, [cells(row) for row in rows], note)
+    return Table(f"{name}: {size:,} new schemas at once", columns, [cells(row) for row in rows], note)
 
 
 def between_other_work(name: str, record: Record) -> Table:

@@ -165,24 +165,28 @@ def _of_cold(name: str, record: Record) -> Iterator[Standing]:
 
 
 def _of_growth(name: str, record: Record) -> Iterator[Standing]:
-    for kind, unit in (("nesting", "levels"), ("threads", "threads"), ("batches", "rows in a batch")):
+    for kind, unit in (("nesting", "levels"), ("threads", "threads"), ("batches", "rows")):
         for row in record[kind]:
             engines = [one for one in row if one != "size"]
             for part in row["ours"]:
                 values = {engine_name(engine): row[engine][part] for engine in engines}
-                yield Standing(f"growth with {kind}", f"{row['size']:,} {unit}: {part}", values, name)
+                yield Standing(f"growth with {kind}", f"{part}, {unit}: {row['size']:,}", values, name)
+
+
+TAGS = (
+    ("first mask, ms", 1e-3, "compiling and first mask"),
+    ("masks of a text, ms", 1e-3, "all masks of a new text"),
+    ("one the second time, us", 1e-6, "a mask the second time"),
+)
+"""What is measured of a tag: the record's key, its unit in seconds, words."""
 
 
 def _of_tags(name: str, record: Record) -> Iterator[Standing]:
     for count in dict.fromkeys(row["tools"] for row in record["rows"]):
         own = [row for row in record["rows"] if row["tools"] == count]
-        for key, unit in (
-            ("first mask, ms", 1e-3),
-            ("masks of a text, ms", 1e-3),
-            ("one the second time, us", 1e-6),
-        ):
+        for key, unit, what in TAGS:
             ours, plain = (float(np.median([row[key][side] for row in own])) * unit for side in (0, 1))
-            words = f"{count:,} tools: {key.rpartition(', ')[0]}, median"
+            words = f"{what}, tools: {count:,}, median"
             yield Standing("tags of models that call tools", words, {OURS: ours, "XGrammar": plain}, name)
 
 
