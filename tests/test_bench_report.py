@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.__main__ import app
+from bench.cases import CHECKOUT
 from bench.report import make_console
 from bench.reporting import differences, inputs, jobs, markdown, questions
 from bench.reporting.answers import source_of
@@ -201,6 +202,16 @@ def test_pages_are_rendered_again(made: Path, tmp_path: Path, monkeypatch: pytes
     assert "options: " not in text and "--only options" in text
     numbers = [line for line in readme.splitlines() if line.startswith("| ")]
     assert len(numbers) > 20 and set(numbers) <= set(text.splitlines())
+
+
+def test_the_readme_quotes_the_page() -> None:
+    readme, page = (Path(CHECKOUT, name).read_text() for name in ("README.md", "docs/measurements.md"))
+    assert readme.count(markdown.BEGIN) == readme.count(markdown.END) == 1
+    if not page.startswith("<!-- Rendered by"):
+        pytest.skip("docs/measurements.md is not rendered yet")
+    block = readme.partition(markdown.BEGIN)[2].partition(markdown.END)[0]
+    numbers = {line for line in block.splitlines() if line.startswith("| ")}
+    assert len(numbers) > 10 and numbers <= set(page.splitlines())
 
 
 def test_a_record_is_filled_in_parts(made: Path, tmp_path: Path) -> None:

@@ -34,6 +34,11 @@ GROWTH = {
     "batches": "Growth with the rows of a batch: masks that were met before, each row at another place",
 }
 
+NOTES = {
+    "nesting": "Medians over schemas; masks and tokens: means along a document, each met for the first time.",
+    "threads": "One thread in each compiler, no caches.",
+}
+
 
 def growth(own: Own) -> Iterator[Table]:
     """Nesting, threads and batches."""
@@ -49,7 +54,8 @@ def growth(own: Own) -> Iterator[Table]:
                 for part in rows[0][engine]
             ]  # fmt: skip
             columns = [{"nesting": "levels", "threads": "threads", "batches": "rows"}[what]]
-            yield Table(f"{title}, {name}", [*columns, *(f"{row['size']:,}" for row in rows)], lines)
+            sizes = (f"{row['size']:,}" for row in rows)
+            yield Table(f"{title}, {name}", [*columns, *sizes], lines, NOTES.get(what, ""))
 
 
 def starting(own: Own) -> Iterator[Table]:

@@ -44,6 +44,9 @@ def new_schemas(name: str, record: Record) -> Table:
         rows.append([f"a {call} in that document: mean", *map(_mean, own)])
     in_all = (percentiles(spreads.get(f"mask, {one}")) for one in engines)
     rows.append(["a mask in all documents", *in_all])
+    for key, spread in spreads.items():
+        if key.startswith("phase ") and key != "phase total":
+            rows.append([f"to the first mask: {key.removeprefix('phase ')}", percentiles(spread)])
     rows.append(
         ["schemas refused", *(f"{one['refused']:,} of {one['schemas']:,}" for one in standings.values())]
     )
@@ -57,9 +60,15 @@ def new_schemas(name: str, record: Record) -> Table:
         rows.append([f"equimask is faster {words}, wall / CPU", *shares])
     columns = ["p50 / p90 / p99", *(versioned(one, record) for one in engines)]
     strategies = ", ".join(f"{count:,} {one}" for one, count in summary["strategies"].items())
+    kept = "; ".join(
+        f"{one['found']:,} of {sum(one.values()):,} {what} were found among those of other schemas"
+        for what, one in summary["kept"].items()
+    )
+    classes = " / ".join(f"{summary['classes'][share]:,.0f}" for share in ("p50", "p90", "p99"))
     note = (
         f"{summary['options']}. {summary['masks']:,} masks compared, {summary['differences']:,} differences, "
-        f"{summary['contradictions']:,} bits in which XGrammar contradicts itself. Strategies: {strategies}."
+        f"{summary['contradictions']:,} bits in which XGrammar contradicts itself. Strategies: {strategies}. "
+        f"Token classes, p50 / p90 / p99: {classes}. Of long walks {kept}."
     )
     lines = [cells(row) for row in rows if any(row[1:])]
     count = standings["ours"]["schemas"]
