@@ -83,9 +83,9 @@ class Sizes:
 
 
 QUICK = Sizes(
-    equality=12, schemas=140, more_schemas=0, option_schemas=0, cold_schemas=3, burst=64, bursts=1,
+    equality=12, schemas=150, more_schemas=0, option_schemas=0, cold_schemas=3, burst=64, bursts=1,
     strategies=6, strategy_documents=100, class_schemas=30, documents=6, document_tokens=100, plain_masks=40,
-    rounds=2, builds=1, starts=3, growth=2, plain_seconds=4.0, peer_seconds=5.0, tools=(1,), tag_tokens=30,
+    rounds=2, builds=1, starts=3, growth=2, plain_seconds=4.0, peer_seconds=5.0, tools=(1, 8), tag_tokens=30,
     fuzz_minutes=1.0, drafted=0, is_full=False,
 )  # fmt: skip
 

@@ -296,7 +296,7 @@ def _tags(inputs: Inputs, sizes: Sizes) -> list[Job]:
         arguments = ("--vocabulary", spec, "--steps", str(sizes.tag_tokens))
         for count in sizes.tools:
             arguments += ("--tools", str(count))
-        seconds = sum(60 + 10 * count for count in sizes.tools)
+        seconds = sum(15 + 9 * count for count in sizes.tools)
         jobs.append(Job(f"tags-{short_name(spec)}", arguments, seconds, "tests.robustness.model_tags"))
     return jobs
 

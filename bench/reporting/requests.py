@@ -46,7 +46,8 @@ def new_schemas(name: str, record: Record) -> Table:
     rows.append(["a mask in all documents", *in_all])
     for key, spread in spreads.items():
         if key.startswith("phase ") and key != "phase total":
-            rows.append([f"to the first mask: {key.removeprefix('phase ')}", percentiles(spread)])
+            part = key.removeprefix("phase ")
+            rows.append([f"to the first mask: {part}", percentiles(spread), *[""] * (len(engines) - 1)])
     rows.append(
         ["schemas refused", *(f"{one['refused']:,} of {one['schemas']:,}" for one in standings.values())]
     )
