@@ -24,6 +24,10 @@ TIMED = (
 )
 
 
+GIVEN_UP = "given up, counted with the bound"
+"""Schemas that took XGrammar longer than the benchmark waits for it."""
+
+
 def new_schemas(name: str, record: Record) -> Table:
     """Everything of one record that a reader asks first, engines in columns."""
     summary = record["summary"]
@@ -52,7 +56,7 @@ def new_schemas(name: str, record: Record) -> Table:
         ["schemas refused", *(f"{one['refused']:,} of {one['schemas']:,}" for one in standings.values())]
     )
     if any(one["given_up"] for one in standings.values()):
-        rows.append(["given up", *(f"{one['given_up']:,}" for one in standings.values())])
+        rows.append([GIVEN_UP, *(f"{one['given_up']:,}" for one in standings.values())])
     rows.append(
         ["first documents taken to the end", *(f"{one['documents']:,}" for one in standings.values())]
     )
@@ -66,8 +70,10 @@ def new_schemas(name: str, record: Record) -> Table:
         for what, one in summary["kept"].items()
     )
     classes = " / ".join(f"{summary['classes'][share]:,.0f}" for share in ("p50", "p90", "p99"))
+    bound = record["arguments"]["max_plain_seconds"]
+    waited = "" if bound is None else f" XGrammar's compiling is given up after {bound:g} s."
     note = (
-        f"{summary['options']}. {summary['masks']:,} masks compared, {summary['differences']:,} differences, "
+        f"{summary['options']}.{waited} {summary['masks']:,} masks compared, {summary['differences']:,} differences, "
         f"{summary['contradictions']:,} bits in which XGrammar contradicts itself. Strategies: {strategies}. "
         f"Token classes, p50 / p90 / p99: {classes}. Of long walks {kept}."
     )
