@@ -73,7 +73,8 @@ def new_schemas(name: str, record: Record) -> Table:
     bound = record["arguments"]["max_plain_seconds"]
     waited = "" if bound is None else f" XGrammar's compiling is given up after {bound:g} s."
     note = (
-        f"{summary['options']}.{waited} {summary['masks']:,} masks compared, {summary['differences']:,} differences, "
+        f"{summary['options']}.{waited} {summary['masks']:,} masks compared, "
+        f"{summary['differences']:,} differences, "
         f"{summary['contradictions']:,} bits in which XGrammar contradicts itself. Strategies: {strategies}. "
         f"Token classes, p50 / p90 / p99: {classes}. Of long walks {kept}."
     )
