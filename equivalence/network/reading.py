@@ -59,10 +59,9 @@ class ReadGrammar(NamedTuple):
         """Number of the root rule."""
         return int(self.features[ROOT])
 
-    def refuse_unread(self) -> None:
-        """As `equivalence.network.layouts.refuse_unread`."""
-        types = self.data[self.starts]
-        refuse_unread(self.features, int(types.max()) if len(types) else 0)
+    def refuse_unread(self, types: set[int] | None = None) -> None:
+        """As `equivalence.network.layouts.refuse_unread`; `types` where they are known."""
+        refuse_unread(self.features, max(self.types if types is None else types, default=0))
 
     def whole(self) -> dict[str, Any]:
         """The serialised form with its expressions, as `json.loads` gives it; rules are not copied."""

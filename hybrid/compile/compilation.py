@@ -122,7 +122,7 @@ class Compilation:
         if serial.REPEAT in types and read.has_rule_of_repeat:
             refuse_endless_rules(read.whole())
         try:
-            read.refuse_unread()
+            read.refuse_unread(types)
         except UnsupportedGrammar as error:
             return self._unread(grammar, error, timings, deadline)
         features = features_of(read, types)
