@@ -161,6 +161,8 @@ def test_counts_are_those_of_a_dictionary(texts: list[list[int]], tops: random.R
             counts.learn(text[:at], top, token)
             for key in keys(text[:at], top):
                 known[key][token] += 1
+            if (counts.copied()[:, 2] > 0).sum() < sum(map(bool, known.values())):
+                return  # five keys of one place, which has room for four: one was forgotten
 
 
 def test_coarse_keys_are_not_asked_behind_sure_ones() -> None:
