@@ -53,7 +53,8 @@ DEFAULT_TOP_K = 50
 """What `generate` takes where a configuration says nothing."""
 
 ROUNDING = 0.999
-"""A token counts as sure below top-p with this margin, so that no rounding of sums decides."""
+"""A token counts as sure with this margin, so that no rounding decides: of two scores whose shares are equal
+top-k knows the larger. One that could be sure, and does not count so, is drawn from what is missing."""
 
 
 class Sampling(NamedTuple):
@@ -220,19 +221,19 @@ def is_sure(shares: torch.Tensor, tokens: torch.Tensor, sampling: Sampling) -> t
         sampling: what cuts.
     """
     own = shares.gather(1, tokens)
-    found = own >= sampling.min_p * shares.amax(dim=-1, keepdim=True)
+    found = ROUNDING * own >= sampling.min_p * shares.amax(dim=-1, keepdim=True)
     if not sampling.top_k and sampling.top_p >= 1:
         return found
     if tokens.shape[1] == 1:  # one pass; to sort takes a hundred times as long
-        larger = (shares > own).sum(dim=-1, keepdim=True)
+        others = (shares >= ROUNDING * own).sum(dim=-1, keepdim=True) - 1
         above = (shares * (shares >= own)).sum(dim=-1, keepdim=True) - own
     else:
         ordered = shares.sort(dim=-1).values
-        larger = shares.shape[1] - torch.searchsorted(ordered, own, right=True)
+        others = shares.shape[1] - torch.searchsorted(ordered, ROUNDING * own) - 1
         sums = torch.cat([torch.zeros_like(ordered[:, :1]), ordered.flip(-1).cumsum(dim=-1)], dim=-1)
         above = sums.gather(1, shares.shape[1] - torch.searchsorted(ordered, own)) - own
     if sampling.top_k:
-        found &= larger < sampling.top_k
+        found &= others < sampling.top_k
     if sampling.top_p < 1:  # the most that may stand above it: all that is as likely, and nothing below
         found &= above * (1 - sampling.top_p) <= ROUNDING * sampling.top_p * own
     return found

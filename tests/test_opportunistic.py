@@ -270,3 +270,11 @@ def test_a_prefix_for_each_prompt(model) -> None:
     for wrong in ([], 3, [3]):
         with pytest.raises(ArgumentError):
             GrammarLogitsProcessor(LETTERS, prefix=wrong)
+
+
+def test_scores_that_differ_where_shares_do_not_are_not_sure() -> None:
+    shares = torch.softmax(torch.tensor([[-1.0, 0.0, 0.0, 0.0, -1.9e-20]]), dim=-1)
+    every = torch.arange(5).expand_as(shares)
+    assert not is_sure(shares, every, Sampling(1.0, top_k=3)).any()  # top-k drops the last of the four
+    assert is_sure(shares, every, Sampling(1.0, top_k=4))[0].tolist() == [False, True, True, True, True]
+    assert not is_sure(shares, torch.tensor([[4]]), Sampling(1.0, top_k=3)).any()
