@@ -25,6 +25,7 @@ from equivalence.arguments import integer_from, shown
 from equivalence.errors import ArgumentError, BatchError, StrategyError
 from hybrid import GrammarMatcher
 from hybrid.drafts import DraftModel
+from hybrid.drafts.model import MOST_DRAFT
 from hybrid.healing import HealingMatcher
 
 COUNTED = (EosTokenCriteria, MaxLengthCriteria, MaxTimeCriteria)
@@ -133,9 +134,7 @@ class GrammarDrafts:
     def __init__(self, drafts: DraftModel, most: int = 8, *, learn: bool = True) -> None:
         if not isinstance(drafts, DraftModel):
             raise ArgumentError(f"drafts is {shown(drafts)}, allowed is a hybrid.drafts.DraftModel")
-        self._most = integer_from(1, most, "most")
-        if self._most > 256:
-            raise ArgumentError(f"most is {self._most}, allowed are 1 to 256")
+        self._most = integer_from(1, most, "most", most=MOST_DRAFT)
         self._drafts, self._learn = drafts, learn
         self.last: DraftCandidates | None = None
 

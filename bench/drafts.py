@@ -29,6 +29,7 @@ from bench.reference import (
     Reference,
     SchemasOption,
     Subject,
+    asked_for,
     opened,
 )
 from bench.simulated import Ngrams
@@ -178,7 +179,8 @@ def command(
     if picture_file is not None:
         with workloads.usage_errors():
             picture.pyplot()
-    console, used, found = opened(vocabulary, arguments)
+    console, used = opened(vocabulary)
+    found = asked_for(used, arguments)
     rows: list[dict[str, Any]] = []
     lines: dict[str, list[float]] = {}
     for subject in found:

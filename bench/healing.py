@@ -66,7 +66,7 @@ def command(
 ) -> None:
     """Masks behind healed prompts, compared with a slow filter."""
     arguments = dict(locals())
-    console, used, _ = opened(vocabulary)
+    console, used = opened(vocabulary)
     with workloads.usage_errors():
         lefts = lefts_of(used, document, prompts, random.Random(seed))
     texts = by_first_byte(used.vocabulary)

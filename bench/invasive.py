@@ -28,6 +28,7 @@ from bench.reference import (
     Reference,
     SchemasOption,
     Subject,
+    asked_for,
     opened,
 )
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
@@ -66,7 +67,8 @@ def command(
 ) -> None:
     """The share of steps at which a mask forbids the model's own next token."""
     arguments = dict(locals())
-    console, used, found = opened(vocabulary, arguments)
+    console, used = opened(vocabulary)
+    found = asked_for(used, arguments)
     table = report.make_table(
         "own tokens masked",
         ["grammar", "masks of"],

@@ -19,7 +19,7 @@ import typer
 
 from adapters.transformers import GrammarLogitsProcessor
 from bench import options, report
-from bench.reference import DocumentsOption, LarksOption, SchemasOption, opened
+from bench.reference import DocumentsOption, LarksOption, SchemasOption, asked_for, opened
 from bench.report import Spread
 
 
@@ -42,9 +42,9 @@ def command(
     title = "a call of the processor, us (p50 / mean)"
     table = report.make_table(title, ["grammar", "strategy", "refused"], columns)
     rows: list[dict[str, Any]] = []
+    console, used = opened(vocabulary)
     for kind in strategy:
-        console, _, found = opened(vocabulary, arguments, kind)
-        for subject in found:
+        for subject in asked_for(used, arguments, kind):
             for share in refused:
                 times: dict[str, list[float]] = {}
                 for _ in range(2):  # the second round is counted: all masks were met

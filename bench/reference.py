@@ -2,7 +2,7 @@
 
 What: `subjects` reads what ``--lark``, ``--schema`` and ``--documents`` name: grammars, and for each the
 documents that it takes to the end, as the tokenizer writes them, a stop token behind.
-`opened` begins a benchmark of them.
+`opened` and `asked_for` begin a benchmark of them.
 When: in `bench.drafts`, `bench.healing`, `bench.invasive` and `bench.opportunistic`.
 Limits: with a vocabulary that is no folder of Hugging Face there is no tokenizer, and texts are cut by
 longest match.
@@ -82,37 +82,33 @@ def reference(spec: str) -> Reference:
     )
 
 
-def opened(
-    vocabulary: str, arguments: Mapping[str, Any] | None = None, strategy: str = "classifier"
-) -> tuple[Console, Reference, list[Subject]]:
-    """What a benchmark begins with: a console, what cuts texts, and its grammars with their documents.
+def opened(vocabulary: str) -> tuple[Console, Reference]:
+    """What a benchmark begins with: a console, and what cuts texts.
 
-    Args:
-        vocabulary: a specification.
-        arguments: of the command, by name: what `subjects` takes; None: there are no grammars to be read.
-        strategy: of schemas.
+    Raises:
+        typer.BadParameter: there is no such vocabulary.
+    """
+    with workloads.usage_errors():
+        return report.make_console(), reference(vocabulary)
+
+
+def asked_for(used: Reference, arguments: Mapping[str, Any], strategy: str = "classifier") -> list[Subject]:
+    """The `subjects` that a command's arguments name; schemas alone on other strategies than "classifier".
 
     Raises:
         typer.BadParameter: what `subjects` refuses.
     """
     with workloads.usage_errors():
-        used = reference(vocabulary)
-        given = dict(arguments or {})
-        found = (
-            subjects(
-                used,
-                given["lark"] if strategy == "classifier" else [],
-                given["schema"],
-                given["documents"],
-                given["count"],
-                given.get("most_tokens", MOST_TOKENS),
-                given["seed"],
-                strategy,
-            )
-            if given
-            else []
+        return subjects(
+            used,
+            arguments["lark"] if strategy == "classifier" else [],
+            arguments["schema"],
+            arguments["documents"],
+            arguments["count"],
+            arguments.get("most_tokens", MOST_TOKENS),
+            arguments["seed"],
+            strategy,
         )
-    return report.make_console(), used, found
 
 
 def subjects(

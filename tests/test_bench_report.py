@@ -257,7 +257,8 @@ def test_a_browser_shows_it(made: Path, tmp_path: Path) -> None:
         assert "<td" in table
 
 
-def test_a_job_that_fails_says_why(tmp_path: Path) -> None:
+def test_a_job_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "500")  # a message is cut into lines, within a long path too
     job = jobs.Job("wrong", ("classes", "--vocabulary", str(tmp_path / "none.npz")), 1)
     done = jobs.run_all(make_console(), [job], tmp_path)["wrong"]
     assert done.status == 2 and not done.record and "none.npz" in "".join(done.said)

@@ -34,6 +34,7 @@ from hybrid.drafts import DraftModel
 from hybrid.drafts.counts import LEVELS, Counts
 from hybrid.drafts.model import DESCRIBED_BYTES, KIND, grammar_key, links
 from hybrid.healing import HealingMatcher
+from tests import matchers
 from tests.generating import TOKENIZER, VOCABULARY
 from tests.matchers import STRATEGIES
 
@@ -59,10 +60,7 @@ def compiled_by(kind: str) -> CompiledGrammar:
 
 def allowed(matcher: GrammarMatcher) -> list[int]:
     """The ids of a matcher's mask."""
-    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
-    matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
-    return np.flatnonzero(bits[: VOCABULARY.size]).tolist()
+    return matchers.allowed(matcher, VOCABULARY.size)[1]
 
 
 def walk(

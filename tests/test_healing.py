@@ -17,9 +17,10 @@ import pytest
 import torch
 
 from equivalence import ArgumentError, BitmaskError, MatcherError, UnsupportedGrammar
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.healing import HealingMatcher, heal
 from hybrid.healing.beginnings import beginnings_of
+from tests import matchers
 from tests.generating import TOKENIZER, VOCABULARY
 from tests.matchers import STRATEGIES
 
@@ -122,10 +123,7 @@ def test_behind_the_prefix_all_is_the_grammars(kind: str) -> None:
 
 
 def allowed_plain(matcher: GrammarMatcher) -> list[int]:
-    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
-    matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
-    return np.flatnonzero(bits[: VOCABULARY.size]).tolist()
+    return matchers.allowed(matcher, VOCABULARY.size)[1]
 
 
 def allowed_plain_after(compiled: CompiledGrammar, text: str) -> list[int]:

@@ -17,7 +17,6 @@ from typing import Any
 
 from equivalence import forking
 from equivalence.arguments import integer_from
-from equivalence.errors import ArgumentError
 from hybrid import CompiledGrammar, GrammarMatcher
 from hybrid.drafts import DraftModel
 from hybrid.drafts.model import MOST_DRAFT, grammar_key
@@ -63,9 +62,7 @@ class Proposer:
     """
 
     def __init__(self, most: int = 8, *, most_models: int = 64, **options: Any) -> None:
-        self._most, self._options = integer_from(0, most, "most"), options
-        if self._most > MOST_DRAFT:
-            raise ArgumentError(f"most is {self._most}, allowed are 0 to {MOST_DRAFT}")
+        self._most, self._options = integer_from(0, most, "most", most=MOST_DRAFT), options
         self._most_models = integer_from(1, most_models, "most_models")
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
         self._requests: OrderedDict[Hashable, _Request] = OrderedDict()

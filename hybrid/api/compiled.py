@@ -8,7 +8,6 @@ Limits: only strategy "classifier" is written to files (docs/artifacts.md).
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from equivalence import (
 from equivalence.arguments import path_of
 from equivalence.classes.byte_strings import Features
 from equivalence.deadline import Deadline
-from equivalence.network.layouts import own_layout
+from equivalence.network.reading import read_as_far
 from hybrid.classifier.classifier import Classifier
 from hybrid.compile.settling import Settling
 from hybrid.compile.strategy import Budget, check_budget
@@ -205,7 +204,7 @@ class CompiledGrammar:
         if isinstance(self.grammar, LarkGrammar):
             return False
         try:
-            return has_texts_without_end(own_layout(json.loads(self.grammar.serialize_json())))
+            return has_texts_without_end(read_as_far(self.grammar).whole())
         except GrammarError:
             return False
 

@@ -94,11 +94,15 @@ class Statistics:
             }
 
 
-@lru_cache(maxsize=256)  # all grammars that are walked have one reason, and the patterns take 20 us
 def grouped(reason: str) -> str:
     """A reason without what differs from grammar to grammar: numbers are N, quoted names are '...'."""
     # numbers and names are replaced in a bounded part only, as messages may quote whole grammars
-    short = _NUMBER.sub("N", _QUOTED.sub("'...'", reason[: 4 * MOST_CHARACTERS]))
+    return _without_names(reason[: 4 * MOST_CHARACTERS])
+
+
+@lru_cache(maxsize=256)  # all grammars that are walked have one reason, and the patterns take 20 us
+def _without_names(reason: str) -> str:
+    short = _NUMBER.sub("N", _QUOTED.sub("'...'", reason))
     return " ".join(short.split())[:MOST_CHARACTERS]
 
 

@@ -432,7 +432,4 @@ def _forced_bytes(matcher: GrammarMatcher) -> bytes:
 
 
 def _most(most: Any) -> int:
-    size = integer_from(0, most, "most")
-    if size > MOST_DRAFT:
-        raise ArgumentError(f"most is {size}, allowed are 0 to {MOST_DRAFT}")
-    return size
+    return integer_from(0, most, "most", most=MOST_DRAFT)
