@@ -21,6 +21,8 @@ pytestmark = pytest.mark.kernels
 
 SIZE, CLASSES, STOP = 8_000, 96, 7_990
 N_WORDS = SIZE // 32
+ONE, BOTH = 1, 3
+"""Masks of one large class, and of two."""
 
 
 def gather() -> tuple[Gather, list[NDArray[np.int32]]]:
@@ -71,14 +73,15 @@ def test_rows_and_patches_are_what_the_gather_says() -> None:
     assert rows.n_rows == len(rows) == 300
 
 
-def test_what_is_nearly_another_row_takes_little() -> None:
+@pytest.mark.parametrize("large", [ONE, BOTH])
+def test_what_is_nearly_another_row_takes_little(large: int) -> None:
     made, tokens = gather()
     rows = Rows(made, (STOP,))
     words = np.zeros(CLASSES // 32, np.uint32)
-    words[0] = 1
+    words[0] = large
     rows.make(0, 2, words)
     first = rows.nbytes
-    assert first > 4 * N_WORDS
+    assert (first > 4 * N_WORDS) == (large == BOTH), "one large class is a row already"
     smallest = min(range(3, CLASSES), key=lambda number: len(tokens[number]))
     words[smallest // 32] |= np.uint32(1 << smallest % 32)
     rows.make(1, 4, words)

@@ -1,6 +1,6 @@
 from equivalence.arrays.interning cimport Interned
 from hybrid.classifier.walking cimport Walker
-from hybrid.representatives.gather cimport Gather
+from hybrid.representatives.gather cimport Gather, mark_tokens
 
 
 cdef class PieceGather(Gather):
@@ -13,7 +13,7 @@ cdef class PieceGather(Gather):
     cdef int add(self, Py_ssize_t piece, unsigned int[::1] out) except -1 nogil
     cdef int grow(self) except -1
     cdef void add_ranges(self, const Py_ssize_t[::1] ranges, unsigned int[::1] out) noexcept nogil
-    cdef Py_ssize_t look_at(self, Py_ssize_t piece) except -2 nogil
+    cdef Py_ssize_t look_at(self, Py_ssize_t piece) except -1 nogil
     cdef Py_ssize_t row(self, Py_ssize_t piece) except -1
 
 

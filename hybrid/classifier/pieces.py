@@ -18,16 +18,18 @@ from equivalence import built
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.hybrid.classifier.pieces import unite_row
+    from cython.cimports.hybrid.classifier.rows import address_of_words
     from cython.cimports.hybrid.classifier.walking import Walker
-    from cython.cimports.hybrid.representatives.gather import Gather
+    from cython.cimports.hybrid.representatives.gather import Gather, mark_tokens
     from cython.cimports.libc.string import memset
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
     import ctypes
 
+    from hybrid.classifier.rows import address_of_words
     from hybrid.classifier.walking import Walker
-    from hybrid.representatives.gather import Gather
+    from hybrid.representatives.gather import Gather, mark_tokens
 
     def unite_row(address: int, out: np.ndarray) -> None:
         """Set the bits of the row at an address."""
@@ -37,6 +39,8 @@ else:
 LARGE_PIECE = cython.declare(cython.Py_ssize_t, 1024)
 """Tokens from which on a piece has a row of its own: to unite two rows of 128,000 bits takes 1 us, as long as
 to set the bits of 1,000 tokens."""
+
+NOT_KNOWN = cython.declare(cython.Py_ssize_t, -2)
 
 
 @cython.cclass
@@ -49,7 +53,7 @@ class PieceGather(Gather):
 
     Attributes:
         pieces: the interned lists that pieces are (`Walker.ranges`).
-        row_of_piece: the address of each large piece's row; -1: it is not large, -2: not known yet.
+        row_of_piece: the address of each large piece's row; 0: it is not large, `NOT_KNOWN`: nobody asked.
         large: those rows, which are never changed: kept ones are shared with other grammars.
     """
 
@@ -90,17 +94,41 @@ class PieceGather(Gather):
     @cython.exceptval(-1, check=False)
     def add(self, piece: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.int:
         """Set the bits of a piece's tokens."""
-        if piece >= self.row_of_piece.shape[0]:
-            with cython.gil:
-                self.grow()
-        row: cython.Py_ssize_t = self.row_of_piece[piece]
-        if row == -2:
-            row = self.look_at(piece)
-        if row >= 0:
+        row = self.row_of(piece)
+        if row > 0:
             unite_row(row, out)
             return 0
         self.add_ranges(self.pieces.pool[self.pieces.starts[piece] : self.pieces.starts[piece + 1]], out)
         return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def row_of(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """As of `Gather`, with pieces for classes."""
+        if piece >= self.row_of_piece.shape[0]:
+            with cython.gil:
+                self.grow()
+        row: cython.Py_ssize_t = self.row_of_piece[piece]
+        if row == NOT_KNOWN:
+            row = self.look_at(piece)
+        return row
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def mark(
+        self, piece: cython.Py_ssize_t, marks: cython.uint[::1], places: cython.longlong[::1],
+        n: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:  # fmt: skip
+        """As of `Gather`."""
+        for k in range(self.pieces.starts[piece], self.pieces.starts[piece + 1], 2):
+            begin = self.token_starts[self.pieces.pool[k]]
+            end = self.token_starts[self.pieces.pool[k + 1]]
+            n = mark_tokens(self.tokens_of_groups, begin, end, marks, places, n)
+            if n < 0:
+                break
+        return n
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -110,7 +138,7 @@ class PieceGather(Gather):
         size: cython.Py_ssize_t = 2 * self.pieces.count + 62
         longer: cython.Py_ssize_t[::1] = np.empty(size, np.int64)
         longer[:old] = self.row_of_piece
-        longer[old:] = -2
+        longer[old:] = NOT_KNOWN
         self.row_of_piece = longer
         return 0
 
@@ -127,9 +155,9 @@ class PieceGather(Gather):
 
     @cython.cfunc
     @cython.nogil
-    @cython.exceptval(-2, check=False)
+    @cython.exceptval(-1, check=False)
     def look_at(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The row of a piece that is used for the first time; -1 if it is not large."""
+        """The row of a piece that is used for the first time; 0 if it is not large."""
         n: cython.Py_ssize_t = 0
         first = self.pieces.starts[piece]
         if self.pieces.pool[first] < 0:
@@ -137,7 +165,7 @@ class PieceGather(Gather):
         else:
             for k in range(first, self.pieces.starts[piece + 1], 2):
                 n += self.token_starts[self.pieces.pool[k + 1]] - self.token_starts[self.pieces.pool[k]]
-        row: cython.Py_ssize_t = -1
+        row: cython.Py_ssize_t = 0
         if n >= LARGE_PIECE:
             with cython.gil:
                 row = self.row(piece)
@@ -160,4 +188,4 @@ class PieceGather(Gather):
                 read.row = row
         self.large.append(row)
         self.memory_size_bytes += 4 * self.n_words
-        return row.ctypes.data
+        return address_of_words(row)

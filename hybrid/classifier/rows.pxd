@@ -3,6 +3,13 @@ from hybrid.representatives.gather cimport Gather
 from libc.string cimport memcpy, memset
 
 
+cdef class Spare:
+    cdef unsigned int[::1] row
+    cdef unsigned int[::1] marks
+    cdef long long[::1] pairs
+    cdef long long[::1] places
+
+
 cdef class Rows:
     cdef Py_ssize_t n_bytes
     cdef Py_ssize_t[::1] of_configuration
@@ -14,8 +21,12 @@ cdef class Rows:
     cdef Py_ssize_t n_configurations
     cdef readonly Py_ssize_t nbytes
 
+    cdef Py_ssize_t patch_at_once(self, const unsigned int[::1] given, bint whole, Spare spare) except -2
+    cdef Py_ssize_t mark_stops(self, Py_ssize_t base, bint whole, unsigned int[::1] marks, long long[::1] pairs, Py_ssize_t n) noexcept nogil
+    cdef void write_pairs(self, Py_ssize_t base, bint whole, unsigned int[::1] marks, long long[::1] pairs) noexcept nogil
+    cdef bint is_full(self, Py_ssize_t base, const unsigned int[::1] marks) noexcept nogil
     cdef bint finish(self, unsigned int[::1] out, bint whole) noexcept nogil
-    cdef object patch(self, const unsigned int[::1] words)
+    cdef bint patch(self, const unsigned int[::1] words, long long[::1] pairs) except -1
     cdef void note(self, Py_ssize_t configuration, Py_ssize_t source)
 
 
@@ -28,6 +39,18 @@ cdef inline Py_ssize_t source_of(Rows rows, Py_ssize_t configuration) noexcept n
 
 cdef inline Py_ssize_t address_of_words(const unsigned int[::1] words) noexcept nogil:
     return <Py_ssize_t>&words[0]
+
+
+cdef inline Py_ssize_t address_of_bytes(bytes made) noexcept:
+    return <Py_ssize_t><const char*>made
+
+
+cdef inline bytes bytes_of_patch(const long long[::1] pairs):
+    return (<const char*>&pairs[0])[:8 * (2 + pairs[1])]
+
+
+cdef inline unsigned int word_of(Py_ssize_t row, Py_ssize_t word) noexcept nogil:
+    return (<const unsigned int*>row)[word] if row else 0
 
 
 cdef inline void fetch_row(Py_ssize_t source, Py_ssize_t address, Py_ssize_t n_bytes) noexcept nogil:

@@ -28,6 +28,7 @@ from equivalence.walks.kept.reads import Read
 from hybrid.classifier.units import read_units, unit_reads, unit_table
 
 if cython.compiled:
+    from cython.cimports.equivalence.arrays.prefetch import fetch
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.equivalence.parser.space import Space
     from cython.cimports.hybrid.classifier.contents import Contents
@@ -365,13 +366,41 @@ class Walker(Notes):
         all below them."""
         while i < last:
             byte = self.trie[i].bits & 255
-            following: cython.Py_ssize_t = self.space.steps[above, self.space.class_of_byte[byte]]
-            if following != REJECT:
-                if self.counters.any and following > 0 and following != above:
-                    following = self.counters.far(following, self.height[i])
-                if following != above or byte >= 0x80 or not self.stays_below(i, above):
-                    break
-                self.allow(self.trie[i].group, self.trie[i].group_end)
+            c = self.space.class_of_byte[byte]
+            following: cython.Py_ssize_t = self.space.steps[above, c]
+            if following == REJECT:
+                c += 1
+                while c < self.space.n_classes and self.space.steps[above, c] == REJECT:
+                    c += 1
+                if c == self.space.n_classes:
+                    return last
+                i = self.child_from(i + 1, last, self.space.byte_classes[c].byte)
+                continue
+            if self.counters.any and following > 0 and following != above:
+                following = self.counters.far(following, self.height[i])
+            if following != above or byte >= 0x80 or not self.stays_below(i, above):
+                break
+            self.allow(self.trie[i].group, self.trie[i].group_end)
+            i += 1
+        return i
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def child_from(
+        self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, byte: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The first child from i on whose byte is not below one; `last` if there is none.
+
+        Children are in the order of their bytes, and so are classes of bytes: after white space a document
+        goes on with a quote, where a node has 200 children.
+        """
+        while i < last and self.trie[i].bits & 255 < byte:
+            step: cython.Py_ssize_t = 1
+            while i + step < last and self.trie[i + step].bits & 255 < byte:
+                i += step
+                step *= 2
             i += 1
         return i
 
@@ -387,6 +416,8 @@ class Walker(Notes):
             configuration = self.space.step(self.path[d - 1].configuration, c)
         if configuration == REJECT:
             return False
+        if cython.compiled:  # half of what it takes to find a child is waiting for its line of memory
+            fetch(cython.cast(cython.Py_ssize_t, cython.address(self.trie[self.trie[i].child])))
         self.n_entered += 1
         self.path[d].configuration = configuration
         if self.counters.any:

@@ -162,6 +162,41 @@ class Gather:
             self.unite(waiting, waiting, out)
         return 0
 
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def row_of(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Where the row of a large class is; 0: the class is not large."""
+        row: cython.Py_ssize_t = self.row_of_class[number]
+        if row < 0:
+            return 0
+        if not cython.compiled:
+            return self.rows[row].ctypes.data
+        return cython.cast(cython.Py_ssize_t, cython.address(self.rows[row, 0]))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def mark(
+        self, number: cython.Py_ssize_t, marks: cython.uint[::1], places: cython.longlong[::1],
+        n: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:  # fmt: skip
+        """Set the bits of a class's tokens, and note the words that had none.
+
+        Args:
+            number: the class.
+            marks: uint32[n_words], written.
+            places: words that have bits, n of them.
+
+        Returns:
+            how many words have bits now; -1: there is no place for all of them.
+        """
+        for p in range(self.starts[number], self.starts[number + 1]):
+            n = mark_tokens(self.tokens, self.pieces[p, 0], self.pieces[p, 1], marks, places, n)
+            if n < 0:
+                break
+        return n
+
     def expand(self, class_mask: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
         """Overwrite `out` (uint32[n_words]) with the mask of all tokens whose class bit is set.
 
@@ -221,6 +256,27 @@ class Gather:
             raise BitmaskError(
                 f"the row has {len(out)} words, allowed are {self.n_words} that may be written"
             )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def mark_tokens(
+    tokens: cython.const[cython.int][::1], begin: cython.Py_ssize_t, end: cython.Py_ssize_t,
+    marks: cython.uint[::1], places: cython.longlong[::1], n: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:  # fmt: skip
+    """The same for tokens that are listed side by side."""
+    one: cython.uint = 1
+    for t in range(begin, end):
+        token = cython.cast(cython.Py_ssize_t, tokens[t])
+        word: cython.Py_ssize_t = token >> 5
+        if marks[word] == 0:
+            if n == places.shape[0]:
+                return -1
+            places[n] = word
+            n += 1
+        marks[word] |= one << (token & 31)
+    return n
 
 
 def tokens_of_classes(classes: TokenClasses) -> Members:
