@@ -1,4 +1,4 @@
-from hybrid.classifier.known cimport Known
+from hybrid.classifier.meeting cimport Meeting
 
 
 cdef class Seen:
@@ -17,7 +17,7 @@ cdef class Seen:
 
 
 cdef class Calls(Seen):
-    cdef Known known
+    cdef Meeting known
     cdef object bitmask
     cdef object follower
     cdef public object _compiled

@@ -22,11 +22,12 @@ import torch
 from equivalence import built
 from hybrid.api.bitmask import TensorRows
 from hybrid.api.tensor_layout import find_layout
-from hybrid.classifier.known import Known
+from hybrid.classifier.meeting import Meeting
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.known import Known, mask_of, take
+    from cython.cimports.hybrid.classifier.known import mask_of, take
+    from cython.cimports.hybrid.classifier.meeting import Meeting
     from cython.cimports.hybrid.classifier.rows import copy_row, fetch_row
 
     built.check(__name__, EQUIMASK_SOURCE)
@@ -142,7 +143,7 @@ class Calls(Seen):
 
     @_follower.setter
     def _follower(self, follower: Any) -> None:
-        self.known = follower if isinstance(follower, Known) else None
+        self.known = follower if isinstance(follower, Meeting) else None
         self.follower = follower
 
     def remember(self, bitmask: Any, rows: TensorRows | None) -> None:
@@ -204,7 +205,8 @@ class Calls(Seen):
             row = number_of(index)
             source = mask_of(self.known)
             if source == 0:
-                self._find_mask()
+                if not self.known.meet_mask():
+                    self._find_mask()
                 # Python ran: what is asked below is asked anew
                 source = mask_of(self.known) if self.known is not None and bitmask is self.bitmask else 0
             if source != 0 and 0 <= row < self.count:
@@ -224,7 +226,10 @@ class Calls(Seen):
             ArgumentError: it is no integer (those of numpy and tensors without dimensions are), or a bool.
         """
         if type(token_id) is int and self.known is not None:
-            taken = take(self.known, number_of(token_id))
+            token = number_of(token_id)
+            taken = take(self.known, token)
+            if taken < 0 <= token:
+                taken = self.known.meet_step(token)
             if taken >= 0:
                 return taken == 1
         return self._accept(token_id, debug_print)

@@ -18,7 +18,7 @@ from hybrid.api.arguments import whole_characters
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import Follower, Outgrown, text_of
 from hybrid.classifier.classifier import Classifier, Session, forced_text
-from hybrid.classifier.known import Known
+from hybrid.classifier.meeting import Meeting
 from hybrid.classifier.pieces import PieceGather
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.token_ids import ReadBothWays
@@ -31,7 +31,7 @@ MOST_FORCED_BYTES = 1 << 16
 Answer = TypeVar("Answer")
 
 
-class ClassifierFollower(Known, Follower):
+class ClassifierFollower(Meeting, Follower):
     """Follows one sequence by its classifier.
 
     Args:
@@ -46,7 +46,7 @@ class ClassifierFollower(Known, Follower):
     ) -> None:
         classifier = compiled.classifier
         assert classifier is not None
-        super().__init__(stops)
+        Meeting.__init__(self, compiled, classifier, stops)
         self._compiled, self._classifier = compiled, classifier
         self._free_end = free_end
         self._tokens = compiled.vocabulary.tokens
@@ -62,7 +62,7 @@ class ClassifierFollower(Known, Follower):
     def fork(self) -> ClassifierFollower:
         """See `Follower.fork`."""
         twin = ClassifierFollower.__new__(ClassifierFollower)
-        Known.__init__(twin, self.stops)
+        Meeting.__init__(twin, self._compiled, self._classifier, self.stops)
         twin.__dict__.update(self.__dict__)
         twin.follow(self)
         return twin
@@ -79,20 +79,11 @@ class ClassifierFollower(Known, Follower):
         self.refuse_ended()
         if self.knows_mask():
             return
+        if self.meets_mask():
+            return
         began = perf_counter()
-        session, classifier = self.session, self._classifier
-        if self.is_current(session):  # the way of nearly all, 1 us shorter
-            with classifier.lock:
-                try:
-                    mask = session.store.class_mask(self.config)
-                    classifier.note_mask(session, self.config, mask, self.rows)
-                except BudgetExceeded:
-                    mask = -1
-        else:
-            mask = -1
-        if mask < 0:
-            self._ask(self._note_mask)
-        classifier.look_at_walks()
+        self._ask(self._note_mask)
+        self._classifier.look_at_walks()
         check_time(began, self._compiled.mask_seconds)
 
     def _note_mask(self, session: Session) -> None:
@@ -152,19 +143,12 @@ class ClassifierFollower(Known, Follower):
         return True
 
     def _find_step(self, token: int) -> int:
-        session, classifier = self.session, self._classifier
         try:
-            if self.is_current(session):
-                with classifier.lock:
-                    try:
-                        return classifier.step(session, self.config, token)
-                    except BudgetExceeded:
-                        pass
             return self._ask(lambda session: self._classifier.step(session, self.config, token))
         except ReadBothWays:
             self._compiled.note("an id was read as text and as an id at once")
             other = self._other(self.made)
-            classifier.has_handed_over = True  # there is another strategy
+            self._classifier.has_handed_over = True  # there is another strategy
             raise Outgrown(other) from None
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:

@@ -1,4 +1,5 @@
 from equivalence.arrays.prefetch cimport fetch
+from hybrid.classifier.summaries cimport Summaries
 from hybrid.representatives.gather cimport Gather
 from libc.string cimport memcpy, memset
 
@@ -8,6 +9,11 @@ cdef class Spare:
     cdef unsigned int[::1] marks
     cdef long long[::1] pairs
     cdef long long[::1] places
+    cdef unsigned int[::1] words
+
+
+cdef Spare spare_of(Py_ssize_t n_words)
+cdef int give_back(Spare spare, Py_ssize_t n_words) except -1
 
 
 cdef class Rows:
@@ -21,6 +27,8 @@ cdef class Rows:
     cdef Py_ssize_t n_configurations
     cdef readonly Py_ssize_t nbytes
 
+    cdef int make_of(self, Py_ssize_t configuration, Py_ssize_t mask, Summaries known) except -1
+    cdef int make_with(self, Spare spare, Py_ssize_t configuration, Py_ssize_t mask, const unsigned int[::1] given, bint is_changed, const unsigned int[::1] both, const unsigned int[::1] added) except -1
     cdef Py_ssize_t patch_at_once(self, const unsigned int[::1] given, bint whole, Spare spare) except -2
     cdef Py_ssize_t mark_stops(self, Py_ssize_t base, bint whole, unsigned int[::1] marks, long long[::1] pairs, Py_ssize_t n) noexcept nogil
     cdef void write_pairs(self, Py_ssize_t base, bint whole, unsigned int[::1] marks, long long[::1] pairs) noexcept nogil

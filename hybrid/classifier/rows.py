@@ -33,12 +33,14 @@ if cython.compiled:
         source_of,
         word_of,
     )
+    from cython.cimports.hybrid.classifier.summaries import Summaries
     from cython.cimports.hybrid.representatives.gather import Gather
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
     import ctypes
 
+    from hybrid.classifier.summaries import Summaries
     from hybrid.representatives.gather import Gather
 
     def source_of(rows: Rows, configuration: int) -> int:
@@ -126,6 +128,7 @@ class Spare:
         marks: the same; zeros, but while a patch is made.
         pairs: a patch, with room for as many words as it may change, and for stop ids.
         places: its part for words that have tokens.
+        words: uint32, of a mask of classes.
     """
 
     def __init__(self, n_words: cython.Py_ssize_t) -> None:
@@ -134,6 +137,24 @@ class Spare:
         self.marks = np.zeros(n_words, np.uint32)
         self.pairs = np.empty(2 + most + MOST_STOPS, np.int64)
         self.places = self.pairs[2 : 2 + most]
+        self.words = np.empty(64, np.uint32)
+
+
+@cython.cfunc
+def spare_of(n_words: cython.Py_ssize_t) -> Spare:
+    """A `Spare` for the caller alone."""
+    unused: list = _spare.setdefault(n_words, [])
+    return unused.pop() if unused else Spare(n_words)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def give_back(spare: Spare, n_words: cython.Py_ssize_t) -> cython.int:
+    """Leave one for the next caller; not where an error left it as it was."""
+    unused: list = _spare[n_words]
+    if not unused:
+        unused.append(spare)
+    return 0
 
 
 @cython.final
@@ -225,16 +246,45 @@ class Rows:
         given: cython.const[cython.uint][::1] = words
         if given.shape[0] < (self.gather.n_classes + 31) // 32 or mask < 0:
             raise ValueError(f"a mask of {given.shape[0]} words has not enough of them")
-        whole: cython.bint = mask & 1
-        both: cython.const[cython.uint][::1] = None
-        added: cython.const[cython.uint][::1] = None
         is_changed: cython.bint = kept is not None
+        both = added = given
         if is_changed:
             both, added = kept, more
             if both.shape[0] != self.gather.n_words or added.shape[0] != self.gather.n_words:
                 raise ValueError(f"a row has {self.gather.n_words} words")
-        unused: list = _spare.setdefault(self.gather.n_words, [])
-        spare: Spare = unused.pop() if unused else Spare(self.gather.n_words)
+        spare = spare_of(self.gather.n_words)
+        self.make_with(spare, configuration, mask, given, is_changed, both, added)
+        give_back(spare, self.gather.n_words)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def make_of(
+        self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t, known: Summaries
+    ) -> cython.int:
+        """As `make`, of a mask that is found among summaries."""
+        spare = spare_of(self.gather.n_words)
+        n: cython.Py_ssize_t = known.n_words
+        if n < (self.gather.n_classes + 31) // 32 or not 0 <= mask >> 1 < known.masks.count:
+            raise ValueError(f"there is no mask {mask}, or it has not enough words")
+        if spare.words.shape[0] < n:
+            spare.words = np.empty(n, np.uint32)
+        begin = known.masks.starts[mask >> 1]
+        for w in range(n):
+            spare.words[w] = cython.cast(cython.uint, known.masks.pool[begin + w] & WORD)
+        self.make_with(spare, configuration, mask, spare.words, False, spare.words, spare.words)
+        give_back(spare, self.gather.n_words)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def make_with(
+        self, spare: Spare, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t,
+        given: cython.const[cython.uint][::1], is_changed: cython.bint,
+        both: cython.const[cython.uint][::1], added: cython.const[cython.uint][::1],
+    ) -> cython.int:  # fmt: skip
+        """As `make`, which has checked what it was given; `both` and `added` are read where something is
+        changed."""
+        whole: cython.bint = mask & 1
         needed: cython.Py_ssize_t = -1 if is_changed else self.patch_at_once(given, whole, spare)
         is_patch: cython.bint = needed >= 0
         if not is_patch:
@@ -258,8 +308,6 @@ class Rows:
             self.bases.append(made)
             del self.bases[:-BASES]
             source = address_of_words(made) | needed
-        if not unused:
-            unused.append(spare)
         if mask >= self.of_mask.shape[0]:
             self.nbytes += 8 * (2 * mask - self.of_mask.shape[0])
             self.of_mask = _longer(self.of_mask, 2 * mask)
@@ -267,6 +315,7 @@ class Rows:
         self.of_mask[mask] = source
         self.nbytes += size + ROW_BYTES
         self.note(configuration, source)
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)

@@ -1,0 +1,11 @@
+from hybrid.classifier.known cimport Known
+
+
+cdef class Meeting(Known):
+    cdef object compiled
+    cdef object classifier
+    cdef object tokens
+
+    cdef bint is_here(self, object session) except -1
+    cdef int meet_step(self, Py_ssize_t token) except -2
+    cdef bint meet_mask(self) except -1

@@ -1,0 +1,124 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""What a sequence meets first: new steps and masks, asked and noted in one piece.
+
+What: `Meeting` asks the session's store for a step or a mask that is not known, with the classifier's lock
+held, and remembers it. Where that does not do, it says so, and has changed nothing: the session is over, its
+tables are full, or a grammar names ids, which its classifier reads.
+When: the base of `hybrid.classifier.follower.ClassifierFollower`, called by `hybrid.api.calls.Calls`.
+Limits: one after the other for each sequence, as all of a matcher.
+
+Half of the steps and masks of a schema that is used once are new. The same in Python, through the methods of
+matcher, follower, classifier and session, took 2 to 3 us a call more.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import cython
+
+from equivalence import BudgetExceeded, built
+from hybrid.classifier.known import Known
+from hybrid.classifier.store import Store
+from hybrid.representatives.follower import check_time
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.hybrid.classifier.known import Known, mask_of, note
+    from cython.cimports.hybrid.classifier.store import Store
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from hybrid.classifier.known import mask_of, note
+
+
+@cython.cclass
+class Meeting(Known):
+    """A place in a session, and who is asked for what is new there.
+
+    Args:
+        compiled: the compiled grammar.
+        classifier: its classifier.
+        stops: the ids that end the sequence.
+    """
+
+    def __init__(self, compiled: Any, classifier: Any, stops: tuple[int, ...]) -> None:
+        Known.__init__(self, stops)
+        self.compiled, self.classifier = compiled, classifier
+        self.tokens = compiled.vocabulary.tokens
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def is_here(self, session: object) -> cython.bint:
+        """Whether the classifier is in a session, has room in it, and reads ids by their texts."""
+        classifier = self.classifier
+        return session is classifier.session and session.left > 0 and classifier.by_text
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def meet_step(self, token: cython.Py_ssize_t) -> cython.int:
+        """Advance by a token whose step is not known: 1, 0 if it is not taken, -1 if it was not asked.
+
+        Args:
+            token: not negative.
+        """
+        session = self.session
+        if self.ended or token >= self.rows.gather.vocab_size or not self.is_here(session):
+            return -1
+        for i in range(self.rows.stops.shape[0]):
+            if self.rows.stops[i] == token:
+                return -1
+        if not self.tokens[token]:
+            return -1
+        after: cython.Py_ssize_t = 0
+        with self.classifier.lock:
+            try:
+                after = session.store.advance(self.config, token)
+            except BudgetExceeded:
+                return -1
+            if self.steps.is_full:
+                session.remember(self.config, token, after)
+            else:
+                self.steps.add(self.config, token, after)
+        if after == 0:
+            return 0
+        self.make_room()
+        note(self, token, after)
+        return 1
+
+    def meets_mask(self) -> bool:
+        """As `meet_mask`, which is called by compiled code."""
+        return self.meet_mask()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def meet_mask(self) -> cython.bint:
+        """Make a mask known; whether it is.
+
+        Raises:
+            BudgetExceeded: it took longer than `Budget.mask_seconds`.
+        """
+        session, classifier = self.session, self.classifier
+        if self.ended or not self.is_here(session):
+            return False
+        began = perf_counter()
+        with classifier.lock:
+            try:
+                mask = session.store.class_mask(self.config)
+                if not self.rows.of(self.config, mask):
+                    before = self.rows.nbytes
+                    if type(session.store) is Store:
+                        store: Store = session.store
+                        self.rows.make_of(self.config, mask, store.known)
+                    else:
+                        self.rows.make(self.config, mask, session.store.mask_words(mask >> 1))
+                    session.left -= self.rows.nbytes - before
+            except BudgetExceeded:
+                return False
+        # most have entered nodes by the hundred, and are looked at when it is many thousands
+        if classifier.gather is None and session.store.summariser.n_entered >= classifier.look_entered:
+            classifier.look_at_walks()
+        check_time(began, self.compiled.mask_seconds)
+        return mask_of(self) != 0
