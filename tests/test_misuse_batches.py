@@ -199,14 +199,14 @@ def test_a_rollback_without_room_leaves_the_matcher_where_it_is(monkeypatch: pyt
     follower = matcher._follower
     assert isinstance(follower, ClassifierFollower)
     assert matcher.accept_token(A) and matcher.accept_token(B)
-    follower._classifier.renew()  # other tables: a rollback reads the text again
+    follower.classifier.renew()  # other tables: a rollback reads the text again
     matcher.find_jump_forward_string()
 
     def full(*_: Any) -> Any:
         raise BudgetExceeded("full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(follower._classifier, "read", full)
+        patch.setattr(follower.classifier, "read", full)
         with pytest.raises(BudgetExceeded):
             matcher.rollback()
     assert matcher.is_completed()

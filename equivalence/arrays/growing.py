@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equivalence import built
 
@@ -68,6 +69,21 @@ def record_type(fields: str, number: Any = np.int64) -> np.dtype[Any]:
 def new_records(size: int, fields: str, number: Any = np.int64) -> Any:
     """Records of zeros."""
     return _named(np.zeros(size, record_type(fields, number)))
+
+
+def filled(size: int, value: int, number: Any = np.int64) -> NDArray[Any]:
+    """Numbers that are all the same: `numpy.full` takes 1.5 us, this one 0.5."""
+    made = np.empty(size, number)
+    made.fill(value)
+    return made
+
+
+def absent_records(size: int, fields: str, number: Any = np.int64) -> Any:
+    """Records of which every number is -1."""
+    kind = record_type(fields, number)
+    # to view records as numbers, or numbers as records, numpy asks Python code of its own: 2 us
+    numbers = filled(size * kind.itemsize // np.dtype(number).itemsize, -1, number)
+    return _named(np.ndarray(size, kind, numbers))
 
 
 def _named(array: Any) -> Any:

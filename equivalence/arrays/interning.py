@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.growing import bigger, filled
 from equivalence.errors import BudgetExceeded
 
 if cython.compiled:
@@ -139,7 +139,7 @@ class Interned:
     @cython.exceptval(-1, check=False)
     def rehash(self, size: cython.Py_ssize_t) -> cython.int:
         """Find all lists by a table of another size."""
-        self.table = np.full(size, -1, np.int32)
+        self.table = filled(size, -1, np.int32)
         with cython.nogil:
             for i in range(self.count):
                 h = self.starts[i + 1] - self.starts[i]

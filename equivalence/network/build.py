@@ -290,8 +290,9 @@ def _add_foreign(
 
 
 def _refuse_rule_features(rules: list[Any], serialized: dict[str, Any], reachable: NDArray[np.uint8]) -> None:
-    for index in np.flatnonzero(reachable).tolist():
-        rule = rules[index]
+    for rule, is_reached in zip(rules, reachable.tolist(), strict=True):
+        if not is_reached:
+            continue
         feature = (
             "bounded by max_tokens"
             if rule[serial.MAX_TOKENS] >= 0

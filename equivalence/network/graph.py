@@ -15,7 +15,7 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.growing import filled, record_type
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.interning import Interned
@@ -140,7 +140,7 @@ class Graph:
     @cython.cfunc
     def examples(self, n_names: cython.Py_ssize_t) -> cython.Py_ssize_t[::1]:
         """The first state of each name; -1 is no name."""
-        found: cython.Py_ssize_t[::1] = np.full(n_names, -1, np.int64)
+        found: cython.Py_ssize_t[::1] = filled(n_names, -1)
         with cython.nogil:
             for s in range(self.size):
                 if self.name[s] >= 0 and found[self.name[s]] < 0:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import built
+from equivalence.arrays.growing import filled
 from equivalence.deadline import Stop
 from equivalence.network.states import Classes, Integers, Merged, States, rows
 
@@ -267,7 +268,7 @@ class Merging:
         for s in range(self.n_states):
             if self.cls[s] >= 0:
                 self.cls[s] = classes.name[self.cls[s]]
-        self.counted_cls = np.full(self.counted.shape[0], -1, np.int64)
+        self.counted_cls = filled(self.counted.shape[0], -1)
         if self.counted.shape[0] > 0:
             self.number_counted()
 

@@ -14,6 +14,7 @@ import cython
 import numpy as np
 
 from equivalence import built
+from equivalence.arrays.growing import filled
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
@@ -49,7 +50,7 @@ class Upwards:
 
     def __init__(self, graph: Graph, account: Account) -> None:
         n: cython.Py_ssize_t = graph.size
-        graph.name = np.full(n, -1, np.int64)
+        graph.name = filled(n, -1)
         self.graph = graph
         self.account = account
         self.n_classes = 0

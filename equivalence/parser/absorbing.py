@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import built
+from equivalence.arrays.growing import filled
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -81,7 +82,7 @@ class Search:
         self.closed = np.empty((2, MOST_CLOSED), np.int64)
         self.sizes = np.zeros(2, np.int64)
         self.reached = np.empty(MOST_REACHED, np.int64)
-        self.stamp = np.full(automaton.n_states, -1, np.int64)
+        self.stamp = filled(automaton.n_states, -1)
         self.n_left = MOST_COMPARED
 
     @cython.cfunc

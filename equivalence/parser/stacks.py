@@ -24,7 +24,7 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records
+from equivalence.arrays.growing import bigger, filled, new_records
 from equivalence.errors import BudgetExceeded
 
 if cython.compiled:
@@ -308,7 +308,7 @@ class Stacks:
         self.account.claim(40 * size + 4 * more, 40 * old + 4 * slots)
         frames = bigger(self.frames, size, self.n_frames)
         if more > slots:
-            self.table = np.full(more, -1, np.int32)
+            self.table = filled(more, -1, np.int32)
             for i in range(1, self.n_frames):
                 self.enter(i)
         self.frames = frames

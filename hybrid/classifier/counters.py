@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import built
+from equivalence.arrays.growing import filled
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.utf8 import utf8_step
@@ -200,6 +201,6 @@ class Counters:
 def _longer(numbers: Any, size: int, value: int) -> NDArray[np.int32]:
     """A copy with room for so many numbers, which are `value` where there were none."""
     old = np.asarray(numbers)
-    longer = np.full(size, value, np.int32)
+    longer = filled(size, value, np.int32)
     longer[: len(old)] = old
     return longer

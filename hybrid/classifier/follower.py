@@ -17,7 +17,7 @@ from equivalence import BudgetExceeded, MatcherError
 from hybrid.api.arguments import whole_characters
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import Follower, Outgrown, text_of
-from hybrid.classifier.classifier import Classifier, Session, forced_text
+from hybrid.classifier.classifier import Session, forced_text
 from hybrid.classifier.meeting import Meeting
 from hybrid.classifier.pieces import PieceGather
 from hybrid.classifier.rows import Rows
@@ -47,22 +47,20 @@ class ClassifierFollower(Meeting, Follower):
         classifier = compiled.classifier
         assert classifier is not None
         Meeting.__init__(self, compiled, classifier, stops)
-        self._compiled, self._classifier = compiled, classifier
         self._free_end = free_end
-        self._tokens = compiled.vocabulary.tokens
         self._temperature = temperature
         self.reset()
 
     def reset(self) -> None:
         """See `Follower.reset`."""
-        self._classifier.serve()
-        session = self._classifier.session
+        self.classifier.serve()
+        session = self.classifier.session
         self.begin(session, session.start, session.steps, session.rows_for(self.stops))
 
     def fork(self) -> ClassifierFollower:
         """See `Follower.fork`."""
         twin = ClassifierFollower.__new__(ClassifierFollower)
-        Meeting.__init__(twin, self._compiled, self._classifier, self.stops)
+        Meeting.__init__(twin, self.compiled, self.classifier, self.stops)
         twin.__dict__.update(self.__dict__)
         twin.follow(self)
         return twin
@@ -83,12 +81,12 @@ class ClassifierFollower(Meeting, Follower):
             return
         began = perf_counter()
         self._ask(self._note_mask)
-        self._classifier.look_at_walks()
-        check_time(began, self._compiled.mask_seconds)
+        self.classifier.look_at_walks()
+        check_time(began, self.compiled.mask_seconds)
 
     def _note_mask(self, session: Session) -> None:
         mask = session.store.class_mask(self.config)
-        self._classifier.note_mask(session, self.config, mask, self.rows)
+        self.classifier.note_mask(session, self.config, mask, self.rows)
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
@@ -100,13 +98,13 @@ class ClassifierFollower(Meeting, Follower):
         self.refuse_ended()
         rows = self.session.class_rows
         if rows is None or not rows.knows(self.config):
-            if self._classifier.is_walked or not self._classifier.by_text:
+            if self.classifier.is_walked or not self.classifier.by_text:
                 return None
             began = perf_counter()
             rows = self._ask(self._note_classes)
             if rows is None:
                 return None
-            check_time(began, self._compiled.mask_seconds)
+            check_time(began, self.compiled.mask_seconds)
         gather: Gather = self.session.gather
         width = gather.n_classes // 32 + 1
         if width > len(words):
@@ -120,7 +118,7 @@ class ClassifierFollower(Meeting, Follower):
             return None
         rows = session.rows_by_class()
         if not rows.knows(self.config):
-            self._classifier.note_mask(session, self.config, session.store.class_mask(self.config), rows)
+            self.classifier.note_mask(session, self.config, session.store.class_mask(self.config), rows)
         return rows
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
@@ -134,7 +132,7 @@ class ClassifierFollower(Meeting, Follower):
             return True
         after = self.steps.get(self.config, token)
         if after < 0:
-            if not self._tokens[token]:
+            if not self.tokens[token]:
                 return False
             after = self._find_step(token)
         if not after:
@@ -144,29 +142,24 @@ class ClassifierFollower(Meeting, Follower):
 
     def _find_step(self, token: int) -> int:
         try:
-            return self._ask(lambda session: self._classifier.step(session, self.config, token))
+            return self._ask(lambda session: self.classifier.step(session, self.config, token))
         except ReadBothWays:
-            self._compiled.note("an id was read as text and as an id at once")
+            self.compiled.note("an id was read as text and as an id at once")
             other = self._other(self.made)
-            self._classifier.has_handed_over = True  # there is another strategy
+            self.classifier.has_handed_over = True  # there is another strategy
             raise Outgrown(other) from None
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """See `Follower.accept_string`."""
         if self.ended:
             return False
-        after = self._ask(lambda session: self._classifier.read(session, self.config, text))
+        after = self._ask(lambda session: self.classifier.read(session, self.config, text))
         if not after:
             return False
         self.advance_text(text, after)
         return True
 
     # the classifier's tables
-
-    @property
-    def classifier(self) -> Classifier:
-        """What decides."""
-        return self._classifier
 
     @property
     def ends_freely(self) -> bool:
@@ -176,24 +169,24 @@ class ClassifierFollower(Meeting, Follower):
     @property
     def by_text(self) -> bool:
         """Whether ids are read by their texts only."""
-        return self._classifier.by_text
+        return self.classifier.by_text
 
     @property
     def lock(self) -> Any:
         """The lock of the classifier's tables."""
-        return self._classifier.lock
+        return self.classifier.lock
 
     def is_current(self, session: Session) -> bool:
         """Whether the classifier is in a session, and has room in it."""
-        return session is self._classifier.session and session.left > 0
+        return session is self.classifier.session and session.left > 0
 
     def _current(self) -> Session:
         """The classifier's session, the configuration brought there; with the lock held."""
-        session = self._classifier.session
+        session = self.classifier.session
         if session.left < 0:
-            session = self._classifier.renew()
+            session = self.classifier.renew()
         if session is not self.session:
-            config = self._classifier.moved(self.config, self.session.store, session)
+            config = self.classifier.moved(self.config, self.session.store, session)
             self.enter(session, config, session.steps, session.rows_for(self.stops))
         return session
 
@@ -209,11 +202,11 @@ class ClassifierFollower(Meeting, Follower):
             raise Outgrown(self._other(self.made)) from None
 
     def _answer(self, question: Callable[[Session], Answer]) -> Answer:
-        with self._classifier.lock:
+        with self.classifier.lock:
             try:
                 return question(self._current())
             except BudgetExceeded:
-                self._classifier.renew()
+                self.classifier.renew()
                 return question(self._current())
 
     def _other(self, steps: int) -> EngineFollower:
@@ -222,7 +215,7 @@ class ClassifierFollower(Meeting, Follower):
         Raises:
             BudgetExceeded: there is no other strategy.
         """
-        other = EngineFollower(self._compiled.fallback, self.stops, self._free_end, self._temperature)
+        other = EngineFollower(self.compiled.fallback, self.stops, self._free_end, self._temperature)
         for read in self.read(steps):
             taken = other.accept_string(read) if isinstance(read, bytes) else (
                 other.accept_token(self.stops[0] if read is None else read)
@@ -246,7 +239,7 @@ class ClassifierFollower(Meeting, Follower):
             return
         read = self.read(left)  # its tables are gone: read it again
         try:
-            config = self._answer(lambda session: self._classifier.read_again(session, read, self._tokens))
+            config = self._answer(lambda session: self.classifier.read_again(session, read, self.tokens))
         except BudgetExceeded:
             raise Outgrown(self._other(left)) from None
         assert config, "what was read is read again"
@@ -254,7 +247,7 @@ class ClassifierFollower(Meeting, Follower):
 
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
-        return text_of(self.read(self.made), self._tokens)
+        return text_of(self.read(self.made), self.tokens)
 
     # everything else
 
@@ -264,7 +257,7 @@ class ClassifierFollower(Meeting, Follower):
 
     def is_completed(self) -> bool:
         """See `Follower.is_completed`."""
-        classifier = self._classifier
+        classifier = self.classifier
         if not classifier.whole_takes_lock:
             return classifier.is_whole(self.session, self.config)
         return self._ask(lambda session: classifier.is_whole(session, self.config))
@@ -278,7 +271,7 @@ class ClassifierFollower(Meeting, Follower):
     def forced_bytes(self, most: int) -> bytes:
         """The bytes that are forced next, so many at most."""
         try:
-            return self._answer(lambda session: forced_text(self._classifier, session, self.config, most))
+            return self._answer(lambda session: forced_text(self.classifier, session, self.config, most))
         except BudgetExceeded:
             return b""  # the fallback's own search may not end
 

@@ -2,9 +2,9 @@ from hybrid.classifier.known cimport Known
 
 
 cdef class Meeting(Known):
-    cdef object compiled
-    cdef object classifier
-    cdef object tokens
+    cdef readonly object compiled
+    cdef readonly object classifier
+    cdef readonly object tokens
 
     cdef bint is_here(self, object session) except -1
     cdef int meet_step(self, Py_ssize_t token) except -2

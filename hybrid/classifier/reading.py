@@ -15,7 +15,7 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records
+from equivalence.arrays.growing import absent_records, bigger, filled, new_records
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.hashing import mix
@@ -73,7 +73,7 @@ class Reader:
             size *= 2
         configurations: cython.Py_ssize_t = self.space.steps.shape[0]
         self.space.account.claim(16 * size + 16 * unions + 4 * configurations + 8 * self.known.n_words)
-        self.reads = _no_reads(size)
+        self.reads = absent_records(size, READ, np.int32)
         self.n_reads = 0
         self.unions = new_records(unions, UNION, np.int32)
         self.last_union = unions - 1
@@ -311,7 +311,7 @@ class Reader:
         """Twice the room for what was read."""
         old: Read[::1] = self.reads  # noqa: F821 - in `reading.pxd`
         self.space.account.claim(32 * old.shape[0], 16 * old.shape[0])
-        self.reads = _no_reads(2 * old.shape[0])
+        self.reads = absent_records(2 * old.shape[0], READ, np.int32)
         with cython.nogil:
             for i in range(old.shape[0]):
                 if old[i].pending >= 0:
@@ -334,14 +334,7 @@ class Reader:
         old: cython.Py_ssize_t = self.masks.shape[0]
         size: cython.Py_ssize_t = self.space.steps.shape[0]
         self.space.account.claim(4 * size, 4 * old)
-        masks = np.full(size, -1, np.int32)
+        masks = filled(size, -1, np.int32)
         masks[:old] = self.masks
         self.masks = masks
         return 0
-
-
-def _no_reads(size: int) -> np.ndarray:
-    """Rows of -1."""
-    found = new_records(size, READ, np.int32)
-    found.view(np.ndarray).view(np.int32).fill(-1)
-    return found

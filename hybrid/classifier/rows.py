@@ -357,7 +357,7 @@ class Rows:
         needed: cython.Py_ssize_t = -1
         if n >= 0:
             n = self.mark_stops(base, whole, marks, pairs, n)
-            needed = not whole and self.stops.shape[0] > 0 or not self.is_full(base, marks)
+            needed = (not whole and self.stops.shape[0] > 0) or not self.is_full(base, marks)
             pairs[0] = base
             pairs[1] = n
             self.write_pairs(base, whole, marks, pairs)
@@ -374,8 +374,8 @@ class Rows:
         self, base: cython.Py_ssize_t, whole: cython.bint, marks: cython.uint[::1],
         pairs: cython.longlong[::1], n: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:  # fmt: skip
-        """Set the bits of the stop ids, or note the words of which one has to be cleared; how many words there
-        are now, of n."""
+        """Set the bits of the stop ids, or note the words of which one has to be cleared; how many words are
+        noted now, of n before."""
         one: cython.uint = 1
         for i in range(self.stops.shape[0]):
             w = self.stops[i] >> 5
@@ -427,7 +427,7 @@ class Rows:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def patch(self, words: cython.const[cython.uint][::1], pairs: cython.longlong[::1]) -> cython.bint:
-        """Write the patch that a row is of an empty one, or of one of the last; False: too many words differ."""
+        """Write the patch that a row is of an empty one, or of one of the last; False: too much differs."""
         most: cython.Py_ssize_t = max(1, self.gather.n_words // PATCHED)
         base: cython.const[cython.uint][::1] = words
         address: cython.Py_ssize_t = 0

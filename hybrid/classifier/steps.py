@@ -15,7 +15,7 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import new_records
+from equivalence.arrays.growing import absent_records
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -54,7 +54,7 @@ class Steps:
     """
 
     def __init__(self) -> None:
-        self.table = _no_steps(256)
+        self.table = absent_records(256, STEP, np.int32)
         self.count = 0
 
     def __len__(self) -> int:
@@ -96,14 +96,7 @@ class Steps:
     def _grow(self) -> None:
         """Twice the room."""
         old = self.table
-        self.table = _no_steps(2 * old.shape[0])
+        self.table = absent_records(2 * old.shape[0], STEP, np.int32)
         for i in range(old.shape[0]):
             if old[i].configuration >= 0:
                 self.table[slot_of(self, old[i].configuration, old[i].token)] = old[i]
-
-
-def _no_steps(size: int) -> np.ndarray:
-    """Records of which every number is -1."""
-    found = new_records(size, STEP, np.int32)
-    found.view(np.ndarray).view(np.int32).fill(-1)
-    return found

@@ -82,8 +82,8 @@ class Store:
         self.fixed = fixed
         large: cython.bint = known is not None and known.complete and limit >= LARGE_LIMIT
         walked: cython.bint = isinstance(fixed, Walked)
-        frames: cython.Py_ssize_t = 8192 if large else 128 if walked else 4096
-        configurations: cython.Py_ssize_t = 4096 if large else 64 if walked else 1024
+        frames: cython.Py_ssize_t = 8192 if large else 256 if walked else 4096
+        configurations: cython.Py_ssize_t = 4096 if large else 128 if walked else 1024
         excess = (
             f"the classifier's tables have {{taken}} bytes and need more, allowed are {limit}; "
             "raise the budget's bytes, or use strategy='representatives'"
@@ -107,7 +107,7 @@ class Store:
         else:
             self.known = known.copied(self.account, 2048 if large else 0)
         self.summariser = fixed.summariser(self.space, self.known)
-        reads: cython.Py_ssize_t = 16384 if large else 128 if walked else 4096
+        reads: cython.Py_ssize_t = 16384 if large else 256 if walked else 4096
         self.reader = Reader(self.summariser, reads, FEW_UNIONS if walked else UNIONS)
         self.data = fixed.data
         self.offsets = fixed.offsets

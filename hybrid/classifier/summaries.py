@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import new_records
+from equivalence.arrays.growing import absent_records, new_records
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
@@ -91,8 +91,8 @@ class Summaries:
         while size < 2 * rows:
             size *= 2
         self.account.claim(8 * n_states + 16 * size)
-        self.first = _no_records(n_states, FIRST)
-        self.rows = _no_records(size, SUMMARY)
+        self.first = absent_records(n_states, FIRST, np.int32)
+        self.rows = absent_records(size, SUMMARY, np.int32)
 
     # ---------------------------------------------------------------- rows
 
@@ -147,7 +147,7 @@ class Summaries:
         """Twice the room for rows."""
         old: Summary[::1] = self.rows  # noqa: F821 - in `summaries.pxd`
         self.account.claim(32 * old.shape[0], 16 * old.shape[0])
-        self.rows = _no_records(2 * old.shape[0], SUMMARY)
+        self.rows = absent_records(2 * old.shape[0], SUMMARY, np.int32)
         with cython.nogil:
             for i in range(old.shape[0]):
                 if old[i].pending >= 0:
@@ -249,14 +249,6 @@ def summaries_of(
     found.masks = _interned(*masks, max(512, 2 * (len(masks[0]) - 1)))
     found.units = _interned(*units, 64)
     found.complete = complete
-    return found
-
-
-def _no_records(size: int, fields: str) -> Any:
-    """Records of which every number is -1."""
-    found = new_records(size, fields, np.int32)
-    if size:
-        found.view(np.ndarray).view(np.int32).fill(-1)
     return found
 
 
