@@ -38,10 +38,11 @@ def gather() -> tuple[Gather, list[NDArray[np.int32]]]:
     return Gather(TokenClasses(class_of_token, CLASSES, first, "acceptance", {}, {}), SIZE), tokens
 
 
-def test_rows_and_patches_are_what_the_gather_says() -> None:
+@pytest.mark.parametrize("stops", [(), (STOP,), (STOP, STOP + 1, 5), tuple(range(70))])
+def test_rows_and_patches_are_what_the_gather_says(stops: tuple[int, ...]) -> None:
     made, tokens = gather()
     assert len(tokens) == CLASSES
-    rows, rng = Rows(made, (STOP,)), random.Random(3)
+    rows, rng = Rows(made, stops), random.Random(3)
     sizes = set()
     wanted: list[NDArray[np.uint32]] = []
     kinds: tuple[list[int], ...] = ([], [0], [1], [0, 1], [0, 1, 2], [2])
@@ -56,7 +57,7 @@ def test_rows_and_patches_are_what_the_gather_says() -> None:
         bits = np.zeros(SIZE, bool)
         for number in chosen:
             bits[tokens[number]] = True
-        bits[STOP] = bool(whole)
+        bits[list(stops)] = bool(whole)
         wanted.append(np.packbits(bits, bitorder="little").view(np.uint32))
         before = rows.nbytes
         rows.make(configuration, 2 * configuration + whole, words)
