@@ -1,7 +1,7 @@
 """The follower of strategy "classifier": no engine, a few look-ups a token.
 
-What: what was met before is answered by `hybrid.classifier.known.Known`, without a lock, and most of what is
-new by `hybrid.classifier.meeting.Meeting`; `ClassifierFollower` asks for the rest, and goes over to new tables.
+What: what was met before is answered by `hybrid.classifier.known.Known`, without a lock, most of what is new
+by `hybrid.classifier.meeting.Meeting`. `ClassifierFollower` asks for the rest, and goes over to new tables.
 When: made by `hybrid.api.followers.follower_of`; one per sequence, different ones in any threads.
 Limits: where even empty tables do not do within the budget, or an id was read both ways
 (`hybrid.classifier.token_ids`), `Outgrown` brings a follower of the fallback strategy that has read the same.
