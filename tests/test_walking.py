@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from equivalence.classes.reference import ReferenceGrammar
 from equivalence.network import Network, build_network
 from equivalence.parser.automaton import Automaton
 from equivalence.walks.kept import KeptReads
+from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.classifier import Classifier, distinct_classes, fixed_tables
+from hybrid.classifier.noting import MOST_PIECES
 from hybrid.classifier.units import read_units, unit_reads, unit_table
 from hybrid.classifier.walked import walked_tables
 from tests.random_grammars import GrammarCase, grammar_cases
@@ -393,3 +396,27 @@ def test_random_nested_texts_by_walks_and_by_classes(seed: int) -> None:
         token = rng.choice(choices)
         one = classifier.step(classifier.session, one, token)
         two = other.step(other.session, two, token)
+
+
+def test_masks_of_one_grammar_leave_nothing_to_those_of_another() -> None:
+    """Rows of a vocabulary are made in the same memory, where words of more classes stood behind pieces."""
+    names = [f"{number:04}" for number in range(2_400)]
+    vocabulary = with_stop([*(name.encode() for name in names), *(bytes((65 + k,)) for k in range(26))])
+    pairs = " | ".join(f'"{one}" "{two}"' for one, two in pairwise(names))
+    classifier = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
+    compiled = classifier.compile_grammar(f"root ::= {pairs}", static=True)
+    assert compiled.classes is not None and compiled.classes.n_classes > MOST_PIECES
+    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+    GrammarMatcher(compiled).fill_next_token_bitmask(bitmask)
+    # too few nodes for a walk that is kept, in too many words for a patch
+    walked = GrammarCompiler(vocabulary, cache_enabled=False).compile_grammar(
+        'root ::= "0" [0-7] [02468] [0-7]'
+    )
+    assert walked.known_classes is None
+    GrammarMatcher(walked).fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")[: vocabulary.size]
+    assert np.flatnonzero(bits).tolist() == [
+        number
+        for number, name in enumerate(names)
+        if name[0] == "0" and name[1] < "8" and int(name[2]) % 2 == 0 and name[3] < "8"
+    ]

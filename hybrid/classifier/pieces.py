@@ -79,7 +79,7 @@ class PieceGather(Gather):
             memset(cython.cast(cython.p_void, cython.address(out[0])), 0, 4 * self.n_words)
         else:
             out[:] = 0
-        for word in range(class_mask.shape[0]):
+        for word in range(self.n_classes // 32):
             bits: cython.uint = class_mask[word]
             piece: cython.Py_ssize_t = 32 * word
             while bits:

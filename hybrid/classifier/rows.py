@@ -268,10 +268,11 @@ class Rows:
             raise ValueError(f"there is no mask {mask}, or it has not enough words")
         if spare.words.shape[0] < n:
             spare.words = np.empty(n, np.uint32)
+        words = spare.words[:n]  # behind them is what another grammar's masks have left
         begin = known.masks.starts[mask >> 1]
         for w in range(n):
-            spare.words[w] = cython.cast(cython.uint, known.masks.pool[begin + w] & WORD)
-        self.make_with(spare, configuration, mask, spare.words, False, spare.words, spare.words)
+            words[w] = cython.cast(cython.uint, known.masks.pool[begin + w] & WORD)
+        self.make_with(spare, configuration, mask, words, False, words, words)
         give_back(spare, self.gather.n_words)
         return 0
 
