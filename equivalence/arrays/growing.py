@@ -72,7 +72,7 @@ def new_records(size: int, fields: str, number: Any = np.int64) -> Any:
 
 
 def filled(size: int, value: int, number: Any = np.int64) -> NDArray[Any]:
-    """Numbers that are all the same: `numpy.full` takes 1.5 us, this one 0.5."""
+    """Numbers that are all the same: `numpy.full` takes 0.8 us, this one 0.4."""
     made = np.empty(size, number)
     made.fill(value)
     return made

@@ -212,10 +212,9 @@ class Classifier:
             self.look()
 
     def look_at_walks(self) -> None:
-        """Call `look` if walks have become long; without the lock."""
-        if self.gather is None and self.n_entered >= self.look_entered:
-            self.look_at, self.look_entered = 0, NEVER
-            self.look()
+        """Call `look`, as walks have become long; without the lock."""
+        self.look_at, self.look_entered = 0, NEVER
+        self.look()
 
     def _new_session(self, serial: int) -> Session:
         """A session with empty tables."""

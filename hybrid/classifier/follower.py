@@ -75,13 +75,11 @@ class ClassifierFollower(Meeting, Follower):
                 longer than `Budget.mask_seconds`.
         """
         self.refuse_ended()
-        if self.knows_mask():
-            return
-        if self.meets_mask():
+        if self.knows_mask() or self.meets_mask():
             return
         began = perf_counter()
         self._ask(self._note_mask)
-        self.classifier.look_at_walks()
+        self.look_at_walks()
         check_time(began, self.compiled.mask_seconds)
 
     def _note_mask(self, session: Session) -> None:
@@ -175,10 +173,6 @@ class ClassifierFollower(Meeting, Follower):
     def lock(self) -> Any:
         """The lock of the classifier's tables."""
         return self.classifier.lock
-
-    def is_current(self, session: Session) -> bool:
-        """Whether the classifier is in a session, and has room in it."""
-        return session is self.classifier.session and session.left > 0
 
     def _current(self) -> Session:
         """The classifier's session, the configuration brought there; with the lock held."""

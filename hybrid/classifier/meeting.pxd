@@ -6,6 +6,7 @@ cdef class Meeting(Known):
     cdef readonly object classifier
     cdef readonly object tokens
 
+    cdef bint has_room(self, object session) except -1
     cdef bint is_here(self, object session) except -1
     cdef int meet_step(self, Py_ssize_t token) except -2
     cdef bint meet_mask(self) except -1

@@ -49,12 +49,21 @@ class Meeting(Known):
         self.compiled, self.classifier = compiled, classifier
         self.tokens = compiled.vocabulary.tokens
 
+    def is_current(self, session: object) -> bool:
+        """Whether the classifier is in a session, and has room in it."""
+        return self.has_room(session)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def has_room(self, session: object) -> cython.bint:
+        """As `is_current`, for compiled code."""
+        return session is self.classifier.session and session.left > 0
+
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def is_here(self, session: object) -> cython.bint:
-        """Whether the classifier is in a session, has room in it, and reads ids by their texts."""
-        classifier = self.classifier
-        return session is classifier.session and session.left > 0 and classifier.by_text
+        """Whether that is so, and the classifier reads ids by their texts."""
+        return self.has_room(session) and self.classifier.by_text
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)
@@ -78,7 +87,7 @@ class Meeting(Known):
                 after = session.store.advance(self.config, token)
             except BudgetExceeded:
                 return -1
-            if self.steps.is_full:
+            if self.steps.is_full:  # else a call less
                 session.remember(self.config, token, after)
             else:
                 self.steps.add(self.config, token, after)
@@ -87,6 +96,12 @@ class Meeting(Known):
         self.make_room()
         note(self, token, after)
         return 1
+
+    def look_at_walks(self) -> None:
+        """Let the classifier be looked at if walks have become long; without the lock."""
+        classifier = self.classifier
+        if classifier.gather is None and self.session.store.summariser.n_entered >= classifier.look_entered:
+            classifier.look_at_walks()
 
     def meets_mask(self) -> bool:
         """As `meet_mask`, which is called by compiled code."""
@@ -107,18 +122,15 @@ class Meeting(Known):
         with classifier.lock:
             try:
                 mask = session.store.class_mask(self.config)
-                if not self.rows.of(self.config, mask):
+                if type(session.store) is not Store:
+                    classifier.note_mask(session, self.config, mask, self.rows)
+                elif not self.rows.of(self.config, mask):
+                    store: Store = session.store
                     before = self.rows.nbytes
-                    if type(session.store) is Store:
-                        store: Store = session.store
-                        self.rows.make_of(self.config, mask, store.known)
-                    else:
-                        self.rows.make(self.config, mask, session.store.mask_words(mask >> 1))
+                    self.rows.make_of(self.config, mask, store.known)
                     session.left -= self.rows.nbytes - before
             except BudgetExceeded:
                 return False
-        # most have entered nodes by the hundred, and are looked at when it is many thousands
-        if classifier.gather is None and session.store.summariser.n_entered >= classifier.look_entered:
-            classifier.look_at_walks()
+        Meeting.look_at_walks(self)
         check_time(began, self.compiled.mask_seconds)
         return mask_of(self) != 0

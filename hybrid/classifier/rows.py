@@ -478,14 +478,7 @@ class Rows:
                 out[self.stops[i] >> 5] |= one << (self.stops[i] & 31)
             else:
                 out[self.stops[i] >> 5] &= ~(one << (self.stops[i] & 31))
-        full = self.gather.vocab_size >> 5
-        for i in range(full):
-            if ~out[i]:
-                return True
-        rest: cython.uint = 0
-        if self.gather.vocab_size & 31:
-            rest = ~out[full] & ((one << (self.gather.vocab_size & 31)) - 1)
-        return rest != 0
+        return not self.is_full(0, out)
 
 
 @cython.cfunc
