@@ -43,7 +43,13 @@ def types_among(
             met |= one << kind
         else:
             others.add(kind)
-    return others | {kind for kind in range(MOST_TYPES) if met >> kind & 1}
+    kind = 0
+    while met:
+        if met & 1:
+            others.add(kind)
+        met >>= 1
+        kind += 1
+    return others
 
 
 def only_repeats(

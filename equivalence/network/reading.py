@@ -5,11 +5,16 @@ When: first step of `build_network`.
 Limits: the layouts of `equivalence.network.layouts`, `GrammarError` for others.
 
 The expressions are nearly all of the text; compiled code reads them, and `json.loads` the rest.
+
+XGrammar takes six times as long to serialise a grammar as to print it, which for most JSON schemas tells the
+same (`equivalence.network.printed`): `read_printed` reads that where it does, and the serialised form only
+for who asks for it whole.
 """
 
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +23,30 @@ from numpy.typing import NDArray
 from equivalence.network.expressions import only_repeats, types_among
 from equivalence.network.integers import read_integers
 from equivalence.network.layouts import own_layout, refuse_unread
-from equivalence.network.serial import BODY, DATA, ROOT, RULES, STARTS
+from equivalence.network.printed import read_rules
+from equivalence.network.serial import (
+    BODY,
+    DATA,
+    MARKERS,
+    ROOT,
+    RULES,
+    SERIALIZATION_VERSION,
+    STARTS,
+    VERSION_FIELD,
+    plain_rule,
+)
 
 # A quote inside a JSON string is escaped, so these bytes occur nowhere else.
 _BEFORE_DATA, _BEFORE_STARTS = f'"{DATA}":['.encode(), f'],"{STARTS}":['.encode()
+
+
+FIRST_RULE = "root"
+"""What XGrammar's converter of schemas calls the rule that a grammar begins with."""
+
+_PROBE = r"""root ::= ("" | ("a\"\'\?\\\a\b\f\n\r\t\v\e\x7f~ {}()[]|\u0100\U00010000" b-1.c_D{2, 3} b-1.c_D{0, -1}))
+b-1.c_D ::= (([a-z\-\][\"^\0\x80-\u0fff]*) | ([^\0-\x1f\"\\\U00010000-\U0010ffff] b-1.c_D)) (=([ \n]))
+"""  # noqa: E501 - as it is printed
+"""A grammar as the XGrammar prints it whose printed texts are read here."""
 
 
 class ReadGrammar(NamedTuple):
@@ -31,12 +56,14 @@ class ReadGrammar(NamedTuple):
         features: the serialised form without the expressions.
         data, starts: int64, the expressions (type, length, body) and where each begins.
         is_escaped: whether byte 255 of text is read twice (`equivalence.network.token_ids`).
+        printed: the grammar, where only its printed text was read.
     """
 
     features: dict[str, Any]
     data: NDArray[np.int64]
     starts: NDArray[np.int64]
     is_escaped: bool = False
+    printed: Any = None
 
     @property
     def types(self) -> set[int]:
@@ -65,6 +92,8 @@ class ReadGrammar(NamedTuple):
 
     def whole(self) -> dict[str, Any]:
         """The serialised form with its expressions, as `json.loads` gives it; rules are not copied."""
+        if self.printed is not None:
+            return read_as_far(self.printed).whole()
         # lists of integers are made in a fifth of the time that reading them as JSON takes
         return {**self.features, DATA: self.data.tolist(), STARTS: self.starts.tolist()}
 
@@ -106,3 +135,35 @@ def read_as_far(grammar: Any) -> ReadGrammar:
     features = own_layout(features)
     rest = {name: value for name, value in features.items() if name not in (DATA, STARTS)}
     return ReadGrammar(rest, np.array(features[DATA], np.int64), np.array(features[STARTS], np.int64))
+
+
+def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
+    """Read what XGrammar prints of a grammar that its converter has made of a JSON schema; None where that
+    does not tell all of it, or XGrammar prints otherwise than is known here.
+
+    Args:
+        grammar: an `xgrammar.Grammar` none of whose texts holds a byte 0.
+        has_caret: whether a class may hold a caret first.
+    """
+    found = read_rules(str(grammar).encode(), has_caret) if _prints_as_known() else None
+    if found is None or FIRST_RULE not in found[0]:
+        return None
+    names, bodies, data, starts = found
+    features = {
+        VERSION_FIELD: SERIALIZATION_VERSION, RULES: list(map(plain_rule, names, bodies)),
+        ROOT: names.index(FIRST_RULE), MARKERS: [],
+    }  # fmt: skip
+    return ReadGrammar(features, data, starts, printed=grammar)
+
+
+@cache
+def _prints_as_known() -> bool:
+    """Whether the XGrammar that is installed prints, and serialises, as is read here: looked at once."""
+    import xgrammar
+
+    if xgrammar.get_serialization_version() != SERIALIZATION_VERSION:
+        return False
+    try:
+        return str(xgrammar.Grammar.from_ebnf(_PROBE)) == _PROBE
+    except RuntimeError:
+        return False

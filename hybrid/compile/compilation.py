@@ -107,12 +107,23 @@ class Compilation:
         deadline.check(f"XGrammar's parser of the {name}")
         return grammar, time.perf_counter() - began
 
-    def decide(self, grammar: xgrammar.Grammar, parsing: float, deadline: Deadline) -> CompiledGrammar:
-        """What the strategy asks for or, by name, what else the grammar can be run on."""
+    def decide(
+        self,
+        grammar: xgrammar.Grammar,
+        parsing: float,
+        deadline: Deadline,
+        printed: Callable[[xgrammar.Grammar], ReadGrammar | None],
+    ) -> CompiledGrammar:
+        """What the strategy asks for or, by name, what else the grammar can be run on.
+
+        Args:
+            grammar, parsing: from `parse`.
+            printed: reads it as it is printed, where that does; enough for walks.
+        """
         timings = {"parse": parsing}
         began = time.perf_counter()
         try:
-            read = read_as_far(grammar)
+            read = (printed(grammar) if self.settings.walks else None) or read_as_far(grammar)
         except GrammarError as error:
             # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
             return self._unread(grammar, error, timings, deadline)

@@ -10,6 +10,7 @@ Limits: nothing is looked at before `settled`, so that errors belong to the call
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -21,6 +22,7 @@ import xgrammar
 from equivalence import GrammarError, StrategyError, Vocabulary, forking
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
+from equivalence.network.reading import ReadGrammar, read_printed
 from hybrid.compile.strategy import Budget, OnBudget
 from hybrid.lark.source import LarkGrammar
 from hybrid.xgrammar.guard.estimate import Estimate, schema_estimate, text_estimate
@@ -49,6 +51,10 @@ SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
 }  # fmt: skip
 """Options of XGrammar's converter of schemas, in its order, with their types besides None and what they are
 where they are not given; XGrammar says what is wrong with others."""
+
+_IN_PART = re.compile(r'\x00|\\(?:u00[0-7]|u\{|[UxXcCoO0])|"pattern')
+"""What a schema has that XGrammar may print in part only: a byte 0 in a text, however it is spelled (also
+with one of its letters, digits and signs escaped), or a pattern."""
 
 
 @forking.with_listed_properties
@@ -146,7 +152,11 @@ class Parsed(Request):
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         grammar, seconds = compilation.parse(self, deadline)
-        return compilation.decide(grammar, seconds, deadline)
+        return compilation.decide(grammar, seconds, deadline, self.read_printed)
+
+    def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
+        """What was parsed, as XGrammar prints it; None where it is not known that this tells all of it."""
+        return None
 
 
 class Converted(Parsed):
@@ -299,6 +309,12 @@ class JsonSchemaRequest(Converted):
     def elsewhere(self) -> tuple[str, list[Any]]:
         options = [self.options.get(name, absent) for name, (_, absent) in SCHEMA_OPTIONS.items()]
         return "from_json_schema", [self.schema, *options]
+
+    def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
+        text = self.text.text
+        if self.options.get("separators") is not None or _IN_PART.search(text):
+            return None
+        return read_printed(grammar, "^" in text)
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         # before anybody else sees it: the folder on disk keeps the schema too

@@ -1,0 +1,426 @@
+# cython: language_level=3, boundscheck=True, show_performance_hints=False
+# mypy: ignore-errors
+"""Grammars as XGrammar prints them.
+
+What: `read_rules` makes of the text that `str` gives of an `xgrammar.Grammar` the expressions that the
+serialised form has, in another order: `equivalence.network.reading` takes either.
+When: for grammars whose printed text tells all of them (`hybrid.compile.request` says which), before any
+mask. XGrammar prints the median JSON schema in 30 us and serialises it in 200; there is a third of the text.
+Limits: rules of choices between sequences of texts, classes, rules and repeats, as XGrammar's converter of
+schemas leaves them; "nothing found" for all else. Lookahead assertions, which the network ignores, are passed
+over.
+
+What a printed text does not tell, or tells in two ways, and what is done about it:
+
+- A text ends with its first byte 0: whoever asks knows that there is none.
+- ``[^`` begins a class that excludes what follows, or one that holds a caret first. Whoever asks knows
+  whether there may be such; if so, it is read where ``\\0`` follows: a byte 0 stands nowhere else.
+- ``\\x80`` to ``\\xff`` in a text are bytes or characters: not read.
+- ``()`` is a sequence of nothing, or a choice between nothing: not read.
+- One part in brackets is a sequence or a choice: both read the same.
+- Which rule is the first one: the converter calls it ``root``.
+- Attributes of rules, and expressions that are about tokens or patterns, are printed with brackets behind a
+  name: not read.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.interning import Interned
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.interning import Interned
+
+X_BYTES = cython.declare(cython.Py_ssize_t, 0)
+X_CLASS = cython.declare(cython.Py_ssize_t, 1)
+X_STAR = cython.declare(cython.Py_ssize_t, 2)
+X_EMPTY = cython.declare(cython.Py_ssize_t, 3)
+X_RULE = cython.declare(cython.Py_ssize_t, 4)
+X_SEQUENCE = cython.declare(cython.Py_ssize_t, 5)
+X_CHOICES = cython.declare(cython.Py_ssize_t, 6)
+X_REPEAT = cython.declare(cython.Py_ssize_t, 8)
+"""As of `equivalence.network.serial`, for C."""
+
+OPEN = cython.declare(cython.Py_ssize_t, 40)
+LINE_END = cython.declare(cython.Py_ssize_t, 10)
+COMMA = cython.declare(cython.Py_ssize_t, 44)
+BAR = cython.declare(cython.Py_ssize_t, 124)
+QUOTE = cython.declare(cython.Py_ssize_t, 34)
+CLOSE = cython.declare(cython.Py_ssize_t, 41)
+SPACE = cython.declare(cython.Py_ssize_t, 32)
+BRACKET = cython.declare(cython.Py_ssize_t, 91)
+CARET = cython.declare(cython.Py_ssize_t, 94)
+BRACKET_END = cython.declare(cython.Py_ssize_t, 93)
+DASH = cython.declare(cython.Py_ssize_t, 45)
+ASTERISK = cython.declare(cython.Py_ssize_t, 42)
+BRACE = cython.declare(cython.Py_ssize_t, 123)
+BRACE_END = cython.declare(cython.Py_ssize_t, 125)
+UNDERSCORE = cython.declare(cython.Py_ssize_t, 95)
+DOT = cython.declare(cython.Py_ssize_t, 46)
+BACKSLASH = cython.declare(cython.Py_ssize_t, 92)
+SMALL_X = cython.declare(cython.Py_ssize_t, 120)
+SMALL_U = cython.declare(cython.Py_ssize_t, 117)
+LARGE_U = cython.declare(cython.Py_ssize_t, 85)
+APOSTROPHE = cython.declare(cython.Py_ssize_t, 39)
+QUESTION = cython.declare(cython.Py_ssize_t, 63)
+SMALL_N = cython.declare(cython.Py_ssize_t, 110)
+SMALL_R = cython.declare(cython.Py_ssize_t, 114)
+SMALL_T = cython.declare(cython.Py_ssize_t, 116)
+ZERO = cython.declare(cython.Py_ssize_t, 48)
+SMALL_F = cython.declare(cython.Py_ssize_t, 102)
+SMALL_V = cython.declare(cython.Py_ssize_t, 118)
+SMALL_E = cython.declare(cython.Py_ssize_t, 101)
+
+IS, AHEAD = b" ::= ", b" (="
+"""Between a rule's name and its body, and before its lookahead assertion."""
+
+NONE = cython.declare(cython.Py_ssize_t, -1)
+"""Found where the text is of another form."""
+
+
+def read_rules(
+    text: bytes, has_caret: bool
+) -> tuple[list[str], list[int], NDArray[np.int64], NDArray[np.int64]] | None:
+    """The rules of a printed grammar; None where they are not all of the form that is read here.
+
+    Args:
+        text: as XGrammar prints it, in ASCII.
+        has_caret: whether a class may hold a caret first.
+
+    Returns:
+        The names of the rules; the expression of each; and the expressions, ``data`` and ``starts`` of
+        `equivalence.network.reading.ReadGrammar`.
+    """
+    try:
+        return Printed(text, has_caret).rules()
+    except IndexError:  # it ends in the middle
+        return None
+
+
+@cython.final
+@cython.cclass
+class Printed:
+    """A printed text, and what is read of it.
+
+    Args:
+        text, has_caret: as of `read_rules`.
+
+    Attributes:
+        at: the place that is read next.
+        names: of the rules, which have their numbers.
+        begins: of each rule, where its name ends.
+        data, starts: the expressions found, of which there are `n_starts`, with `n_data` numbers.
+        parts, chosen: expressions of the sequence, and of the choice, under way.
+    """
+
+    whole: bytes
+    text: cython.const[cython.uchar][::1]
+    at: cython.Py_ssize_t
+    names: Interned
+    begins: cython.Py_ssize_t[::1]
+    data: cython.Py_ssize_t[::1]
+    starts: cython.Py_ssize_t[::1]
+    parts: cython.Py_ssize_t[::1]
+    chosen: cython.Py_ssize_t[::1]
+    n_data: cython.Py_ssize_t
+    n_starts: cython.Py_ssize_t
+    has_caret: cython.bint
+
+    def __init__(self, text: bytes, has_caret: bool) -> None:
+        size: cython.Py_ssize_t = len(text)
+        self.whole = self.text = text
+        self.at = self.n_data = self.n_starts = 0
+        self.has_caret = has_caret
+        n_rules: cython.Py_ssize_t = text.count(b"\n")
+        self.names = Interned(n_rules, 16)
+        self.begins = np.empty(n_rules + 1, np.int64)
+        # a character is two numbers at most, those of a class, and no expression is shorter than one
+        self.data = np.empty(2 * size + 16, np.int64)
+        self.starts = np.empty(size + 16, np.int64)
+        self.parts = np.empty(size // 2 + 16, np.int64)
+        self.chosen = np.empty(size // 2 + 16, np.int64)
+
+    def rules(self) -> tuple[list[str], list[int], NDArray[np.int64], NDArray[np.int64]] | None:
+        """As `read_rules`."""
+        names: list = []
+        bodies: list = []
+        end: cython.Py_ssize_t = len(self.text)
+        rule: cython.Py_ssize_t
+        while self.at < end:
+            begin = self.at
+            self.skip_name()
+            self.begins[len(names)] = self.at
+            if self.named(begin, True) != len(names):
+                return None
+            names.append(self.whole[begin : self.at].decode())
+            while not self.takes(LINE_END):
+                self.at += 1
+        for rule in range(len(names)):
+            self.at = self.begins[rule]
+            body = self.choices() if self.takes_all(IS) else NONE
+            if body == NONE or not (self.takes(LINE_END) or self.takes_all(AHEAD)):
+                return None
+            bodies.append(body)
+        data, starts = np.asarray(self.data)[: self.n_data], np.asarray(self.starts)[: self.n_starts]
+        return names, bodies, data, starts
+
+    # ---------------------------------------------------------------- expressions
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def choices(self) -> cython.Py_ssize_t:
+        """A choice between sequences and the empty text; its number."""
+        n: cython.Py_ssize_t = 0
+        if not self.takes(OPEN):
+            return NONE
+        while True:
+            number: cython.Py_ssize_t
+            if self.text[self.at] == QUOTE:
+                if self.text[self.at + 1] != QUOTE:
+                    return NONE
+                self.at += 2
+                number = self.ended(X_EMPTY, 0)
+            else:
+                number = self.sequence()
+            if number == NONE:
+                return NONE
+            self.chosen[n] = number
+            n += 1
+            if self.takes(CLOSE):
+                return self.whole_of(X_CHOICES, self.chosen, n)
+            if not (self.takes(SPACE) and self.takes(BAR) and self.takes(SPACE)):
+                return NONE
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def sequence(self) -> cython.Py_ssize_t:
+        """One or more parts in brackets; its number."""
+        n: cython.Py_ssize_t = 0
+        while not (n and self.takes(CLOSE)):
+            if not self.takes(SPACE if n else OPEN):
+                return NONE
+            c = self.text[self.at]
+            number = self.quoted() if c == QUOTE else self.range() if c == BRACKET else self.called()
+            if number == NONE:
+                return NONE
+            self.parts[n] = number
+            n += 1
+        return self.whole_of(X_SEQUENCE, self.parts, n)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def quoted(self) -> cython.Py_ssize_t:
+        """A text in quotes, as its bytes."""
+        n = self.n_data + 2
+        self.at += 1
+        while not self.takes(QUOTE):
+            code = self.character(False)
+            if code < 0x80:
+                if code == NONE:
+                    return NONE
+                self.data[n] = code
+                n += 1
+                continue
+            if code < 0x100 or 0xD800 <= code < 0xE000 or code > 0x10FFFF:
+                return NONE
+            if code < 0x800:
+                self.data[n] = 0xC0 | code >> 6
+                n += 1
+            else:
+                if code < 0x10000:
+                    self.data[n] = 0xE0 | code >> 12
+                    n += 1
+                else:
+                    self.data[n] = 0xF0 | code >> 18
+                    self.data[n + 1] = 0x80 | code >> 12 & 63
+                    n += 2
+                self.data[n] = 0x80 | code >> 6 & 63
+                n += 1
+            self.data[n] = 0x80 | code & 63
+            n += 1
+        n -= self.n_data + 2
+        return self.ended(X_BYTES if n else X_EMPTY, n)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def range(self) -> cython.Py_ssize_t:
+        """A class of characters, or the star of one."""
+        n = self.n_data + 3
+        self.at += 1
+        excludes: cython.bint = self.takes(CARET)
+        if excludes and self.has_caret:
+            if self.text[self.at] != BACKSLASH or self.text[self.at + 1] != ZERO:
+                return NONE
+        self.data[self.n_data + 2] = excludes
+        while not self.takes(BRACKET_END):
+            first = self.character(True)
+            last = first
+            if self.takes(DASH):
+                last = self.character(True)
+            if first == NONE or last == NONE:
+                return NONE
+            self.data[n], self.data[n + 1] = first, last
+            n += 2
+        is_star: cython.bint = self.takes(ASTERISK)
+        return self.ended(X_STAR if is_star else X_CLASS, n - self.n_data - 2)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def called(self) -> cython.Py_ssize_t:
+        """A rule by its name, or a repeat of one."""
+        begin = self.at
+        self.skip_name()
+        rule = self.named(begin, False)
+        if rule == NONE:
+            return NONE
+        self.data[self.n_data + 2] = rule
+        if not self.takes(BRACE):
+            return self.ended(X_RULE, 1)
+        least = self.integer()
+        if least == NONE or not (self.takes(COMMA) and self.takes(SPACE)):
+            return NONE
+        has_end: cython.bint = not self.takes(DASH)
+        most = self.integer()
+        if most == NONE or not self.takes(BRACE_END) or (most < least if has_end else most != 1):
+            return NONE
+        if not has_end:
+            most = -1
+        self.data[self.n_data + 3], self.data[self.n_data + 4] = least, most
+        return self.ended(X_REPEAT, 3)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def whole_of(
+        self, kind: cython.Py_ssize_t, parts: cython.Py_ssize_t[::1], n: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Add a sequence or a choice of some expressions."""
+        for i in range(n):
+            self.data[self.n_data + 2 + i] = parts[i]
+        return self.ended(kind, n)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def ended(self, kind: cython.Py_ssize_t, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Add an expression whose body stands behind the last one already; its number."""
+        self.data[self.n_data], self.data[self.n_data + 1] = kind, length
+        self.starts[self.n_starts] = self.n_data
+        self.n_data += 2 + length
+        self.n_starts += 1
+        return self.n_starts - 1
+
+    # ---------------------------------------------------------------- words and characters
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def takes(self, wanted: cython.Py_ssize_t) -> cython.int:
+        """Whether a character is the next one, which is read then."""
+        if self.text[self.at] != wanted:
+            return 0
+        self.at += 1
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def takes_all(self, wanted: bytes) -> cython.int:
+        """The same of a text."""
+        for c in wanted:
+            if not self.takes(c):
+                return 0
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def skip_name(self) -> cython.int:
+        """Read to the end of the name that begins here."""
+        while True:
+            c = self.text[self.at]
+            is_letter: cython.bint = 97 <= c | 32 <= 122
+            is_sign: cython.bint = c in (UNDERSCORE, DASH, DOT)
+            if not (is_letter or is_sign or 48 <= c <= 57):
+                return 0
+            self.at += 1
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def named(self, begin: cython.Py_ssize_t, is_new: cython.bint) -> cython.Py_ssize_t:
+        """The number of the name that has been read since `begin`; `NONE` where there is none, unless it
+        `is_new`."""
+        length = self.at - begin
+        if length == 0:
+            return NONE
+        at = self.names.room(length)
+        for i in range(length):
+            self.names.pool[at + i] = self.text[begin + i]
+        return self.names.intern(length) if is_new else self.names.find(length)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def integer(self) -> cython.Py_ssize_t:
+        """A number without sign; `NONE` where there is none, or it is none of 31 bits."""
+        value: cython.Py_ssize_t = 0
+        begin = self.at
+        while 48 <= self.text[self.at] <= 57 and value < 1 << 31:
+            value = 10 * value + self.text[self.at] - 48
+            self.at += 1
+        return value if begin < self.at and value < 1 << 31 else NONE
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def character(self, in_class: cython.bint) -> cython.Py_ssize_t:
+        """The code of a character, escaped or not."""
+        c: cython.Py_ssize_t = self.text[self.at]
+        self.at += 1
+        if c != BACKSLASH:
+            return c if 0x20 <= c < 0x7F else NONE
+        c = self.text[self.at]
+        self.at += 1
+        if c == SMALL_X:
+            return self.hexadecimal(2)
+        if c == SMALL_U:
+            return self.hexadecimal(4)
+        if c == LARGE_U:
+            return self.hexadecimal(8)
+        if c in (QUOTE, APOSTROPHE, QUESTION, BACKSLASH):
+            return c
+        if in_class and c in (DASH, BRACKET_END):
+            return c
+        if c == SMALL_N:
+            return 10
+        if c == SMALL_R:
+            return 13
+        if c == SMALL_T:
+            return 9
+        if c == ZERO:
+            return 0
+        if 97 <= c <= 98:  # a bell, a step back
+            return c - 90
+        if c == SMALL_F:
+            return 12
+        if c == SMALL_V:
+            return 11
+        return 27 if c == SMALL_E else NONE
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def hexadecimal(self, digits: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """A number of so many digits."""
+        value: cython.Py_ssize_t = 0
+        for _ in range(digits):
+            c: cython.Py_ssize_t = self.text[self.at]
+            self.at += 1
+            if 48 <= c <= 57:
+                value = 16 * value + c - 48
+            elif 97 <= c <= 102:
+                value = 16 * value + c - 87
+            else:
+                return NONE
+        return value

@@ -1,0 +1,227 @@
+"""Grammars read as XGrammar prints them are those that it serialises; what a print does not tell is not read.
+
+What: networks of both readings, array by array, for schemas of the cases, of all formats and drawn at random;
+every printable form; what is not read, one by one.
+When: whenever a JSON schema is read for masks before classes.
+Limits: the network's arrays, which do not depend on how expressions are numbered.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equivalence.network import build_network, reading
+from equivalence.network.printed import read_rules
+from equivalence.network.reading import ReadGrammar, read_as_far, read_printed
+from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid.compile.request import JsonSchemaRequest, Settings
+from hybrid.compile.strategy import Budget
+from tests.conftest import load_cases
+
+pytestmark = pytest.mark.kernels
+
+FORMATS = (
+    "date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri",
+    "uri-reference", "uri-template", "json-pointer", "relative-json-pointer",
+)  # fmt: skip
+
+TEXT = st.text(st.sampled_from("ab\"\\'/?^-[]{}|()=:,. \0\x07\t\n\x1b\x7f\x80éÿĀ€\U00010000"), max_size=4)
+
+
+def request_of(schema: Any, **options: Any) -> JsonSchemaRequest:
+    return JsonSchemaRequest(json.dumps(schema), options, settings=Settings("auto", Budget()))
+
+
+def same_network(read: ReadGrammar, grammar: xgrammar.Grammar) -> bool:
+    ours = build_network(read, token_bytes=9, finished=False)
+    whole = build_network(read_as_far(grammar), token_bytes=9, finished=False)
+    same = all(map(np.array_equal, ours.automaton, whole.automaton))
+    return same and (ours.start, ours.start_final) == (whole.start, whole.start_final)
+
+
+def is_read(schema: Any, **options: Any) -> bool:
+    """Whether a schema is read as it is printed; it is read as its serialised form is, if so."""
+    request = request_of(schema, **options)
+    grammar = request.here()
+    read = request.read_printed(grammar)
+    if read is None:
+        return False
+    assert same_network(read, grammar)
+    assert read.whole() == json.loads(grammar.serialize_json())
+    return True
+
+
+def printed(ebnf: str, has_caret: bool = True) -> ReadGrammar | None:
+    grammar = xgrammar.Grammar.from_ebnf(ebnf)
+    read = read_printed(grammar, has_caret)
+    assert read is None or same_network(read, grammar)
+    return read
+
+
+@pytest.mark.parametrize("strict_mode", [False, True])
+def test_schemas_of_the_cases_are_read_as_they_are_serialised(strict_mode: bool) -> None:
+    schemas = [json.loads(case.grammar) for case in load_cases() if case.kind == "json_schema"]
+    read = [is_read(schema, strict_mode=strict_mode) for schema in schemas]
+    assert sum(read) > len(read) // 2
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_formats_are_read_as_they_are_serialised(format_name: str) -> None:
+    is_read({"type": "string", "format": format_name})
+
+
+@st.composite
+def schemas(draw: st.DrawFn, depth: int = 2) -> dict[str, Any]:
+    kinds = ["enum", "const", "string", "integer", "number", "boolean"]
+    kind = draw(st.sampled_from(kinds + ["object", "array", "anyOf"] * (depth > 0)))
+    if kind == "enum":
+        return {"enum": draw(st.lists(TEXT | st.integers() | st.none(), min_size=1, max_size=3))}
+    if kind == "const":
+        return {"const": draw(TEXT | st.dictionaries(TEXT, TEXT, max_size=2))}
+    if kind == "string":
+        bounds = draw(
+            st.sampled_from([{}, {"minLength": 1}, {"maxLength": 3}, {"minLength": 2, "maxLength": 70}])
+        )
+        return {"type": "string", **bounds}
+    if kind == "integer":
+        return {
+            "type": "integer",
+            **draw(st.sampled_from([{}, {"minimum": -3}, {"minimum": 1, "maximum": 120}])),
+        }
+    inner = schemas(depth - 1)
+    if kind == "object":
+        named = draw(st.dictionaries(TEXT, inner, max_size=3))
+        needed = [name for name in named if draw(st.booleans())]
+        others = draw(st.booleans() | inner)
+        return {"type": "object", "properties": named, "required": needed, "additionalProperties": others}
+    if kind == "array":
+        return {"type": "array", "items": draw(inner), "maxItems": draw(st.integers(1, 40))}
+    return {"anyOf": draw(st.lists(inner, min_size=1, max_size=3))} if kind == "anyOf" else {"type": kind}
+
+
+@given(schemas(), st.booleans(), st.booleans(), st.sampled_from([None, 2]))
+def test_random_schemas_are_read_as_they_are_serialised(
+    schema: dict[str, Any], strict_mode: bool, any_whitespace: bool, indent: int | None
+) -> None:
+    is_read(schema, strict_mode=strict_mode, any_whitespace=any_whitespace, indent=indent)
+
+
+def test_every_character_is_read_in_texts_and_classes() -> None:
+    codes = [*range(1, 0x80), *range(0x100, 0xD800, 97), *range(0xE000, 0x110000, 4099), 0x10FFFF]
+    text = "".join(f"\\U{code:08x}" for code in codes)
+    assert printed(f'root ::= "{text}"')
+    codes = [code for code in (*codes, *range(0x80, 0x100)) if code != ord("^")]
+    ranges = "".join(f" [\\U{code:08x}-\\U{min(code + 40, 0x10FFFF):08x}\\U{code:08x}]" for code in codes)
+    assert printed(f"root ::= {ranges}", has_caret=False)
+    assert printed("root ::= [\\0^] [^\\0-\\x1f^]* [^\\0]")
+
+
+@pytest.mark.parametrize(
+    "ebnf",
+    [
+        'root ::= "" | "a"', 'root ::= ("a" | "b" | "" | other) other\nother ::= "c"',
+        "root ::= [a] | [b-c]*",
+        'root ::= a{0, 3} b{2, 900} a{4,}\na ::= "x" | [0-9]\nb ::= a "y" (= "z")', 'root ::= root "a" | "b"',
+        'other-1.x ::= root\nroot ::= "a" other-1.x | "b"',
+    ],
+)  # fmt: skip
+def test_forms_that_are_read(ebnf: str) -> None:
+    assert printed(ebnf)
+
+
+@pytest.mark.parametrize(
+    "ebnf",
+    [
+        "root ::= [^a]", "root ::= [\\^a]", 'root ::= "\\x80"', 'root ::= "é"', 'root[max_tokens=3] ::= "a"',
+        'root ::= TagDispatch(("a", other))\nother ::= "b"', 'root ::= Token(1)',
+        'root ::= one\none[lazy] ::= "a"', 'root ::= Regex("a+")', 'root ::= one\none[capture] ::= "a"',
+    ],
+)  # fmt: skip
+def test_forms_that_are_not_read(ebnf: str) -> None:
+    assert printed(ebnf) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "\n", "root", "root ::= ", "root ::= (", "root ::= (\n", 'root ::= ("', 'root ::= (("a\n',
+        "root ::= ()\n",
+        "root ::= (())\n", 'root ::= (("a" ))\n', 'root ::= (("a"  "b"))\n', 'root ::= (("a") |("b"))\n',
+        'root ::= (("\\x4"))\n', 'root ::= (("\\u00"))\n', 'root ::= (("\\z"))\n', "root ::= (([a))\n",
+        "root ::= (([a-))\n", "root ::= ((other))\n", "root ::= ((root{))\n", "root ::= ((root{1))\n",
+        "root ::= ((root{3, 2}))\n", "root ::= ((root{0, -2}))\n", "root ::= ((root{99999999999, -1}))\n",
+        'root ::= (("a"))', 'root ::= (("a"))x\n', 'root ::= (("a"))\nroot ::= (("b"))\n', ' ::= (("a"))\n',
+        'root := (("a"))\n', 'root ::= ("a")\n', 'root ::= ((("a")))\n', 'root ::= (("\\ud800"))\n',
+        'root ::= (("\\U00110000"))\n', 'root ::= (("\x7f"))\n', "root ::= ((root[0]))\n",
+    ],
+)  # fmt: skip
+def test_other_texts_are_not_read(text: str) -> None:
+    found = read_rules(text.encode(), False)
+    assert found is None or not found[0]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        '{"const": "a\\u0000b"}', '{"const": "a\0b"}', '{"const": "\\u0061"}', '{"pattern": "a"}',
+        '{"title": "\\\\x00"}', '{"title": "\\\\0"}', '{"title": "\\\\c@"}', '{"title": "\\\\u{0}"}',
+    ],
+)  # fmt: skip
+def test_schemas_of_which_a_print_may_tell_a_part_are_not_read_that_way(schema: str) -> None:
+    cut = xgrammar.Grammar.from_ebnf('root ::= "a\\0b"')
+    read = read_printed(cut, False)
+    assert read is not None
+    assert not all(
+        map(
+            np.array_equal, *(build_network(one, token_bytes=9).automaton for one in (read, read_as_far(cut)))
+        )
+    )
+    asked = JsonSchemaRequest(schema, {}, settings=Settings("auto", Budget()))
+    assert asked.read_printed(cut) is None
+
+
+def test_separators_may_hold_anything() -> None:
+    assert is_read({"const": "a b"})
+    assert not is_read({"const": "a b"}, separators=(",\0", ":"))
+
+
+def test_an_xgrammar_that_prints_otherwise_is_serialised(monkeypatch: pytest.MonkeyPatch) -> None:
+    grammar = xgrammar.Grammar.from_json_schema('{"type": "integer"}')
+    assert read_printed(grammar, False) is not None
+    for name, value in (
+        ("_PROBE", reading._PROBE.replace("{2, 3}", "{2,3}")),
+        ("SERIALIZATION_VERSION", "v17"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(reading, name, value)
+            reading._prints_as_known.cache_clear()
+            assert read_printed(grammar, False) is None
+    reading._prints_as_known.cache_clear()
+    assert read_printed(grammar, False) is not None
+
+
+def test_masks_of_schemas_with_zero_bytes_and_carets_are_exact() -> None:
+    tokens = [bytes([byte]) for byte in range(256)] + [b"a^", b'"a', b'b"', b"^b"]
+    tokens += [b"x%d" % number for number in range(27)] + [b"</s>"]  # whole words of a mask
+    vocabulary = Vocabulary(tokens, special_token_ids=[287], stop_token_ids=[287])
+    compiler = GrammarCompiler(vocabulary)
+    plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info)
+    for schema in ({"enum": ["a^b", "^", "a\0b"]}, {"type": "string", "maxLength": 3}, {"const": "^"}):
+        text = json.dumps(schema)
+        ours, theirs = (
+            GrammarMatcher(compiler.compile_json_schema(text)),
+            xgrammar.GrammarMatcher(plain.compile_json_schema(text)),
+        )
+        mask, expected = (xgrammar.allocate_token_bitmask(1, vocabulary.size) for _ in range(2))
+        for byte in b'"a^b"':
+            ours.fill_next_token_bitmask(mask)
+            theirs.fill_next_token_bitmask(expected)
+            assert mask.equal(expected)
+            assert ours.accept_token(byte) == theirs.accept_token(byte)
