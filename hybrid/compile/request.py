@@ -52,9 +52,9 @@ SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
 """Options of XGrammar's converter of schemas, in its order, with their types besides None and what they are
 where they are not given; XGrammar says what is wrong with others."""
 
-_IN_PART = re.compile(r'\x00|\\(?:u00[0-7]|u\{|[UxXcCoO0])|"pattern')
-"""What a schema has that XGrammar may print in part only: a byte 0 in a text, however it is spelled (also
-with one of its letters, digits and signs escaped), or a pattern."""
+_MAY_BE_ZERO = re.compile(r"\\(?:u00[0-7]|u\{|[UxXcCoO0])")
+"""What a schema spells a byte 0 with, in JSON or in a regular expression, or one of the letters, digits and
+signs of that."""
 
 
 @forking.with_listed_properties
@@ -311,8 +311,12 @@ class JsonSchemaRequest(Converted):
         return "from_json_schema", [self.schema, *options]
 
     def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
+        # not where texts may hold a byte 0, behind which they are not printed, nor for nothing: patterns are
+        # printed in a form that is not read
         text = self.text.text
-        if self.options.get("separators") is not None or _IN_PART.search(text):
+        if self.options.get("separators") is not None or '"pattern' in text or "\0" in text:
+            return None
+        if "\\" in text and _MAY_BE_ZERO.search(text):
             return None
         return read_printed(grammar, "^" in text)
 
