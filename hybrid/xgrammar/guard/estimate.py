@@ -36,6 +36,10 @@ DEEP_GRAMMAR_BYTES = 2_000_000
 WIDE_OPTION = 100
 """Characters of an indentation or separator beyond which the options are what makes a grammar large."""
 
+NESTED_SECONDS = 0.03
+"""What nesting may take by the number of brackets alone, before it is looked at how they are nested: to look
+takes ten times as long as to count them."""
+
 MANY_CHARACTERS = 60
 """Characters of a class beyond which XGrammar looks at much of the vocabulary in each of its states."""
 
@@ -95,9 +99,13 @@ def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
     size = len(schema)
     if "\\u00" in schema:
         schema = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), schema)
-    depth = bracket_depth(schema)
     # a part is written out again for each that it lies in, and each level is compared with all below
-    seconds = 2e-6 * size + 1e-8 * size * depth**2 + 2.5e-7 * depth**3
+    depth = _opened(schema)
+    nested = 1e-8 * size * depth**2 + 2.5e-7 * depth**3
+    if nested > NESTED_SECONDS:
+        depth = bracket_depth(schema)
+        nested = 1e-8 * size * depth**2 + 2.5e-7 * depth**3
+    seconds = 2e-6 * size + nested
     if "pattern" in schema:
         seconds += _patterns_seconds(schema)
     if "minProperties" in schema or "maxProperties" in schema:
@@ -150,9 +158,14 @@ def _patterns_seconds(schema: str) -> float:
     return seconds
 
 
+def _opened(text: str) -> int:
+    """Opening brackets of all kinds: no text is nested more deeply."""
+    return text.count("{") + text.count("[") + text.count("(")
+
+
 def bracket_depth(text: str) -> int:
     """How deeply brackets of all kinds are nested at most, those in strings included."""
-    opened = text.count("{") + text.count("[") + text.count("(")
+    opened = _opened(text)
     if opened < 16:
         return opened
     brackets = text.encode("utf-8", "surrogatepass").translate(None, _OTHERS)
