@@ -201,7 +201,12 @@ class Calls(Seen):
             MatcherError: the matcher has terminated. It is a `RuntimeError`, as XGrammar's.
             BudgetExceeded: the mask took longer than `Budget.mask_seconds`, or than the budget has room for.
         """
-        if bitmask is self.bitmask and type(index) is int and self.known is not None and bitmask is not None:
+        if (
+            self.known is not None
+            and type(index) is int
+            and bitmask is not None
+            and (bitmask is self.bitmask or self.remembered(bitmask) is not None)
+        ):
             row = number_of(index)
             source = mask_of(self.known)
             if source == 0:
