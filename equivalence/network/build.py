@@ -247,7 +247,8 @@ def _merge(
     (cls, n_classes, counted_cls, n_counted), stands, automaton = merge(
         states, counted, nullable, root, token_bytes, stop
     )
-    merged = (*states, stands, cls, n_classes)
+    # kept until the network is finished, without the room behind them: 100 KB for the median JSON schema
+    merged = (*(one.copy() for one in states), stands, cls, n_classes)
     unfinished = merged, counted, counted_cls, n_counted, order, root, max_states
     return Network(automaton, int(cls[states.rule_first[root]]), bool(nullable[root]), unfinished)
 
