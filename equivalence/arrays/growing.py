@@ -71,6 +71,11 @@ def new_records(size: int, fields: str, number: Any = np.int64) -> Any:
     return _named(np.zeros(size, record_type(fields, number)))
 
 
+def empty_records(size: int, fields: str, number: Any = np.int64) -> Any:
+    """Records of anything: memory that is not written yet takes no page."""
+    return _named(np.empty(size, record_type(fields, number)))
+
+
 def filled(size: int, value: int, number: Any = np.int64) -> NDArray[Any]:
     """Numbers that are all the same: `numpy.full` takes 0.8 us, this one 0.4."""
     made = np.empty(size, number)

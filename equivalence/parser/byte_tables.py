@@ -132,7 +132,7 @@ def first_classes(
     n: cython.Py_ssize_t = automaton.n_states
     first: cython.uchar[:, ::1] = np.empty((n, n_classes), np.uint8)
     alike: cython.uchar[:, ::1] = np.empty((n, n_classes), np.uint8)
-    order: cython.const[cython.Py_ssize_t][::1] = np.argsort(rank, kind="stable")  # callees first
+    order: cython.const[cython.Py_ssize_t][::1] = rank.argsort(kind="stable")  # callees first
     # the rows at hand: what is written to them cannot change the views, so that loops are short
     reads = cython.declare(cython.uchar[256])
     same = cython.declare(cython.uchar[256])

@@ -36,6 +36,7 @@ cdef class Configurations:
 
     cdef int fill_byte_classes(self, const Py_ssize_t[::1] class_of_byte, const Py_ssize_t[::1] example) except -1
     cdef Py_ssize_t put(self, Py_ssize_t length) except -1 nogil
+    cdef void begin_row(self, Py_ssize_t configuration) noexcept nogil
     cdef Py_ssize_t bottom(self, Py_ssize_t state, bint is_final) except -1 nogil
     cdef int grow_configurations(self) except -1
     cdef void note_step(self, Py_ssize_t configuration, Py_ssize_t byte_class, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t following) noexcept nogil

@@ -16,7 +16,7 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records
+from equivalence.arrays.growing import bigger, empty_records, new_records
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
@@ -33,6 +33,9 @@ else:
     built.plain(__name__)
 
 FACTS = "loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports"
+WIDTH = 6
+"""Integers of a configuration that there is room for at first: a lone stack is four."""
+
 BYTE_CLASS = "byte word_0 word_1 word_2 word_3"
 
 
@@ -77,16 +80,16 @@ class Configurations:
         self.n_states = automaton.n_states
         self.n_classes = len(example)
         account.claim((rows + 2) * (4 * self.n_classes + 64) + (2 * self.n_states + 41) * self.n_classes)
-        self.configurations = Interned(rows, 12, most, account, excess)
+        self.configurations = Interned(rows, WIDTH, most, account, excess)
         self.steps = np.empty((rows + 2, self.n_classes), np.int32)
-        self.facts = new_records(rows + 2, FACTS)
+        self.facts = empty_records(rows + 2, FACTS)
         self.byte_classes = new_records(self.n_classes, BYTE_CLASS)
         self.fill_byte_classes(class_of_byte, example)
         self.behaviour = np.concatenate([first, alike, np.zeros((1, self.n_classes), np.uint8)])
         self.configurations.add(np.array([-1, 0]))
+        self.begin_row(0)
         self.facts[0].label = -1  # configuration 0: no stack at all
-        for c in range(self.n_classes):
-            self.steps[0, c] = 0
+        self.facts[0].n_ports = 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -132,21 +135,29 @@ class Configurations:
             return configuration
         c: cython.Py_ssize_t
         i: cython.Py_ssize_t
-        for c in range(self.n_classes):
-            self.steps[configuration, c] = 0
+        self.begin_row(configuration)
         for i in range(at + 2 + self.configurations.pool[at + 1], at + length, 2):
             state = self.configurations.pool[i]
             for c in range(self.n_classes):  # -1 is not known yet, 0 is REJECT
                 self.steps[configuration, c] |= -cython.cast(cython.int, self.behaviour[state, c])
+        self.facts[configuration].label = self.configurations.pool[at]
+        self.facts[configuration].n_ports = self.configurations.pool[at + 1]
+        return configuration
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def begin_row(self, configuration: cython.Py_ssize_t) -> cython.void:
+        """Nothing is read from a configuration, nor known of it, so far: its row holds anything."""
+        for c in range(self.n_classes):
+            self.steps[configuration, c] = 0
         self.facts[configuration].loop_0 = 0
         self.facts[configuration].loop_1 = 0
         self.facts[configuration].loop_2 = 0
         self.facts[configuration].loop_3 = 0
         self.facts[configuration].character_loop = 0
         self.facts[configuration].characters_known = 0
-        self.facts[configuration].label = self.configurations.pool[at]
-        self.facts[configuration].n_ports = self.configurations.pool[at + 1]
-        return configuration
 
     @cython.cfunc
     @cython.nogil

@@ -35,13 +35,14 @@ else:
 
 OTHERS = cython.declare(cython.Py_ssize_t, 9)
 
-MOST_PIECES = 2048
-"""Pieces of one session: what one document needs is 60 at the mean of real JSON schemas."""
+MOST_PIECES, FEW_PIECES = 2048, 512
+"""Pieces of one session, and of one of a grammar with no more states than that. Among documents of 480 real
+JSON schemas half need 26 and none more than 340; each bit is written and compared with each mask."""
 
 FIRST_PIECES, FIRST_WIDTH = 64, 16
 """Pieces that there is room for at first, and numbers of each: most are kept walks, or few ranges."""
 
-FIRST_NODES = 1024
+FIRST_NODES = 256
 """Pending nodes of one state that there is room for at first."""
 
 MANY_NODES = cython.declare(cython.Py_ssize_t, 20_000)
@@ -85,8 +86,9 @@ class Notes(Summariser):
         self.pairs = np.empty(FIRST_NODES, np.int64)
         self.ranges = np.empty(2 * FIRST_NODES, np.int64)
         self.n_ranges = 0
-        excess = f"walking a grammar needs more than {MOST_PIECES} pieces of masks at a time"
-        self.pieces = Interned(FIRST_PIECES, FIRST_WIDTH, MOST_PIECES, space.account, excess)
+        most: cython.Py_ssize_t = 32 * known.n_words
+        excess = f"walking a grammar needs more than {most} pieces of masks at a time"
+        self.pieces = Interned(FIRST_PIECES, FIRST_WIDTH, most, space.account, excess)
         self.n_entered = 0
         self.followers = np.zeros(space.n_classes, np.uint8)
 

@@ -37,7 +37,7 @@ UNIONS = 8192
 """Places for unions of two masks, 128 KiB: what a document unites again and again fits a processor's
 cache."""
 
-FEW_UNIONS = 512
+FEW_UNIONS = 128
 """The same where masks are walked: a first mask unites next to nothing, and new memory is dear."""
 
 

@@ -82,8 +82,8 @@ class Store:
         self.fixed = fixed
         large: cython.bint = known is not None and known.complete and limit >= LARGE_LIMIT
         walked: cython.bint = isinstance(fixed, Walked)
-        frames: cython.Py_ssize_t = 8192 if large else 256 if walked else 4096
-        configurations: cython.Py_ssize_t = 4096 if large else 128 if walked else 1024
+        frames: cython.Py_ssize_t = 8192 if large else 64 if walked else 4096
+        configurations: cython.Py_ssize_t = 4096 if large else 256 if walked else 1024
         excess = (
             f"the classifier's tables have {{taken}} bytes and need more, allowed are {limit}; "
             "raise the budget's bytes, or use strategy='representatives'"
@@ -102,12 +102,13 @@ class Store:
             )  # fmt: skip
         self.account.most = 1 << 62  # the first tables may be what they are
         if known is None:
-            rows, lists = (64, 32) if walked else (2048, 128)
-            self.known = Summaries(len(fixed.net[0]), fixed.n_words, self.account, rows, lists, lists)
+            rows, lists, width = (32, 64, 8) if walked else (2048, 128, 64)
+            n_states = len(fixed.net[0])
+            self.known = Summaries(n_states, fixed.n_words, self.account, rows, lists, lists, width)
         else:
             self.known = known.copied(self.account, 2048 if large else 0)
         self.summariser = fixed.summariser(self.space, self.known)
-        reads: cython.Py_ssize_t = 16384 if large else 256 if walked else 4096
+        reads: cython.Py_ssize_t = 16384 if large else 64 if walked else 4096
         self.reader = Reader(self.summariser, reads, FEW_UNIONS if walked else UNIONS)
         self.data = fixed.data
         self.offsets = fixed.offsets

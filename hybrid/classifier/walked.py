@@ -21,7 +21,7 @@ from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
 from equivalence.walks.kept import KeptReads
 from hybrid.classifier.comparing import ComparingWalker
-from hybrid.classifier.noting import MOST_PIECES
+from hybrid.classifier.noting import FEW_PIECES, MOST_PIECES
 from hybrid.classifier.tables import PHASE, automaton_of, behind_of
 
 Integers = NDArray[np.int64]
@@ -61,7 +61,7 @@ class Walked(NamedTuple):
     @property
     def n_words(self) -> int:
         """Words of 32 bits of a mask of pieces."""
-        return MOST_PIECES // 32
+        return (FEW_PIECES if self.network.n_states <= FEW_PIECES else MOST_PIECES) // 32
 
     def behind(self) -> NDArray[np.uint8]:
         """As of `Fixed`, found now; where that would take too long, all bytes may follow everywhere: walks

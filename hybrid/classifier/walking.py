@@ -23,7 +23,7 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import new_records
+from equivalence.arrays.growing import empty_records
 from equivalence.walks.kept.reads import Read
 from hybrid.classifier.units import read_units, unit_reads, unit_table
 
@@ -89,7 +89,7 @@ class Walker(Notes):
         self.token_starts = fixed.token_starts
         self.tokens = fixed.tokens
         space.account.claim(32 * (self.longest + 2))
-        self.path = new_records(self.longest + 2, "configuration child end has_ports")
+        self.path = empty_records(self.longest + 2, "configuration child end has_ports")
         self.most_entered = ANY_LENGTH
         self.kept = fixed.kept
         self.few_nodes = fixed.kept.few_nodes
