@@ -24,8 +24,9 @@ from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.compile.request import JsonSchemaRequest, Settings
 from hybrid.compile.strategy import Budget
 from tests.conftest import load_cases
+from tests.versions import released, strict_classes
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, released]
 
 FORMATS = (
     "date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri",
@@ -113,6 +114,7 @@ def test_random_schemas_are_read_as_they_are_serialised(
     is_read(schema, strict_mode=strict_mode, any_whitespace=any_whitespace, indent=indent)
 
 
+@strict_classes
 def test_every_character_is_read_in_texts_and_classes() -> None:
     codes = [*range(1, 0x80), *range(0x100, 0xD800, 97), *range(0xE000, 0x110000, 4099), 0x10FFFF]
     text = "".join(f"\\U{code:08x}" for code in codes)
