@@ -227,3 +227,22 @@ def test_masks_of_schemas_with_zero_bytes_and_carets_are_exact() -> None:
             theirs.fill_next_token_bitmask(expected)
             assert mask.equal(expected)
             assert ours.accept_token(byte) == theirs.accept_token(byte)
+
+
+def test_a_printed_grammar_is_not_serialised_before_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], special_token_ids=[], stop_token_ids=[0])
+    asked: list[str] = []
+    serialize = xgrammar.Grammar.serialize_json
+
+    def noted(grammar: xgrammar.Grammar) -> str:
+        asked.append(str(grammar))
+        return serialize(grammar)
+
+    monkeypatch.setattr(xgrammar.Grammar, "serialize_json", noted)
+    compiler = GrammarCompiler(vocabulary)
+    for strict_mode in (True, False):  # rules that are nothing but a repeat are among the latter's
+        compiled = compiler.compile_json_schema(
+            {"type": "object", "properties": {"a": {"type": "array"}}}, strict_mode=strict_mode
+        )
+        assert compiled.strategy == "classifier"
+    assert not asked

@@ -131,7 +131,7 @@ class Compilation:
         # lists of all expressions are made only where they are looked at
         types = read.types
         if serial.REPEAT in types and read.has_rule_of_repeat:
-            refuse_endless_rules(read.whole())
+            refuse_endless_rules(read.as_read())
         try:
             read.refuse_unread(types)
         except UnsupportedGrammar as error:
