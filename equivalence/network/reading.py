@@ -56,7 +56,10 @@ class ReadGrammar(NamedTuple):
         features: the serialised form without the expressions.
         data, starts: int64, the expressions (type, length, body) and where each begins.
         is_escaped: whether byte 255 of text is read twice (`equivalence.network.token_ids`).
-        printed: the grammar, where only its printed text was read.
+        printed: the grammar, where something else than its serialised form was read.
+        edges: int64[n, 5], the automata of rules whose body is -1, columns as `edges.FIELDS`; None: every rule
+            has a body.
+        n_states: states there are then, two for each rule first.
     """
 
     features: dict[str, Any]
@@ -64,6 +67,8 @@ class ReadGrammar(NamedTuple):
     starts: NDArray[np.int64]
     is_escaped: bool = False
     printed: Any = None
+    edges: NDArray[np.int64] | None = None
+    n_states: int = 0
 
     @property
     def types(self) -> set[int]:
