@@ -78,6 +78,8 @@ class ReadGrammar(NamedTuple):
     @property
     def has_rule_of_repeat(self) -> bool:
         """Whether a rule is nothing but a repeat of a rule."""
+        if self.edges is not None:
+            return False  # a rule that is a repeat repeats one that is an automaton, and reads something
         return only_repeats(self.data, self.starts, [rule[BODY] for rule in self.rules])
 
     @property
@@ -97,7 +99,7 @@ class ReadGrammar(NamedTuple):
 
     def whole(self) -> dict[str, Any]:
         """The serialised form with its expressions, as `json.loads` gives it; rules are not copied."""
-        return self.as_read() if self.printed is None else read_as_far(self.printed).as_read()
+        return self.as_read() if self.printed is None else _read_serialised(self.printed).as_read()
 
     def as_read(self) -> dict[str, Any]:
         """The same with the expressions that were read, for who only asks what rules do: of a printed grammar
@@ -121,11 +123,19 @@ def read_grammar(grammar: Any) -> ReadGrammar:
 def read_as_far(grammar: Any) -> ReadGrammar:
     """As `read_grammar`, which refuses what could not be read: for who asks nothing of that.
 
+    A grammar with an attribute `read` has been read already.
+
     Raises:
         GrammarError: it is serialised in a layout that is not known here.
     """
     if isinstance(grammar, ReadGrammar):
         return grammar
+    read = None if isinstance(grammar, dict) else getattr(grammar, "read", None)
+    return read if isinstance(read, ReadGrammar) else _read_serialised(grammar)
+
+
+def _read_serialised(grammar: Any) -> ReadGrammar:
+    """Read the serialised form of a grammar, or what `json.loads` gives of it."""
     features: dict[str, Any]
     if isinstance(grammar, dict):
         features = grammar

@@ -8,7 +8,7 @@ Limits: what cannot be exact within the bounds is refused by name (`SchemaRefuse
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,6 +30,8 @@ from hybrid.json_schema.numbers import Numbers
 from hybrid.json_schema.productive import find_productive
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Strings
+
+Convert = Callable[[str], xgrammar.Grammar]
 
 MOST_LEFT_OUT = 16
 """Keywords that are left out of a schema on request, at most."""
@@ -56,12 +58,15 @@ class SchemaGrammar:
         nonterminals: sets of values that it distinguishes.
         start: that of the whole text.
         left_out: keywords that were left out on request.
+        convert: makes XGrammar's grammar of the text.
     """
 
     def __init__(
-        self, nonterminals: Nonterminals, start: Nonterminal, rows: Rows, root: int, left_out: tuple[LeftOut, ...]
-    ) -> None:
+        self, nonterminals: Nonterminals, start: Nonterminal, rows: Rows, root: int,
+        left_out: tuple[LeftOut, ...],
+    ) -> None:  # fmt: skip
         self.nonterminals, self.start, self.left_out = nonterminals, start, left_out
+        self.convert: Convert = xgrammar.Grammar.from_ebnf
         self._rows, self._root = rows, root
 
     @cached_property
@@ -77,7 +82,7 @@ class SchemaGrammar:
     @cached_property
     def xgrammar(self) -> xgrammar.Grammar:
         """The grammar as XGrammar's."""
-        return xgrammar.Grammar.from_ebnf(self.ebnf)
+        return self.convert(self.ebnf)
 
     def serialize_json(self) -> str:
         """The serialised form of `xgrammar`."""
@@ -96,6 +101,7 @@ def grammar_of_schema(
     bounds: Bounds = Bounds(),
     deadline: Deadline | None = None,
     relax: bool = False,
+    convert: Convert | None = None,
 ) -> SchemaGrammar:
     """The grammar of a schema.
 
@@ -105,6 +111,7 @@ def grammar_of_schema(
         bounds: how large the grammar may become.
         deadline: when to give up.
         relax: leave out what cannot be kept, by name, in place of refusing the schema.
+        convert: makes XGrammar's grammar of the text, where that is asked for; XGrammar itself if None.
 
     Raises:
         SchemaRefused: the schema is invalid, satisfied by nothing, or needs what is not there.
@@ -120,7 +127,10 @@ def grammar_of_schema(
     while True:
         names = frozenset((one.pointer, one.keyword) for one in left_out)
         try:
-            return _attempt(schema, dialect, layout, strict, bounds, deadline, names, tuple(left_out))
+            found = _attempt(schema, dialect, layout, strict, bounds, deadline, names, tuple(left_out))
+            if convert is not None:
+                found.convert = convert
+            return found
         except SchemaRefused as error:
             can_go = error.kind in ("unsupported", "bounds") and error.keyword
             known = (error.pointer, error.keyword) in names
