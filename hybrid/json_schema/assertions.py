@@ -83,6 +83,9 @@ class Assertions:
         if found is not None:
             return found
         location = self.locations.all[number]
+        named = location.schema.get("type")
+        if isinstance(named, str) and named != kind and named in TYPES and not self._is_alone(location):
+            return self.formulas.false  # what most subschemas say of most types
         if key in self._under_way:
             raise location.refused("$ref", "leads to itself without passing a key or an item", "invalid")
         self._under_way.add(key)
@@ -99,10 +102,14 @@ class Assertions:
         self._expanded[key] = found
         return found
 
+    def _is_alone(self, location: Location) -> bool:
+        """Whether a reference is all that is read of a location."""
+        return "$ref" in location.schema and self.locations.dialect.ref_alone
+
     def _clauses(self, location: Location, kind: str) -> Iterator[Formula]:
         """What the keywords of a location say of values of a type: first what costs least to find."""
         schema, formulas = location.schema, self.formulas
-        alone = "$ref" in schema and self.locations.dialect.ref_alone
+        alone = self._is_alone(location)
         if "type" in schema and not alone:
             yield self._type(location, kind)
         if "$ref" in schema:

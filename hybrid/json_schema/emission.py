@@ -342,8 +342,19 @@ class ObjectWriter:
         return found
 
     def _node(self, trie: KeyTrie, state: int) -> None:
-        """Edges from one node of a trie."""
-        rows = self._rows
+        """Edges from one node of a trie, and from those behind it as long as one letter leads on."""
+        rows, nodes = self._rows, self._nodes
+        while trie.state < 0 and len(trie.below) == 1:
+            ((letter, below),) = trie.below.items()
+            if letter in _SHORT_ESCAPES or not " " <= letter <= "~":
+                break
+            target = nodes.get(below)
+            if target is not None:
+                rows.byte(state, letter, target)
+                return
+            target = nodes[below] = rows.state()
+            rows.byte(state, letter, target)
+            trie, state = below, target
         for letter, below in trie.below.items():
             target = self._state_of(below)
             short = _SHORT_ESCAPES.get(letter)

@@ -10,6 +10,7 @@ counters, not states, wherever the pattern allows (`hybrid.json_schema.languages
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from hybrid.json_schema.formulas import Formula, Formulas, decide
@@ -20,6 +21,7 @@ from hybrid.json_schema.languages.automaton import (
     complement,
     sign_vectors,
     universal,
+    without,
     words,
 )
 from hybrid.json_schema.languages.formats import format_language
@@ -221,7 +223,7 @@ class Strings:
         return joined
 
     def cells(
-        self, formulas: Sequence[Formula], without: Sequence[str]
+        self, formulas: Sequence[Formula], names: Sequence[str]
     ) -> list[tuple[tuple[bool, ...], Automaton]]:
         """The non-empty cells of the partition that some formulas make of all texts but a few, each with the
         truth of each formula.
@@ -229,13 +231,15 @@ class Strings:
         Raises:
             TooLarge: they need more states than the bound allows.
         """
-        automata = [self.whole(one) for one in formulas]
-        if without:
-            automata.append(words(sorted(without)))
-        found = sign_vectors(automata, self._bound) if automata else [((), universal())]
-        if not without:
-            return list(found)
-        return [(signs[:-1], language) for signs, language in found if not signs[-1]]
+        automata = tuple(self.whole(one) for one in formulas)
+        found = _cells(automata, self._bound) if automata else [((), universal())]
+        rest = [(signs, without(language, names)) for signs, language in found]
+        return [(signs, language) for signs, language in rest if not language.is_empty]
+
+
+@lru_cache(maxsize=256)
+def _cells(automata: tuple[Automaton, ...], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
+    return sign_vectors(automata, bound)
 
 
 def _length(location: Location, keyword: str) -> int:

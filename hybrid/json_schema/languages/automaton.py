@@ -45,12 +45,13 @@ class Automaton:
         accepting: for each state, whether a text may end there.
     """
 
-    __slots__ = ("_hash", "_starts", "accepting", "rows")
+    __slots__ = ("_hash", "_ranges", "_starts", "accepting", "rows")
 
     def __init__(self, rows: tuple[Row, ...], accepting: tuple[bool, ...]) -> None:
         self.rows, self.accepting = rows, accepting
         self._hash = hash((rows, accepting))
         self._starts: dict[int, list[int]] = {}
+        self._ranges: NDArray[np.int64] | None = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -115,9 +116,12 @@ class Automaton:
         return sorted(found) if len(found) <= limit else None
 
     def ranges(self) -> NDArray[np.int64]:
-        """Its edges, int64[n, 4]: rows (source, first character, last character, target)."""
-        flat = [(source, *edge) for source, row in enumerate(self.rows) for edge in row]
-        return np.array(flat, np.int64).reshape(-1, 4)
+        """Its edges, int64[n, 4], not to be written to: rows (source, first character, last character, target)."""
+        found = self._ranges
+        if found is None:
+            flat = [(source, *edge) for source, row in enumerate(self.rows) for edge in row]
+            found = self._ranges = np.array(flat, np.int64).reshape(-1, 4)
+        return found
 
 
 def minimal(rows: Sequence[Iterable[Edge]], accepting: Sequence[bool]) -> Automaton:
@@ -266,6 +270,56 @@ def words(texts: Iterable[str]) -> Automaton:
     return minimal(edges, [state in ends for state in range(len(rows))])
 
 
+def without(language: Automaton, texts: Iterable[str]) -> Automaton:
+    """A language less some texts; linear in their letters, and not always minimal."""
+    finite = language.words(64)
+    if finite is not None:
+        gone = set(texts)
+        return words(text for text in finite if text not in gone)
+    rows: list[Row] = list(language.rows)
+    accepting = list(language.accepting)
+    # nodes of a trie of the texts that are in the language, each a copy of the state that it stands at
+    start = len(rows)
+    of = [0]
+    children: list[dict[int, int]] = [{}]
+    ends: set[int] = set()
+    for text in texts:
+        if not language.contains(text):
+            continue
+        node = 0
+        for letter in text:
+            code = ord(letter)
+            child = children[node].get(code)
+            if child is None:
+                child = children[node][code] = len(of)
+                of.append(language.step(of[node], code))
+                children.append({})
+            node = child
+        ends.add(node)
+    for node, below in enumerate(children):
+        rows.append(_rerouted(rows[of[node]], below, start))
+        accepting.append(accepting[of[node]] and node not in ends)
+    # the copy of the first state comes first
+    order = [start, *range(start), *range(start + 1, len(rows))]
+    place = {state: i for i, state in enumerate(order)}
+    moved = [tuple((low, high, place[target]) for low, high, target in rows[state]) for state in order]
+    return Automaton(tuple(moved), tuple(accepting[state] for state in order))
+
+
+def _rerouted(row: Row, below: dict[int, int], start: int) -> Row:
+    """The edges of a state, with single letters that lead to nodes of a trie instead."""
+    found = []
+    for low, high, target in row:
+        for code in sorted(code for code in below if low <= code <= high):
+            if code > low:
+                found.append((low, code - 1, target))
+            found.append((code, code, start + below[code]))
+            low = code + 1
+        if low <= high:
+            found.append((low, high, target))
+    return tuple(found)
+
+
 def one_of(ranges: Iterable[tuple[int, int]]) -> Automaton:
     """Texts of one character out of some ranges."""
     return minimal([[(low, high, 1) for low, high in ranges], []], [False, True])
@@ -331,7 +385,10 @@ def _steps(
     automata: Sequence[Automaton], state: tuple[int, ...], with_dead: bool
 ) -> list[tuple[int, int, tuple[int, ...]]]:
     """The ranges of characters that a state of the product tells apart."""
+    live = [i for i, one in enumerate(state) if one >= 0]
     width = len(state)
+    if len(live) == 1:
+        return _steps_of_one(automata[live[0]].rows[state[live[0]]], live[0], width, with_dead)
     events: list[tuple[int, int, int]] = []
     for i, one in enumerate(state):
         if one >= 0:
@@ -340,7 +397,7 @@ def _steps(
                 events.append((high + 1, i, -1 - width))
     events.sort()
     after = [-1] * width
-    found = []
+    found: list[tuple[int, int, tuple[int, ...]]] = []
     begin = 0
     for at, i, target in events:
         if at > begin:
@@ -351,4 +408,18 @@ def _steps(
         after[i] = -1 if target < 0 else target
     if begin <= LAST and (with_dead or max(after) >= 0):
         found.append((begin, LAST, tuple(after)))
+    return found
+
+
+def _steps_of_one(row: Row, i: int, width: int, with_dead: bool) -> list[tuple[int, int, tuple[int, ...]]]:
+    """The same where one component alone is not dead."""
+    before, after = (-1,) * i, (-1,) * (width - i - 1)
+    found, begin = [], 0
+    for low, high, target in row:
+        if with_dead and low > begin:
+            found.append((begin, low - 1, (-1,) * width))
+        found.append((low, high, (*before, target, *after)))
+        begin = high + 1
+    if with_dead and begin <= LAST:
+        found.append((begin, LAST, (-1,) * width))
     return found

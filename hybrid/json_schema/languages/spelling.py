@@ -41,6 +41,7 @@ class _Speller:
         self._language, self._every = language, every_spelling
         self._rows: list[Row] = [()] * language.n_states
         self._nodes: dict[object, int] = {}
+        self._hexadecimals: dict[Row, int | None] = {}
 
     def spell(self) -> Automaton:
         language = self._language
@@ -72,7 +73,9 @@ class _Speller:
         if not self._every:
             first, last = _PRINTABLE
             hexadecimal = tuple(_within(row, ((0, first - 1), (last + 1, LAST))))
-        digits = self._digits(hexadecimal)
+        if hexadecimal not in self._hexadecimals:  # most states differ in ASCII alone
+            self._hexadecimals[hexadecimal] = self._digits(hexadecimal)
+        digits = self._hexadecimals[hexadecimal]
         if digits is not None:
             edges.append((ord("u"), ord("u"), digits))
         return self._node(("escape", tuple(edges)), edges) if edges else None
