@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 
 from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.languages.automaton import (
+    LAST,
     Automaton,
     TooLarge,
     combine,
     complement,
+    one_of,
     sign_vectors,
     universal,
     without,
@@ -28,6 +30,8 @@ from hybrid.json_schema.languages.formats import format_language
 from hybrid.json_schema.languages.lengths import with_length
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.locations import Location
+
+_EMPTY_TEXT, _ANY_CHARACTER = words([""]), one_of(((0, LAST),))
 
 FINITE = 64
 """A pattern with at most so many words is a set of words."""
@@ -145,7 +149,7 @@ class Strings:
     def _find_pieces(self, formula: Formula) -> Iterator[Piece]:
         for language, least, most in self._windows(formula):
             if language.op == "true":
-                yield Piece(words([""]), universal(), least, most)
+                yield Piece(_EMPTY_TEXT, _ANY_CHARACTER, least, most)
             elif not least and most is None:
                 automaton = self._language(language)
                 if not automaton.is_empty:
