@@ -51,6 +51,20 @@ class Declarations:
             return self._location(numbers[0])
         return _united(self._location(number) for number in numbers)
 
+    def place(self, formula: Formula, keyword: str) -> str:
+        """The pointer of the first location of a formula, or in place of one, that has a keyword; or the first."""
+        first = ""
+        for atom in sorted(formula.atoms, key=lambda one: one.number):
+            location = self._of.locations.all[atom.args[1]]
+            first = first or location.pointer
+            met: set[int] = set()
+            for _ in self._walk(location, met):
+                pass
+            for number in sorted(met):
+                if keyword in self._of.locations.all[number].schema:
+                    return self._of.locations.all[number].pointer
+        return first
+
     def _location(self, number: int) -> Declared:
         found = self._found.get(number)
         if found is None:

@@ -27,6 +27,7 @@ from hybrid.json_schema.layout import Layout, layout_of
 from hybrid.json_schema.locations import Locations
 from hybrid.json_schema.nonterminals import Bounds, Nonterminal, Nonterminals
 from hybrid.json_schema.numbers import Numbers
+from hybrid.json_schema.objects import refuse_repeats
 from hybrid.json_schema.productive import find_productive
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Strings
@@ -168,6 +169,7 @@ def _attempt(
         find_productive(nonterminals.all)
         if not start.is_productive:
             raise SchemaRefused("unsatisfiable", "", "", "is satisfied by no instance")
+        refuse_repeats(nonterminals)
         rows, root = emit(nonterminals, start, layout)
     except RecursionError as error:
         raise SchemaRefused("bounds", "", "", "is nested too deeply") from error

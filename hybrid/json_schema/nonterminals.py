@@ -65,19 +65,21 @@ class Nonterminal:
         booleans: the booleans in it.
         numbers, strings, arrays, objects: formulas of the values of these types; false where there are none.
         names: declared keys of its objects, in canonical order.
+        formula: of locations, by which it was found first.
         object, array: their automata, once they are built; None where there are none.
         is_productive: whether any value is in it, once that is known.
     """
 
     __slots__ = (
-        "array", "arrays", "booleans", "is_productive", "names", "null", "number", "numbers", "object",
+        "array", "arrays", "booleans", "formula", "is_productive", "names", "null", "number", "numbers", "object",
         "objects", "strings", "verdict",
     )  # fmt: skip
 
     def __init__(
         self, number: int, null: bool, booleans: tuple[bool, ...], numbers: Formula, strings: Formula,
-        arrays: Formula, objects: Formula, names: tuple[str, ...],
+        arrays: Formula, objects: Formula, names: tuple[str, ...], formula: Formula,
     ) -> None:  # fmt: skip
+        self.formula = formula
         self.number, self.null, self.booleans = number, null, booleans
         self.numbers, self.strings, self.arrays, self.objects = numbers, strings, arrays, objects
         self.names = names
@@ -144,13 +146,23 @@ class Nonterminals:
         """The nonterminal of a formula of locations."""
         found = self._by_formula.get(formula)
         if found is None:
-            found = self._by_formula[formula] = self._find(formula)
+            try:
+                found = self._by_formula[formula] = self._find(formula)
+            except SchemaRefused as error:
+                raise self.placed(error, formula) from error
         return found
 
     def build_all(self) -> None:
         """Build the objects and arrays of all nonterminals, those found on the way too."""
         while self._todo:
             self._build(self._todo.pop())
+
+    def placed(self, error: SchemaRefused, formula: Formula) -> SchemaRefused:
+        """An error that says where it belongs, if it does not yet: to the locations of a formula."""
+        if error.pointer:
+            return error
+        pointer = self._declarations.place(formula, error.keyword)
+        return SchemaRefused(error.kind, error.keyword, pointer, error.why)
 
     def check(self) -> None:
         """Raise `BudgetExceeded` where it is too late."""
@@ -178,7 +190,7 @@ class Nonterminals:
             value for value in (True, False) if decide(boolean, lambda atom, value=value: value)
         )
         found = self._by_content[key] = Nonterminal(
-            len(self.all), null is formulas.true, booleans, number, string, array, object_, names
+            len(self.all), null is formulas.true, booleans, number, string, array, object_, names, formula
         )
         if found.holds_scalar:
             found.verdict = True
@@ -261,10 +273,13 @@ class Nonterminals:
 
     def _build(self, nonterminal: Nonterminal) -> None:
         false = self.formulas.false
-        if nonterminal.object is None and nonterminal.objects is not false:
-            build_object(self, nonterminal)
-        if nonterminal.array is None and nonterminal.arrays is not false:
-            build_array(self, nonterminal)
+        try:
+            if nonterminal.object is None and nonterminal.objects is not false:
+                build_object(self, nonterminal)
+            if nonterminal.array is None and nonterminal.arrays is not false:
+                build_array(self, nonterminal)
+        except SchemaRefused as error:
+            raise self.placed(error, nonterminal.formula) from error
 
     def edges(self, pairs: list[tuple[Formula, int]]) -> list[Edge]:
         """Pairs of a formula and a state as pairs of a nonterminal and a state."""

@@ -240,7 +240,24 @@ class _Builder:
         return bool(closed) and self._formulas.substitute(self._start, closed) is self._formulas.false
 
 
-def repeats_matter(formulas: Formulas, automaton: ObjectAutomaton) -> bool:
+def refuse_repeats(nonterminals: Nonterminals) -> None:
+    """Refuse objects in which an undeclared key that comes twice may make an invalid one pass.
+
+    Raises:
+        SchemaRefused: there is one; the keyword is the one that most likely asks for it.
+    """
+    for one in nonterminals.all:
+        if one.object is not None and one.is_productive and repeats_matter(one.object):
+            counts = any(atom.args[0] == "count" for atom in one.objects.atoms)
+            keyword = "minProperties" if counts else "additionalProperties"
+            error = SchemaRefused(
+                "unsupported", keyword, "",
+                "asks how often undeclared keys come, and a text may repeat them, which is not remembered",
+            )  # fmt: skip
+            raise nonterminals.placed(error, one.formula)
+
+
+def repeats_matter(automaton: ObjectAutomaton) -> bool:
     """Whether an undeclared key that comes twice may make an invalid object pass: readers keep the last value.
 
     It does not where leaving out the first of two keys of one class is always allowed: from the state behind it,
