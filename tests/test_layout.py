@@ -45,7 +45,7 @@ EQUIVALENCE_ORDER = (
 )
 
 HYBRID_ORDER = (
-    "xgrammar",
+    "json_schema, xgrammar",
     "representatives",
     "classifier",
     "lark",

@@ -2,8 +2,8 @@
 # mypy: ignore-errors
 """Characters to bytes: automata over code points become automata over UTF-8.
 
-What: `as_bytes` turns edges that read ranges of characters into chains of edges that read bytes. Chains that end in
-any continuation bytes share their states, one set for each target.
+What: `as_bytes` turns edges that read ranges of characters into chains of edges that read bytes. Chains that
+end in any continuation bytes share their states, one set for each target.
 When: for grammars that are made of automata, not of expressions (`hybrid.json_schema`).
 Limits: well-formed UTF-8 only: surrogates are left out of every range.
 """
@@ -36,7 +36,9 @@ LAST_SURROGATE = cython.declare(cython.Py_ssize_t, 0xDFFF)
 
 
 @cython.cfunc
-def continued(edges: Edges, shared: dict, length: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def continued(
+    edges: Edges, shared: dict, length: cython.Py_ssize_t, target: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
     """The state from which any so many continuation bytes lead to a target; made once for each target."""
     if length == 0:
         return target
@@ -54,16 +56,21 @@ def continued(edges: Edges, shared: dict, length: cython.Py_ssize_t, target: cyt
 
 @cython.cfunc
 def of_length(
-    edges: Edges, shared: dict, low: cython.Py_ssize_t, high: cython.Py_ssize_t, length: cython.Py_ssize_t,
-    source: cython.Py_ssize_t, target: cython.Py_ssize_t,
+    edges: Edges,
+    shared: dict,
+    low: cython.Py_ssize_t,
+    high: cython.Py_ssize_t,
+    length: cython.Py_ssize_t,
+    source: cython.Py_ssize_t,
+    target: cython.Py_ssize_t,
 ) -> cython.int:
-    """Edges for characters from low to high, all of so many bytes: low << 6 and the like are their lead bytes.
+    """Edges for characters from low to high, all of so many bytes: low << 6 and the like are their lead
+    bytes.
 
-    The range is cut where its last byte is not free, from both ends; what is between has any last byte, and is
-    a range of shorter characters in front of a continuation byte.
+    The range is cut where its last byte is not free, from both ends; what is between has any last byte, and
+    is a range of shorter characters in front of a continuation byte.
     """
     lead: cython.Py_ssize_t = 0 if length == 1 else 0xC0 if length == 2 else 0xE0 if length == 3 else 0xF0
-    i: cython.Py_ssize_t
     bits: cython.Py_ssize_t = 6 * (length - 1)
     first = low >> bits
     last = high >> bits
@@ -86,8 +93,14 @@ def of_length(
 
 @cython.cfunc
 def behind(
-    edges: Edges, shared: dict, low: cython.Py_ssize_t, high: cython.Py_ssize_t, length: cython.Py_ssize_t,
-    source: cython.Py_ssize_t, byte: cython.Py_ssize_t, target: cython.Py_ssize_t,
+    edges: Edges,
+    shared: dict,
+    low: cython.Py_ssize_t,
+    high: cython.Py_ssize_t,
+    length: cython.Py_ssize_t,
+    source: cython.Py_ssize_t,
+    byte: cython.Py_ssize_t,
+    target: cython.Py_ssize_t,
 ) -> cython.int:
     """An edge for one byte, and behind it edges for so many continuation bytes from low to high."""
     bits: cython.Py_ssize_t = 6 * (length - 1)
@@ -118,14 +131,22 @@ def behind(
 
 @cython.cfunc
 def characters(
-    edges: Edges, shared: dict, low: cython.Py_ssize_t, high: cython.Py_ssize_t, source: cython.Py_ssize_t,
+    edges: Edges,
+    shared: dict,
+    low: cython.Py_ssize_t,
+    high: cython.Py_ssize_t,
+    source: cython.Py_ssize_t,
     target: cython.Py_ssize_t,
 ) -> cython.int:
     """Edges for characters from low to high, no surrogate among them."""
     length: cython.Py_ssize_t
     for length in range(1, 5):
-        first: cython.Py_ssize_t = 0 if length == 1 else 0x80 if length == 2 else 0x800 if length == 3 else 0x10000
-        last: cython.Py_ssize_t = 0x7F if length == 1 else 0x7FF if length == 2 else 0xFFFF if length == 3 else LAST
+        first: cython.Py_ssize_t = (
+            0 if length == 1 else 0x80 if length == 2 else 0x800 if length == 3 else 0x10000
+        )
+        last: cython.Py_ssize_t = (
+            0x7F if length == 1 else 0x7FF if length == 2 else 0xFFFF if length == 3 else LAST
+        )
         if low <= last and high >= first:
             of_length(edges, shared, max(low, first), min(high, last), length, source, target)
     return 0

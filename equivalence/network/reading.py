@@ -57,8 +57,8 @@ class ReadGrammar(NamedTuple):
         data, starts: int64, the expressions (type, length, body) and where each begins.
         is_escaped: whether byte 255 of text is read twice (`equivalence.network.token_ids`).
         printed: the grammar, where something else than its serialised form was read.
-        edges: int64[n, 5], the automata of rules whose body is -1, columns as `edges.FIELDS`; None: every rule
-            has a body.
+        edges: int64[n, 5], the automata of rules whose body is -1, columns as `edges.FIELDS`; None: every
+            rule has a body.
         n_states: states there are then, two for each rule first.
     """
 

@@ -167,8 +167,8 @@ class CompiledGrammar:
     def relaxed(self) -> tuple[Relaxation, ...]:
         """The keywords of the JSON schema that masks do not enforce.
 
-        With XGrammar's meaning, those that it ignores or weakens; with JSON Schema's own, those that were left
-        out on request (``relax=True``).
+        With XGrammar's meaning, those that it ignores or weakens; with JSON Schema's own, those that were
+        left out on request (``relax=True``).
 
         Found when first asked for (50 us for most schemas, milliseconds for large ones);
         `hybrid.xgrammar.relaxed` says what an empty tuple promises. Where `schema` is None, for other kinds
@@ -217,7 +217,7 @@ class CompiledGrammar:
     @cached_property
     def completions(self) -> Completions:
         """What finds the shortest completions of its texts; see docs/completion.md."""
-        return Completions(self.grammar, self.vocabulary)
+        return Completions(self.grammar, self.vocabulary)  # of a schema's grammar it takes what was read
 
     @cached_property
     def wording(self) -> Wording:

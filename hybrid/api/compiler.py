@@ -83,8 +83,8 @@ class GrammarCompiler:
         deterministic: take the same decisions in every process that makes the same calls: the budget's
             seconds count as None, nothing is promoted in the background, and walks kept from other grammars
             are not used (docs/strategies.md).
-        semantics: what JSON schemas mean where a call does not say: "xgrammar" (what XGrammar's converter makes
-            of them) or "json-schema" (what they say; docs/json-schema.md).
+        semantics: what JSON schemas mean where a call does not say: "xgrammar" (what XGrammar's converter
+            makes of them) or "json-schema" (what they say; docs/json-schema.md).
 
     Raises:
         StrategyError, HybridError: an argument that is not allowed; the message says what is.
@@ -198,9 +198,9 @@ class GrammarCompiler:
     ) -> CompiledGrammar:
         """Compile a JSON schema (text, dict or pydantic model class).
 
-        XGrammar enforces a part of JSON Schema; `CompiledGrammar.relaxed` is what it leaves out of this one. With
-        ``semantics="json-schema"`` exactly the valid instances can be written, in the order in which the schema
-        declares their keys (docs/json-schema.md).
+        XGrammar enforces a part of JSON Schema; `CompiledGrammar.relaxed` is what it leaves out of this one.
+        With ``semantics="json-schema"`` exactly the valid instances can be written, in the order in which the
+        schema declares their keys (docs/json-schema.md).
 
         Args:
             schema: the schema.
@@ -214,8 +214,8 @@ class GrammarCompiler:
 
         Raises:
             GrammarError: XGrammar refuses the schema; or `strict`, and the message names the keywords.
-            SchemaRefused: with "json-schema", the schema is invalid, satisfied by nothing, or needs what is not
-                there; the message names keyword and place. (A `GrammarError`.)
+            SchemaRefused: with "json-schema", the schema is invalid, satisfied by nothing, or needs what is
+                not there; the message names keyword and place. (A `GrammarError`.)
         """
         return self._now(self._schema(schema, strict, static, semantics, relax, options))
 
@@ -333,13 +333,11 @@ class GrammarCompiler:
         self, schema: Any, strict: bool, static: bool, semantics: str | None, relax: bool, options: Any
     ) -> Request:
         if (self.semantics if semantics is None else check_semantics(semantics)) == "json-schema":
-            return ExactSchemaRequest(
-                schema, options, strict, relax, settings=self._settings, static=static
-            )
+            return ExactSchemaRequest(schema, options, strict, relax, settings=self._settings, static=static)
         if relax:
             raise HybridError(
-                "relax=True was given, which semantics='xgrammar' does not have: XGrammar always leaves out what "
-                "it does not know (CompiledGrammar.relaxed)"
+                "relax=True was given, which semantics='xgrammar' does not have: XGrammar always leaves out "
+                "what it does not know (CompiledGrammar.relaxed)"
             )
         return JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static)
 

@@ -48,7 +48,7 @@ from hybrid.compile.request import Parsed, Settings
 from hybrid.compile.rule import Choice, Measured, choose
 from hybrid.compile.settling import Settling
 from hybrid.compile.strategy import OWN_SHARE, Budget
-from hybrid.json_schema import SchemaGrammar
+from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
 from hybrid.lark import fixed_tables as lark_tables
 from hybrid.representatives.engines import Engines
@@ -127,7 +127,7 @@ class Compilation:
             read = (printed(grammar) if self.settings.walks else None) or read_as_far(grammar)
         except GrammarError as error:
             # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
-            return self._unread(grammar, error, timings, deadline)
+            return self._unread(in_xgrammar(grammar), error, timings, deadline)
         deadline.check("reading the grammar")
         # lists of all expressions are made only where they are looked at
         types = read.types
@@ -136,14 +136,14 @@ class Compilation:
         try:
             read.refuse_unread(types)
         except UnsupportedGrammar as error:
-            return self._unread(grammar, error, timings, deadline)
+            return self._unread(in_xgrammar(grammar), error, timings, deadline)
         features = features_of(read, types)
         refuse_unknown_ids(features, self.vocabulary)
         deadline.check("reading the grammar")
         timings["serialize"] = time.perf_counter() - began
         if self.settings.strategy in ("auto", "classifier"):
             return self._on_classifier(grammar, read, features, timings, deadline)
-        serialized, grammar = read.whole(), _in_xgrammar(grammar)
+        serialized, grammar = read.whole(), in_xgrammar(grammar)
         changed = shield_root(serialized)
         if self.settings.strategy == "engine":
             safe = _as_changed(grammar, serialized, changed)
@@ -215,8 +215,8 @@ class Compilation:
             serialized = given.whole()
             changed = shield_root(serialized)
             return self.on_classes(
-                _in_xgrammar(grammar), serialized, changed, features, timings, deadline, f"no classifier: {refused}",
-                None if ids else classes, unexplored,
+                in_xgrammar(grammar), serialized, changed, features, timings, deadline,
+                f"no classifier: {refused}", None if ids else classes, unexplored,
             )  # fmt: skip
         timings.update(classes.seconds)
         timings["classifier"] = time.perf_counter() - began
@@ -451,16 +451,11 @@ def without_classifier(
     deterministic: bool = False,
 ) -> CompiledGrammar:
     """A grammar on representatives or, by name, the engine: for matchers that outgrow a classifier."""
-    serialized, grammar = read_grammar(grammar).whole(), _in_xgrammar(grammar)
+    serialized, grammar = read_grammar(grammar).whole(), in_xgrammar(grammar)
     features = find_features(serialized)
     compilation = Compilation(vocabulary, Settings("auto", budget, n_jobs, deterministic=deterministic))
     deadline = compilation.begin()
     return compilation.on_classes(grammar, serialized, shield_root(serialized), features, {}, deadline)
-
-
-def _in_xgrammar(grammar: xgrammar.Grammar | SchemaGrammar) -> xgrammar.Grammar:
-    """A grammar as XGrammar has it."""
-    return grammar.xgrammar if isinstance(grammar, SchemaGrammar) else grammar
 
 
 def _kind(ids: NamedIds | None) -> Callable[..., Classifier]:

@@ -9,8 +9,7 @@ Limits: what bytes and stacks do not decide is refused by name. `Budget` bounds 
 from __future__ import annotations
 
 import threading
-
-import xgrammar
+from typing import Any
 
 from equivalence import UnsupportedGrammar, Vocabulary, forking
 from equivalence.classes.byte_strings.features import features_of
@@ -34,14 +33,12 @@ class Completions:
     """Makes and keeps completions; thread-safe. Two threads may make the same one at once; one of them stays.
 
     Args:
-        grammar: as XGrammar parsed it; a Lark grammar is refused.
+        grammar: as XGrammar parsed it, or what `equivalence.network` reads; a Lark grammar is refused.
         vocabulary: the vocabulary.
         budget: bounds of building.
     """
 
-    def __init__(
-        self, grammar: xgrammar.Grammar | LarkGrammar, vocabulary: Vocabulary, budget: Budget = Budget()
-    ) -> None:
+    def __init__(self, grammar: Any, vocabulary: Vocabulary, budget: Budget = Budget()) -> None:
         self._grammar, self._vocabulary, self._budget = grammar, vocabulary, budget
         self._network: Network | None = None
         self._made: dict[tuple[int, ...], Completion] = {}

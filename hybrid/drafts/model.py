@@ -38,6 +38,7 @@ from hybrid.drafts.counts import FIRST_SLOTS, SLOT_BYTES, Counts, check_slots
 from hybrid.drafts.forced import Encode, Forced
 from hybrid.files import grammar_text
 from hybrid.healing.matcher import HealingMatcher
+from hybrid.json_schema import in_xgrammar
 from hybrid.lark.source import LarkGrammar
 from hybrid.representatives.follower import EngineFollower
 
@@ -402,7 +403,7 @@ def grammar_key(compiled: CompiledGrammar) -> str:
         if isinstance(grammar, LarkGrammar):
             text = f"lark {grammar.start}\n{grammar.text}".encode("utf-8", "surrogatepass")
         else:
-            text = grammar_text.written(grammar)
+            text = grammar_text.written(in_xgrammar(grammar))
         digest = hashlib.blake2b(text, digest_size=16).hexdigest()
         known = _keys[compiled] = f"{compiled.vocabulary.fingerprint} {digest}"
     return known

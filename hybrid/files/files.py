@@ -34,6 +34,7 @@ from hybrid.compile.compilation import without_classifier
 from hybrid.compile.strategy import Budget
 from hybrid.files import checks, class_runs, grammar_text, lark_files
 from hybrid.files.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
+from hybrid.json_schema import in_xgrammar
 from hybrid.lark.source import LarkGrammar
 from hybrid.xgrammar.relaxed import Relaxation, SchemaText
 
@@ -99,7 +100,7 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
         text = lark_files.text_of(compiled.grammar)
         header, arrays = {"notation": "lark", "sizes": classes.sizes}, lark_files.arrays_of(compiled)
     else:
-        text = grammar_text.written(compiled.grammar)
+        text = grammar_text.written(in_xgrammar(compiled.grammar))
         header, arrays = _explored(compiled, classifier, classes)
     header |= {
         "strategy": compiled.strategy,
@@ -245,7 +246,7 @@ def _schema(header: dict[str, Any], arrays: Arrays) -> SchemaText | None:
             raise malformed(f"what was left out of its schema is {left_out!r}")
         left_out = tuple(Relaxation(*one) for one in left_out)
     try:
-        return SchemaText(text.decode(), *options, left_out)
+        return SchemaText(text.decode(), options[0], options[1], left_out)
     except UnicodeDecodeError as error:
         raise malformed(f"its schema is not UTF-8 ({error})") from error
 

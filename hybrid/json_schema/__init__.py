@@ -4,7 +4,7 @@
 """
 
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.grammar import LeftOut, SchemaGrammar, grammar_of_schema
+from hybrid.json_schema.grammar import LeftOut, SchemaGrammar, grammar_of_schema, in_xgrammar
 from hybrid.json_schema.nonterminals import Bounds
 
-__all__ = ["Bounds", "LeftOut", "SchemaGrammar", "SchemaRefused", "grammar_of_schema"]
+__all__ = ["Bounds", "LeftOut", "SchemaGrammar", "SchemaRefused", "grammar_of_schema", "in_xgrammar"]

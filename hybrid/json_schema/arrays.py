@@ -1,8 +1,8 @@
 """Arrays: an automaton over the items.
 
-What: `build_array` makes the automaton of a nonterminal's arrays: a state is a formula of what is still to come, an
-item of a nonterminal leads to the next. Where all that is left to ask is one kind of item and how many, the
-state is *counted* instead: so many items of one nonterminal, and no state for each.
+What: `build_array` makes the automaton of a nonterminal's arrays: a state is a formula of what is still to
+come, an item of a nonterminal leads to the next. Where all that is left to ask is one kind of item and how
+many, the state is *counted* instead: so many items of one nonterminal, and no state for each.
 When: once for each nonterminal that has arrays.
 Limits: `Bounds.states`. `uniqueItems` is refused where the items are not among a few values.
 """

@@ -1,8 +1,8 @@
 """From keywords to formulas: what a subschema says of a value of each type.
 
 What: `Assertions.formula` turns a subschema into a formula, one atom for each location; `expand` says for one
-JSON type what that means, in the atoms of `hybrid.json_schema.atoms`. `allOf`, siblings of `$ref`, `not`, `if` and
-`dependentSchemas` are operators of formulas and need no care elsewhere.
+JSON type what that means, in the atoms of `hybrid.json_schema.atoms`. `allOf`, siblings of `$ref`, `not`,
+`if` and `dependentSchemas` are operators of formulas and need no care elsewhere.
 When: for each nonterminal and type; results are kept.
 Limits: a reference that leads to itself without passing a key or an item is refused.
 """
@@ -10,17 +10,22 @@ Limits: a reference that leads to itself without passing a key or an item is ref
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any
 
-from hybrid.json_schema.atoms import PropertySets, TYPES, count_atom, items_atom
+from hybrid.json_schema.atoms import TYPES, PropertySets, count_atom, items_atom
 from hybrid.json_schema.evaluated import Evaluated
 from hybrid.json_schema.formulas import Formula, Formulas
+from hybrid.json_schema.keyword_values import (
+    count_of,
+    decimal,
+    decimal_of,
+    dict_of,
+    is_number,
+    list_of,
+    names_of,
+)
 from hybrid.json_schema.locations import NEGATING, Location, Locations
 from hybrid.json_schema.strings import Strings
-
-_LARGEST_EXPONENT = 400
-"""Numbers beyond 1e400 or within 1e-400 of 0 are refused: their digits would be states."""
 
 
 class Assertions:
@@ -123,7 +128,7 @@ class Assertions:
             if keyword not in self._keywords:
                 continue
             if keyword == "enum":
-                yield self._enum(_list(location, keyword), kind)
+                yield self._enum(list_of(location, keyword), kind)
             elif keyword == "const":
                 yield self._enum([value], kind)
             elif keyword == "not":
@@ -157,7 +162,7 @@ class Assertions:
         return self.formulas.false
 
     def _branches(self, location: Location, keyword: str, kind: str) -> Formula:
-        branches = _list(location, keyword)
+        branches = list_of(location, keyword)
         parts = [self._inner(location, kind, one, keyword, i) for i, one in enumerate(branches)]
         if keyword == "allOf":
             return self.formulas.conjunction(parts)
@@ -211,14 +216,14 @@ class Assertions:
             beyond = schema.get(exclusive)
             is_flag = isinstance(beyond, bool) and (is_old or "$schema" not in schema)
             if keyword in schema:
-                value = _decimal(location, keyword)
+                value = decimal_of(location, keyword)
                 atom = formulas.atom(open_ if is_flag and beyond else closed, value)
                 yield formulas.negation(atom) if opposite else atom
             if beyond is not None and not is_flag and not is_old:
-                atom = formulas.atom(open_, _decimal(location, exclusive))
+                atom = formulas.atom(open_, decimal_of(location, exclusive))
                 yield formulas.negation(atom) if opposite else atom
         if "multipleOf" in schema:
-            divisor = _decimal(location, "multipleOf")
+            divisor = decimal_of(location, "multipleOf")
             if divisor <= 0:
                 raise location.refused("multipleOf", f"is {divisor}, allowed are numbers above 0", "invalid")
             yield formulas.atom("multiple", divisor)
@@ -227,7 +232,7 @@ class Assertions:
         schema, formulas, keywords = location.schema, self.formulas, self._keywords
         if "properties" in schema or "patternProperties" in schema or "additionalProperties" in schema:
             yield self._properties(location)
-        for name in _names(location, "required"):
+        for name in names_of(location, "required"):
             yield formulas.atom("has", name)
         if "minProperties" in schema:
             yield count_atom(formulas, count_of(location, "minProperties"))
@@ -244,7 +249,7 @@ class Assertions:
             yield self._evaluated.unevaluated_properties(location)
 
     def _properties(self, location: Location) -> Formula:
-        named, matched = _dict(location, "properties"), _dict(location, "patternProperties")
+        named, matched = dict_of(location, "properties"), dict_of(location, "patternProperties")
         names = {name: self.formula(location, one, "properties", name) for name, one in named.items()}
         patterns = tuple(
             (self.strings.pattern(location, "patternProperties", one),
@@ -258,7 +263,7 @@ class Assertions:
 
     def _dependent(self, location: Location, keyword: str) -> Iterator[Formula]:
         formulas = self.formulas
-        for name, asked in _dict(location, keyword).items():
+        for name, asked in dict_of(location, keyword).items():
             absent = formulas.negation(formulas.atom("has", name))
             if isinstance(asked, str) and keyword == "dependencies":
                 asked = [asked]
@@ -309,53 +314,3 @@ class Assertions:
             yield formulas.atom("contains", inner, least)
         if most is not None:
             yield formulas.negation(formulas.atom("contains", inner, most + 1))
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value of JSON is a number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def decimal(value: int | float) -> Fraction:
-    """A number of a schema as the decimal that stands there."""
-    return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
-
-
-def _decimal(location: Location, keyword: str) -> Fraction:
-    value = location.schema[keyword]
-    if not is_number(value) or value in (float("inf"), float("-inf")) or value != value:
-        raise location.refused(keyword, f"is {value!r}, allowed are numbers", "invalid")
-    if value and not 10.0**-_LARGEST_EXPONENT < abs(value) < 10**_LARGEST_EXPONENT:
-        raise location.refused(keyword, f"is beyond 1e{_LARGEST_EXPONENT}", "bounds")
-    return decimal(value)
-
-
-def count_of(location: Location, keyword: str) -> int:
-    """A keyword's count of things."""
-    value = location.schema[keyword]
-    if not is_number(value) or value < 0 or value != int(value):
-        raise location.refused(keyword, f"is {value!r}, allowed are whole numbers from 0 on", "invalid")
-    return int(value)
-
-
-def _list(location: Location, keyword: str) -> list[Any]:
-    value = location.schema[keyword]
-    if not isinstance(value, list):
-        raise location.refused(keyword, "is no list", "invalid")
-    return value
-
-
-def _dict(location: Location, keyword: str) -> dict[str, Any]:
-    value = location.schema.get(keyword, {})
-    if not isinstance(value, dict):
-        raise location.refused(keyword, "is no object", "invalid")
-    return value
-
-
-def _names(location: Location, keyword: str) -> list[str]:
-    value = location.schema.get(keyword, [])
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        if isinstance(value, bool) and location.schema.get("$schema") is None:
-            return []  # draft 3's flag, which says nothing since
-        raise location.refused(keyword, "is no list of keys", "invalid")
-    return value

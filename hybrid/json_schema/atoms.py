@@ -8,14 +8,17 @@ An atom's content begins with its kind:
 
 - of a value of any type: ``("location", n)``: it is valid under subschema n;
 - of a boolean: ``("true",)``: it is true;
-- of a number: as `hybrid.json_schema.languages.numbers` has them: ``("integer",)``, ``("ge", x)``, ``("gt", x)``,
+- of a number: as `hybrid.json_schema.languages.numbers` has them: ``("integer",)``, ``("ge", x)``, ``("gt",
+  x)``,
   ``("multiple", x)``, ``("among", {x, ...})``;
 - of a string: ``("language", source)``: it is in a regular language; ``("longer", n)``: it has at least n
   characters;
-- of an object, of what is still to come of it: ``("has", key)``: this key comes; ``("count", n)``: at least n keys
-  come; ``("names", f)``: all keys that come satisfy a formula of strings; ``("properties", s)``: the values of
-  all keys that come are as `PropertySet` s asks;
-- of an array, of what is still to come of it: ``("items", (f, ...), g)``: the first items satisfy these formulas,
+- of an object, of what is still to come of it: ``("has", key)``: this key comes; ``("count", n)``: at least n
+  keys
+  come; ``("names", f)``: all keys that come satisfy a formula of strings; ``("properties", s)``: the values
+  of all keys that come are as `PropertySet` s asks;
+- of an array, of what is still to come of it: ``("items", (f, ...), g)``: the first items satisfy these
+  formulas,
   the others g; ``("contains", f, n)``: at least n items satisfy f; ``("count", n)``: at least n items come;
   ``("unique",)``: no two items are equal.
 

@@ -1,8 +1,8 @@
 """Which keys a location declares, in which order, and whether it says what others hold.
 
-What: `Declarations.of` unites a location with all subschemas in place (`$ref`, `allOf`, `anyOf`, `then` ...). From it
-come the canonical order of keys (that of first declaration) and, with `strict_mode`, the closing of objects
-and arrays that say nothing of other keys and items.
+What: `Declarations.of` unites a location with all subschemas in place (`$ref`, `allOf`, `anyOf`, `then` ...).
+From it come the canonical order of keys (that of first declaration) and, with `strict_mode`, the closing of
+objects and arrays that say nothing of other keys and items.
 When: once for each location.
 Limits: the union does not ask which branches hold; `unevaluatedProperties` does (`evaluated.py`).
 """
@@ -21,7 +21,8 @@ class Declared(NamedTuple):
     """What some locations declare together.
 
     Attributes:
-        names: declared keys, in the order of first declaration; required ones that nobody declares last.
+        names: declared keys, in the order of first declaration.
+        mentioned: keys that are asked for, by `required` and the like.
         patterns: formulas of declared keys.
         declares_keys: whether any subschema has `properties` or `patternProperties`.
         opens_keys: whether any says what other keys hold.
@@ -30,11 +31,17 @@ class Declared(NamedTuple):
     """
 
     names: tuple[str, ...] = ()
+    mentioned: tuple[str, ...] = ()
     patterns: tuple[Formula, ...] = ()
     declares_keys: bool = False
     opens_keys: bool = False
     prefix: int = 0
     opens_items: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Declared keys, then those that are only asked for: the canonical order."""
+        return self.names if not self.mentioned else tuple(dict.fromkeys((*self.names, *self.mentioned)))
 
 
 class Declarations:
@@ -52,7 +59,9 @@ class Declarations:
         return _united(self._location(number) for number in numbers)
 
     def place(self, formula: Formula, keyword: str) -> str:
-        """The pointer of the first location of a formula, or in place of one, that has a keyword; or the first."""
+        """The pointer of the first location of a formula, or in place of one, that has a keyword; or the
+        first.
+        """
         first = ""
         for atom in sorted(formula.atoms, key=lambda one: one.number):
             location = self._of.locations.all[atom.args[1]]
@@ -83,6 +92,8 @@ class Declarations:
         for keyword, value in schema.items():
             if keyword not in keywords or (alone and keyword != "$ref"):
                 continue
+            if keyword in _WITH_KEYS:
+                yield _keys_of(keyword, value)
             for formula in self._in_place(location, keyword, value):
                 if formula.op == "atom":
                     yield from self._walk(self._of.locations.all[formula.args[1]], met)
@@ -105,32 +116,57 @@ class Declarations:
 
     def _own(self, location: Location) -> Declared:
         schema = location.schema
-        named, matched = schema.get("properties", {}), schema.get("patternProperties", {})
-        required = schema.get("required", ())
-        names = dict.fromkeys(named)
-        if isinstance(required, list):
-            names.update(dict.fromkeys(name for name in required if isinstance(name, str)))
-        for value in (*schema.get("enum", ()), schema.get("const")):
-            if isinstance(value, dict):
-                names.update(dict.fromkeys(value))
+        matched = schema.get("patternProperties", {})
         patterns = tuple(self._of.strings.pattern(location, "patternProperties", one) for one in matched)
         items = schema.get("items")
         prefix = schema.get("prefixItems", items if isinstance(items, list) else ())
         return Declared(
-            tuple(names), patterns, bool("properties" in schema or "patternProperties" in schema),
-            "additionalProperties" in schema or "unevaluatedProperties" in schema, len(prefix),
-            isinstance(items, (dict, bool)) or "additionalItems" in schema or "unevaluatedItems" in schema,
-        )  # fmt: skip
+            patterns=patterns,
+            declares_keys="properties" in schema or "patternProperties" in schema,
+            opens_keys="additionalProperties" in schema or "unevaluatedProperties" in schema,
+            prefix=len(prefix),
+            opens_items=isinstance(items, (dict, bool))
+            or "additionalItems" in schema
+            or "unevaluatedItems" in schema,
+        )
+
+
+_WITH_KEYS = frozenset(
+    ("properties", "enum", "const", "required", "dependentRequired", "dependentSchemas", "dependencies")
+)
+"""Keywords that name keys."""
+
+
+def _keys_of(keyword: str, value: Any) -> Declared:
+    """The keys that a keyword names; what asks for others comes before them."""
+    names: dict[str, None] = {}
+    if keyword == "properties" and isinstance(value, dict):
+        return Declared(names=tuple(value))
+    if keyword in ("enum", "const"):
+        for one in value if keyword == "enum" and isinstance(value, list) else (value,):
+            if isinstance(one, dict):
+                names.update(dict.fromkeys(one))
+        return Declared(names=tuple(names))
+    if keyword == "required" and isinstance(value, list):
+        names.update((name, None) for name in value if isinstance(name, str))
+    elif isinstance(value, dict):
+        for name, asked in value.items():
+            names[name] = None
+            if isinstance(asked, list):
+                names.update((other, None) for other in asked if isinstance(other, str))
+    return Declared(mentioned=tuple(names))
 
 
 def _united(all_: Iterator[Declared]) -> Declared:
     names: dict[str, None] = {}
+    mentioned: dict[str, None] = {}
     patterns: dict[Formula, None] = {}
     declares = opens = opens_items = False
     prefix = 0
     for one in all_:
         names.update(dict.fromkeys(one.names))
+        mentioned.update(dict.fromkeys(one.mentioned))
         patterns.update(dict.fromkeys(one.patterns))
         declares, opens = declares or one.declares_keys, opens or one.opens_keys
         prefix, opens_items = max(prefix, one.prefix), opens_items or one.opens_items
-    return Declared(tuple(names), tuple(patterns), declares, opens, prefix, opens_items)
+    return Declared(tuple(names), tuple(mentioned), tuple(patterns), declares, opens, prefix, opens_items)

@@ -2,8 +2,8 @@
 
 What: `Dialect` says which keywords a draft knows and how it reads them; `dialect_of` finds a schema's.
 When: once for each schema.
-Limits: drafts 4, 6, 7, 2019-09 and 2020-12. A schema that names none is read as 2020-12, or as 2019-09 where it
-lists schemas in `items`, which 2020-12 does not allow.
+Limits: drafts 4, 6, 7, 2019-09 and 2020-12. A schema that names none is read as 2020-12, or as 2019-09 where
+it lists schemas in `items`, which 2020-12 does not allow.
 """
 
 from __future__ import annotations
@@ -15,9 +15,36 @@ from typing import Any
 from hybrid.json_schema.errors import SchemaRefused
 
 _DRAFT_4 = frozenset(
-    "type enum allOf anyOf oneOf not $ref minimum maximum exclusiveMinimum exclusiveMaximum multipleOf pattern "
-    "format minLength maxLength properties patternProperties additionalProperties required minProperties "
-    "maxProperties dependencies items additionalItems minItems maxItems uniqueItems".split()
+    [
+        "type",
+        "enum",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "$ref",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "pattern",
+        "format",
+        "minLength",
+        "maxLength",
+        "properties",
+        "patternProperties",
+        "additionalProperties",
+        "required",
+        "minProperties",
+        "maxProperties",
+        "dependencies",
+        "items",
+        "additionalItems",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+    ]
 )
 _DRAFT_6 = _DRAFT_4 | {"const", "contains", "propertyNames"}
 _DRAFT_7 = _DRAFT_6 | {"if"}
@@ -87,14 +114,18 @@ def dialect_of(schema: Any) -> Dialect:
         if found[1] in DIALECTS:
             return DIALECTS[found[1]]
         if found[1] in ("0", "1", "2", "3"):
-            raise SchemaRefused("unsupported", "$schema", "", f"names draft {found[1]}, known are 4 and later")
+            raise SchemaRefused(
+                "unsupported", "$schema", "", f"names draft {found[1]}, known are 4 and later"
+            )
     if not isinstance(named, str) and _lists_items(schema):
         return DIALECTS["2019-09"]
     return DIALECTS["2020-12"]
 
 
 def _lists_items(schema: Any) -> bool:
-    """Whether some `items` is a list; instances in `enum` and the like are looked into too: no harm is done."""
+    """Whether some `items` is a list; instances in `enum` and the like are looked into too: no harm is
+    done.
+    """
     todo = [schema]
     while todo:
         one = todo.pop()

@@ -1,12 +1,13 @@
 """From nonterminals to the rules of a grammar of JSON texts.
 
-What: `emit` writes the automata of all nonterminals that the first one leads to as rows (`rows.py`): what stands between
-the values comes from the `Layout`, strings and keys are spelled (`hybrid.json_schema.languages.spelling`).
+What: `emit` writes the automata of all nonterminals that the first one leads to as rows (`rows.py`): what
+stands between the values comes from the `Layout`, strings and keys are spelled
+(`hybrid.json_schema.languages.spelling`).
 When: once all nonterminals are built and what is dead is known.
 Limits: only what is live is written, so that no text leads into a dead end.
 
-Everything is deterministic, but for values whose nonterminals begin alike: these are told apart by calls, which the
-parser follows side by side.
+Everything is deterministic, but for values whose nonterminals begin alike: these are told apart by calls,
+which the parser follows side by side.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Emitter:
         """The rule of a nonterminal's values."""
         depth = depth if self.layout.has_depth else 0
         if depth > _DEEPEST:
-            raise SchemaRefused("bounds", "", "", f"leads more than {_DEEPEST} levels deep, with an indentation")
+            raise SchemaRefused(
+                "bounds", "", "", f"leads more than {_DEEPEST} levels deep, with an indentation"
+            )
         alone = self._scalar_alone(nonterminal)
         if alone is not None:
             return alone

@@ -25,8 +25,9 @@ class SchemaRefused(GrammarError):
     """A JSON schema that cannot be compiled exactly.
 
     Attributes:
-        kind: "unsupported" (a keyword, or a use of it, that is not implemented), "bounds" (its automaton would
-            be too large), "invalid" (the schema itself is wrong) or "unsatisfiable" (no instance is valid).
+        kind: "unsupported" (a keyword, or a use of it, that is not implemented), "bounds" (its automaton
+            would be too large), "invalid" (the schema itself is wrong) or "unsatisfiable" (no instance is
+            valid).
         keyword: the keyword; "" where no single one is to blame.
         pointer: the JSON pointer of the subschema that has it.
     """

@@ -1,8 +1,8 @@
 """`unevaluatedProperties` and `unevaluatedItems`: what the subschemas in place have looked at.
 
-What: `Evaluated` lists the ways in which a location's subschemas in place (`allOf`, `anyOf`, `$ref`, `then` ...) can
-hold, each with the keys or items that they evaluate then. The keyword becomes a disjunction over these ways:
-one holds, and what it has not evaluated is as the keyword asks.
+What: `Evaluated` lists the ways in which a location's subschemas in place (`allOf`, `anyOf`, `$ref`, `then`
+...) can hold, each with the keys or items that they evaluate then. The keyword becomes a disjunction over
+these ways: one holds, and what it has not evaluated is as the keyword asks.
 When: for locations that have one of the two keywords.
 Limits: at most `MOST_WAYS` ways; ways that evaluate the same are one, so that branches which name no key cost
 nothing.
@@ -32,7 +32,7 @@ class Keys(NamedTuple):
     patterns: tuple[Formula, ...] = ()
     everything: bool = False
 
-    def __or__(self, other: Keys) -> Keys:  # type: ignore[override]
+    def __or__(self, other: Keys) -> Keys:
         if self.everything or other.everything:
             return Keys(everything=True)
         return Keys(_united(self.names, other.names), _united(self.patterns, other.patterns))
@@ -45,7 +45,7 @@ class Items(NamedTuple):
     contained: tuple[Formula, ...] = ()
     everything: bool = False
 
-    def __or__(self, other: Items) -> Items:  # type: ignore[override]
+    def __or__(self, other: Items) -> Items:
         if self.everything or other.everything:
             return Items(everything=True)
         return Items(max(self.prefix, other.prefix), _united(self.contained, other.contained))

@@ -8,9 +8,9 @@ Limits: simplification is not canonical: two formulas that mean the same may be 
 states, never correctness.
 
 *Exactly one* is an operator of its own: written with the others, `oneOf` of n branches has n * n parts.
-Unit propagation (a literal of a conjunction decides that literal in the other parts, and the dual for `or`) is
-what keeps the formulas of real schemas small. (Davis, Putnam: A Computing Procedure for Quantification Theory,
-1960, rule I.)
+Unit propagation (a literal of a conjunction decides that literal in the other parts, and the dual for `or`)
+is what keeps the formulas of real schemas small. (Davis, Putnam: A Computing Procedure for Quantification
+Theory, 1960, rule I.)
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 What: `grammar_of_schema` goes the whole way from a schema to a `SchemaGrammar`.
 When: for each compile call with ``semantics="json-schema"``.
-Limits: what cannot be exact within the bounds is refused by name (`SchemaRefused`), or left out by name on request.
+Limits: what cannot be exact within the bounds is refused by name (`SchemaRefused`), or left out by name on
+request.
 """
 
 from __future__ import annotations
@@ -95,11 +96,16 @@ class SchemaGrammar:
         return Instances(self.nonterminals, self.start)
 
 
+def in_xgrammar(grammar: xgrammar.Grammar | SchemaGrammar) -> xgrammar.Grammar:
+    """A grammar as XGrammar has it."""
+    return grammar.xgrammar if isinstance(grammar, SchemaGrammar) else grammar
+
+
 def grammar_of_schema(
     schema: Any,
     options: Mapping[str, Any] | None = None,
     *,
-    bounds: Bounds = Bounds(),
+    bounds: Bounds | None = None,
     deadline: Deadline | None = None,
     relax: bool = False,
     convert: Convert | None = None,
@@ -109,7 +115,7 @@ def grammar_of_schema(
     Args:
         schema: JSON text, or what it says.
         options: XGrammar's options of schemas.
-        bounds: how large the grammar may become.
+        bounds: how large the grammar may become; None: as `Bounds` has it.
         deadline: when to give up.
         relax: leave out what cannot be kept, by name, in place of refusing the schema.
         convert: makes XGrammar's grammar of the text, where that is asked for; XGrammar itself if None.
@@ -118,7 +124,7 @@ def grammar_of_schema(
         SchemaRefused: the schema is invalid, satisfied by nothing, or needs what is not there.
         BudgetExceeded: it is too late.
     """
-    options = options or {}
+    options, bounds = options or {}, bounds or Bounds()
     if isinstance(schema, str):
         schema = read_schema(schema)
     dialect, layout = dialect_of(schema), layout_of(options)
@@ -167,6 +173,7 @@ def _attempt(
         nonterminals = Nonterminals(assertions, numbers, bounds, deadline, strict)
         start = nonterminals.of(assertions.root())
         nonterminals.build_all()
+        _refuse_negated(locations, names)
         find_productive(nonterminals.all)
         if not start.is_productive:
             raise SchemaRefused("unsatisfiable", "", "", "is satisfied by no instance")
@@ -174,13 +181,12 @@ def _attempt(
         rows, root = emit(nonterminals, start, layout)
     except RecursionError as error:
         raise SchemaRefused("bounds", "", "", "is nested too deeply") from error
-    _refuse_negated(locations, names)
     return SchemaGrammar(nonterminals, start, rows, root, left_out)
 
 
 def _refuse_negated(locations: Locations, names: frozenset[tuple[str, str]]) -> None:
     """Refuse to leave out a keyword where that would forbid valid instances."""
-    gone = {pointer: keyword for pointer, keyword in names}
+    gone = dict(names)
     for location in locations.all:
         if location.is_negated and location.pointer in gone:
             raise location.refused(gone[location.pointer], "stands below a negation and cannot be left out")

@@ -1,7 +1,7 @@
 """Instances: whether a parsed value is in the grammar, and how its text is written.
 
-What: `Instances.text` writes a value with its keys in canonical order, numbers spelled as the grammar wants them; None
-where the value is not valid.
+What: `Instances.text` writes a value with its keys in canonical order, numbers spelled as the grammar wants
+them; None where the value is not valid.
 When: for tests and benchmarks, and for those who want a model's example in the grammar's own form.
 Limits: numbers are read as `float` unless given as `int` or `Decimal`.
 """
@@ -56,7 +56,8 @@ class Instances:
         return None
 
     def _array(self, value: list[Any], automaton: ArrayAutomaton) -> str | None:
-        state, parts = 0, []
+        state = 0
+        parts: list[str] = []
         for i, item in enumerate(value):
             counted = automaton.counted[state]
             if counted is not None:

@@ -1,6 +1,7 @@
 """Declared keys as a trie, one version for each state of an object.
 
-What: `KeyTrie` maps the next key's characters to the state in which it is read. A state's trie is that of the state
+What: `KeyTrie` maps the next key's characters to the state in which it is read. A state's trie is that of the
+state
 behind a key that is passed over, with this key added: only the nodes along the key are new.
 When: while an object is written (`hybrid.json_schema.emission`).
 Limits: a trie is never changed.

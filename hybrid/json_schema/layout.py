@@ -2,8 +2,8 @@
 
 What: `Layout` is what stands between the parts of a JSON text.
 When: made of the options of a compile call; `hybrid.json_schema.emission` asks it.
-Limits: an indentation is part of the text, so each depth has rules of its own: a schema that leads to itself is
-refused with `indent`.
+Limits: an indentation is part of the text, so each depth has rules of its own: a schema that leads to itself
+is refused with `indent`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class Layout:
     """What stands between the parts of a text.
 
     Attributes:
-        is_free: whether any white space may stand where JSON allows it; else the others say what stands there.
+        is_free: whether any white space may stand where JSON allows it; else the others say what stands
+            there.
         most_blanks: bound on one run of white space; None where there is none.
         indent: spaces a level; None where all is on one line.
         comma, colon: separators.

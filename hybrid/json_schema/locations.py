@@ -1,7 +1,7 @@
 """Subschemas and references: where everything stands, and what `$ref` leads to.
 
-What: `Location` is one subschema with what its references are resolved against; `Locations` gives every distinct
-one a number, so that equal subschemas are expanded once.
+What: `Location` is one subschema with what its references are resolved against; `Locations` gives every
+distinct one a number, so that equal subschemas are expanded once.
 When: while a schema is compiled. References are resolved by `referencing`.
 Limits: nothing is fetched: a reference to another document than the schema and the drafts' own metaschemas is
 refused by name.
@@ -75,7 +75,9 @@ class Locations:
         if schema is True or schema is False:
             return bool(schema)
         if not isinstance(schema, dict):
-            raise SchemaRefused("invalid", "", pointer, f"is {_shown(schema)}, allowed are objects and booleans")
+            raise SchemaRefused(
+                "invalid", "", pointer, f"is {_shown(schema)}, allowed are objects and booleans"
+            )
         key = id(schema), id(resolver)
         known = self._by_identity.get(key)
         if known is not None:
@@ -193,7 +195,7 @@ def _specification(dialect: Dialect) -> Any:
 
 def _resolver_of(schema: Any, dialect: Dialect) -> Any:
     """What references of a schema are resolved by; the drafts' metaschemas are known."""
-    from jsonschema_specifications import REGISTRY
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
     resource = _specification(dialect).create_resource(schema)
     name = resource.id() or ""

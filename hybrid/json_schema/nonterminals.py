@@ -1,7 +1,7 @@
 """Nonterminals: sets of JSON values that the grammar of a schema distinguishes.
 
-What: a `Nonterminal` is a canonical Boolean formula of subschemas, expanded type by type; `Nonterminals.of` finds
-the one of a formula, so that recursion through `$ref` ends. Its objects and arrays are automata over
+What: a `Nonterminal` is a canonical Boolean formula of subschemas, expanded type by type; `Nonterminals.of`
+finds the one of a formula, so that recursion through `$ref` ends. Its objects and arrays are automata over
 nonterminals, made when they are needed (`objects.py`, `arrays.py`).
 When: one collection for each schema that is compiled.
 Limits: `Bounds`. Whether a nonterminal is empty is only known for sure once all are built (`productive.py`);
@@ -74,8 +74,8 @@ class Nonterminal:
     """
 
     __slots__ = (
-        "array", "arrays", "booleans", "formula", "is_asked", "is_productive", "names", "null", "number", "numbers", "object",
-        "objects", "strings", "verdict",
+        "array", "arrays", "booleans", "formula", "is_asked", "is_productive", "names", "null", "number",
+        "numbers", "object", "objects", "strings", "verdict",
     )  # fmt: skip
 
     def __init__(
@@ -95,9 +95,7 @@ class Nonterminal:
     @property
     def holds_scalar(self) -> bool:
         """Whether null, a boolean, a number or a string is in it."""
-        return (
-            self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"
-        )
+        return self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"
 
     @property
     def few_scalars(self) -> list[Any] | None:
@@ -121,6 +119,11 @@ class Nonterminal:
             yield self.object
         if self.array is not None:
             yield self.array
+
+
+def _takes(formula: Formula, value: bool) -> bool:
+    """Whether a formula of booleans holds for one."""
+    return decide(formula, lambda atom: value)
 
 
 class Nonterminals:
@@ -186,14 +189,12 @@ class Nonterminals:
         declared = self._declarations.of(formula)
         if self._is_strict:
             array, object_ = self._closed(array, object_, declared)
-        names = declared.names if object_ is not formulas.false else ()
+        names = declared.keys if object_ is not formulas.false else ()
         key = (null, boolean, number, string, array, object_, names)
         found = self._by_content.get(key)
         if found is not None:
             return found
-        booleans = tuple(
-            value for value in (True, False) if decide(boolean, lambda atom, value=value: value)
-        )
+        booleans = tuple(value for value in (True, False) if _takes(boolean, value))
         found = self._by_content[key] = Nonterminal(
             len(self.all), null is formulas.true, booleans, number, string, array, object_, names, formula
         )
@@ -221,10 +222,12 @@ class Nonterminals:
             raise SchemaRefused("bounds", "pattern", "", f"and its like need {error}") from error
 
     def _closed(self, array: Formula, object_: Formula, declared: Declared) -> tuple[Formula, Formula]:
-        """Objects and arrays that name keys or items, closed unless something in place says what others are."""
+        """Objects and arrays that name keys or items, closed unless something in place says what others
+        are.
+        """
         formulas, true = self.formulas, self.formulas.true
         if declared.declares_keys and not declared.opens_keys and object_ is not formulas.false:
-            names = dict.fromkeys(declared.names, true)
+            names = dict.fromkeys(declared.keys, true)
             patterns = tuple((pattern, true) for pattern in declared.patterns)
             only = self.assertions.sets.atom(names, patterns, formulas.false)
             object_ = formulas.conjunction((object_, only))
@@ -253,8 +256,6 @@ class Nonterminals:
             self._build(nonterminal)
         finally:
             self._depth -= 1
-        if nonterminal.verdict is not None:
-            return nonterminal.verdict
         verdict: bool | None = False
         for automaton in nonterminal.automata:
             reaches = self._reaches_end(automaton)

@@ -2,8 +2,8 @@
 
 What: `Numbers` finds the texts of a formula of numbers, and decides it for a value.
 When: for values of type number.
-Limits: numbers are exact decimals: 0.1 is a tenth, whatever a reader makes of it. Where a schema bounds them they
-are written without exponent (`hybrid.json_schema.languages.numbers`).
+Limits: numbers are exact decimals: 0.1 is a tenth, whatever a reader makes of it. Where a schema bounds them
+they are written without exponent (`hybrid.json_schema.languages.numbers`).
 """
 
 from __future__ import annotations

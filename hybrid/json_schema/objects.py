@@ -1,12 +1,12 @@
 """Objects: an automaton over keys in canonical order.
 
 What: `build_object` makes the automaton of a nonterminal's objects. Declared keys come in the order of first
-declaration, then others; a state is how many declared keys have gone by and a formula of what is still to come.
-A declared key is passed over, or its value leads to the next state. Keys that are not declared are told apart by
-the patterns that they match.
+declaration, then others; a state is how many declared keys have gone by and a formula of what is still to
+come. A declared key is passed over, or its value leads to the next state. Keys that are not declared are told
+apart by the patterns that they match.
 When: once for each nonterminal that has objects.
-Limits: `Bounds.states` and `Bounds.key_classes`. An undeclared key that comes twice is refused by name where it
-could make an invalid object pass (`repeats_matter`).
+Limits: `Bounds.states` and `Bounds.key_classes`. An undeclared key that comes twice is refused by name where
+it could make an invalid object pass (`repeats_matter`).
 
 All constraints run side by side in one formula, so `oneOf` of n branches costs states, not the product of its
 branches. A key that has gone by is forgotten.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hybrid.json_schema.arrays import Edge
 from hybrid.json_schema.atoms import PropertySet, count_atom
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.formulas import Formula, Formulas
+from hybrid.json_schema.formulas import Formula
 from hybrid.json_schema.languages.automaton import Automaton, TooLarge, universal
 from hybrid.json_schema.splitting import Condition, split
 
@@ -194,9 +194,7 @@ class _Builder:
     def _value(self, properties: PropertySet, name: str, truth: dict[Formula, bool] | None) -> Formula:
         """What a property set asks of a key's value."""
         asked = [properties.names[name]] if truth is None and name in properties.names else []
-        asked += [
-            value for pattern, value in properties.patterns if self._satisfies(pattern, name, truth)
-        ]
+        asked += [value for pattern, value in properties.patterns if self._satisfies(pattern, name, truth)]
         return self._formulas.conjunction(asked) if asked else properties.rest
 
     def _satisfies(self, formula: Formula, name: str, truth: dict[Formula, bool] | None) -> bool:
@@ -221,7 +219,9 @@ class _Builder:
         except TooLarge as error:
             raise SchemaRefused("bounds", "patternProperties", "", f"needs {error}") from error
         if len(cells) > self._nonterminals.bounds.key_classes:
-            raise SchemaRefused("bounds", "patternProperties", "", f"tells {len(cells)} classes of keys apart")
+            raise SchemaRefused(
+                "bounds", "patternProperties", "", f"tells {len(cells)} classes of keys apart"
+            )
         return [
             KeyClass(language, {**fixed, **dict(zip(languages, signs, strict=True))})
             for signs, language in cells
@@ -258,10 +258,11 @@ def refuse_repeats(nonterminals: Nonterminals) -> None:
 
 
 def repeats_matter(automaton: ObjectAutomaton) -> bool:
-    """Whether an undeclared key that comes twice may make an invalid object pass: readers keep the last value.
+    """Whether an undeclared key that comes twice may make an invalid object pass: readers keep the last
+    value.
 
-    It does not where leaving out the first of two keys of one class is always allowed: from the state behind it,
-    whatever is accepted with a key of that class is accepted from the state before it, too.
+    It does not where leaving out the first of two keys of one class is always allowed: from the state behind
+    it, whatever is accepted with a key of that class is accepted from the state before it, too.
     """
     for state, extras in enumerate(automaton.extra):
         for number, edges in extras:

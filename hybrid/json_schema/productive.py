@@ -1,11 +1,12 @@
 """Emptiness: which nonterminals hold a value, and which states lead to an end.
 
-What: `find_productive` sets `is_productive` of all nonterminals and `is_live` of their automata. What is not live is
-never written, or a mask would lead into a dead end.
+What: `find_productive` sets `is_productive` of all nonterminals and `is_live` of their automata. What is not
+live is never written, or a mask would lead into a dead end.
 When: once all nonterminals are built.
 
-The least fixpoint: a nonterminal holds a value if it has a scalar, or if one of its automata reaches an end over
-nonterminals that do. (The standard algorithm for productive symbols of a grammar, with a count of uses in place
+The least fixpoint: a nonterminal holds a value if it has a scalar, or if one of its automata reaches an end
+over nonterminals that do. (The standard algorithm for productive symbols of a grammar, with a count of uses
+in place
 of rounds: Hopcroft, Motwani, Ullman: Introduction to Automata Theory, section 7.1.)
 """
 
@@ -43,7 +44,9 @@ def find_productive(nonterminals: Sequence[Nonterminal]) -> None:
 
 
 def _reaches_end(automaton: ObjectAutomaton | ArrayAutomaton, missing: set[Nonterminal]) -> bool:
-    """Whether an end is reached over productive nonterminals; those that are in the way are added to `missing`."""
+    """Whether an end is reached over productive nonterminals; those that are in the way are added to
+    `missing`.
+    """
     met, todo = {0}, [0]
     while todo:
         state = todo.pop()

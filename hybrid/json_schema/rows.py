@@ -1,8 +1,8 @@
 """The rules of a grammar as rows: states, and what leads from one to the next.
 
-What: `Rows` collects the automata of all rules of a grammar: edges that read nothing, bytes or characters, or that
-call a rule; and rules that repeat another. `reading` gives them to `equivalence.network`, which determinises and merges
-them; `hybrid.json_schema.ebnf` writes them as text.
+What: `Rows` collects the automata of all rules of a grammar: edges that read nothing, bytes or characters, or
+that call a rule; and rules that repeat another. `reading` gives them to `equivalence.network`, which
+determinises and merges them; `hybrid.json_schema.ebnf` writes them as text.
 When: filled by `hybrid.json_schema.emission`.
 Limits: a state belongs to one rule. Characters are code points; surrogates among them are left out.
 """

@@ -1,17 +1,20 @@
 """Splitting the value of a key or an item into disjoint cases.
 
-What: the value that comes next decides atoms of a formula: those whose condition it satisfies become one thing,
-those whose condition it does not another. `split` lists the cases, each as a formula of the value and what is to
-come after it; the formulas of values are disjoint, and together they are all that can be followed by anything.
+What: the value that comes next decides atoms of a formula: those whose condition it satisfies become one
+thing, those whose condition it does not another. `split` lists the cases, each as a formula of the value and
+what is to come after it; the formulas of values are disjoint, and together they are all that can be followed
+by anything.
 When: at each key of an object and each item of an array (`objects.py`, `arrays.py`).
 Limits: at most `Bounds.minterms` cases.
 
 What keeps the number of cases small, with figures of 322 hard schemas:
 - conditions that are true or false are decided before anything is split;
-- a condition that must hold, or must not, is no case: it is required (62,531 object states against 129,741 where
+- a condition that must hold, or must not, is no case: it is required (62,531 object states against 129,741
+  where
   the complement is made too);
 - only conditions that survive simplification are split on;
-- a case whose value is certainly empty is dropped, so that branches told apart by a constant or a type die at once.
+- a case whose value is certainly empty is dropped, so that branches told apart by a constant or a type die at
+  once.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ if TYPE_CHECKING:
     from hybrid.json_schema.nonterminals import Nonterminals
 
 Condition = tuple[Formula, Formula, Formula, Formula]
-"""An atom, a formula of the value, and what becomes of the atom where the value satisfies it and where not."""
+"""An atom, a formula of the value, and what becomes of the atom where the value satisfies it and where
+not.
+"""
 
 Case = tuple[Formula, Formula]
 """A formula of the value, and the formula of what comes after it."""
@@ -68,7 +73,9 @@ def split(
 
 
 def _too_many(nonterminals: Nonterminals) -> SchemaRefused:
-    return SchemaRefused("bounds", "", "", f"splits a value into more than {nonterminals.bounds.minterms} cases")
+    return SchemaRefused(
+        "bounds", "", "", f"splits a value into more than {nonterminals.bounds.minterms} cases"
+    )
 
 
 class _Splitter:
@@ -81,6 +88,7 @@ class _Splitter:
     def cases(self, known: Formula, after: Formula) -> list[Case]:
         """The cases of a value that satisfies `known`, relative to that."""
         formulas = self._formulas
+        self._nonterminals.check()
         required, after, unknown = self._required(after)
         if after is formulas.false:
             return []

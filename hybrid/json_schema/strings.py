@@ -1,7 +1,7 @@
 """Strings: from keywords to formulas of languages, and from formulas to what is written.
 
-What: `Strings` makes formulas of `pattern`, `format`, `minLength`, `maxLength`, `enum` and `const`, decides them for a
-text, and finds the language of a formula as *pieces*.
+What: `Strings` makes formulas of `pattern`, `format`, `minLength`, `maxLength`, `enum` and `const`, decides
+them for a text, and finds the language of a formula as *pieces*.
 When: for values of type string, and for the keys of objects.
 Limits: a formula whose automaton exceeds the bound on states is refused. Lengths of unbounded languages are
 counters, not states, wherever the pattern allows (`hybrid.json_schema.languages.lengths`).
@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from hybrid.json_schema.formulas import Formula, Formulas, decide
+from hybrid.json_schema.keyword_values import count_of
 from hybrid.json_schema.languages.automaton import (
     LAST,
     Automaton,
@@ -71,9 +72,9 @@ class Strings:
         """What the keywords of a location say of strings."""
         schema, formulas = location.schema, self._formulas
         if "minLength" in schema:
-            yield self.longer(_length(location, "minLength"))
+            yield self.longer(count_of(location, "minLength"))
         if "maxLength" in schema:
-            yield formulas.negation(self.longer(_length(location, "maxLength") + 1))
+            yield formulas.negation(self.longer(count_of(location, "maxLength") + 1))
         if "pattern" in schema:
             yield self.pattern(location, "pattern", schema["pattern"])
         if "format" in schema:
@@ -178,7 +179,9 @@ class Strings:
             yield before, begin, None
 
     def _language(self, formula: Formula) -> Automaton:
-        """The automaton of a formula without lengths: small ones are joined pairwise and minimised between."""
+        """The automaton of a formula without lengths: small ones are joined pairwise and minimised
+        between.
+        """
         found = self._languages.get(formula)
         if found is not None:
             return found
@@ -266,12 +269,6 @@ class Strings:
 @lru_cache(maxsize=256)
 def _cells(automata: tuple[Automaton, ...], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
     return sign_vectors(automata, bound)
-
-
-def _length(location: Location, keyword: str) -> int:
-    from hybrid.json_schema.assertions import count_of  # which imports this module
-
-    return count_of(location, keyword)
 
 
 def _window(least: int, most: int | None, bound: int) -> Automaton:

@@ -3,10 +3,11 @@
 What: `Automaton` is the minimal automaton of a language of texts; equal languages are equal automata. Boolean
 combinations are products (`combine`), `sign_vectors` is the partition that several languages make.
 When: for patterns, formats, sets of texts and numbers of a schema.
-Limits: characters are code points without surrogates. A product with more states than its bound raises `TooLarge`.
+Limits: characters are code points without surrogates. A product with more states than its bound raises
+`TooLarge`.
 
-Edges are ranges of characters, not entries of a table: a state of a real pattern has three at the median, where
-the alphabet of a pattern falls into twenty classes.
+Edges are ranges of characters, not entries of a table: a state of a real pattern has three at the median,
+where the alphabet of a pattern falls into twenty classes.
 """
 
 from __future__ import annotations
@@ -57,9 +58,7 @@ class Automaton:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Automaton) and self.rows == other.rows and self.accepting == other.accepting
-        )
+        return isinstance(other, Automaton) and self.rows == other.rows and self.accepting == other.accepting
 
     def __repr__(self) -> str:
         return f"Automaton({self.n_states} states)"
@@ -103,7 +102,8 @@ class Automaton:
         """All its texts, if there are at most `limit`; else None."""
         if any(high - low >= limit for row in self.rows for low, high, _ in row):
             return None
-        found, todo, steps = [], [(0, "")] if self.rows else [], 0
+        found: list[str] = []
+        todo, steps = [(0, "")] if self.rows else [], 0
         while todo:
             state, text = todo.pop()
             steps += 1
@@ -116,7 +116,9 @@ class Automaton:
         return sorted(found) if len(found) <= limit else None
 
     def ranges(self) -> NDArray[np.int64]:
-        """Its edges, int64[n, 4], not to be written to: rows (source, first character, last character, target)."""
+        """Its edges, int64[n, 4], not to be written to: rows (source, first character, last character,
+        target).
+        """
         found = self._ranges
         if found is None:
             flat = [(source, *edge) for source, row in enumerate(self.rows) for edge in row]
@@ -188,7 +190,7 @@ def _colors(rows: Sequence[Row], accepting: Sequence[bool], order: list[int]) ->
             if source not in shortest:
                 shortest[source] = shortest[state] + 1
                 queue.append(source)
-    longest = {state: 0 for state in order}
+    longest = dict.fromkeys(order, 0)
     queue = [state for state in order if not left[state]]
     for state in queue:
         for source in before[state]:
@@ -354,7 +356,9 @@ def complement(automaton: Automaton) -> Automaton:
 
 
 def _signs(automata: Sequence[Automaton], state: tuple[int, ...]) -> tuple[bool, ...]:
-    return tuple(one >= 0 and automaton.accepting[one] for automaton, one in zip(automata, state, strict=True))
+    return tuple(
+        one >= 0 and automaton.accepting[one] for automaton, one in zip(automata, state, strict=True)
+    )
 
 
 def _product(

@@ -1,21 +1,22 @@
 """Formats as regular languages.
 
-What: `format_language` gives the automaton of a format, or None where the format is unknown, not regular or says nothing
+What: `format_language` gives the automaton of a format, or None where the format is unknown, not regular or
+says nothing
 that can be told: such formats are annotations, as the specification has it.
 When: for `format` in a schema; each is made once in a process.
-Limits, all on the side of refusing too much: leap seconds are written in UTC only (the minute of another zone would
-take 1,440 states), years begin with 0001, host names have at most 3 labels of 63 characters, 5 of 49 or 12 of 20
-(that a name has at most 253 characters would take 30,000 states), internationalised names are letters, digits and
-hyphens of any script. `regex` is not a regular language and is not asserted.
+Limits, all on the side of refusing too much: leap seconds are written in UTC only (the minute of another zone
+would take 1,440 states), years begin with 0001, host names have at most 3 labels of 63 characters, 5 of 49 or
+12 of 20 (that a name has at most 253 characters would take 30,000 states), internationalised names are
+letters, digits and hyphens of any script. `regex` is not a regular language and is not asserted.
 
-Sources: RFC 3339 (dates, times), its appendix A and ISO 8601 (durations), RFC 5321 and 6531 (mail), RFC 1123 and 5890
-(host names), RFC 2673 and 4291 (addresses), RFC 3986, 3987 and 6570 (URIs, IRIs, templates), RFC 4122 (UUIDs),
-RFC 6901 and the draft of relative JSON pointers.
+Sources: RFC 3339 (dates, times), its appendix A and ISO 8601 (durations), RFC 5321 and 6531 (mail), RFC 1123
+and 5890 (host names), RFC 2673 and 4291 (addresses), RFC 3986, 3987 and 6570 (URIs, IRIs, templates), RFC
+4122 (UUIDs), RFC 6901 and the draft of relative JSON pointers.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.languages.pattern import pattern
@@ -131,7 +132,7 @@ FORMATS = frozenset(_SOURCES)
 """Formats that are asserted."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def format_language(name: str) -> Automaton | None:
     """The texts of a format; None: it is not asserted."""
     source = _SOURCES.get(name)

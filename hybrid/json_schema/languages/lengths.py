@@ -1,11 +1,11 @@
 """Languages within windows of lengths, without a state for each length where that can be had.
 
-What: `with_length` intersects a language with the texts of `least` to `most` characters. Where texts end in a state
-that loops on some characters and leads nowhere else (`^[a-z][a-z0-9-]*$`, `^x-`, no pattern at all), what follows is
-a *tail*: so many characters of a set, for which the network has counters.
+What: `with_length` intersects a language with the texts of `least` to `most` characters. Where texts end in a
+state that loops on some characters and leads nowhere else (`^[a-z][a-z0-9-]*$`, `^x-`, no pattern at all),
+what follows is a *tail*: so many characters of a set, for which the network has counters.
 When: for strings with `minLength` or `maxLength`.
-Limits: where a language has no such states, or is reached at too many lengths, the product of states and lengths
-is made, within the bound.
+Limits: where a language has no such states, or is reached at too many lengths, the product of states and
+lengths is made, within the bound.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """Languages of numbers: the texts of all decimals that satisfy bounds, divisors and the like.
 
-What: `number_texts` gives the automaton of the JSON texts whose values satisfy a Boolean combination of atoms:
-``("integer",)``, ``("ge", x)``, ``("gt", x)``, ``("multiple", x)``, ``("among", {x, ...})``.
+What: `number_texts` gives the automaton of the JSON texts whose values satisfy a Boolean combination of
+atoms: ``("integer",)``, ``("ge", x)``, ``("gt", x)``, ``("multiple", x)``, ``("among", {x, ...})``.
 When: for each formula of numbers; results are kept.
-Limits: numbers are exact decimals. Without atoms all of JSON's numbers; with bounds of 0 alone exponents too; else
-digits with an optional fraction, no exponent and no minus before a zero, and no fraction where only integers
-satisfy the combination. Each value keeps a text.
+Limits: numbers are exact decimals. Without atoms all of JSON's numbers; with bounds of 0 alone exponents too;
+else digits with an optional fraction, no exponent and no minus before a zero, and no fraction where only
+integers satisfy the combination. Each value keeps a text.
 
-Each atom is a machine that reads sign and digits: a bound compares digit by digit, the integer part by its length
-first; a divisor keeps the residue of the digits so far.
+Each atom is a machine that reads sign and digits: a bound compares digit by digit, the integer part by its
+length first; a divisor keeps the residue of the digits so far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from math import lcm
 from typing import Any
@@ -25,14 +25,15 @@ from hybrid.json_schema.languages.pattern import pattern
 
 Atom = tuple[Any, ...]
 
+Reader = Callable[[bool, list[int]], tuple[bool, ...]]
+"""Gives the truth of some atoms, given whether the number is negative, and the results of machines."""
+
 _ALL = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"
 _MOST_TABLED = 8
 """Atoms up to which the truth of a combination is listed, two to this power of lines."""
 
 
-def number_texts(
-    atoms: Sequence[Atom], accept: Callable[[tuple[bool, ...]], bool], bound: int
-) -> Automaton:
+def number_texts(atoms: Sequence[Atom], accept: Callable[[tuple[bool, ...]], bool], bound: int) -> Automaton:
     """The texts of all numbers that a combination takes, given which of the atoms hold.
 
     Raises:
@@ -122,7 +123,8 @@ def text_of(value: Fraction) -> str:
 class _Bound:
     """Compares the absolute value of what is read with a decimal: -1, 0 or 1 in the end.
 
-    States: (digits of the integer part so far, comparison so far); behind the point (-1 - digits, comparison).
+    States: (digits of the integer part so far, comparison so far); behind the point (-1 - digits,
+    comparison).
     """
 
     def __init__(self, value: Fraction) -> None:
@@ -167,8 +169,8 @@ class _Bound:
 class _Residue:
     """Keeps the residue of the digits by a common multiple of all divisors.
 
-    States are residues, behind the point (places, residue), or -1: more places than any divisor has. The result
-    is the residue of the number in units of the last place, or -1.
+    States are residues, behind the point (places, residue), or -1: more places than any divisor has. The
+    result is the residue of the number in units of the last place, or -1.
     """
 
     def __init__(self, divisors: Sequence[Fraction], bound: int) -> None:
@@ -203,55 +205,56 @@ class _Residue:
         return result >= 0 and result % int(divisor * 10**self._places) == 0
 
 
-def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Callable[[bool, list[int]], Any]]:
-    """The machines of some atoms, and what the atoms are given the sign and the results of these."""
+def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Reader]:
+    """The machines of some atoms, and what reads the atoms off the sign and the results of these."""
     machines: list[Any] = []
-    places: dict[Any, int] = {}
+    places: dict[Fraction, int] = {}
 
-    def place(key: Any, make: Callable[[], Any]) -> int:
-        if key not in places:
-            places[key] = len(machines)
-            machines.append(make())
-        return places[key]
+    def place(value: Fraction) -> int:
+        if abs(value) not in places:
+            places[abs(value)] = len(machines)
+            machines.append(_Bound(value))
+        return places[abs(value)]
 
     readers: list[Callable[[bool, list[int]], bool]] = []
-    divisors = [_divisor(atom) for atom in atoms if atom[0] in ("integer", "multiple")]
-    residue = _Residue(divisors, bound) if divisors else None
-    if residue is not None:
-        machines.append(residue)
+    divisors = [atom[1] for atom in atoms if atom[0] == "multiple"]
+    if divisors:
+        machines.append(_Residue(divisors, bound))
     for atom in atoms:
-        kind = atom[0]
-        if kind in ("integer", "multiple"):
-            divisor = _divisor(atom)
-            readers.append(lambda negative, results, divisor=divisor: residue.divides(divisor, results[0]))
-        elif kind == "among":
-            ats = [(value < 0, place(abs(value), lambda v=value: _Bound(v))) for value in sorted(atom[1])]
-            readers.append(
-                lambda negative, results, ats=ats: any(
-                    sign == negative and not results[at] for sign, at in ats
-                )
-            )
+        if atom[0] == "multiple":
+            readers.append(partial(_divided, machines[0], 0, atom[1]))
+        elif atom[0] == "integer":  # apart: that no digit but 0 follows the point is one state
+            machines.append(_Residue([Fraction(1)], bound))
+            readers.append(partial(_divided, machines[-1], len(machines) - 1, Fraction(1)))
+        elif atom[0] == "among":
+            readers.append(partial(_equal, [(value < 0, place(value)) for value in sorted(atom[1])]))
         else:
-            at = place(abs(atom[1]), lambda value=atom[1]: _Bound(value))
-            readers.append(
-                lambda negative, results, at=at, below=atom[1] < 0, closed=kind == "ge": _reaches(
-                    negative, below, results[at], closed
-                )
-            )
+            readers.append(partial(_reaches, place(atom[1]), atom[1] < 0, atom[0] == "ge"))
     return machines, lambda negative, results: tuple(read(negative, results) for read in readers)
 
 
-def _divisor(atom: Atom) -> Fraction:
-    return Fraction(1) if atom[0] == "integer" else Fraction(atom[1])
+def _divided(residue: _Residue, at: int, divisor: Fraction, negative: bool, results: list[int]) -> bool:
+    """Whether a number is a multiple, by the machine at a place."""
+    return residue.divides(divisor, results[at])
 
 
-def _reaches(negative: bool, below: bool, order: int, closed: bool) -> bool:
-    """Whether a number reaches a bound, given both signs and how their absolute values compare."""
+def _equal(values: list[tuple[bool, int]], negative: bool, results: list[int]) -> bool:
+    """Whether a number is one of some, given whether each is negative, and its machine."""
+    return any(sign == negative and not results[at] for sign, at in values)
+
+
+def _reaches(at: int, below: bool, closed: bool, negative: bool, results: list[int]) -> bool:
+    """Whether a number reaches a bound, whose machine compares the absolute values.
+
+    Args:
+        below: whether the bound is negative.
+        closed: whether a number that equals it reaches it.
+    """
     if negative != below:
         return below
-    if not order:
+    if not results[at]:
         return closed
-    return (order < 0) if negative else (order > 0)
+    return (results[at] < 0) if negative else (results[at] > 0)
 
 
 def _texts(
@@ -259,7 +262,8 @@ def _texts(
 ) -> Automaton:
     """The product of the machines of all atoms, along the form of a number."""
     machines, read = _machines(atoms, bound)
-    # (where in the number, whether a minus was read, whether a digit other than 0 was, states of the machines)
+    # (where in the number, whether a minus was read, whether a digit other than 0 was, states of the
+    # machines)
     start = ("begin", False, False, tuple(machine.start() for machine in machines))
     numbers, states = {start: 0}, [start]
     rows: list[list[tuple[int, int, int]]] = []

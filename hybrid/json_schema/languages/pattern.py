@@ -1,14 +1,15 @@
 """Patterns to automata, by derivatives.
 
-What: `pattern` gives the automaton of all texts in which a pattern of ECMA-262 matches somewhere. A state is a regular
-expression of what may still come; its derivative by a character is the next (Brzozowski: Derivatives of Regular
-Expressions, 1964; Owens, Reppy, Turon: Regular-expression Derivatives Re-examined, 2009). Intersection and complement
-are operators, so look-ahead is the intersection of what it asks with all that follows it.
+What: `pattern` gives the automaton of all texts in which a pattern of ECMA-262 matches somewhere. A state is
+a regular expression of what may still come; its derivative by a character is the next (Brzozowski:
+Derivatives of Regular Expressions, 1964; Owens, Reppy, Turon: Regular-expression Derivatives Re-examined,
+2009). Intersection and complement are operators, so look-ahead is the intersection of what it asks with all
+that follows it.
 When: for each pattern that was not met before; results are kept.
 Limits: more states than the bound raise `TooLarge`. A repeat {m,n} is one expression, but costs n states.
 
-Terms are tuples, numbered by content in `_Terms`; `|` and `&` are sets of terms. Assertions are resolved while a
-tree becomes a term (`_Builder`), which knows what stands behind each part.
+Terms are tuples, numbered by content in `_Terms`; `|` and `&` are sets of terms. Assertions are resolved
+while a tree becomes a term (`_Builder`), which knows what stands behind each part.
 """
 
 from __future__ import annotations
@@ -50,22 +51,21 @@ def pattern(source: str, bound: int) -> Automaton:
         terms = _Terms()
         builder = _Builder(terms)
         first = builder.term(tree, ALL, "start")
-        later = terms.cat(terms.some(), _behind_something(builder, tree))
-        return _automaton(terms, terms.either((first, later)), bound)
+        return _automaton(terms, terms.either((first, _later(builder, tree))), bound)
     except RecursionError as error:
         raise Unsupported("groups nested too deeply") from error
 
 
-def _behind_something(builder: _Builder, tree: Tree) -> Term:
-    """Matches that do not begin at the text's begin, all that stands before them left out."""
-    if not _asks_for(tree, ("boundary",)):
-        return builder.term(tree, ALL, "within")
+def _later(builder: _Builder, tree: Tree) -> Term:
+    """Texts in which a tree matches behind some character."""
     terms = builder.terms
-    found = []
-    for before, ranges in (("word", WORD), ("other", others(WORD))):
-        found.append(terms.cat(terms.chars(ranges), builder.term(tree, ALL, before)))
-    # the character before is one of those that were passed over
-    return terms.either((*found, terms.cat(terms.some(), terms.either(tuple(found)))))
+    if not _asks_for(tree, ("boundary",)):
+        return terms.cat(terms.some(), builder.term(tree, ALL, "within"))
+    found = [
+        terms.cat(terms.chars(ranges), builder.term(tree, ALL, before))
+        for before, ranges in (("word", WORD), ("other", others(WORD)))
+    ]
+    return terms.cat(ALL, terms.either(tuple(found)))
 
 
 def _automaton(terms: _Terms, start: Term, bound: int) -> Automaton:
@@ -105,8 +105,8 @@ _ASSERTIONS = ("start", "end", "boundary", "look")
 class _Builder:
     """Trees to terms.
 
-    `before` is what stands before a part: "start" (nothing), "word" or "other" (such a character), or "within"
-    (some character, where nobody asks which).
+    `before` is what stands before a part: "start" (nothing), "word" or "other" (such a character), or
+    "within" (some character, where nobody asks which).
     """
 
     def __init__(self, terms: _Terms) -> None:
@@ -216,8 +216,8 @@ def _may_be_empty(tree: Tree) -> bool:
 
 
 class _Terms:
-    """Terms of one pattern: ("chars", ranges), ("cat", a, b), ("star", a), ("repeat", a, m, n), ("or", {...}),
-    ("and", {...}), ("not", a), ("loop", number)."""
+    """Terms of one pattern: ("chars", ranges), ("cat", a, b), ("star", a), ("repeat", a, m, n), ("or",
+    {...}), ("and", {...}), ("not", a), ("loop", number)."""
 
     def __init__(self) -> None:
         self._all: list[tuple[Any, ...]] = [("nothing",), ("empty",), ("all",)]

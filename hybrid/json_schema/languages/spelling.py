@@ -1,12 +1,12 @@
 """How JSON spells texts: from a language of texts to the automaton of what stands between the quotes.
 
-What: `spelled` turns each character into its spellings: itself, a short escape, `\\uXXXX` in either case, two of
-these for a character beyond U+FFFF. A surrogate alone is no character and never written. `plainly_spelled` writes
-printable ASCII as itself (`"` and `\\` as `\\"` and `\\\\`, `/` also as `\\/`), and leaves all other characters to
-its caller.
+What: `spelled` turns each character into its spellings: itself, a short escape, `\\uXXXX` in either case, two
+of these for a character beyond U+FFFF. A surrogate alone is no character and never written. `plainly_spelled`
+writes printable ASCII as itself (`"` and `\\` as `\\"` and `\\\\`, `/` also as `\\/`), and leaves all other
+characters to its caller.
 When: for each string language and each class of keys that a grammar has.
-Limits: by `plainly_spelled` each text keeps a spelling, and automata of patterns stay small: with all spellings each
-state would have some twelve others for `\\u00` and two digits.
+Limits: by `plainly_spelled` each text keeps a spelling, and automata of patterns stay small: with all
+spellings each state would have some twelve others for `\\u00` and two digits.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def plainly_spelled(language: Automaton) -> tuple[Automaton, tuple[tuple[int, Ra
     """The spellings of a language's printable ASCII, and its other characters.
 
     Returns:
-        An automaton, whose state n is state n of the language, and rows (state, ranges of characters that are not
-        printable ASCII, the state that they lead to).
+        An automaton, whose state n is state n of the language, and rows (state, ranges of characters that are
+        not printable ASCII, the state that they lead to).
     """
     rows: list[Row] = []
     escapes: list[Row] = []
@@ -112,15 +112,21 @@ class _Speller:
     def _digits(self, row: Row) -> int | None:
         """The state behind `\\u`: four digits, which may be the first half of a pair."""
         basic = _within(row, ((0, 0xD7FF), (0xE000, 0xFFFF)))
-        beyond = [(low - _PLANE, high - _PLANE, target) for low, high, target in _within(row, ((_PLANE, LAST),))]
+        beyond = [
+            (low - _PLANE, high - _PLANE, target) for low, high, target in _within(row, ((_PLANE, LAST),))
+        ]
         # high surrogates as characters of their own: each leads to what its low surrogates lead to
         pairs: list[Edge] = []
         for number, low, high in _blocks(beyond, _LOW):
-            inner = [
-                (max(a, low * _LOW) - low * _LOW, min(b, low * _LOW + _LOW - 1) - low * _LOW, target)
-                for a, b, target in beyond
-                if a < low * _LOW + _LOW and b >= low * _LOW
-            ] if number else []
+            inner = (
+                [
+                    (max(a, low * _LOW) - low * _LOW, min(b, low * _LOW + _LOW - 1) - low * _LOW, target)
+                    for a, b, target in beyond
+                    if a < low * _LOW + _LOW and b >= low * _LOW
+                ]
+                if number
+                else []
+            )
             if inner:
                 pairs.append((0xD800 + low, 0xD800 + high, self._second(inner)))
         return self._hexadecimal(sorted(basic + pairs), 0x10000, 0)

@@ -1,14 +1,14 @@
 """Regular expressions of ECMA-262, as trees.
 
-What: `parse` reads a pattern into tuples: ("chars", ranges), ("cat", parts), ("or", parts), ("repeat", part, least,
-most), ("start",), ("end",), ("boundary", negated), ("look", ahead, negated).
+What: `parse` reads a pattern into tuples: ("chars", ranges), ("cat", parts), ("or", parts), ("repeat", part,
+least, most), ("start",), ("end",), ("boundary", negated), ("look", ahead, negated).
 When: for each pattern that was not met before (`hybrid.json_schema.languages.pattern`).
-Limits: what is no regular language, or means something else in other dialects, is refused by name: back-references,
-look-behind, flags, `\\A`, `\\z`, possessive quantifiers, POSIX classes.
+Limits: what is no regular language, or means something else in other dialects, is refused by name:
+back-references, look-behind, flags, `\\A`, `\\z`, possessive quantifiers, POSIX classes.
 
-A parser of our own: `regress` on PyPI matches ECMA-262 but gives no tree, and Python's `re` reads another syntax
-(`$` before a last newline, Unicode `\\d`, no `\\u{...}`) into a tree that is private to it. Syntax: ECMA-262, section
-22.2.1, with Annex B.1.2 for what stands outside of the Unicode mode.
+A parser of our own: `regress` on PyPI matches ECMA-262 but gives no tree, and Python's `re` reads another
+syntax (`$` before a last newline, Unicode `\\d`, no `\\u{...}`) into a tree that is private to it. Syntax:
+ECMA-262, section 22.2.1, with Annex B.1.2 for what stands outside of the Unicode mode.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def joined(ranges: list[tuple[int, int]]) -> Ranges:
 
 def others(ranges: Ranges) -> Ranges:
     """All other characters."""
-    found, following = [], 0
+    found: list[tuple[int, int]] = []
+    following = 0
     for low, high in ranges:
         if low > following:
             found.append((following, low - 1))
@@ -258,7 +259,8 @@ class _Parser:
         return int(digits, 16)
 
     def _class(self) -> Ranges:
-        is_negated, found = self._take("^"), []
+        is_negated = self._take("^")
+        found: list[tuple[int, int]] = []
         while not self._take("]"):
             if self._peek("[:") and ":]" in self.source[self.at + 2 : self.at + 12]:
                 raise Unsupported("a POSIX class")
@@ -294,13 +296,13 @@ def _is_single(ranges: Ranges) -> bool:
     return len(ranges) == 1 and ranges[0][0] == ranges[0][1]
 
 
-_GENERAL = {
-    "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Titlecase_Letter": "Lt",
-    "Modifier_Letter": "Lm", "Other_Letter": "Lo", "Mark": "M", "Nonspacing_Mark": "Mn", "Spacing_Mark": "Mc",
-    "Enclosing_Mark": "Me", "Number": "N", "Decimal_Number": "Nd", "Letter_Number": "Nl", "Other_Number": "No",
-    "Punctuation": "P", "Symbol": "S", "Separator": "Z", "Space_Separator": "Zs", "Other": "C", "Control": "Cc",
-    "digit": "Nd", "punct": "P",
-}  # fmt: skip
+_NAMES = (
+    "Letter=L Uppercase_Letter=Lu Lowercase_Letter=Ll Titlecase_Letter=Lt Modifier_Letter=Lm "
+    "Other_Letter=Lo Mark=M Nonspacing_Mark=Mn Spacing_Mark=Mc Enclosing_Mark=Me Number=N Decimal_Number=Nd "
+    "Letter_Number=Nl Other_Number=No Punctuation=P Symbol=S Separator=Z Space_Separator=Zs Other=C "
+    "Control=Cc digit=Nd punct=P"
+)
+_GENERAL = dict(pair.split("=") for pair in _NAMES.split(" "))
 """Long names of general categories (Unicode, PropertyValueAliases), those that patterns use."""
 
 

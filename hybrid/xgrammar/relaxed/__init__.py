@@ -44,8 +44,8 @@ class SchemaText(NamedTuple):
     Attributes:
         text: the schema.
         strict_mode, any_order: XGrammar's options.
-        left_out: what was left out on request, where the schema was compiled with its own meaning; None: it was
-            compiled with XGrammar's.
+        left_out: what was left out on request, where the schema was compiled with its own meaning; None: it
+            was compiled with XGrammar's.
     """
 
     text: str

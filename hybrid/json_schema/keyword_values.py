@@ -1,0 +1,66 @@
+"""The values of keywords, checked: numbers, counts, lists, objects.
+
+What: functions that give what a keyword holds, or the error that says what is allowed.
+When: wherever a keyword is read.
+Limits: only what is read is checked; a schema is not validated against its metaschema.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from hybrid.json_schema.locations import Location
+
+_LARGEST_EXPONENT = 400
+"""Numbers beyond 1e400 or within 1e-400 of 0 are refused: their digits would be states."""
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def decimal(value: int | float) -> Fraction:
+    """A number of a schema as the decimal that stands there."""
+    return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
+
+
+def decimal_of(location: Location, keyword: str) -> Fraction:
+    value = location.schema[keyword]
+    if not is_number(value) or value in (float("inf"), float("-inf")) or value != value:
+        raise location.refused(keyword, f"is {value!r}, allowed are numbers", "invalid")
+    if value and not 10.0**-_LARGEST_EXPONENT < abs(value) < 10**_LARGEST_EXPONENT:
+        raise location.refused(keyword, f"is beyond 1e{_LARGEST_EXPONENT}", "bounds")
+    return decimal(value)
+
+
+def count_of(location: Location, keyword: str) -> int:
+    """A keyword's count of things."""
+    value = location.schema[keyword]
+    if not is_number(value) or value < 0 or value != int(value):
+        raise location.refused(keyword, f"is {value!r}, allowed are whole numbers from 0 on", "invalid")
+    return int(value)
+
+
+def list_of(location: Location, keyword: str) -> list[Any]:
+    value = location.schema[keyword]
+    if not isinstance(value, list):
+        raise location.refused(keyword, "is no list", "invalid")
+    return value
+
+
+def dict_of(location: Location, keyword: str) -> dict[str, Any]:
+    value = location.schema.get(keyword, {})
+    if not isinstance(value, dict):
+        raise location.refused(keyword, "is no object", "invalid")
+    return value
+
+
+def names_of(location: Location, keyword: str) -> list[str]:
+    value = location.schema.get(keyword, [])
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        if isinstance(value, bool) and location.schema.get("$schema") is None:
+            return []  # draft 3's flag, which says nothing since
+        raise location.refused(keyword, "is no list of keys", "invalid")
+    return value

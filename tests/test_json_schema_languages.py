@@ -1,0 +1,252 @@
+"""Regular languages of strings and numbers: against `re`, `json` and exact fractions.
+
+What: automata are canonical; patterns match what Python's `re` matches where both read the same; spellings
+parse to the texts that they stand for; numbers satisfy their bounds exactly; windows of lengths are exact;
+formats know their edges.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hybrid.json_schema.languages.automaton import (
+    Automaton,
+    TooLarge,
+    combine,
+    complement,
+    sign_vectors,
+    universal,
+    without,
+    words,
+)
+from hybrid.json_schema.languages.formats import FORMATS, format_language
+from hybrid.json_schema.languages.lengths import with_length
+from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
+from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
+from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
+
+BOUND = 10_000
+ALPHABET = "ab1_ \n"
+TEXTS = ["".join(letters) for n in range(5) for letters in product("ab1 ", repeat=n)]
+
+PATTERNS = [
+    "a", "^a$", "^(a|b)*1", "\\bab\\b",
+    "\\Bb", "^((?!ab).)*$", "^(?=.*a)(?=.*1).{2,}$", "x|^b$", "(ab|1a)+?$",
+    "^[^ab]+b", "^.{0,2}$", "a(?=b)", "^$|^a", "(?:^|1)a", "^(a{2}|b){1,2}$", "\\d\\s", "\\D$",
+    "[a-b]\\w", "^(a|)b?$",
+    "(?<n>a)b", "a{,2}", "^a*?b", "(a(?!b)|b)1", "^\\S+\\s\\S+$",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", PATTERNS)
+def test_patterns_match_as_python_does(source: str) -> None:
+    ours = pattern(source, BOUND)
+    theirs = re.compile(
+        source.replace("(?<n>", "(?P<n>").replace("{,2}", "\\{,2\\}").replace("$", "(?![\\s\\S])")
+    )
+    assert [text for text in TEXTS if ours.contains(text) != bool(theirs.search(text))] == []
+
+
+def test_patterns_are_read_as_ecma_262_does() -> None:
+    cases = {
+        "^.$": ("a\r", "", "\n", "\u2028"), "^\\d$": ("\u0661",), "^\\s$": ("a",), "^[^]$": ("",),
+        "^\\u{1F600}$": ("u",), "^\\ud83d\\ude00$": ("\ud83d",), "^\\cJ$": ("J",), "^\\x41\\0$": ("A0",),
+        "^a$": ("a\n",), "^\\p{Lu}$": ("a",), "[]": ("", "a"),
+    }  # fmt: skip
+    taken = {
+        "^\\s$": "\ufeff", "^[^]$": "\n", "^\\u{1F600}$": "\U0001f600", "^\\ud83d\\ude00$": "\U0001f600",
+        "^\\cJ$": "\n", "^\\x41\\0$": "A\0", "^\\p{Lu}$": "É",
+    }  # fmt: skip
+    for source, refused in cases.items():
+        assert [text for text in refused if pattern(source, BOUND).contains(text)] == []
+    for source, text in taken.items():
+        assert pattern(source, BOUND).contains(text)
+
+
+@pytest.mark.parametrize(
+    "source", ["(a)\\1", "(?<=a)b", "(?i)a", "\\Aa", "a\\z", "a++", "[[:alpha:]]", "(?>a)"]
+)
+def test_what_is_not_ecma_262_or_not_regular_is_refused_by_name(source: str) -> None:
+    with pytest.raises(Unsupported, match=r"\w"):
+        pattern(source, BOUND)
+
+
+@pytest.mark.parametrize("source", ["(", "a)", "*", "[b-a]", "a**", "[a", "a{3,1}", "\\u{110000}"])
+def test_what_is_no_pattern_is_refused(source: str) -> None:
+    with pytest.raises(InvalidPattern):
+        pattern(source, BOUND)
+
+
+def test_a_pattern_that_explodes_is_refused() -> None:
+    with pytest.raises(TooLarge):
+        pattern("^(a|b)*a(a|b){20}$", 500)
+
+
+some_words = st.lists(st.text("ab1", max_size=4), max_size=6)
+
+
+@given(some_words, some_words)
+@settings(max_examples=150, deadline=None)
+def test_boolean_combinations_are_those_of_sets(left: list[str], right: list[str]) -> None:
+    one, other = words(left), words(right)
+    assert combine([one, other], all, BOUND) == words(set(left) & set(right))
+    assert combine([one, other], any, BOUND) == words(set(left) | set(right))
+    assert complement(complement(one)) == one
+    assert one.words(100) == sorted(set(left))
+    rest = without(universal(), right)
+    assert [text for text in TEXTS if rest.contains(text) == (text in right)] == []
+    cells = sign_vectors([one, other], BOUND)
+    for text in TEXTS:
+        inside = [signs for signs, cell in cells if cell.contains(text)]
+        assert inside == [(text in left, text in right)]
+
+
+def test_equal_languages_are_equal_automata() -> None:
+    assert pattern("^(ab|ac)$", BOUND) == words(["ab", "ac"]) == pattern("^a[bc]$", BOUND)
+    assert pattern("a?", BOUND) == universal()
+    assert pattern("[]", BOUND).is_empty
+
+
+SPELLED = ["^[^/]{0,2}$", '^[aé\U0001f600\\u0001"\\\\/]*$', "", "^[\\ud7ff-\\uffff]$", "^[^a]$"]
+
+
+def texts_of(automaton: Automaton, depth: int) -> list[str]:
+    """Texts along the ends of all edges, up to a length."""
+    found: list[str] = []
+    todo = [(0, "")]
+    while todo and len(found) < 3000:
+        state, text = todo.pop()
+        if automaton.accepting[state]:
+            found.append(text)
+        if len(text) < depth:
+            for low, high, target in automaton.rows[state][:5]:
+                ends = {low, high} - set(range(0xD800, 0xE000))
+                todo += [(target, text + chr(one)) for one in ends]
+    return found
+
+
+@pytest.mark.parametrize("source", SPELLED)
+def test_spellings_parse_to_the_texts_of_the_language(source: str) -> None:
+    language = pattern(source, BOUND)
+    for text in texts_of(spelled(language), 6):
+        assert language.contains(json.loads(f'"{text}"'))
+    for text in ("", "aa", "é", "\x01", '"\\', "\U0001f600", "b", "/", "\n\t", "\uffff"):
+        for ascii_only in (True, False):
+            spelling = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+            assert spelled(language).contains(spelling) == language.contains(text)
+
+
+@pytest.mark.parametrize("source", SPELLED)
+def test_plain_spellings_leave_only_other_characters_out(source: str) -> None:
+    language = pattern(source, BOUND)
+    plain, wide = plainly_spelled(language)
+    for text in texts_of(plain, 4):
+        assert language.contains(json.loads(f'"{text}"'))
+    for state, ranges, target in wide:
+        for low, high in ranges:
+            assert high < 0x20 or low > 0x7E
+            assert language.step(state, low) == language.step(state, high) == target
+
+
+bounds = st.builds(Fraction, st.integers(-300, 300), st.sampled_from([1, 1, 10, 100]))
+atoms = st.one_of(
+    st.just(("integer",)),
+    st.tuples(st.sampled_from(["ge", "gt"]), bounds),
+    st.tuples(
+        st.just("multiple"), st.sampled_from([Fraction(n, d) for n in (1, 3, 7) for d in (1, 2, 10, 4)])
+    ),
+    st.tuples(st.just("among"), st.frozensets(bounds, min_size=1, max_size=3)),
+)
+NUMBERS = [
+    sign + whole + fraction
+    for sign in ("", "-")
+    for whole in ("0", "1", "5", "10", "12", "29", "100", "299", "300", "1000")
+    for fraction in ("", ".0", ".5", ".05", ".10", ".25", ".125")
+]
+
+
+@given(st.lists(atoms, min_size=1, max_size=3, unique=True), st.randoms(use_true_random=False))
+@settings(max_examples=120, deadline=None)
+def test_numbers_satisfy_their_bounds_exactly(drawn: list[Any], chance: Any) -> None:
+    table = {signs: chance.random() < 0.5 for signs in product((False, True), repeat=len(drawn))}
+    texts = number_texts(drawn, table.__getitem__, 100_000)
+    for text in NUMBERS:
+        value = Fraction(text)
+        expected = table[holds(drawn, value)]
+        assert texts.contains(text_of(value)) == expected
+        assert expected or not texts.contains(text)
+
+
+def test_free_numbers_have_exponents_and_bounded_ones_do_not() -> None:
+    free, above = number_texts([], all, BOUND), number_texts([("ge", Fraction(0))], all, BOUND)
+    below = number_texts([("gt", Fraction(7))], lambda signs: not signs[0], BOUND)
+    whole = number_texts([("integer",)], all, BOUND)
+    assert [one.contains("1e-5") for one in (free, above, below, whole)] == [True, True, False, False]
+    assert [one.contains("1.0") for one in (free, above, below, whole)] == [True, True, True, False]
+    assert [one.contains("-0") for one in (free, above, below, whole)] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("source", ["", "^[ab]+$", "^1[ab]*$", "^(ab|1)*$", "a", "^(?=.*1)[ab1]*$"])
+@pytest.mark.parametrize(("least", "most"), [(0, 2), (2, 3), (3, None), (2, 60), (1, 10**6)])
+def test_windows_of_lengths_are_exact(source: str, least: int, most: int | None) -> None:
+    language = pattern(source, BOUND)
+    try:
+        automaton, tails = with_length(language, least, most, BOUND)
+    except TooLarge:
+        assert most == 10**6
+        return
+    for text in [*TEXTS, "a" * 59, "a" * 61, "1" + "a" * 60]:
+        parts = [
+            (tail.prefix.contains(text[:i]), tail.least <= len(text) - i, text[i:], tail)
+            for tail in tails
+            for i in range(len(text) + 1)
+        ]
+        found = automaton.contains(text) or any(
+            begins and enough and (tail.most is None or len(rest) <= tail.most)
+            and all(tail.characters.contains(one) for one in rest)
+            for begins, enough, rest, tail in parts
+        )  # fmt: skip
+        expected = language.contains(text) and least <= len(text) and (most is None or len(text) <= most)
+        assert found == expected, text
+
+
+FORMAT_CASES: dict[str, tuple[list[str], list[str]]] = {
+    "date": (["2024-02-29", "2000-02-29"], ["2023-02-29", "1900-02-29", "2020-13-01", "0000-01-01"]),
+    "date-time": (["1990-12-31T23:59:60Z", "2020-01-01t00:00:00.5+01:00"], ["2020-01-01T24:00:00Z"]),
+    "time": (["12:00:00Z"], ["12:00:00", "12:60:00Z"]),
+    "duration": (["P1Y2M3DT4H5M6S", "P1W", "PT1S"], ["P", "PT", "P1YT", "1D"]),
+    "ipv4": (["0.0.0.0", "255.1.20.3"], ["256.1.1.1", "01.1.1.1", "1.1.1"]),
+    "ipv6": (["::", "::1", "1::", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4", "1:2::8", "1:2:3:4:5:6:7::"],
+             ["1:2:3:4:5:6:7", "1::2::3", ":1", "1:2:3:4:5:6:7:8:9"]),
+    "hostname": (["a.b-c.d", "x" * 63], ["-a", "a-", "x" * 64, "", "a..b"]),
+    "email": (["a@b.c", '"a b"@c'], ["a", "@b", "a@-b", "a@"]),
+    "uri": (["http://a.b/c?d#e", "mailto:x@y", "urn:a:b", "http://[::1]:80/"], ["//a", "/x", "a b:c", ""]),
+    "uri-reference": (["/x", "a", "", "#f", "?q", "//h/p"], ["\\a", " "]),
+    "uri-template": (["http://a/{b}/{+c,d*}{?x:3}", ""], ["{", "{a", "}"]),
+    "uuid": (["2EB8AA08-AA98-11EA-B4AA-73B441D16380"], ["2eb8aa08-aa98-11ea-b4aa73b441d16380"]),
+    "json-pointer": (["", "/a~0"], ["a", "/~"]),
+    "relative-json-pointer": (["0", "1/a", "2#"], ["", "01", "/a"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMAT_CASES)
+def test_formats_know_their_edges(name: str) -> None:
+    language = format_language(name)
+    assert language is not None
+    right, wrong = FORMAT_CASES[name]
+    assert [text for text in right if not language.contains(text)] == []
+    assert [text for text in wrong if language.contains(text)] == []
+
+
+def test_every_format_has_a_language_and_others_are_annotations() -> None:
+    assert all(not (format_language(name) or universal()).is_empty for name in FORMATS)
+    assert format_language("regex") is None
+    assert format_language("x-thing") is None

@@ -1,0 +1,151 @@
+"""Laws of JSON Schema's own meaning, on random schemas over all keywords, judged by the jsonschema package.
+
+What: an instance has a text if and only if it is valid; the text is accepted, and texts of random walks are
+valid; no walk meets a dead end; masks are XGrammar's `accept_token` over the same grammar as EBNF.
+Limits: `python -m tests.test_json_schema_laws N` draws N schemas more. Numbers are compared where floats tell
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from typing import Any
+
+import jsonschema
+import pytest
+import xgrammar
+
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.json_schema import SchemaRefused, grammar_of_schema
+from tests.random_schemas import random_instance, random_schema
+from tests.test_json_schema_meaning import BYTES, OPEN, STOP, written
+
+CLOSING = (0x22, 0x5D, 0x7D, STOP)
+"""Tokens that bring a text nearer to its end."""
+
+
+def drawn(seed: int) -> tuple[Any, jsonschema.protocols.Validator, list[Any], list[bool]] | None:
+    """A schema, its judge, and instances with their verdicts; None where the judge gives up."""
+    chance = random.Random(seed)
+    schema = random_schema(chance, 3)
+    judge = jsonschema.Draft202012Validator(schema)
+    instances = [random_instance(chance, 3) for _ in range(40)]
+    try:
+        return schema, judge, instances, [judge.is_valid(one) for one in instances]
+    except RecursionError:
+        return None
+
+
+def check_instances(seed: int) -> bool:
+    """Whether the schema was compiled; every instance has a text if and only if it is valid."""
+    found = drawn(seed)
+    if found is None:
+        return False
+    schema, _, instances, verdicts = found
+    try:
+        grammar = grammar_of_schema(schema, OPEN)
+    except SchemaRefused as error:
+        if error.kind == "unsatisfiable" and any(verdicts):
+            raise
+        return False
+    for instance, verdict in zip(instances, verdicts, strict=True):
+        assert (grammar.instances.text(instance) is not None) == verdict, (seed, schema, instance)
+    return True
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_an_instance_has_a_text_if_and_only_if_it_is_valid(block: int) -> None:
+    compiled = sum(check_instances(1000 * block + i) for i in range(40))
+    assert compiled >= 15
+
+
+def allowed_in(bitmask: Any) -> list[int]:
+    """The tokens of a mask."""
+    words = bitmask[0].tolist()
+    return [i for i in range(BYTES.size) if words[i // 32] >> (i % 32) & 1]
+
+
+def walked(compiled: CompiledGrammar, chance: random.Random) -> bytes | None:
+    """A text along masks, or None where it grows too long."""
+    matcher, bitmask, text = GrammarMatcher(compiled), allocate_token_bitmask(1, BYTES.size), bytearray()
+    for _ in range(150):
+        matcher.fill_next_token_bitmask(bitmask)
+        allowed = allowed_in(bitmask)
+        assert allowed, f"a dead end behind {bytes(text)!r}"
+        closing = [one for one in allowed if one in CLOSING]
+        token = chance.choice(closing if closing and chance.random() < 0.6 else allowed)
+        assert matcher.accept_token(token)
+        if token == STOP:
+            return bytes(text)
+        text.append(token)
+    return None
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_texts_are_accepted_and_walks_are_valid(block: int) -> None:
+    compiler, chance, ended = GrammarCompiler(BYTES, semantics="json-schema"), random.Random(block), 0
+    for i in range(12):
+        found = drawn(100_000 * (block + 1) + i)
+        if found is None:
+            continue
+        schema, judge, instances, verdicts = found
+        try:
+            compiled = compiler.compile_json_schema(schema, **OPEN)
+        except SchemaRefused:
+            continue
+        texts = grammar_of_schema(schema, OPEN).instances
+        for instance, verdict in zip(instances[:15], verdicts, strict=False):
+            text = texts.text(instance) or json.dumps(instance)
+            assert written(compiled, text) == verdict, (schema, text)
+        for _ in range(3):
+            text_walked = walked(compiled, chance)
+            if text_walked is None:
+                continue
+            value = json.loads(text_walked)
+            if json.loads(json.dumps(value)) == value and not _is_long_number(text_walked):
+                ended += 1
+                assert judge.is_valid(value), (schema, text_walked)
+    assert ended >= 10
+
+
+def _is_long_number(text: bytes) -> bool:
+    """Whether a number has more digits than a float tells apart."""
+    digits = "".join(chr(one) if chr(one).isdigit() else " " for one in text.replace(b".", b"").lower())
+    return any(len(one) > 15 for one in digits.split()) or b"e" in text.lower()
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_masks_are_those_of_xgrammar_over_the_same_grammar(block: int) -> None:
+    info = BYTES.tokenizer_info
+    for i in range(6):
+        found = drawn(900_000 + 100 * block + i)
+        if found is None:
+            continue
+        schema, _, instances, verdicts = found
+        try:
+            compiled = GrammarCompiler(BYTES, semantics="json-schema").compile_json_schema(schema, **OPEN)
+        except SchemaRefused:
+            continue
+        grammar = grammar_of_schema(schema, OPEN)
+        engine = xgrammar.GrammarCompiler(info, cache_enabled=False).compile_grammar(grammar.xgrammar)
+        valid = [one for one, verdict in zip(instances, verdicts, strict=True) if verdict][:3]
+        for text in (grammar.instances.text(one) for one in valid):
+            ours, theirs = GrammarMatcher(compiled), xgrammar.GrammarMatcher(engine)
+            mine, yours = (
+                allocate_token_bitmask(1, BYTES.size),
+                xgrammar.allocate_token_bitmask(1, BYTES.size),
+            )
+            for byte in (text or "").encode():
+                ours.fill_next_token_bitmask(mine)
+                theirs.fill_next_token_bitmask(yours)
+                assert allowed_in(mine) == allowed_in(yours), (schema, text)
+                assert ours.accept_token(byte)
+                assert theirs.accept_token(byte)
+
+
+if __name__ == "__main__":
+    print(
+        sum(map(check_instances, range(10**6, 10**6 + int(sys.argv[1])))), "schemas compiled, no difference"
+    )

@@ -1,0 +1,306 @@
+"""JSON schemas with their own meaning: which texts can be written, keyword by keyword, on every strategy.
+
+What: a table of schemas with instances that are valid and others that are not; each is judged by the
+jsonschema package first, so that no row of the table can be wrong.
+Limits: grammars are compiled over single bytes, which decides on texts as any vocabulary does.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from equivalence import Vocabulary
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid.json_schema import SchemaGrammar, grammar_of_schema
+
+STOP = 256
+BYTES = Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b""], stop_token_ids=[STOP])
+OPEN = {"strict_mode": False}
+LEGACY = "http://json-schema.org/draft-07/schema#"
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+
+TABLE: list[tuple[str, Any, list[Any], list[Any]]] = [
+    ("type", {"type": ["integer", "null"]}, [1, -7, None], [1.5, "1", [], {}, True]),
+    ("enum", {"enum": [1, "a", None, [1], {"k": 1}]}, [1, "a", None, [1], {"k": 1}], [2, "b", [], {"k": 2}]),
+    ("const in const", {"const": {"a": [1, {"b": None}]}}, [{"a": [1, {"b": None}]}], [{"a": [1, {}]}]),
+    ("bounds", {"minimum": -1.5, "exclusiveMaximum": 10}, [-1.5, 0, 9.99, "x"], [-1.51, 10, 11]),
+    ("multiple of a half", {"multipleOf": 0.5}, [0, 1.5, -2], [0.25, 1.3]),
+    (
+        "multiple of a hundredth",
+        {"type": "number", "multipleOf": 0.01, "minimum": 0},
+        [0.25, 3, 7.1],
+        [0.125],
+    ),
+    (
+        "several divisors",
+        {"type": "integer", "allOf": [{"multipleOf": 2}, {"multipleOf": 3}]},
+        [6, 0],
+        [4, 9],
+    ),
+    ("escapes under a length", {"maxLength": 4}, ['a\nb"', "\t\\é\U0001f600", ""], ["abcde"]),
+    ("lengths", {"minLength": 2, "maxLength": 40}, ["ab", "é" * 40, "\n\n"], ["a", "x" * 41]),
+    ("a pattern without anchors", {"pattern": "a"}, ["bab", "a"], ["b", ""]),
+    (
+        "a pattern with a length",
+        {"pattern": "^[a-z][a-z0-9]*$", "maxLength": 50},
+        ["a", "z9"],
+        ["9", "a" * 51],
+    ),
+    ("look-ahead", {"pattern": "^(?=.*[0-9])[a-z0-9]{3,}$"}, ["ab1", "1ab"], ["abc", "a1"]),
+    ("a format", {"format": "date"}, ["2024-02-29"], ["2023-02-29", "x"]),
+    ("a format that nobody knows", {"format": "x-thing"}, ["anything"], []),
+    (
+        "required beside a reference",
+        {"$ref": "#/$defs/a", "required": ["y"], "$defs": {"a": {"required": ["x"]}}},
+        [{"x": 1, "y": 2}],
+        [{"x": 1}, {"y": 1}],
+    ),
+    (
+        "allOf of two objects",
+        {
+            "allOf": [
+                {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                {"properties": {"b": {"type": "string"}}, "required": ["b"]},
+            ]
+        },
+        [{"a": 1, "b": "x"}],
+        [{"a": 1}, {"a": 1, "b": 2}],
+    ),
+    ("oneOf that overlaps", {"oneOf": [{"type": "integer"}, {"minimum": 3}]}, [1, 3.5, "a"], [3, 2.5]),
+    (
+        "anyOf beside a type",
+        {"type": "string", "anyOf": [{"minLength": 2}, {"enum": ["a"]}]},
+        ["a", "bc"],
+        ["b", 1],
+    ),
+    ("not", {"not": {"type": "object", "required": ["a"]}}, [1, {}, {"b": 1}], [{"a": 1}]),
+    (
+        "if, then and else",
+        {
+            "if": {"properties": {"k": {"const": 1}}, "required": ["k"]},
+            "then": {"required": ["a"]},
+            "else": {"required": ["b"]},
+        },
+        [{"k": 1, "a": 0}, {"k": 2, "b": 0}],
+        [{"k": 1, "b": 0}, {"k": 2}],
+    ),
+    ("dependentRequired", {"dependentRequired": {"a": ["b"]}}, [{}, {"a": 1, "b": 2}], [{"a": 1}]),
+    (
+        "dependentSchemas",
+        {"dependentSchemas": {"a": {"maxProperties": 1}}},
+        [{"a": 1}, {"b": 1, "c": 1}],
+        [{"a": 1, "b": 1}],
+    ),
+    (
+        "additionalProperties",
+        {"properties": {"a": True}, "additionalProperties": {"type": "null"}},
+        [{"a": 1, "z": None}],
+        [{"z": 1}],
+    ),
+    (
+        "patternProperties",
+        {"patternProperties": {"^x": {"type": "integer"}, "y$": {"minimum": 5}}},
+        [{"x": 1, "zy": 6, "xy": 7}],
+        [{"x": "a"}, {"zy": 4}, {"xy": 4}],
+    ),
+    ("propertyNames", {"propertyNames": {"pattern": "^[a-c]+$"}}, [{"ab": 1}, {}], [{"d": 1}]),
+    ("maxProperties", {"maxProperties": 1}, [{}, {"a": 1}], [{"a": 1, "b": 2}]),
+    (
+        "minProperties of declared keys",
+        {"properties": {"a": True, "b": True, "c": True}, "additionalProperties": False, "minProperties": 2},
+        [{"a": 1, "c": 1}, {"a": 1, "b": 1, "c": 1}],
+        [{"b": 1}, {}],
+    ),
+    (
+        "items behind prefixItems",
+        {"prefixItems": [{"type": "integer"}], "items": {"type": "string"}},
+        [[], [1], [1, "a", "b"]],
+        [["a"], [1, 2]],
+    ),
+    (
+        "minItems and maxItems",
+        {"items": {"type": "null"}, "minItems": 2, "maxItems": 9},
+        [[None] * 2, [None] * 9],
+        [[None], [None] * 10, [None, 1]],
+    ),
+    (
+        "contains",
+        {"contains": {"type": "integer"}, "minContains": 2, "maxContains": 3},
+        [[1, "a", 2], [1, 2, 3]],
+        [[1], [1, 2, 3, 4]],
+    ),
+    (
+        "unique booleans",
+        {"items": {"type": "boolean"}, "uniqueItems": True},
+        [[True, False], []],
+        [[True, True]],
+    ),
+    (
+        "unique choices",
+        {"items": {"enum": ["a", "b", 1]}, "uniqueItems": True},
+        [["b", 1, "a"]],
+        [["a", "a"]],
+    ),
+    (
+        "unevaluatedProperties",
+        {
+            "anyOf": [
+                {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                {"properties": {"b": True}},
+            ],
+            "unevaluatedProperties": False,
+        },
+        [{"a": 1}, {"b": 1}, {"a": 1, "b": 1}],
+        [{"c": 1}, {"a": "x"}],
+    ),
+    (
+        "unevaluatedItems",
+        {"prefixItems": [True], "contains": {"const": 5}, "unevaluatedItems": {"type": "null"}},
+        [[1, 5, None], [5]],
+        [[1, 5, 2]],
+    ),
+    (
+        "recursion",
+        {
+            "$ref": "#/$defs/n",
+            "$defs": {
+                "n": {"properties": {"k": {"items": {"$ref": "#/$defs/n"}}}, "additionalProperties": False}
+            },
+        },
+        [{}, {"k": [{"k": []}, {}]}],
+        [{"k": [{"x": 1}]}],
+    ),
+    (
+        "draft 7: nothing beside a reference",
+        {
+            "$schema": LEGACY,
+            "properties": {"a": {"$ref": "#/definitions/i", "minimum": 5}},
+            "definitions": {"i": {"type": "integer"}},
+        },
+        [{"a": 1}],
+        [{"a": "x"}],
+    ),
+    (
+        "draft 7: items and additionalItems",
+        {"$schema": LEGACY, "items": [{"type": "integer"}], "additionalItems": False},
+        [[], [1]],
+        [["a"], [1, 2]],
+    ),
+    (
+        "draft 7: dependencies",
+        {"$schema": LEGACY, "dependencies": {"a": ["b"], "c": {"required": ["d"]}}},
+        [{"a": 1, "b": 1}, {"c": 1, "d": 1}],
+        [{"a": 1}, {"c": 1}],
+    ),
+    ("draft 4: exclusive bounds", {"$schema": DRAFT_4, "minimum": 1, "exclusiveMinimum": True}, [2], [1]),
+    (
+        "keys with quotes and letters beyond ASCII",
+        {
+            "properties": {'a"b': {"type": "null"}, "é": {"type": "null"}},
+            "additionalProperties": False,
+            "required": ["é"],
+        },
+        [{'a"b': None, "é": None}],
+        [{'a"b': None}, {"e": None}],
+    ),
+]
+
+STRATEGIES = ("auto", "classifier", "representatives", "engine")
+
+
+def written(compiled: CompiledGrammar, text: str) -> bool:
+    """Whether a text can be written to its end."""
+    matcher = GrammarMatcher(compiled)
+    return matcher.accept_string(text) and matcher.accept_token(STOP)
+
+
+def is_valid(schema: Any, instance: Any) -> bool:
+    judge = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    return bool(judge(schema, format_checker=judge.FORMAT_CHECKER).is_valid(instance))
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"), [row[1:] for row in TABLE], ids=[r[0] for r in TABLE]
+)
+def test_the_table_is_right(schema: Any, valid: list[Any], invalid: list[Any]) -> None:
+    assert [one for one in valid if not is_valid(schema, one)] == []
+    assert [one for one in invalid if is_valid(schema, one)] == []
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_texts_are_those_of_valid_instances(strategy: str) -> None:
+    compiler = GrammarCompiler(BYTES, strategy=strategy, semantics="json-schema")
+    wrong = []
+    for name, schema, valid, invalid in TABLE:
+        compiled = compiler.compile_json_schema(schema, **OPEN)
+        wrong += [(name, one) for one in valid if not written(compiled, json.dumps(one, ensure_ascii=False))]
+        wrong += [(name, one) for one in invalid if written(compiled, json.dumps(one, ensure_ascii=False))]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"), [row[1:] for row in TABLE], ids=[r[0] for r in TABLE]
+)
+def test_instances_are_judged_without_texts(schema: Any, valid: list[Any], invalid: list[Any]) -> None:
+    instances = grammar_of_schema(schema, OPEN).instances
+    assert [one for one in valid if instances.text(one) is None] == []
+    assert [one for one in invalid if instances.text(one) is not None] == []
+
+
+def compiled_bytes(schema: Any, **options: Any) -> CompiledGrammar:
+    return GrammarCompiler(BYTES, semantics="json-schema").compile_json_schema(schema, **options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"a\tb"', '"\x01"', '"\\ud800"', '"\\x"', '"a', "01", "1.", "[1,]", '{"a":1,}', "tru", '"\\u12"', ""],
+)
+def test_what_is_no_json_is_never_written(text: str) -> None:
+    for schema in ({}, {"maxLength": 20}, {"type": ["string", "number", "array", "object"]}):
+        assert not written(compiled_bytes(schema, **OPEN), text)
+
+
+@pytest.mark.parametrize(
+    "text", [r'"\u00e9"', r'"\u00E9"', '"é"', r'"\ud83d\ude00"', '"\U0001f600"', r'"\/\b\f"']
+)
+def test_free_strings_have_every_spelling(text: str) -> None:
+    for schema in ({}, {"maxLength": 20}):
+        assert written(compiled_bytes(schema, **OPEN), text)
+
+
+def test_a_pair_of_surrogates_is_one_character() -> None:
+    one = compiled_bytes({"maxLength": 1}, **OPEN)
+    assert written(one, r'"\ud83d\ude00"')
+    assert not written(one, r'"\ud83d\ude00a"')
+
+
+def test_an_undeclared_key_is_never_a_declared_one_in_disguise() -> None:
+    compiled = compiled_bytes({"properties": {"a": {"type": "integer"}}}, **OPEN)
+    assert written(compiled, '{"a":1}')
+    assert not written(compiled, '{"a":"x"}')
+    assert not written(compiled, '{"\\u0061":"x"}')
+    assert not written(compiled, '{"b":1,"a":1}')  # behind an undeclared key only others come
+
+
+def test_keys_come_in_the_order_of_first_declaration() -> None:
+    number = {"type": "integer"}
+    schema = {"allOf": [{"properties": {"b": number}}], "properties": {"a": number, "b": number}}
+    grammar = grammar_of_schema(schema, OPEN)
+    assert grammar.instances.text({"z": 1, "a": 3, "b": 2}) == '{"b":2,"a":3,"z":1}'
+
+
+def test_numbers_are_spelled_as_the_schema_allows() -> None:
+    bounded, free = grammar_of_schema({"maximum": 1e22}, OPEN), grammar_of_schema({"type": "number"}, OPEN)
+    assert bounded.instances.text(1e21) == "1" + "0" * 21
+    assert free.instances.text(1e21) == "1e+21"
+
+
+def test_a_grammar_of_the_schema_is_what_is_compiled() -> None:
+    compiled = compiled_bytes({"type": "integer"})
+    assert isinstance(compiled.grammar, SchemaGrammar)
+    assert compiled.strategy == "classifier"
+    assert compiled.relaxed == ()

@@ -1,0 +1,205 @@
+"""What JSON Schema's own meaning refuses, leaves out on request, and how texts are laid out.
+
+What: refusals with keyword, place and way out; ``relax=True``; hostile schemas within their budget;
+`strict_mode` and the options of white space; compiled grammars in files and caches.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from equivalence import BudgetExceeded, HybridError
+from equivalence.deadline import Deadline
+from hybrid import Budget, CompiledGrammar, GrammarCompiler
+from hybrid.json_schema import SchemaRefused, grammar_of_schema
+from tests.test_json_schema_meaning import BYTES, OPEN, compiled_bytes, written
+
+LEGACY = "http://json-schema.org/draft-07/schema#"
+
+REFUSED: list[tuple[Any, str, str, str]] = [
+    ({"properties": {"a/b": {"pattern": "(?<=x)y"}}}, "unsupported", "pattern", "/properties/a~1b"),
+    ({"pattern": "(a)\\1"}, "unsupported", "pattern", ""),
+    ({"pattern": "("}, "invalid", "pattern", ""),
+    ({"pattern": "^(a|b)*a(a|b){20}$"}, "bounds", "pattern", ""),
+    ({"type": "text"}, "invalid", "type", ""),
+    ({"minLength": -1}, "invalid", "minLength", ""),
+    ({"minimum": "1"}, "invalid", "minimum", ""),
+    ({"$ref": "#/x"}, "invalid", "$ref", ""),
+    ({"items": {"$ref": "https://example.org/x.json"}}, "unsupported", "$ref", "/items"),
+    ({"$ref": "#"}, "invalid", "$ref", ""),
+    ({"$schema": "http://json-schema.org/draft-03/schema#"}, "unsupported", "$schema", ""),
+    ({"properties": {"l": {"uniqueItems": True}}}, "unsupported", "uniqueItems", "/properties/l"),
+    ({"minProperties": 3}, "unsupported", "minProperties", ""),
+    ({"type": "string", "minLength": 3, "maxLength": 1}, "unsatisfiable", "", ""),
+    (False, "unsatisfiable", "", ""),
+    (
+        {"allOf": [{"type": "object", "required": ["a"]}, {"properties": {"a": False}}]},
+        "unsatisfiable",
+        "",
+        "",
+    ),
+    ("{", "invalid", "", ""),
+    ([1], "invalid", "", ""),
+]
+
+
+@pytest.mark.parametrize(("schema", "kind", "keyword", "pointer"), REFUSED)
+def test_what_is_refused_says_keyword_place_and_way_out(
+    schema: Any, kind: str, keyword: str, pointer: str
+) -> None:
+    with pytest.raises(SchemaRefused) as caught:
+        grammar_of_schema(schema, OPEN)
+    assert (caught.value.kind, caught.value.keyword, caught.value.pointer) == (kind, keyword, pointer)
+    assert pointer in str(caught.value)
+    assert ";" in str(caught.value)
+
+
+def test_on_request_it_is_left_out_by_name() -> None:
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "pattern": "(?<=x)y"}}
+    compiled = compiled_bytes(schema, relax=True)
+    assert [(one.pointer, one.keyword) for one in compiled.relaxed] == [
+        ("/items", "pattern"),
+        ("", "uniqueItems"),
+    ]
+    assert written(compiled, '["a","a"]')
+    with pytest.raises(HybridError, match="uniqueItems"):
+        compiled_bytes(schema, relax=True, strict=True)
+
+
+def test_nothing_is_left_out_below_a_negation() -> None:
+    with pytest.raises(SchemaRefused, match="negation"):
+        compiled_bytes({"not": {"pattern": "(?<=x)y"}}, relax=True)
+
+
+def test_left_out_keywords_are_kept_in_files(tmp_path: Path) -> None:
+    compiler = GrammarCompiler(BYTES, strategy="classifier", semantics="json-schema")
+    compiled = compiler.compile_json_schema({"type": "array", "uniqueItems": True}, relax=True)
+    compiled.save(tmp_path / "schema.equimask")
+    loaded = CompiledGrammar.load(tmp_path / "schema.equimask", BYTES)
+    assert loaded.relaxed == compiled.relaxed
+    assert [one.keyword for one in loaded.relaxed] == ["uniqueItems"]
+    assert written(loaded, "[1,1]")
+
+
+def test_both_meanings_are_kept_apart(tmp_path: Path) -> None:
+    schema = {"type": "string", "pattern": "a"}
+    compiler = GrammarCompiler(BYTES, cache_dir=tmp_path, strategy="classifier")
+    exact = compiler.compile_json_schema(schema, semantics="json-schema")
+    plain = compiler.compile_json_schema(schema)
+    assert (written(exact, '"bab"'), written(plain, '"bab"')) == (True, False)
+    other = GrammarCompiler(BYTES, cache_dir=tmp_path, strategy="classifier", cache_enabled=False)
+    assert written(other.compile_json_schema(schema, semantics="json-schema"), '"bab"')
+    assert other.stats()["disk"]["hits"] == 1
+
+
+def test_arguments_are_checked() -> None:
+    with pytest.raises(HybridError, match="json-schema"):
+        GrammarCompiler(BYTES, semantics="openai")
+    compiler = GrammarCompiler(BYTES)
+    with pytest.raises(HybridError, match="allowed are"):
+        compiler.compile_json_schema({}, semantics="other")
+    with pytest.raises(HybridError, match="relax"):
+        compiler.compile_json_schema({}, relax=True)
+    with pytest.raises(HybridError, match="indents"):
+        compiler.compile_json_schema({}, semantics="json-schema", indents=2)
+
+
+HOSTILE: dict[str, Any] = {
+    "30 alternatives that overlap": {
+        "oneOf": [{"properties": {f"k{i}": {"minimum": i}, "z": {"maximum": 50 - i}}} for i in range(30)]
+    },
+    "200 optional keys, some of which must come": {
+        "properties": {f"k{i}": {"type": "integer"} for i in range(200)},
+        "additionalProperties": False,
+        "minProperties": 100,
+    },
+    "lengths of a million": {"type": "string", "minLength": 10**6, "maxLength": 2 * 10**6},
+    "a pattern that explodes": {"pattern": "^(a|b)*a(a|b){40}$"},
+    "nothing to begin with": {"$ref": "#/$defs/a", "$defs": {
+        "a": {"type": "object", "required": ["b"], "properties": {"b": {"$ref": "#/$defs/c"}}},
+        "c": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/a"}}}},
+    "patterns that overlap": {
+        "patternProperties": {f"k.{{{i}}}x": {"minimum": i} for i in range(12)}, "minProperties": 0},
+}  # fmt: skip
+
+
+def nested(depth: int) -> Any:
+    schema: Any = {"required": ["end"]}
+    for i in range(depth):
+        schema = {"not": {"properties": {f"p{i % 3}": schema}}}
+    return schema
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "deep negations", "deeper than Python reaches"])
+def test_hostile_schemas_are_answered_within_the_budget(name: str) -> None:
+    depths = {"deep negations": 40, "deeper than Python reaches": 5000}
+    schema = nested(depths[name]) if name in depths else HOSTILE[name]
+    began = time.perf_counter()
+    try:
+        grammar = grammar_of_schema(schema, OPEN, deadline=Deadline(4.0))
+    except SchemaRefused as error:
+        if error.kind == "invalid":
+            raise
+    except BudgetExceeded:
+        assert time.perf_counter() - began < 20  # a wide margin: what is measured is that it ends
+    else:
+        assert grammar.start.is_productive
+
+
+def test_a_deadline_is_kept_while_compiling() -> None:
+    with pytest.raises(BudgetExceeded):
+        GrammarCompiler(BYTES, semantics="json-schema", budget=Budget(seconds=1e-9)).compile_json_schema(
+            HOSTILE["200 optional keys, some of which must come"]
+        )
+
+
+def test_strict_mode_closes_what_is_united_first() -> None:
+    schema = {
+        "allOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}],
+        "properties": {"o": {"type": "object"}, "t": {"prefixItems": [{"type": "null"}]}},
+    }
+    closed, opened = compiled_bytes(schema), compiled_bytes(schema, **OPEN)
+    for text in ('{"a":1,"b":2}', '{"o":{"any":1},"t":[null]}'):
+        assert written(closed, text)
+        assert written(opened, text)
+    for text in ('{"z":1}', '{"t":[null,1]}'):
+        assert not written(closed, text)
+        assert written(opened, text)
+    said = compiled_bytes({"properties": {"a": {"type": "null"}}, "additionalProperties": {"type": "null"}})
+    assert written(said, '{"z":null}')
+
+
+VALUE = {"a": [1, [], {"b": {}}], "c": "x"}
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "allowed"),
+    [
+        ({}, json.dumps(VALUE, indent=3), True),
+        ({"max_whitespace_cnt": 2}, '{  "a" : [1 ]  }', True),
+        ({"max_whitespace_cnt": 2}, '{   "a":[1]}', False),
+        ({"max_whitespace_cnt": 20}, '{' + " " * 20 + '"a":[1]}', True),
+        ({"max_whitespace_cnt": 20}, '{' + " " * 21 + '"a":[1]}', False),
+        ({"any_whitespace": False}, json.dumps(VALUE), True),
+        ({"any_whitespace": False}, json.dumps(VALUE, separators=(",", ":")), False),
+        ({"any_whitespace": False, "separators": (",", ":")}, json.dumps(VALUE, separators=(",", ":")), True),
+        ({"any_whitespace": False, "indent": 2}, json.dumps({"a": [1, [2]], "c": "x"}, indent=2), True),
+        ({"any_whitespace": False, "indent": 2}, json.dumps(VALUE), False),
+    ],
+)  # fmt: skip
+def test_options_of_white_space_keep_their_meaning(options: Any, text: str, allowed: bool) -> None:
+    items: Any = {"items": {"items": {"type": "integer"}, "type": ["integer", "array", "object"],
+                            "additionalProperties": {"type": "object", "maxProperties": 0}}}  # fmt: skip
+    schema = {"type": "object", "properties": {"a": {"type": "array", **items}, "c": {"type": "string"}}}
+    assert written(compiled_bytes(schema, **options), text) == allowed
+
+
+def test_an_indentation_without_end_is_refused() -> None:
+    schema = {"properties": {"a": {"$ref": "#"}}}
+    with pytest.raises(SchemaRefused, match="levels deep"):
+        compiled_bytes(schema, any_whitespace=False, indent=1)
