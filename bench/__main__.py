@@ -21,6 +21,7 @@ from bench import (
     healing,
     invasive,
     lark,
+    maskbench,
     opportunistic,
     schemas,
     starting,
@@ -40,6 +41,7 @@ app.command("lark")(lark.command)
 app.command("equality")(equality.command)
 app.command("classes")(classes.command)
 app.command("strategies")(strategies.command)
+app.command("maskbench")(maskbench.command)
 app.command("drafts")(drafts.command)
 app.command("healing")(healing.command)
 app.command("invasive")(invasive.command)

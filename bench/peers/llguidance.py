@@ -81,7 +81,7 @@ class Peer:
                 f"llguidance cannot be imported ({error}); install it with: pip install llguidance"
             ) from error
         self._vocabulary = vocabulary
-        self._tokenizer = LLTokenizer(TokenizerWrapper(_Tokenizer(vocabulary)), n_vocab=vocabulary.size)
+        self.tokenizer = LLTokenizer(TokenizerWrapper(_Tokenizer(vocabulary)), n_vocab=vocabulary.size)
         self._bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
 
     def schema(self, schema: Any, bitmask: Any = None, collect: bool = True) -> Start:
@@ -105,7 +105,7 @@ class Peer:
         row = self._bitmask if bitmask is None else bitmask
 
         def compiled() -> Any:
-            matcher = LLMatcher(self._tokenizer, getattr(LLMatcher, read)(text), log_level=0)
+            matcher = LLMatcher(self.tokenizer, getattr(LLMatcher, read)(text), log_level=0)
             if problem := matcher.get_error():
                 raise ValueError(problem)
             return matcher

@@ -1,0 +1,119 @@
+"""Instances with their keys in the order in which engines write them.
+
+What: `canonical` puts the keys of all objects of an instance into the order of first declaration over all
+subschemas that apply in place, then the others as they were.
+When: for the second way to write an instance; engines that keep to an order of keys take only that.
+Limits: an order that depends on which alternative is taken is that of all alternatives one after the other.
+References to elsewhere are passed over. `hybrid` may know better: what it has is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+IN_PLACE = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not", "$ref", "$dynamicRef", "$recursiveRef",
+            "dependentSchemas", "dependencies")  # fmt: skip
+
+
+def canonical(schema: Any, instance: Any) -> Any:
+    """The instance with keys in canonical order."""
+    return _Reader(schema).ordered([schema], instance)
+
+
+class _Reader:
+    def __init__(self, schema: Any) -> None:
+        from jsonschema_specifications import REGISTRY
+        from referencing.jsonschema import DRAFT202012, specification_with
+
+        named = schema.get("$schema") if isinstance(schema, Mapping) else None
+        try:
+            specification = specification_with(named) if isinstance(named, str) else DRAFT202012
+        except Exception:  # noqa: BLE001 - a dialect of somebody's own
+            specification = DRAFT202012
+        resource = specification.create_resource(schema)
+        identity = resource.id() or ""
+        self._resolver = REGISTRY.with_resource(identity, resource).resolver(identity)
+
+    def _looked_up(self, reference: Any) -> Any:
+        """What a reference stands for; True, which says nothing, where that is not here."""
+        try:
+            return self._resolver.lookup(reference).contents
+        except Exception:  # noqa: BLE001 - whatever a reference may be
+            return True
+
+    def in_place(self, schemas: list[Any]) -> Iterator[Mapping[str, Any]]:
+        """All subschemas that apply to the same instance, in the order of their text; each once."""
+        met: set[int] = set()
+        waiting = list(reversed(schemas))
+        while waiting:
+            one = waiting.pop()
+            if not isinstance(one, Mapping) or id(one) in met:
+                continue
+            met.add(id(one))
+            yield one
+            below: list[Any] = []
+            for key, value in one.items():
+                if key not in IN_PLACE:
+                    continue
+                if key in ("$ref", "$dynamicRef", "$recursiveRef"):
+                    below.append(self._looked_up(value))
+                elif isinstance(value, Mapping) and key in ("dependentSchemas", "dependencies"):
+                    below += value.values()
+                else:
+                    below += value if isinstance(value, list) else [value]
+            waiting += reversed(below)
+
+    def ordered(self, schemas: list[Any], instance: Any) -> Any:
+        """The instance as these subschemas declare it."""
+        if isinstance(instance, dict):
+            here = list(self.in_place(schemas))
+            declared = [name for one in here for name in _part(one, "properties")]
+            names = [name for name in dict.fromkeys(declared) if name in instance]
+            names += [name for name in instance if name not in declared]
+            return {name: self.ordered(list(_values_below(here, name)), instance[name]) for name in names}
+        if isinstance(instance, list):
+            here = list(self.in_place(schemas))
+            return [
+                self.ordered(list(_items_below(here, place)), item) for place, item in enumerate(instance)
+            ]
+        return instance
+
+
+def _part(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
+    value = schema.get(keyword)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _values_below(schemas: list[Mapping[str, Any]], name: str) -> Iterator[Any]:
+    """The subschemas of the value of a key."""
+    for one in schemas:
+        is_named = False
+        if name in _part(one, "properties"):
+            is_named = True
+            yield one["properties"][name]
+        for pattern, value in _part(one, "patternProperties").items():
+            try:
+                found = re.search(pattern, name)
+            except re.error:
+                continue
+            if found:
+                is_named = True
+                yield value
+        if not is_named:
+            yield one.get("additionalProperties")
+        yield one.get("unevaluatedProperties")
+
+
+def _items_below(schemas: list[Mapping[str, Any]], place: int) -> Iterator[Any]:
+    """The subschemas of the item at a place."""
+    for one in schemas:
+        tuples = one.get("prefixItems", one.get("items"))
+        if isinstance(tuples, list):
+            rest = one.get("items" if "prefixItems" in one else "additionalItems")
+            yield tuples[place] if place < len(tuples) else rest
+        else:
+            yield one.get("items")
+        yield one.get("contains")
+        yield one.get("unevaluatedItems")

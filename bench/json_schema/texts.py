@@ -1,0 +1,81 @@
+"""The texts of an instance: in how many ways does a benchmark try to write it?
+
+What: `spellings` gives the ways, one after the other, each with its name.
+When: for every instance on every engine; an instance can be written if any of them is taken.
+Limits: these are all ways that are tried: the order of keys as given and the canonical one, numbers as given
+and without exponents or idle fractions, white space as `json.dumps` has it and none at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+from bench.json_schema.order import canonical
+
+WHITE_SPACE = {"": (", ", ": "), "compact": (",", ":")}
+
+
+def spellings(schema: Any, instance: Any, reorder: Callable[[Any, Any], Any] = canonical) -> Iterator[
+    tuple[str, bytes]
+]:
+    """Ways to write an instance, those that most engines take first; no text twice.
+
+    Each comes with what was changed: ``"as given"``, or words out of ``"reordered"``, ``"plain numbers"`` and
+    ``"compact"``.
+    """
+    seen: set[bytes] = set()
+    ordered: list[Any] = []
+    for white_space, separators in WHITE_SPACE.items():
+        for words in ((), ("reordered",), ("plain numbers",), ("reordered", "plain numbers")):
+            if "reordered" in words and not ordered:
+                ordered.append(reorder(schema, instance))
+            value = ordered[0] if "reordered" in words else instance
+            text = written(value, separators, is_plain="plain numbers" in words)
+            if text not in seen:
+                seen.add(text)
+                yield ", ".join((*words, *((white_space,) if white_space else ()))) or "as given", text
+
+
+def written(instance: Any, separators: tuple[str, str], is_plain: bool = False) -> bytes:
+    """An instance as one line of UTF-8."""
+    comma, colon = separators
+    parts: list[str] = []
+    # A stack of what is left to be written: texts as they are, values in a list of one.
+    waiting: list[Any] = [[instance]]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            parts.append(one)
+            continue
+        (value,) = one
+        if isinstance(value, dict):
+            inner: list[Any] = ["{"]
+            for place, (key, below) in enumerate(value.items()):
+                inner += [comma if place else "", json.dumps(key, ensure_ascii=False), colon, [below]]
+            waiting += reversed([*inner, "}"])
+        elif isinstance(value, list):
+            inner = ["["]
+            for place, below in enumerate(value):
+                inner += [comma if place else "", [below]]
+            waiting += reversed([*inner, "]"])
+        elif is_plain and isinstance(value, float) and math.isfinite(value):
+            parts.append(plain_number(value))
+        else:
+            parts.append(json.dumps(value, ensure_ascii=False))
+    text = "".join(parts)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate: only its escape can be written
+        return "".join(
+            f"\\u{ord(letter):04x}" if 0xD800 <= ord(letter) < 0xE000 else letter for letter in text
+        ).encode()
+
+
+def plain_number(value: float) -> str:
+    """A number without an exponent, and without a fraction of zeros."""
+    text = format(Decimal(repr(value)), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
