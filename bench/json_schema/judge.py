@@ -36,14 +36,16 @@ class Judge:
     """One schema in ``jsonschema``."""
 
     def __init__(self, schema: Any) -> None:
-        from jsonschema import Draft202012Validator
+        from jsonschema import Draft202012Validator, FormatChecker
         from jsonschema.validators import validator_for
         from jsonschema_specifications import REGISTRY
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an unknown $schema: 2020-12 then
             kind = validator_for(schema, default=Draft202012Validator)
-        checker = kind.FORMAT_CHECKER
+        # Formats that came with later drafts count in schemas of earlier ones, too.
+        checker = FormatChecker(formats=())
+        checker.checkers = {**Draft202012Validator.FORMAT_CHECKER.checkers, **kind.FORMAT_CHECKER.checkers}
         # The registry knows the specifications' own schemas and fetches nothing.
         self._validator = kind(schema, registry=REGISTRY, format_checker=checker)
         self.unchecked = sorted(set(formats(schema)) & KNOWN_FORMATS - set(checker.checkers))
