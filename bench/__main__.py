@@ -26,6 +26,7 @@ from bench import (
     schemas,
     starting,
     strategies,
+    testsuite,
 )
 from bench.reporting import command as reporting
 from bench.reporting import differences
@@ -42,6 +43,7 @@ app.command("equality")(equality.command)
 app.command("classes")(classes.command)
 app.command("strategies")(strategies.command)
 app.command("maskbench")(maskbench.command)
+app.command("testsuite")(testsuite.command)
 app.command("drafts")(drafts.command)
 app.command("healing")(healing.command)
 app.command("invasive")(invasive.command)

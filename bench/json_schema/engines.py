@@ -2,8 +2,8 @@
 
 What: `ENGINES` names them, `missing` says why one cannot be had here, `make` makes one over a vocabulary.
 When: in the processes of `bench.json_schema.worker`.
-Limits: everybody has its library's defaults, but for what its name says. A matcher of llguidance is reset for
-each text, which lets it keep what it has learnt of the lexer.
+Limits: everybody has its library's defaults, but for what its name says. A matcher of llguidance is copied for
+each text, as MaskBench does it: one that was given a wrong token cannot be used again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import xgrammar
 
 from bench import workloads
 from bench.peers import grid, llguidance
-from bench.request import Calls, Start, hybrid_start, plain_start
+from bench.request import Calls, Start, hybrid_start, plain_start, start
 from hybrid.testing.segmentation import tokenize_greedy
 
 
@@ -39,6 +39,9 @@ class Engine(Protocol):
 
     def begin(self, compiled: Any) -> Calls:
         """A matcher at the beginning of a text."""
+
+    def left_out(self, compiled: Any) -> list[str]:
+        """What it says itself that it leaves out of the schema."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,9 @@ def missing(name: str) -> str:
         if kind.options["semantics"] != "xgrammar" and not _has_semantics():
             return "compile_json_schema has no argument semantics"
         return ""
-    module = {"grid-guardrail": "grid"}.get(kind.package, kind.package)
-    if importlib.util.find_spec(module) is None:
+    if kind.package == "grid-guardrail":
+        return "" if grid.is_installed() else "it is not installed (pip install 'grid-guardrail[kernel]' pyyaml)"
+    if importlib.util.find_spec(kind.package) is None:
         return f"it is not installed (pip install {kind.package})"
     return ""
 
@@ -131,7 +135,7 @@ def make(name: str, vocabulary: Any, threads: int | None = None) -> Engine:
         bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
         compile_it = partial(compiler.compile_json_schema, **kind.options)
         return _Alike(compile_it, xgrammar.GrammarMatcher, bitmask, plain_start)
-    return _LLGuidance(vocabulary) if kind.package == "llguidance" else grid.Peer(vocabulary)
+    return _LLGuidance(vocabulary) if kind.package == "llguidance" else _Grid(vocabulary)
 
 
 def _has_semantics() -> bool:
@@ -184,18 +188,19 @@ class _Alike:
         return Calls(fill, matcher.accept_token, matcher.is_completed, self._bitmask)
 
 
+    def left_out(self, compiled: Any) -> list[str]:
+        return [str(one) for one in getattr(compiled, "relaxed", ())]
+
+
 class _LLGuidance:
     """llguidance, which is asked in tokens."""
 
     def __init__(self, vocabulary: Any) -> None:
         self._vocabulary = vocabulary
         self._peer = llguidance.Peer(vocabulary)
-        self._calls: Callable[[], Calls] | None = None
 
     def start(self, schema: Any) -> Start:
-        found = self._peer.schema(schema, collect=False)
-        self._calls = None if found.calls is None else llguidance.beginning_of(found)
-        return found
+        return self._peer.schema(schema, collect=False)
 
     def compile(self, schema: Any) -> Any:
         from llguidance import LLMatcher
@@ -208,14 +213,48 @@ class _LLGuidance:
 
     def reads(self, compiled: Any, text: bytes) -> Reading:
         ids: Sequence[int] = tokenize_greedy(self._vocabulary, text)
-        compiled.reset()
-        count = compiled.try_consume_tokens(list(ids))
-        if problem := compiled.get_error():
+        matcher = compiled.deep_copy()
+        count = matcher.try_consume_tokens(list(ids))
+        if problem := matcher.get_error():
             raise ValueError(problem)
-        if count == len(ids) and compiled.is_accepting():
+        if count == len(ids) and matcher.is_accepting():
             return Reading(True)
         return Reading(False, sum(len(self._vocabulary.tokens[one]) for one in ids[:count]))
 
     def begin(self, compiled: Any) -> Calls:
-        assert self._calls is not None, "the grammar was not refused"
-        return self._calls()
+        return self._peer.calls(compiled.deep_copy())
+
+    def left_out(self, compiled: Any) -> list[str]:
+        return []  # it refuses what it does not keep
+
+
+class _Grid:
+    """GRID, which is asked in tokens too."""
+
+    def __init__(self, vocabulary: Any) -> None:
+        self._vocabulary = vocabulary
+        self._peer = grid.Peer(vocabulary, xgrammar.allocate_token_bitmask(1, vocabulary.size))
+
+    def start(self, schema: Any) -> Start:
+        def calls(compiled: Any) -> Calls:
+            return self._peer.begin(compiled[0])
+
+        return start(partial(self._peer.compile, schema), calls, (Exception,), collect=False)
+
+    def compile(self, schema: Any) -> Any:
+        return self._peer.compile(schema)
+
+    def reads(self, compiled: Any, text: bytes) -> Reading:
+        calls, place = self.begin(compiled), 0
+        for one in tokenize_greedy(self._vocabulary, text):
+            if not calls.accept(one):
+                return Reading(False, place)
+            place += len(self._vocabulary.tokens[one])
+        return Reading(True) if calls.is_complete() else Reading(False, place)
+
+    def begin(self, compiled: Any) -> Calls:
+        return self._peer.begin(compiled[0])
+
+    def left_out(self, compiled: Any) -> list[str]:
+        left: list[str] = compiled[1]
+        return left

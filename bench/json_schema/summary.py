@@ -66,6 +66,8 @@ class Standing:
         right: schemas that it takes, with all instances judged as they should be.
         valid, valid_refused, invalid, invalid_accepted: instances of the schemas that it takes.
         schemas_refusing, schemas_accepting: schemas with such an instance.
+        schemas_accepting_silently: those of the latter of which the engine does not say that it leaves
+            something out.
         refusals: by reason. accepted: invalid instances by the keyword that they break.
         spellings: valid instances by the first spelling that was taken.
         dead_ends, unlike: masks without a bit; tokens that a mask and its matcher judge differently.
@@ -82,6 +84,7 @@ class Standing:
     invalid_accepted: int = 0
     schemas_refusing: int = 0
     schemas_accepting: int = 0
+    schemas_accepting_silently: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
     spellings: Counter[str] = field(default_factory=Counter)
@@ -119,7 +122,9 @@ class Standing:
         for number, taken in enumerate(row["instances"]):
             self._count(row, number, taken, judged(labels[number], verdict["verdicts"][number]), verdict)
         self.schemas_refusing += self.valid_refused > before[0]
-        self.schemas_accepting += self.invalid_accepted > before[1]
+        if self.invalid_accepted > before[1]:
+            self.schemas_accepting += 1
+            self.schemas_accepting_silently += not row["left_out"]
         self.right += not row["failure"] and (self.valid_refused, self.invalid_accepted) == before
 
     def _count(self, row: Row, number: int, taken: Row, is_valid: bool, verdict: Row) -> None:

@@ -30,6 +30,7 @@ def lines(one: Standing) -> dict[str, str]:
         "errors while reading": f"{one.failed:,}",
         "a valid instance cannot be written": f"{one.schemas_refusing:,} ({one.valid_refused:,})",
         "an invalid one can": f"{one.schemas_accepting:,} ({one.invalid_accepted:,})",
+        "the same, where nothing is said to be left out": f"{one.schemas_accepting_silently:,}",
         "all as the schema says": f"{one.right:,}",
         "valid instances asked for": f"{one.valid:,}",
         "invalid instances asked for": f"{one.invalid:,}",

@@ -110,11 +110,13 @@ class Peer:
                 raise ValueError(problem)
             return matcher
 
-        def calls(matcher: Any) -> Calls:
-            fill = partial(matcher.unsafe_compute_mask_ptr, row.data_ptr(), 4 * row.numel())
-            return Calls(fill, matcher.consume_token, matcher.is_accepting, row, matcher.get_error)
+        return start(compiled, partial(self.calls, row=row), (Exception,), collect)
 
-        return start(compiled, calls, (Exception,), collect)
+    def calls(self, matcher: Any, row: Any = None) -> Calls:
+        """How one of its matchers is asked, with a row for masks."""
+        row = self._bitmask if row is None else row
+        fill = partial(matcher.unsafe_compute_mask_ptr, row.data_ptr(), 4 * row.numel())
+        return Calls(fill, matcher.consume_token, matcher.is_accepting, row, matcher.get_error)
 
     def measure(self, begun: Start, documents: Sequence[Sequence[int]]) -> PeerTimes:
         """Run documents on a schema that was begun."""
