@@ -1,15 +1,15 @@
 """MaskBench: JSON schemas with labelled instances, as they were written, on every engine.
 
-What: for each schema of a folder and each engine, is it taken, how long does the first mask take and each one
-after it, which valid instances cannot be written and which invalid ones can.
+What: for each schema of a folder and each engine, is it taken, how long does the first mask take and each
+one after it, which valid instances cannot be written and which invalid ones can.
 When: ``python -m bench maskbench --data DIR --json FILE``; the data is the folder ``maskbench/data`` of the
-repository guidance-ai/jsonschemabench. ``--quick`` asks for verdicts alone, over a vocabulary of bytes: minutes
-for all files. What was measured is kept in ``--results`` and not measured again.
+repository guidance-ai/jsonschemabench. ``--quick`` asks for verdicts alone, over a vocabulary of bytes:
+minutes for all files. What was measured is kept in ``--results`` and not measured again.
 Limits: as in MaskBench's own runner an instance is followed token by token with a mask before each. Unlike
 there it has to be over at its end; the first mask is part of the time to it; texts are tried in several
 spellings (`bench.json_schema.texts`); tokens are cut by longest match; an instance counts as valid if
-`jsonschema` says so (`bench.json_schema.judge`), and those that are labelled otherwise are named; the bound is a
-minute a schema and engine in place of a quarter of an hour. The keyword ``uniqueItems`` is called
+`jsonschema` says so (`bench.json_schema.judge`), and those that are labelled otherwise are named; the bound
+is a minute a schema and engine in place of a quarter of an hour. The keyword ``uniqueItems`` is called
 ``_uniqueItems`` in these files, which nobody reads: ``--restore-unique-items`` gives it back.
 """
 
@@ -79,14 +79,20 @@ def command(
     for name, why in missing.items():
         report.say(console, f"left out: {name}: {why}")
     kept = keep(results or json.with_suffix(".results"), (JUDGE, *names), settings, console)
-    labels = {}
-    reading = [(path.stem, partial(files.read, path, restore_unique_items)) for path in paths]
+    labels, unread = {}, {}
+    for path in paths:
+        try:
+            labels[path.stem] = files.read(path).labels
+        except ValueError as error:
+            unread[path.stem] = str(error)
+            report.say(console, f"not read: {error}")
+    reading = [
+        (path.stem, partial(files.read, path, restore_unique_items)) for path in paths if path.stem in labels
+    ]
     with workloads.usage_errors():
         done = running.run_all(reading, kept, settings, jobs)
-        for _ in track(done, "schemas", total=len(paths), console=console, transient=True):
+        for _ in track(done, "schemas", total=len(reading), console=console, transient=True):
             pass
-        for name, read in reading:
-            labels[name] = read().labels
     for one in kept.values():
         one.close()
     found = summary.summarise(labels, kept[JUDGE].rows, {name: kept[name].rows for name in names})
@@ -95,13 +101,13 @@ def command(
     record: dict[str, Any] = {
         "benchmark": "maskbench", **report.environment(arguments),
         "versions": {name: engines.version(name) for name in names}, "missing": missing, "quick": quick,
-        "schemas": len(paths), "instances": sum(map(len, labels.values())), "mislabelled": wrong,
-        "engines": {name: one.record() for name, one in found.items()},
+        "not_read": unread, "files": len(labels), "instances": sum(map(len, labels.values())),
+        "mislabelled": wrong, "rows": {name: one.record() for name, one in found.items()},
     }  # fmt: skip
     report.write_json(json, record)
     if picture_file is not None:
         times = {engines.ENGINES[name].title: list(one.first_mask) for name, one in found.items()}
-        picture.draw(picture_file, times, f"MaskBench, {len(paths):,} schemas")
+        picture.draw(picture_file, times, f"MaskBench, {len(labels):,} schemas")
 
 
 def available(chosen: str | None) -> tuple[list[str], dict[str, str]]:

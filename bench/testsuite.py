@@ -1,13 +1,15 @@
 """The JSON-Schema-Test-Suite: of each case, is it right, wrong, or refused by name?
 
-What: every schema of the suite is put to every engine, and every instance is written and read to its end; the
-suite says what is valid. Right and wrong are counted by file, which are the keywords, and draft.
+What: every schema of the suite is put to every engine, and every instance is written and read to its end;
+the suite says what is valid. Right and wrong are counted by file, which are the keywords, and draft.
 When: ``python -m bench testsuite --data DIR --json FILE``, where the folder is a checkout of the repository
-json-schema-org/JSON-Schema-Test-Suite. The required part, unless ``--optional`` or ``--format`` ask for more.
-Limits: verdicts alone, over a vocabulary of bytes. A schema that names no dialect is given that of its draft.
-Nothing is served from the suite's folder of remote schemas: those who refer there can only refuse. An instance
-is tried in several spellings (`bench.json_schema.texts`). The suite is where formats are annotations, except in
-the folder that ``--format`` adds; engines that assert them are wrong there by this count.
+json-schema-org/JSON-Schema-Test-Suite. The required part, unless ``--optional`` or ``--format`` ask for
+more.
+Limits: verdicts alone, over a vocabulary of bytes. A schema that names no dialect is given that of its
+draft. Nothing is served from the suite's folder of remote schemas: those who refer there can only refuse.
+An instance is tried in several spellings (`bench.json_schema.texts`). The suite is where formats are
+annotations, except in the folder that ``--format`` adds; engines that assert them are wrong there by this
+count.
 """
 
 from __future__ import annotations
@@ -49,9 +51,7 @@ class Case:
     file: Labelled
 
 
-def read(
-    folder: Path, drafts: Sequence[str], *, optional: bool = False, formats: bool = False
-) -> list[Case]:
+def read(folder: Path, drafts: Sequence[str], *, optional: bool = False, formats: bool = False) -> list[Case]:
     """The cases of the suite.
 
     Raises:
@@ -173,16 +173,21 @@ def command(
     record = {
         "benchmark": "testsuite", **report.environment(arguments),
         "versions": {name: engines.version(name) for name in names}, "missing": missing,
-        "engines": {
+        "rows": {
             name: {
                 "parts": found[name],
                 "refusals": dict(refusals(cases, kept[name].rows).most_common()),
-                "mistakes": [one for case in cases for one in mistakes(case, kept[name].rows[case.file.name])],
+                "mistakes": all_mistakes(cases, kept[name].rows),
             }
             for name in names
         },
     }  # fmt: skip
     report.write_json(json, record)
+
+
+def all_mistakes(cases: Sequence[Case], rows: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What an engine gets wrong in the whole suite."""
+    return [one for case in cases for one in mistakes(case, rows[case.file.name])]
 
 
 def counted(cases: Sequence[Case], rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Count]]:

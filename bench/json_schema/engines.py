@@ -2,8 +2,8 @@
 
 What: `ENGINES` names them, `missing` says why one cannot be had here, `make` makes one over a vocabulary.
 When: in the processes of `bench.json_schema.worker`.
-Limits: everybody has its library's defaults, but for what its name says. A matcher of llguidance is copied for
-each text, as MaskBench does it: one that was given a wrong token cannot be used again.
+Limits: everybody has its library's defaults, but for what its name says. A matcher of llguidance is copied
+for each text, as MaskBench does it: one that was given a wrong token cannot be used again.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def missing(name: str) -> str:
             return "compile_json_schema has no argument semantics"
         return ""
     if kind.package == "grid-guardrail":
-        return "" if grid.is_installed() else "it is not installed (pip install 'grid-guardrail[kernel]' pyyaml)"
+        return (
+            "" if grid.is_installed() else "it is not installed (pip install 'grid-guardrail[kernel]' pyyaml)"
+        )
     if importlib.util.find_spec(kind.package) is None:
         return f"it is not installed (pip install {kind.package})"
     return ""
@@ -166,10 +168,11 @@ class _Alike:
         self._compile, self._matcher, self._bitmask, self._start = compile_it, matcher, bitmask, start
 
     def start(self, schema: Any) -> Start:
-        return self._start(partial(self._compile, schema), self._bitmask, collect=False)
+        return self._start(partial(self.compile, schema), self._bitmask, collect=False)
 
     def compile(self, schema: Any) -> Any:
-        return self._compile(schema)
+        # Schemas that are true or false are taken as text only.
+        return self._compile(schema if isinstance(schema, dict) else json.dumps(schema))
 
     def reads(self, compiled: Any, text: bytes) -> Reading:
         matcher = self._matcher(compiled)
@@ -186,7 +189,6 @@ class _Alike:
         matcher = self._matcher(compiled)
         fill = partial(matcher.fill_next_token_bitmask, self._bitmask)
         return Calls(fill, matcher.accept_token, matcher.is_completed, self._bitmask)
-
 
     def left_out(self, compiled: Any) -> list[str]:
         return [str(one) for one in getattr(compiled, "relaxed", ())]

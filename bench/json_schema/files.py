@@ -3,8 +3,8 @@
 What: `choose` gives the files of a folder in an order that only a seed decides, `read` one of them;
 `restored` gives the keyword ``uniqueItems`` back to a schema.
 When: in ``python -m bench maskbench``.
-Limits: a file is JSON with the keys ``schema`` and ``tests`` (each ``{valid, data}``); anything else of it is
-ignored, and so are files that begin with a dot.
+Limits: a file is JSON with the keys ``schema`` and ``tests`` (each ``{valid, data}``); anything else of it
+is ignored, and so are files that begin with a dot.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """What ``jsonschema`` says of an instance: the judge where a label may be wrong.
 
-What: `Judge` compiles one schema, `verdict` says of an instance whether it is valid, and if not, which keywords
-say so; `judged` weighs a verdict against a label.
+What: `Judge` compiles one schema, `verdict` says of an instance whether it is valid, and if not, which
+keywords say so; `judged` weighs a verdict against a label.
 When: beside the labels of MaskBench's files.
-Limits: the dialect is the one that ``$schema`` names, 2020-12 without one. Formats count as assertions, as in
-MaskBench's labels, if ``jsonschema`` has a check for them here (its extra ``format-nongpl`` adds most). A schema
-with others has no verdict on what passes all the rest: the label stands. Nothing is fetched, so there is no
-verdict over a reference to elsewhere either. Patterns are Python's: ``$`` lets a line end go by, ``\d`` takes
-any script's digits, and a pattern that Python does not read gives no verdict.
+Limits: the dialect is the one that ``$schema`` names, 2020-12 without one. Formats count as assertions, as
+in MaskBench's labels, if ``jsonschema`` has a check for them here (its extra ``format-nongpl`` adds most).
+A schema with others has no verdict on what passes all the rest: the label stands. Nothing is fetched, so
+there is no verdict over a reference to elsewhere either. Patterns are Python's: ``$`` lets a line end go
+by, a class of digits takes those of any script, and a pattern that Python does not read gives no verdict.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 What: `measure` does all of MaskBench's protocol, `check` its verdicts alone.
 When: in the processes of `bench.json_schema.worker`.
-Limits: times are of one text an instance: the one that is taken, else the first that is tried, up to the token
-that is refused. A text is cut into tokens by longest match. An instance is *taken* if every token's bit is set
-in the mask before it, the token is accepted, and the mask after the last one has a stop token's bit.
+Limits: times are of one text an instance: the one that is taken, else the first that is tried, up to the
+token that is refused. A text is cut into tokens by longest match. An instance is *taken* if every token's
+bit is set in the mask before it, the token is accepted, and the mask after the last one has a stop token's
+bit.
 """
 
 from __future__ import annotations

@@ -9,16 +9,26 @@ References to elsewhere are passed over. `hybrid` may know better: what it has i
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-IN_PLACE = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not", "$ref", "$dynamicRef", "$recursiveRef",
-            "dependentSchemas", "dependencies")  # fmt: skip
+IN_PLACE = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not")
+"""Keywords whose schemas apply to the same instance; references and dependencies do, too."""
 
 
 def canonical(schema: Any, instance: Any) -> Any:
     """The instance with keys in canonical order."""
+    try:
+        exact = importlib.import_module("hybrid.json_schema").canonical
+    except (ImportError, AttributeError):
+        return declared(schema, instance)
+    return exact(schema, instance)
+
+
+def declared(schema: Any, instance: Any) -> Any:
+    """The same, by the reading of this module."""
     return _Reader(schema).ordered([schema], instance)
 
 
@@ -46,22 +56,24 @@ class _Reader:
     def in_place(self, schemas: list[Any]) -> Iterator[Mapping[str, Any]]:
         """All subschemas that apply to the same instance, in the order of their text; each once."""
         met: set[int] = set()
-        waiting = list(reversed(schemas))
+        # Beside schemas, those in brackets, whose turn has come: where they declare properties.
+        waiting: list[Any] = list(reversed(schemas))
         while waiting:
             one = waiting.pop()
+            if isinstance(one, tuple):
+                yield one[0]
             if not isinstance(one, Mapping) or id(one) in met:
                 continue
             met.add(id(one))
-            yield one
-            below: list[Any] = []
+            below: list[Any] = [] if "properties" in one else [(one,)]
             for key, value in one.items():
-                if key not in IN_PLACE:
-                    continue
-                if key in ("$ref", "$dynamicRef", "$recursiveRef"):
+                if key == "properties":
+                    below.append((one,))
+                elif key in ("$ref", "$dynamicRef", "$recursiveRef"):
                     below.append(self._looked_up(value))
-                elif isinstance(value, Mapping) and key in ("dependentSchemas", "dependencies"):
-                    below += value.values()
-                else:
+                elif key in ("dependentSchemas", "dependencies"):
+                    below += value.values() if isinstance(value, Mapping) else ()
+                elif key in IN_PLACE:
                     below += value if isinstance(value, list) else [value]
             waiting += reversed(below)
 
@@ -69,9 +81,9 @@ class _Reader:
         """The instance as these subschemas declare it."""
         if isinstance(instance, dict):
             here = list(self.in_place(schemas))
-            declared = [name for one in here for name in _part(one, "properties")]
-            names = [name for name in dict.fromkeys(declared) if name in instance]
-            names += [name for name in instance if name not in declared]
+            first = dict.fromkeys(name for one in here for name in _part(one, "properties"))
+            names = [name for name in first if name in instance]
+            names += [name for name in instance if name not in first]
             return {name: self.ordered(list(_values_below(here, name)), instance[name]) for name in names}
         if isinstance(instance, list):
             here = list(self.in_place(schemas))

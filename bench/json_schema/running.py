@@ -1,12 +1,12 @@
 """Many schemas on many engines: processes that can be ended, and results that are kept.
 
-What: `Kept` is a file of results, one line each, that a later run goes on with; `Process` is a worker that is
-ended where a question takes too long or too much memory; `run_all` puts all files to all engines.
+What: `Kept` is a file of results, one line each, that a later run goes on with; `Process` is a worker that
+is ended where a question takes too long or too much memory; `run_all` puts all files to all engines.
 When: in ``python -m bench maskbench`` and ``python -m bench testsuite``.
-Limits: a result is found again if the engine's version, the settings and the code that measures were the same,
-and for equimask all of its code; else its file begins anew. Memory is looked at four times a second, on Linux
-only. Engines take turns on each schema, in an order that its name decides, so that what else the machine does
-hits all alike; with several jobs they disturb each other.
+Limits: a result is found again if the engine's version, the settings and the code that measures were the
+same, and for equimask all of its code; else its file begins anew. Memory is looked at four times a second,
+on Linux only. Engines take turns on each schema, in an order that its name decides, so that what else the
+machine does hits all alike; with several jobs they disturb each other.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from bench.json_schema.worker import JUDGE
 
 MEASURING = ("files", "judge", "order", "texts", "engines", "measuring", "worker")
 """Modules of this room that results come from."""
+
+WORKER = "bench.json_schema.worker"
 
 START_SECONDS = 180.0
 """A worker is given up that has not begun after so long."""
@@ -71,12 +73,14 @@ class Process:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
+        self._is_closed = False
 
     def ask(self, file: Labelled) -> Iterator[Row]:
         """The worker's answers on a file, as they come.
 
         Raises:
             Ended: it took too long, too much memory, or crashed.
+            ValueError: as in `begin`.
         """
         self.begin()
         question = {
@@ -93,6 +97,11 @@ class Process:
             raise Ended("crashed") from None
         while "done" not in (said := self._answer(until)):
             yield said["answer"]
+
+    def close(self) -> None:
+        """End the process, for good."""
+        self._is_closed = True
+        self.end()
 
     def end(self) -> None:
         """End the process, if there is one."""
@@ -111,21 +120,26 @@ class Process:
         """Start the process, if there is none.
 
         Raises:
-            ValueError: its engine cannot be had.
+            ValueError: its engine cannot be had, or the worker is closed.
         """
         if self._process is not None:
             return
+        if self._is_closed:
+            raise ValueError(f"{self.name} is closed")
         settings = {
             "name": self.name, "vocabulary": self._settings.vocabulary, "threads": self._settings.threads,
         }  # fmt: skip
         self._rest = b""
         self._folder = tempfile.TemporaryDirectory()  # what engines keep at a place, they keep here
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.json_schema.worker", json.dumps(settings)],
+            [sys.executable, "-m", WORKER, json.dumps(settings)],
             cwd=CHECKOUT, env={**os.environ, "TMPDIR": self._folder.name},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        said = self._answer(monotonic() + START_SECONDS)
+        try:
+            said = self._answer(monotonic() + START_SECONDS)
+        except Ended as ended:
+            said = {"missing": f"its process is {ended} before it answers"}
         if said["missing"]:
             self.end()
             raise ValueError(f"{self.name} cannot be started: {said['missing']}")
@@ -245,7 +259,7 @@ class Lane:
 
     def end(self) -> None:
         for process in self.processes.values():
-            process.end()
+            process.close()
 
 
 def run_all(

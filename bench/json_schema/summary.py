@@ -3,8 +3,8 @@
 What: `summarise` makes of kept results what is written to a record; `reason` finds the words under which a
 refusal is counted.
 When: after `bench.json_schema.running`.
-Limits: an instance counts as valid by the judge's verdict where there is one, else by its label. An engine that
-refuses a schema, or was ended on it, has no verdicts there.
+Limits: an instance counts as valid by the judge's verdict where there is one, else by its label. An engine
+that refuses a schema, or was ended on it, has no verdicts there.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from bench.report import Spread
 Row = Mapping[str, Any]
 
 KEYWORDS = (
-    "$anchor", "$dynamicRef", "$id", "$recursiveRef", "$ref", "additionalItems", "additionalProperties", "allOf",
-    "anyOf", "const", "contains", "contentEncoding", "contentMediaType", "dependencies", "dependentRequired",
-    "dependentSchemas", "else", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "if", "items",
-    "maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength",
-    "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern", "patternProperties", "prefixItems",
-    "properties", "propertyNames", "required", "then", "type", "unevaluatedItems", "unevaluatedProperties",
-    "uniqueItems",
+    "$anchor", "$dynamicRef", "$id", "$recursiveRef", "$ref", "additionalItems", "additionalProperties",
+    "allOf", "anyOf", "const", "contains", "contentEncoding", "contentMediaType", "dependencies",
+    "dependentRequired", "dependentSchemas", "else", "enum", "exclusiveMaximum", "exclusiveMinimum",
+    "format", "if", "items", "maxContains", "maxItems", "maxLength", "maxProperties", "maximum",
+    "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf",
+    "pattern", "patternProperties", "prefixItems", "properties", "propertyNames", "required", "then",
+    "type", "unevaluatedItems", "unevaluatedProperties", "uniqueItems",
 )  # fmt: skip
 
 QUOTED = re.compile(r"""["'`/]({})["'`]""".format("|".join(map(re.escape, KEYWORDS))))
@@ -45,7 +45,7 @@ ORIGIN = re.compile(r"^\w+(Error|Exception|Unsupported\w*): (\[[\d:]+\] \S+:\d+:
 
 
 def reason(refusal: str) -> str:
-    """A keyword that is named in a refusal, else its first words, without what differs from schema to schema."""
+    """A keyword that a refusal names, else its first words, without what differs from schema to schema."""
     text = ORIGIN.sub("", refusal.strip())
     lines = text.splitlines() or [""]
     found = QUOTED.search(lines[0]) or DISTINCT.search(lines[0])
@@ -107,12 +107,16 @@ class Standing:
         if row["outcome"] == "refused":
             self.refusals[reason(row["refusal"])] += 1
             return
+        if row["outcome"] == "over time" and row.get("first_mask") is None:
+            self.first_mask.append(row["seconds"])  # as MaskBench does it: the bound counts
         if row["outcome"] != "done":
             self._note(row, None, row["outcome"])
             return
         self.masks.extend(one / 1e6 for one in row["masks"])
         # As MaskBench counts: a mask with the token after it; the last mask has none.
-        self.steps.extend((mask + token) / 1e6 for mask, token in zip(row["masks"], row["tokens"]))
+        self.steps.extend(
+            (mask + token) / 1e6 for mask, token in zip(row["masks"], row["tokens"], strict=False)
+        )
         self.dead_ends += row["dead_ends"]
         self.unlike += row["unlike"]
         if row["failure"]:

@@ -45,9 +45,7 @@ def checks(one: Standing) -> dict[str, str]:
     }
 
 
-def show(
-    console: Console, found: Mapping[str, Standing], wrong: Sequence[Mislabelled], quick: bool
-) -> None:
+def show(console: Console, found: Mapping[str, Standing], wrong: Sequence[Mislabelled], quick: bool) -> None:
     """All tables."""
     parts: list[Callable[[Standing], dict[str, str]]] = [lines] if quick else [lines, checks]
     told = {name: {k: v for part in parts for k, v in part(one).items()} for name, one in found.items()}

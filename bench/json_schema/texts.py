@@ -19,9 +19,9 @@ from bench.json_schema.order import canonical
 WHITE_SPACE = {"": (", ", ": "), "compact": (",", ":")}
 
 
-def spellings(schema: Any, instance: Any, reorder: Callable[[Any, Any], Any] = canonical) -> Iterator[
-    tuple[str, bytes]
-]:
+def spellings(
+    schema: Any, instance: Any, reorder: Callable[[Any, Any], Any] = canonical
+) -> Iterator[tuple[str, bytes]]:
     """Ways to write an instance, those that most engines take first; no text twice.
 
     Each comes with what was changed: ``"as given"``, or words out of ``"reordered"``, ``"plain numbers"`` and

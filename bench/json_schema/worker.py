@@ -7,8 +7,11 @@ Limits: what an engine prints goes to the standard error, which nobody reads.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
@@ -96,6 +99,10 @@ def main(arguments: Mapping[str, Any], reading: IO[str], say: Callable[[Mapping[
 
 def _run() -> None:
     """As a program: the answers have the standard output, and whatever prints has the standard error."""
+    if sys.platform == "linux":
+        # A worker that is busy when its parent is killed would go on for hours.
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
