@@ -61,6 +61,7 @@ def test_outcomes_labels_and_resuming(data: Path, monkeypatch: pytest.MonkeyPatc
     assert (told["valid"], told["valid_refused"]) == (5, 1)  # closed, but for that: 4, 6 and two objects
     assert (told["invalid"], told["invalid_accepted"]) == (4, 2)  # 3, twice
     assert (told["schemas_refusing"], told["schemas_accepting"], told["right"]) == (1, 1, 0)
+    assert told["unwritten"] == {"properties, type": 1}
     assert told["accepted"] == {"not": 2} and told["schemas_accepting_silently"] == 0
     assert told["spellings"] == {"as given": 3, "reordered": 1}
     assert (told["dead_ends"], told["unlike"], told["failed"]) == (0, 0, 0)
@@ -174,6 +175,29 @@ def test_order_of_keys() -> None:
     assert list(found["c"][0]) == ["y", "x"] and list(found["c"][0]["x"]) == ["q", "p"]
     assert list(found["z"]) == ["y", "x"]
     assert order.declared({"$ref": "#"}, {"b": 1}) == {"b": 1}
+
+
+def test_places_of_bytes_and_the_keywords_there() -> None:
+    instance = {"a": [1, {"é": "x"}], "b": {}}
+    text = texts.written(instance, (", ", ": ")).decode()
+    for found, path in (
+        ("{", []),
+        ('"a"', []),
+        ("1", ["a", 0]),
+        (", {", ["a"]),
+        ('"x', ["a", 1, "é"]),
+        ("}}", ["b"]),
+    ):
+        assert texts.place_at(instance, len(text[: text.index(found)].encode())) == path
+    assert texts.place_at(instance, 99) == [] and texts.place_at("x", 1) == []
+    schema = {
+        "properties": {"a": {"items": {"allOf": [{"$ref": "#/$defs/b"}]}}},
+        "$defs": {"b": {"type": "null"}},
+    }
+    assert order.keywords_at(schema, ["a", 1]) == ["allOf", "$ref", "type"]
+    assert order.keywords_at(schema, ["none"]) == []
+    assert summary.what_stands_there(["type", "pattern", "title"]) == "pattern"
+    assert summary.what_stands_there(["title"]) == "no keyword"
 
 
 def test_spellings() -> None:

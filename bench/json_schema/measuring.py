@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from bench.json_schema.engines import Engine
-from bench.json_schema.texts import spellings
+from bench.json_schema.order import keywords_at
+from bench.json_schema.texts import place_at, spellings
 from bench.request import Calls, quiet
 from hybrid.testing.segmentation import tokenize_greedy
 
@@ -36,12 +37,14 @@ class Taken:
         tried: how many spellings were tried.
         stopped: after how many bytes the first spelling is refused.
         around: of that text, what stands there.
+        keywords: of the subschemas that apply to the value in which this is.
     """
 
     how: str = ""
     tried: int = 0
     stopped: int | None = None
     around: str = ""
+    keywords: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -128,15 +131,16 @@ def _read(engine: Engine, compiled: Any, schema: Any, instance: Any) -> Taken:
             found.how = how
             break
         if found.stopped is None:
-            _stop(found, text, reading.stopped)
+            _stop(found, text, reading.stopped, schema, instance)
     return found
 
 
-def _stop(found: Taken, text: bytes, place: int | None) -> None:
+def _stop(found: Taken, text: bytes, place: int | None, schema: Any, instance: Any) -> None:
     """Note where the first spelling is refused."""
     found.stopped = place if place is not None else len(text)
     around = text[max(0, found.stopped - AROUND) : found.stopped], text[found.stopped :][:AROUND]
     found.around = " >>> ".join(part.decode("utf-8", "replace") for part in around)
+    found.keywords = keywords_at(schema, place_at(instance, found.stopped))
 
 
 class _Steps:
@@ -160,7 +164,8 @@ class _Steps:
                 first = masks, tokens
                 break
             if found.stopped is None:
-                _stop(found, text, sum(len(self._vocabulary.tokens[one]) for one in ids[:count]))
+                place = sum(len(self._vocabulary.tokens[one]) for one in ids[:count])
+                _stop(found, text, place, schema, instance)
                 first = masks, tokens
         self._result.masks += first[0]
         self._result.tokens += first[1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 IN_PLACE = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not")
@@ -30,6 +30,16 @@ def canonical(schema: Any, instance: Any) -> Any:
 def declared(schema: Any, instance: Any) -> Any:
     """The same, by the reading of this module."""
     return _Reader(schema).ordered([schema], instance)
+
+
+def keywords_at(schema: Any, path: Sequence[str | int]) -> list[str]:
+    """The keywords of all subschemas that apply in place at a path of keys and indices; each once."""
+    reader = _Reader(schema)
+    here = list(reader.in_place([schema]))
+    for step in path:
+        below = _items_below(here, step) if isinstance(step, int) else _values_below(here, step)
+        here = list(reader.in_place(list(below)))
+    return list(dict.fromkeys(keyword for one in here for keyword in one))
 
 
 class _Reader:

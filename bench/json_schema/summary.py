@@ -55,6 +55,16 @@ def reason(refusal: str) -> str:
     return " ".join(words[:7]) or "nothing said"
 
 
+EVERYWHERE = ("type", "properties", "items", "$ref", "additionalProperties", "required")
+"""Keywords that say little about why a text is refused: most schemas have them."""
+
+
+def what_stands_there(keywords: Sequence[str]) -> str:
+    """The keywords at the place where a text is refused, in one line: those that are special, if any are."""
+    known = sorted(set(keywords) & set(KEYWORDS))
+    return ", ".join([word for word in known if word not in EVERYWHERE] or known) or "no keyword"
+
+
 @dataclass
 class Standing:
     """One engine over all schemas.
@@ -69,6 +79,7 @@ class Standing:
         schemas_accepting_silently: those of the latter of which the engine does not say that it leaves
             something out.
         refusals: by reason. accepted: invalid instances by the keyword that they break.
+        unwritten: valid instances that are refused, by the keywords at the place where they are.
         spellings: valid instances by the first spelling that was taken.
         dead_ends, unlike: masks without a bit; tokens that a mask and its matcher judge differently.
         wrong: names, numbers and words of what went wrong, to be looked at.
@@ -87,6 +98,7 @@ class Standing:
     schemas_accepting_silently: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
+    unwritten: Counter[str] = field(default_factory=Counter)
     spellings: Counter[str] = field(default_factory=Counter)
     dead_ends: int = 0
     unlike: int = 0
@@ -138,6 +150,7 @@ class Standing:
                 self.spellings[taken["how"]] += 1
             else:
                 self.valid_refused += 1
+                self.unwritten[what_stands_there(taken["keywords"])] += 1
                 self._note(row, number, f"valid, and refused at {taken['stopped']}: {taken['around']}")
             return
         self.invalid += 1
@@ -154,7 +167,7 @@ class Standing:
     def record(self) -> dict[str, Any]:
         """As it is written to the record; times as spreads."""
         found = {name: value for name, value in vars(self).items() if not isinstance(value, array)}
-        for name in ("refusals", "accepted", "spellings", "outcomes"):
+        for name in ("refusals", "accepted", "unwritten", "spellings", "outcomes"):
             found[name] = dict(found[name].most_common())
         found["spreads"] = {
             name: Spread.of(value) for name, value in vars(self).items() if isinstance(value, array)

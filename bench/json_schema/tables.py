@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 
@@ -20,35 +21,39 @@ from bench.report import Spread
 MOST_REASONS, MOST_NAMED = 12, 20
 
 
-def lines(one: Standing) -> dict[str, str]:
-    """The rows of one engine, by their words."""
-    ended = sum(one.outcomes[word] for word in ("over time", "over memory", "crashed"))
+Record = Mapping[str, Any]
+
+
+def lines(one: Record) -> dict[str, str]:
+    """The rows of one engine's record, by their words."""
+    ended = sum(one["outcomes"].get(word, 0) for word in ("over time", "over memory", "crashed"))
     return {
-        "schemas": f"{one.schemas:,}",
-        "refused": f"{one.outcomes['refused']:,}",
+        "schemas": f"{one['schemas']:,}",
+        "refused": f"{one['outcomes'].get('refused', 0):,}",
         "never ends, too large, crashes": f"{ended:,}",
-        "errors while reading": f"{one.failed:,}",
-        "a valid instance cannot be written": f"{one.schemas_refusing:,} ({one.valid_refused:,})",
-        "an invalid one can": f"{one.schemas_accepting:,} ({one.invalid_accepted:,})",
-        "the same, where nothing is said to be left out": f"{one.schemas_accepting_silently:,}",
-        "all as the schema says": f"{one.right:,}",
-        "valid instances asked for": f"{one.valid:,}",
-        "invalid instances asked for": f"{one.invalid:,}",
+        "errors while reading": f"{one['failed']:,}",
+        "a valid instance cannot be written": f"{one['schemas_refusing']:,} ({one['valid_refused']:,})",
+        "an invalid one can": f"{one['schemas_accepting']:,} ({one['invalid_accepted']:,})",
+        "the same, where nothing is said to be left out": f"{one['schemas_accepting_silently']:,}",
+        "all as the schema says": f"{one['right']:,}",
+        "valid instances asked for": f"{one['valid']:,}",
+        "invalid instances asked for": f"{one['invalid']:,}",
     }
 
 
-def checks(one: Standing) -> dict[str, str]:
+def checks(one: Record) -> dict[str, str]:
     """What only masks tell."""
     return {
-        "masks without a token": f"{one.dead_ends:,}",
-        "tokens that mask and matcher judge differently": f"{one.unlike:,}",
+        "masks without a token": f"{one['dead_ends']:,}",
+        "tokens that mask and matcher judge differently": f"{one['unlike']:,}",
     }
 
 
 def show(console: Console, found: Mapping[str, Standing], wrong: Sequence[Mislabelled], quick: bool) -> None:
     """All tables."""
-    parts: list[Callable[[Standing], dict[str, str]]] = [lines] if quick else [lines, checks]
-    told = {name: {k: v for part in parts for k, v in part(one).items()} for name, one in found.items()}
+    parts: list[Callable[[Record], dict[str, str]]] = [lines] if quick else [lines, checks]
+    records = {name: one.record() for name, one in found.items()}
+    told = {name: {k: v for part in parts for k, v in part(one).items()} for name, one in records.items()}
     table = report.make_table("schemas (instances)", ("",), [ENGINES[name].title for name in told])
     for word in next(iter(told.values()), {}):
         table.add_row(word, *(own[word] for own in told.values()))
@@ -62,6 +67,7 @@ def show(console: Console, found: Mapping[str, Standing], wrong: Sequence[Mislab
             console.print(report.spread_table(title, spreads))
     for title, counters in (
         ("schemas refused, by keyword or first words", {name: one.refusals for name, one in found.items()}),
+        ("valid instances refused, by the keywords there", {n: one.unwritten for n, one in found.items()}),
         ("invalid instances accepted, by the keyword they break", {n: o.accepted for n, o in found.items()}),
         ("valid instances written, by spelling", {name: one.spellings for name, one in found.items()}),
     ):

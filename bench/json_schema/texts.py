@@ -75,6 +75,32 @@ def written(instance: Any, separators: tuple[str, str], is_plain: bool = False) 
         ).encode()
 
 
+def place_at(instance: Any, offset: int, separators: tuple[str, str] = WHITE_SPACE[""]) -> list[str | int]:
+    """Keys and indices that lead to the value in which a byte of the text lies.
+
+    A byte of a key, or between values, lies in the object or array around it.
+    """
+    path: list[str | int] = []
+    value = instance
+    while isinstance(value, (dict, list)) and value:
+        start, found = 1, False
+        members = value.items() if isinstance(value, dict) else enumerate(value)
+        for number, (key, below) in enumerate(members):
+            if number:
+                start += len(separators[0])
+            if isinstance(value, dict):
+                start += len(written(key, separators)) + len(separators[1])
+            length = len(written(below, separators))
+            if start <= offset < start + length:
+                path.append(key)
+                value, offset, found = below, offset - start, True
+                break
+            start += length
+        if not found:
+            break
+    return path
+
+
 def plain_number(value: float) -> str:
     """A number without an exponent, and without a fraction of zeros."""
     text = format(Decimal(repr(value)), "f")
