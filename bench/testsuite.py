@@ -119,7 +119,7 @@ def count(case: Case, row: Mapping[str, Any]) -> Count:
     labels = case.file.labels
     if row["outcome"] == "refused":
         return Count(refused=len(labels), cases=Counter(["refused"]))
-    if row["outcome"] != "done" or row["failure"]:
+    if row["outcome"] != "done" or any(one["failure"] for one in row["instances"]):
         return Count(ended=len(labels), cases=Counter(["ended"]))
     right = sum(bool(one["how"]) == label for one, label in zip(row["instances"], labels, strict=True))
     outcome = "right" if right == len(labels) else "wrong"
@@ -129,7 +129,7 @@ def count(case: Case, row: Mapping[str, Any]) -> Count:
 def mistakes(case: Case, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The tests of a case that an engine gets wrong."""
     for number, (one, label) in enumerate(zip(row.get("instances", ()), case.file.labels, strict=False)):
-        if bool(one["how"]) != label:
+        if bool(one["how"]) != label and not one["failure"]:
             yield {
                 "case": case.file.name, "description": case.description, "test": number, "valid": label,
                 "instance": case.file.instances[number],

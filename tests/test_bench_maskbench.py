@@ -153,7 +153,8 @@ def test_each_engine_reads_as_it_steps(name: str) -> None:
     instances = [{"a": 1}, {"a": "x"}, {}, {"a": -20}]
     *_, quick = measuring.check(engine, schema, instances)
     *_, full = measuring.measure(engine, vocabulary, schema, instances)
-    assert not quick.refusal and not full.refusal and not full.failure
+    assert not quick.refusal and not full.refusal
+    assert not any(one.failure for one in (*quick.instances, *full.instances))
     assert [bool(one.how) for one in full.instances] == [True, False, False, True]
     assert [one.how for one in quick.instances] == [one.how for one in full.instances]
     assert full.dead_ends == full.unlike == 0 and len(full.masks) > len(full.tokens) > 20
@@ -208,6 +209,9 @@ def test_spellings() -> None:
     assert found[b'{"b":1e+20,"a":[2.0,0.5]}'] == "compact"
     assert len(found) == 8 and all(json.loads(text) == {"a": [2, 0.5], "b": 1e20} for text in found)
     assert [text for _, text in texts.spellings({}, "a\ud800é")] == ['"a\\ud800é"'.encode()]
+    fourth = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    found = {text: how for how, text in texts.spellings(fourth, [2.0, 1e20])}
+    assert found[b"[2.0, 100000000000000000000.0]"] == "plain numbers" and len(found) == 4
     assert texts.plain_number(-0.00025) == "-0.00025" and texts.plain_number(1e-7) == "0.0000001"
 
 

@@ -86,6 +86,10 @@ DEFAULT = tuple(name for name in ENGINES if name != "equimask:xgrammar:no-strict
 """Without the one whose answers are those of another."""
 
 
+REFUSED_TOKEN = "doesn't satisfy the grammar"
+"""In what llguidance says of a token that a text cannot go on with; anything else has failed."""
+
+
 def missing(name: str) -> str:
     """Why an engine cannot be had here; "" if it can.
 
@@ -217,10 +221,12 @@ class _LLGuidance:
         ids: Sequence[int] = tokenize_greedy(self._vocabulary, text)
         matcher = compiled.deep_copy()
         count = matcher.try_consume_tokens(list(ids))
-        if problem := matcher.get_error():
-            raise ValueError(problem)
         if count == len(ids) and matcher.is_accepting():
             return Reading(True)
+        if count < len(ids):
+            matcher.consume_token(ids[count])  # what it says of that is the reason
+            if REFUSED_TOKEN not in (problem := matcher.get_error()):
+                raise ValueError(problem)
         return Reading(False, sum(len(self._vocabulary.tokens[one]) for one in ids[:count]))
 
     def begin(self, compiled: Any) -> Calls:

@@ -56,6 +56,7 @@ class Judge:
             errors = list(self._validator.iter_errors(instance))
         except Exception as error:  # noqa: BLE001 - a schema that jsonschema cannot read: no verdict
             return Verdict(None, (f"{type(error).__name__}: {error}"[:200],))
+        errors.sort(key=lambda one: ([str(step) for step in one.absolute_path], str(one.validator)))
         if errors:
             return Verdict(False, tuple(dict.fromkeys(name for one in errors for name in keywords(one))))
         if self.unchecked:

@@ -11,8 +11,9 @@ bit.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -38,6 +39,7 @@ class Taken:
         stopped: after how many bytes the first spelling is refused.
         around: of that text, what stands there.
         keywords: of the subschemas that apply to the value in which this is.
+        failure: an exception while the engine read it, which is no verdict.
     """
 
     how: str = ""
@@ -45,6 +47,7 @@ class Taken:
     stopped: int | None = None
     around: str = ""
     keywords: list[str] = field(default_factory=list)
+    failure: str = ""
 
 
 @dataclass
@@ -59,7 +62,6 @@ class Result:
         instances: in the order of the file.
         masks, tokens: microseconds of each mask, and of each token.
         dead_ends: masks without a bit; `unlike`: tokens that the mask and the matcher judge differently.
-        failure: an exception while texts were read.
     """
 
     refusal: str = ""
@@ -73,7 +75,6 @@ class Result:
     tokens: list[float] = field(default_factory=list)
     dead_ends: int = 0
     unlike: int = 0
-    failure: str = ""
 
     def record(self) -> dict[str, Any]:
         return asdict(self)
@@ -92,11 +93,8 @@ def measure(engine: Engine, vocabulary: Any, schema: Any, instances: Sequence[An
     yield result
     if begun.calls is not None:
         steps = _Steps(vocabulary, result)
-        try:
-            for instance in instances:
-                result.instances.append(steps.take(engine, begun.compiled, schema, instance))
-        except Exception as error:  # noqa: BLE001 - a benchmark of many schemas goes on and reports it
-            result.failure = f"{type(error).__name__}: {error}"
+        for instance in instances:
+            result.instances.append(_guarded(partial(steps.take, engine, begun.compiled, schema, instance)))
     yield result
 
 
@@ -114,12 +112,16 @@ def check(engine: Engine, schema: Any, instances: Sequence[Any]) -> Iterator[Res
     result.compiled = perf_counter() - began
     result.left_out = engine.left_out(compiled)
     yield result
-    try:
-        for instance in instances:
-            result.instances.append(_read(engine, compiled, schema, instance))
-    except Exception as error:  # noqa: BLE001 - as above
-        result.failure = f"{type(error).__name__}: {error}"
+    for instance in instances:
+        result.instances.append(_guarded(partial(_read, engine, compiled, schema, instance)))
     yield result
+
+
+def _guarded(take: Callable[[], Taken]) -> Taken:
+    try:
+        return take()
+    except Exception as error:  # noqa: BLE001 - a benchmark of many schemas goes on and reports it
+        return Taken(failure=f"{type(error).__name__}: {error}".splitlines()[0])
 
 
 def _read(engine: Engine, compiled: Any, schema: Any, instance: Any) -> Taken:
@@ -181,15 +183,15 @@ class _Steps:
             began = perf_counter()
             fill()
             filled = perf_counter()
+            if problem := calls.error():
+                raise ValueError(problem)
             allowed = bool(row[token >> 5] >> np.uint32(token & 31) & 1)
             self._result.dead_ends += not row.any()
             asked = perf_counter()
             accepted = bool(accept(token))
             done = perf_counter()
-            if problem := calls.error():
-                if allowed:
-                    raise ValueError(problem)
-                accepted = False
+            # A matcher of llguidance says in this way, too, that a token is refused.
+            accepted = accepted and not calls.error()
             masks.append(round((filled - began) * 1e6, 1))
             tokens.append(round((done - asked) * 1e6, 1))
             self._result.unlike += allowed != accepted

@@ -72,7 +72,7 @@ class Standing:
     Attributes:
         schemas: that were put to it.
         outcomes: schemas by outcome: "done", "refused", "over time", "over memory", "crashed".
-        failed: schemas on which it raised an exception while texts were read.
+        failed: schemas on which it raised an exception while it read an instance.
         right: schemas that it takes, with all instances judged as they should be.
         valid, valid_refused, invalid, invalid_accepted: instances of the schemas that it takes.
         schemas_refusing, schemas_accepting: schemas with such an instance.
@@ -131,9 +131,8 @@ class Standing:
         )
         self.dead_ends += row["dead_ends"]
         self.unlike += row["unlike"]
-        if row["failure"]:
-            self.failed += 1
-            self._note(row, None, row["failure"])
+        failures = [one["failure"] for one in row["instances"] if one["failure"]]
+        self.failed += bool(failures)
         before = self.valid_refused, self.invalid_accepted
         for number, taken in enumerate(row["instances"]):
             self._count(row, number, taken, judged(labels[number], verdict["verdicts"][number]), verdict)
@@ -141,9 +140,12 @@ class Standing:
         if self.invalid_accepted > before[1]:
             self.schemas_accepting += 1
             self.schemas_accepting_silently += not row["left_out"]
-        self.right += not row["failure"] and (self.valid_refused, self.invalid_accepted) == before
+        self.right += not failures and (self.valid_refused, self.invalid_accepted) == before
 
     def _count(self, row: Row, number: int, taken: Row, is_valid: bool, verdict: Row) -> None:
+        if taken["failure"]:
+            self._note(row, number, taken["failure"])
+            return
         if is_valid:
             self.valid += 1
             if taken["how"]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -29,19 +30,30 @@ def spellings(
     """
     seen: set[bytes] = set()
     ordered: list[Any] = []
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    by_value = not (isinstance(named, str) and re.search("draft-0[34]", named))
     for white_space, separators in WHITE_SPACE.items():
         for words in ((), ("reordered",), ("plain numbers",), ("reordered", "plain numbers")):
             if "reordered" in words and not ordered:
                 ordered.append(reorder(schema, instance))
             value = ordered[0] if "reordered" in words else instance
-            text = written(value, separators, is_plain="plain numbers" in words)
+            text = written(value, separators, "plain numbers" in words, by_value)
             if text not in seen:
                 seen.add(text)
                 yield ", ".join((*words, *((white_space,) if white_space else ()))) or "as given", text
 
 
-def written(instance: Any, separators: tuple[str, str], is_plain: bool = False) -> bytes:
-    """An instance as one line of UTF-8."""
+def written(
+    instance: Any, separators: tuple[str, str], is_plain: bool = False, by_value: bool = True
+) -> bytes:
+    """An instance as one line of UTF-8.
+
+    Args:
+        instance: what is written.
+        separators: a comma and a colon with their white space.
+        is_plain: whether numbers are written as `plain_number` does it.
+        by_value: whether 1.0 may be written as 1: to drafts 3 and 4 one is an integer and the other is not.
+    """
     comma, colon = separators
     parts: list[str] = []
     # A stack of what is left to be written: texts as they are, values in a list of one.
@@ -63,7 +75,7 @@ def written(instance: Any, separators: tuple[str, str], is_plain: bool = False) 
                 inner += [comma if place else "", [below]]
             waiting += reversed([*inner, "]"])
         elif is_plain and isinstance(value, float) and math.isfinite(value):
-            parts.append(plain_number(value))
+            parts.append(plain_number(value, by_value))
         else:
             parts.append(json.dumps(value, ensure_ascii=False))
     text = "".join(parts)
@@ -101,7 +113,9 @@ def place_at(instance: Any, offset: int, separators: tuple[str, str] = WHITE_SPA
     return path
 
 
-def plain_number(value: float) -> str:
-    """A number without an exponent, and without a fraction of zeros."""
+def plain_number(value: float, by_value: bool = True) -> str:
+    """A number without an exponent, and without a fraction of zeros; but for ".0" where not by value."""
     text = format(Decimal(repr(value)), "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    whole, _, fraction = text.partition(".")
+    fraction = fraction.rstrip("0") or ("" if by_value else "0")
+    return f"{whole}.{fraction}" if fraction else whole
