@@ -1,21 +1,22 @@
 """Instances with their keys in the order in which engines write them.
 
 What: `canonical` puts the keys of all objects of an instance into the order of first declaration over all
-subschemas that apply in place, then the others as they were.
-When: for the second way to write an instance; engines that keep to an order of keys take only that.
-Limits: an order that depends on which alternative is taken is that of all alternatives one after the other.
-References to elsewhere are passed over. `hybrid` may know better: what it has is used.
+subschemas that apply in place, then the others as they were; `by_alternatives` does so, too, but over those
+alternatives alone that the instance is valid under. `keywords_at` says what applies to a part of an instance.
+When: for further ways to write an instance; engines that keep to an order of keys take only these.
+Limits: references to elsewhere are passed over. `hybrid` may know better: what it has is used.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-IN_PLACE = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not")
-"""Keywords whose schemas apply to the same instance; references and dependencies do, too."""
+IN_PLACE = ("allOf", "if", "then", "else", "not")
+"""Keywords whose schemas apply to the same instance, as alternatives, references and dependencies do."""
 
 
 def canonical(schema: Any, instance: Any) -> Any:
@@ -32,6 +33,11 @@ def declared(schema: Any, instance: Any) -> Any:
     return _Reader(schema).ordered([schema], instance)
 
 
+def by_alternatives(schema: Any, instance: Any) -> Any:
+    """The instance with keys as the alternatives of anyOf and oneOf declare them that it is valid under."""
+    return _Reader(schema, is_choosy=True).ordered([schema], instance)
+
+
 def keywords_at(schema: Any, path: Sequence[str | int]) -> list[str]:
     """The keywords of all subschemas that apply in place at a path of keys and indices; each once."""
     reader = _Reader(schema)
@@ -43,7 +49,11 @@ def keywords_at(schema: Any, path: Sequence[str | int]) -> list[str]:
 
 
 class _Reader:
-    def __init__(self, schema: Any) -> None:
+    """The subschemas of one schema; one that is choosy passes over alternatives that are not taken."""
+
+    def __init__(self, schema: Any, is_choosy: bool = False) -> None:
+        from jsonschema import Draft202012Validator
+        from jsonschema.validators import validator_for
         from jsonschema_specifications import REGISTRY
         from referencing.jsonschema import DRAFT202012, specification_with
 
@@ -54,7 +64,14 @@ class _Reader:
             specification = DRAFT202012
         resource = specification.create_resource(schema)
         identity = resource.id() or ""
-        self._resolver = REGISTRY.with_resource(identity, resource).resolver(identity)
+        registry = REGISTRY.with_resource(identity, resource)
+        self._resolver = registry.resolver(identity)
+        self._validator: Any = None
+        if is_choosy:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an unknown $schema: 2020-12 then
+                kind = validator_for(schema, default=Draft202012Validator)
+            self._validator = kind(schema, registry=registry)
 
     def _looked_up(self, reference: Any) -> Any:
         """What a reference stands for; True, which says nothing, where that is not here."""
@@ -63,7 +80,17 @@ class _Reader:
         except Exception:  # noqa: BLE001 - whatever a reference may be
             return True
 
-    def in_place(self, schemas: list[Any]) -> Iterator[Mapping[str, Any]]:
+    def _taken(self, alternatives: Any, instance: Any) -> list[Any]:
+        """Those of some alternatives that an instance is valid under; all, if that cannot be said."""
+        every = alternatives if isinstance(alternatives, list) else [alternatives]
+        if self._validator is None:
+            return every
+        try:
+            return [one for one in every if self._validator.evolve(schema=one).is_valid(instance)] or every
+        except Exception:  # noqa: BLE001 - a schema that jsonschema cannot read
+            return every
+
+    def in_place(self, schemas: list[Any], instance: Any = None) -> Iterator[Mapping[str, Any]]:
         """All subschemas that apply to the same instance, in the order of their text; each once."""
         met: set[int] = set()
         # Beside schemas, those in brackets, whose turn has come: where they declare properties.
@@ -83,6 +110,8 @@ class _Reader:
                     below.append(self._looked_up(value))
                 elif key in ("dependentSchemas", "dependencies"):
                     below += value.values() if isinstance(value, Mapping) else ()
+                elif key in ("anyOf", "oneOf"):
+                    below += self._taken(value, instance)
                 elif key in IN_PLACE:
                     below += value if isinstance(value, list) else [value]
             waiting += reversed(below)
@@ -90,13 +119,13 @@ class _Reader:
     def ordered(self, schemas: list[Any], instance: Any) -> Any:
         """The instance as these subschemas declare it."""
         if isinstance(instance, dict):
-            here = list(self.in_place(schemas))
+            here = list(self.in_place(schemas, instance))
             first = dict.fromkeys(name for one in here for name in _part(one, "properties"))
             names = [name for name in first if name in instance]
             names += [name for name in instance if name not in first]
             return {name: self.ordered(list(_values_below(here, name)), instance[name]) for name in names}
         if isinstance(instance, list):
-            here = list(self.in_place(schemas))
+            here = list(self.in_place(schemas, instance))
             return [
                 self.ordered(list(_items_below(here, place)), item) for place, item in enumerate(instance)
             ]

@@ -2,8 +2,9 @@
 
 What: `spellings` gives the ways, one after the other, each with its name.
 When: for every instance on every engine; an instance can be written if any of them is taken.
-Limits: these are all ways that are tried: the order of keys as given and the canonical one, numbers as given
-and without exponents or idle fractions, white space as `json.dumps` has it and none at all.
+Limits: these are all ways that are tried: the order of keys as given, the canonical one, and that of the
+alternatives that are taken; numbers as given and without exponents or idle fractions; white space as
+`json.dumps` has it and none at all.
 """
 
 from __future__ import annotations
@@ -11,36 +12,40 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
-from bench.json_schema.order import canonical
+from bench.json_schema.order import by_alternatives, canonical
 
 WHITE_SPACE = {"": (", ", ": "), "compact": (",", ":")}
 
+ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "": lambda _, instance: instance,
+    "reordered": canonical,
+    "reordered by alternatives": by_alternatives,
+}
 
-def spellings(
-    schema: Any, instance: Any, reorder: Callable[[Any, Any], Any] = canonical
-) -> Iterator[tuple[str, bytes]]:
+
+def spellings(schema: Any, instance: Any) -> Iterator[tuple[str, bytes]]:
     """Ways to write an instance, those that most engines take first; no text twice.
 
-    Each comes with what was changed: ``"as given"``, or words out of ``"reordered"``, ``"plain numbers"`` and
-    ``"compact"``.
+    Each comes with what was changed: ``"as given"``, or words out of `ORDERS`, ``"plain numbers"`` and
+    `WHITE_SPACE`.
     """
     seen: set[bytes] = set()
-    ordered: list[Any] = []
+    ordered: dict[str, Any] = {}
     named = schema.get("$schema") if isinstance(schema, dict) else None
     by_value = not (isinstance(named, str) and re.search("draft-0[34]", named))
     for white_space, separators in WHITE_SPACE.items():
-        for words in ((), ("reordered",), ("plain numbers",), ("reordered", "plain numbers")):
-            if "reordered" in words and not ordered:
-                ordered.append(reorder(schema, instance))
-            value = ordered[0] if "reordered" in words else instance
-            text = written(value, separators, "plain numbers" in words, by_value)
+        for order, numbers in product(ORDERS, ("", "plain numbers")):
+            if order not in ordered:
+                ordered[order] = ORDERS[order](schema, instance)
+            text = written(ordered[order], separators, bool(numbers), by_value)
             if text not in seen:
                 seen.add(text)
-                yield ", ".join((*words, *((white_space,) if white_space else ()))) or "as given", text
+                yield ", ".join(filter(None, (order, numbers, white_space))) or "as given", text
 
 
 def written(
