@@ -204,8 +204,9 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
     n_rules = len(rules)
     edges: Integers = np.zeros((0, 5), np.int64)
     n_states = 2 * n_rules
-    is_foreign = (_FOREIGN >> data[starts[bodies]]) & 1
-    if is_foreign.any():
+    if read.edges is not None:
+        edges, n_states = read.edges, read.n_states
+    elif (is_foreign := (_FOREIGN >> data[starts[bodies]]) & 1).any():
         used = reachable_rules(data, starts, bodies, root)
         whole = read.whole()
         foreign = {}

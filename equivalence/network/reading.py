@@ -56,7 +56,10 @@ class ReadGrammar(NamedTuple):
         features: the serialised form without the expressions.
         data, starts: int64, the expressions (type, length, body) and where each begins.
         is_escaped: whether byte 255 of text is read twice (`equivalence.network.token_ids`).
-        printed: the grammar, where only its printed text was read.
+        printed: the grammar, where something else than its serialised form was read.
+        edges: int64[n, 5], the automata of rules whose body is -1, columns as `edges.FIELDS`; None: every rule
+            has a body.
+        n_states: states there are then, two for each rule first.
     """
 
     features: dict[str, Any]
@@ -64,6 +67,8 @@ class ReadGrammar(NamedTuple):
     starts: NDArray[np.int64]
     is_escaped: bool = False
     printed: Any = None
+    edges: NDArray[np.int64] | None = None
+    n_states: int = 0
 
     @property
     def types(self) -> set[int]:
@@ -73,6 +78,8 @@ class ReadGrammar(NamedTuple):
     @property
     def has_rule_of_repeat(self) -> bool:
         """Whether a rule is nothing but a repeat of a rule."""
+        if self.edges is not None:
+            return False  # a rule that is a repeat repeats one that is an automaton, and reads something
         return only_repeats(self.data, self.starts, [rule[BODY] for rule in self.rules])
 
     @property
@@ -92,7 +99,7 @@ class ReadGrammar(NamedTuple):
 
     def whole(self) -> dict[str, Any]:
         """The serialised form with its expressions, as `json.loads` gives it; rules are not copied."""
-        return self.as_read() if self.printed is None else read_as_far(self.printed).as_read()
+        return self.as_read() if self.printed is None else _read_serialised(self.printed).as_read()
 
     def as_read(self) -> dict[str, Any]:
         """The same with the expressions that were read, for who only asks what rules do: of a printed grammar
@@ -116,11 +123,19 @@ def read_grammar(grammar: Any) -> ReadGrammar:
 def read_as_far(grammar: Any) -> ReadGrammar:
     """As `read_grammar`, which refuses what could not be read: for who asks nothing of that.
 
+    A grammar with an attribute `read` has been read already.
+
     Raises:
         GrammarError: it is serialised in a layout that is not known here.
     """
     if isinstance(grammar, ReadGrammar):
         return grammar
+    read = None if isinstance(grammar, dict) else getattr(grammar, "read", None)
+    return read if isinstance(read, ReadGrammar) else _read_serialised(grammar)
+
+
+def _read_serialised(grammar: Any) -> ReadGrammar:
+    """Read the serialised form of a grammar, or what `json.loads` gives of it."""
     features: dict[str, Any]
     if isinstance(grammar, dict):
         features = grammar

@@ -35,6 +35,7 @@ from hybrid.compile.settling import Settling
 from hybrid.compile.strategy import Budget, check_budget
 from hybrid.completion import Completions
 from hybrid.explain import Wording
+from hybrid.json_schema import SchemaGrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar
 from hybrid.representatives.gather import Gather
 from hybrid.representatives.handover import Rival
@@ -55,7 +56,7 @@ class CompiledGrammar:
         strategy: what was chosen: "classifier", "representatives" or "engine".
         reason: one sentence: why; and what became of it since (`note`).
         vocabulary: the vocabulary that masks are over.
-        grammar: the grammar, as XGrammar parsed it, or the text of a Lark grammar.
+        grammar: the grammar, as XGrammar parsed it, as the schema means it, or the text of a Lark grammar.
         classes: its token classes; None on strategy "engine". Where masks are walked as yet, they are found
             when they are first asked for; None then if that is more than the budget allows.
         engine: XGrammar's compiled grammar: on "representatives" over one token per class, in the order of
@@ -78,7 +79,7 @@ class CompiledGrammar:
     strategy: str = field(default="", init=False)
     reason: str
     vocabulary: Vocabulary
-    grammar: xgrammar.Grammar | LarkGrammar
+    grammar: xgrammar.Grammar | LarkGrammar | SchemaGrammar
     timings: dict[str, float] = field(default_factory=dict)
     schema: SchemaText | None = None
     mask_seconds: float | None = None
@@ -164,7 +165,10 @@ class CompiledGrammar:
 
     @cached_property
     def relaxed(self) -> tuple[Relaxation, ...]:
-        """The keywords of the JSON schema that XGrammar ignores or weakens, so that masks let them pass.
+        """The keywords of the JSON schema that masks do not enforce.
+
+        With XGrammar's meaning, those that it ignores or weakens; with JSON Schema's own, those that were left
+        out on request (``relax=True``).
 
         Found when first asked for (50 us for most schemas, milliseconds for large ones);
         `hybrid.xgrammar.relaxed` says what an empty tuple promises. Where `schema` is None, for other kinds
@@ -172,6 +176,8 @@ class CompiledGrammar:
         """
         if self.schema is None:
             return ()
+        if self.schema.left_out is not None:
+            return self.schema.left_out
         return find_relaxations(
             self.schema.text, strict_mode=self.schema.strict_mode, any_order=self.schema.any_order
         )
@@ -201,7 +207,7 @@ class CompiledGrammar:
     @cached_property
     def has_texts_without_end(self) -> bool:
         """Whether some rule has no text that ends; False where the grammar's layout is not read."""
-        if isinstance(self.grammar, LarkGrammar):
+        if isinstance(self.grammar, (LarkGrammar, SchemaGrammar)):
             return False
         try:
             return has_texts_without_end(read_as_far(self.grammar).whole())
@@ -279,7 +285,7 @@ class OnClassifier(CompiledGrammar):
     """A grammar whose parser stack is classified; no engine runs."""
 
     strategy: str = field(default="classifier", init=False)
-    grammar: xgrammar.Grammar
+    grammar: xgrammar.Grammar | SchemaGrammar
     classes: TokenClasses = field()
     features: Features | None = field()
     classifier: Classifier = field()
@@ -295,7 +301,7 @@ class OnWalks(CompiledGrammar):
     """A grammar whose masks are walked over the vocabulary, until classes pay or are asked for."""
 
     strategy: str = field(default="classifier", init=False)
-    grammar: xgrammar.Grammar
+    grammar: xgrammar.Grammar | SchemaGrammar
     features: Features | None = field()
     classifier: Classifier = field()
     otherwise: Callable[[], CompiledGrammar] = field()

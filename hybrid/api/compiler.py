@@ -33,6 +33,7 @@ from hybrid.compile.promotion import Promoter
 from hybrid.compile.request import (
     BuiltinJsonRequest,
     EbnfRequest,
+    ExactSchemaRequest,
     GrammarRequest,
     JsonSchemaRequest,
     LarkRequest,
@@ -41,7 +42,14 @@ from hybrid.compile.request import (
     Settings,
     StructuralTagRequest,
 )
-from hybrid.compile.strategy import Budget, OnBudget, check_budget, check_on_budget, check_strategy
+from hybrid.compile.strategy import (
+    Budget,
+    OnBudget,
+    check_budget,
+    check_on_budget,
+    check_semantics,
+    check_strategy,
+)
 from hybrid.xgrammar.guard import Guard
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
@@ -75,6 +83,8 @@ class GrammarCompiler:
         deterministic: take the same decisions in every process that makes the same calls: the budget's
             seconds count as None, nothing is promoted in the background, and walks kept from other grammars
             are not used (docs/strategies.md).
+        semantics: what JSON schemas mean where a call does not say: "xgrammar" (what XGrammar's converter makes
+            of them) or "json-schema" (what they say; docs/json-schema.md).
 
     Raises:
         StrategyError, HybridError: an argument that is not allowed; the message says what is.
@@ -95,6 +105,7 @@ class GrammarCompiler:
         cache_limit_bytes: int = -1,
         on_demand: bool = False,
         deterministic: bool = False,
+        semantics: str = "xgrammar",
     ) -> None:
         if isinstance(vocabulary, xgrammar.TokenizerInfo):
             vocabulary = Vocabulary.from_tokenizer_info(vocabulary)
@@ -116,6 +127,7 @@ class GrammarCompiler:
         self.on_budget: OnBudget = check_on_budget(on_budget)
         self.n_jobs = threads
         self.on_demand = flag(on_demand, "on_demand")
+        self.semantics = check_semantics(semantics)
         settings = Settings(
             strategy, budget, threads, self.on_demand, self.on_budget, self.deterministic, seconds
         )
@@ -175,24 +187,37 @@ class GrammarCompiler:
         return self._now(self._grammar(grammar, root_rule_name, static))
 
     def compile_json_schema(
-        self, schema: Any, *, strict: bool = False, static: bool = False, **options: Any
+        self,
+        schema: Any,
+        *,
+        strict: bool = False,
+        static: bool = False,
+        semantics: str | None = None,
+        relax: bool = False,
+        **options: Any,
     ) -> CompiledGrammar:
         """Compile a JSON schema (text, dict or pydantic model class).
 
-        XGrammar enforces a part of JSON Schema; `CompiledGrammar.relaxed` is what it leaves out of this one.
+        XGrammar enforces a part of JSON Schema; `CompiledGrammar.relaxed` is what it leaves out of this one. With
+        ``semantics="json-schema"`` exactly the valid instances can be written, in the order in which the schema
+        declares their keys (docs/json-schema.md).
 
         Args:
             schema: the schema.
-            strict: refuse a schema of which XGrammar leaves something out.
+            strict: refuse a schema of which something is left out.
             static: as `compile_grammar` has it.
+            semantics: "xgrammar" or "json-schema"; None: the compiler's.
+            relax: with "json-schema", leave out by name what cannot be kept, in place of refusing the schema.
             **options: those of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
                 separators, strict_mode (properties and items that are not named are forbidden; not the same
                 as `strict`), max_whitespace_cnt, any_order.
 
         Raises:
             GrammarError: XGrammar refuses the schema; or `strict`, and the message names the keywords.
+            SchemaRefused: with "json-schema", the schema is invalid, satisfied by nothing, or needs what is not
+                there; the message names keyword and place. (A `GrammarError`.)
         """
-        return self._now(JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static))
+        return self._now(self._schema(schema, strict, static, semantics, relax, options))
 
     def compile_builtin_json_grammar(self, *, static: bool = False) -> CompiledGrammar:
         """Compile XGrammar's grammar of all JSON."""
@@ -266,12 +291,17 @@ class GrammarCompiler:
         return self._background.submit(self._grammar(grammar, root_rule_name, static))
 
     def compile_json_schema_async(
-        self, schema: Any, *, strict: bool = False, static: bool = False, **options: Any
+        self,
+        schema: Any,
+        *,
+        strict: bool = False,
+        static: bool = False,
+        semantics: str | None = None,
+        relax: bool = False,
+        **options: Any,
     ) -> CompileFuture:
         """`compile_json_schema`, as `compile_grammar_async`."""
-        return self._background.submit(
-            JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static)
-        )
+        return self._background.submit(self._schema(schema, strict, static, semantics, relax, options))
 
     def compile_builtin_json_grammar_async(self, *, static: bool = False) -> CompileFuture:
         """`compile_builtin_json_grammar`, as `compile_grammar_async`."""
@@ -298,6 +328,20 @@ class GrammarCompiler:
         if isinstance(grammar, xgrammar.Grammar):
             return GrammarRequest(grammar, settings=self._settings, static=static)
         return EbnfRequest(grammar, root_rule_name, settings=self._settings, static=static)
+
+    def _schema(
+        self, schema: Any, strict: bool, static: bool, semantics: str | None, relax: bool, options: Any
+    ) -> Request:
+        if (self.semantics if semantics is None else check_semantics(semantics)) == "json-schema":
+            return ExactSchemaRequest(
+                schema, options, strict, relax, settings=self._settings, static=static
+            )
+        if relax:
+            raise HybridError(
+                "relax=True was given, which semantics='xgrammar' does not have: XGrammar always leaves out what "
+                "it does not know (CompiledGrammar.relaxed)"
+            )
+        return JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static)
 
     def _tag(self, *arguments: Any, static: bool) -> Request:
         return StructuralTagRequest(arguments, settings=self._settings, static=static)

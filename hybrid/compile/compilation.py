@@ -48,6 +48,7 @@ from hybrid.compile.request import Parsed, Settings
 from hybrid.compile.rule import Choice, Measured, choose
 from hybrid.compile.settling import Settling
 from hybrid.compile.strategy import OWN_SHARE, Budget
+from hybrid.json_schema import SchemaGrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
 from hybrid.lark import fixed_tables as lark_tables
 from hybrid.representatives.engines import Engines
@@ -109,10 +110,10 @@ class Compilation:
 
     def decide(
         self,
-        grammar: xgrammar.Grammar,
+        grammar: xgrammar.Grammar | SchemaGrammar,
         parsing: float,
         deadline: Deadline,
-        printed: Callable[[xgrammar.Grammar], ReadGrammar | None],
+        printed: Callable[[Any], ReadGrammar | None],
     ) -> CompiledGrammar:
         """What the strategy asks for or, by name, what else the grammar can be run on.
 
@@ -142,7 +143,7 @@ class Compilation:
         timings["serialize"] = time.perf_counter() - began
         if self.settings.strategy in ("auto", "classifier"):
             return self._on_classifier(grammar, read, features, timings, deadline)
-        serialized = read.whole()
+        serialized, grammar = read.whole(), _in_xgrammar(grammar)
         changed = shield_root(serialized)
         if self.settings.strategy == "engine":
             safe = _as_changed(grammar, serialized, changed)
@@ -177,7 +178,7 @@ class Compilation:
 
     def _on_classifier(
         self,
-        grammar: xgrammar.Grammar,
+        grammar: xgrammar.Grammar | SchemaGrammar,
         read: ReadGrammar,
         features: Features,
         timings: dict[str, float],
@@ -214,7 +215,7 @@ class Compilation:
             serialized = given.whole()
             changed = shield_root(serialized)
             return self.on_classes(
-                grammar, serialized, changed, features, timings, deadline, f"no classifier: {refused}",
+                _in_xgrammar(grammar), serialized, changed, features, timings, deadline, f"no classifier: {refused}",
                 None if ids else classes, unexplored,
             )  # fmt: skip
         timings.update(classes.seconds)
@@ -234,7 +235,7 @@ class Compilation:
 
     def _on_walks(
         self,
-        grammar: xgrammar.Grammar,
+        grammar: xgrammar.Grammar | SchemaGrammar,
         read: ReadGrammar,
         features: Features,
         ids: NamedIds | None,
@@ -264,7 +265,7 @@ class Compilation:
             settling=Settling(network, classifier, budget, ids),
         )  # fmt: skip
 
-    def _otherwise(self, grammar: xgrammar.Grammar) -> Callable[[], CompiledGrammar]:
+    def _otherwise(self, grammar: xgrammar.Grammar | SchemaGrammar) -> Callable[[], CompiledGrammar]:
         """Makes the grammar on another strategy than the classifier."""
         settings = self.settings
         return partial(
@@ -443,18 +444,23 @@ class Compilation:
 
 
 def without_classifier(
-    grammar: xgrammar.Grammar,
+    grammar: xgrammar.Grammar | SchemaGrammar,
     vocabulary: Vocabulary,
     budget: Budget,
     n_jobs: int = 1,
     deterministic: bool = False,
 ) -> CompiledGrammar:
     """A grammar on representatives or, by name, the engine: for matchers that outgrow a classifier."""
-    serialized = read_grammar(grammar).whole()
+    serialized, grammar = read_grammar(grammar).whole(), _in_xgrammar(grammar)
     features = find_features(serialized)
     compilation = Compilation(vocabulary, Settings("auto", budget, n_jobs, deterministic=deterministic))
     deadline = compilation.begin()
     return compilation.on_classes(grammar, serialized, shield_root(serialized), features, {}, deadline)
+
+
+def _in_xgrammar(grammar: xgrammar.Grammar | SchemaGrammar) -> xgrammar.Grammar:
+    """A grammar as XGrammar has it."""
+    return grammar.xgrammar if isinstance(grammar, SchemaGrammar) else grammar
 
 
 def _kind(ids: NamedIds | None) -> Callable[..., Classifier]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import xgrammar
@@ -24,9 +25,10 @@ from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from equivalence.network.reading import ReadGrammar, read_printed
 from hybrid.compile.strategy import Budget, OnBudget
+from hybrid.json_schema import Bounds, SchemaGrammar, grammar_of_schema
 from hybrid.lark.source import LarkGrammar
 from hybrid.xgrammar.guard.estimate import Estimate, schema_estimate, text_estimate
-from hybrid.xgrammar.relaxed import SchemaText, describe, schema_text
+from hybrid.xgrammar.relaxed import Relaxation, SchemaText, describe, schema_text
 from hybrid.xgrammar.token_strings import with_token_ids
 
 if TYPE_CHECKING:
@@ -272,16 +274,9 @@ class JsonSchemaRequest(Converted):
     strict: bool = False
 
     def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
-        strict, schema = flag(self.strict, "strict"), self.schema
-        if not isinstance(schema, (str, type)):
-            try:
-                schema = json.dumps(schema)
-            except (TypeError, ValueError, RecursionError) as error:
-                raise GrammarError(
-                    f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
-                    "takes, and a pydantic model class"
-                ) from error
-        return Request.settled(replace(self, schema=schema, strict=strict), compilation, deadline)
+        strict = flag(self.strict, "strict")
+        settled = replace(self, schema=_schema_of(self.schema), strict=strict)
+        return Request.settled(settled, compilation, deadline)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -329,6 +324,70 @@ class JsonSchemaRequest(Converted):
             deadline.check("looking for keywords that XGrammar leaves out")
             if compiled.relaxed:
                 raise GrammarError(describe(compiled.relaxed))
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSchemaRequest(Request):
+    """A JSON schema with its own meaning (`hybrid.json_schema`).
+
+    Attributes:
+        schema: as it was given; once it is settled, text.
+        options: XGrammar's, which say how texts are laid out, and `strict_mode`.
+        strict: refuse it if something was left out of it.
+        relax: leave out what cannot be kept, by name, in place of refusing it.
+    """
+
+    notation: ClassVar[str] = "json_schema"
+    schema: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
+    relax: bool = False
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        for name, value in self.options.items():
+            if name not in SCHEMA_OPTIONS:
+                allowed = ", ".join(SCHEMA_OPTIONS)
+                raise GrammarError(f"the option {name!r} is not known, allowed are {allowed}")
+            if value is not None:
+                _require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
+        text = schema_text(_schema_of(self.schema), self.options).text  # a model class is asked once
+        strict, relax = flag(self.strict, "strict"), flag(self.relax, "relax")
+        return Request.settled(replace(self, schema=text, strict=strict, relax=relax), compilation, deadline)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
+        return self.notation, "json-schema", self.relax, self.schema, options
+
+    def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
+        began = time.perf_counter()
+        grammar = grammar_of_schema(
+            self.schema, self.options, bounds=self._bounds, deadline=deadline, relax=self.relax,
+            convert=partial(self._converted, compilation.guard),
+        )  # fmt: skip
+        compiled = compilation.decide(grammar, time.perf_counter() - began, deadline, _own_reading)
+        left_out = tuple(Relaxation(one.pointer, one.keyword, one.why) for one in grammar.left_out)
+        return replace(compiled, schema=schema_text(self.schema, self.options)._replace(left_out=left_out))
+
+    @property
+    def _bounds(self) -> Bounds:
+        """The bounds that the budget implies."""
+        states = self.settings.budget.states
+        return Bounds(nonterminals=max(states // 6, 1), language_states=max(states // 3, 1))
+
+    def _converted(self, guard: Guard, text: str) -> xgrammar.Grammar:
+        """The grammar in XGrammar, for the strategies that run there."""
+        request = EbnfRequest(text, settings=self.settings)
+        return guard.convert(request, Deadline(self.settings.seconds))
+
+    def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
+        if self.strict and compiled.relaxed:
+            raise GrammarError(describe(compiled.relaxed))
+
+
+def _own_reading(grammar: SchemaGrammar) -> ReadGrammar:
+    """What the network reads of a schema's grammar."""
+    return grammar.read
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,6 +481,19 @@ class LarkRequest(Request):
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         return compilation.on_lark(LarkGrammar(self.text, self.start), deadline)
+
+
+def _schema_of(schema: Any) -> str | type:
+    """A schema as text, or the model class that it is."""
+    if isinstance(schema, (str, type)):
+        return schema
+    try:
+        return json.dumps(schema)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise GrammarError(
+            f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
+            "takes, and a pydantic model class"
+        ) from error
 
 
 def _require(given: Any, allowed: type | tuple[type, ...], name: str) -> None:

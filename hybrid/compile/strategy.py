@@ -83,6 +83,17 @@ def check_strategy(strategy: str) -> str:
     return strategy
 
 
+SEMANTICS = ("xgrammar", "json-schema")
+"""What a JSON schema means: what XGrammar's converter makes of it, or what it says."""
+
+
+def check_semantics(semantics: str) -> str:
+    """What schemas mean, if it is known, else a `HybridError`."""
+    if semantics not in SEMANTICS:
+        raise HybridError(f"semantics is {semantics!r}, allowed are {', '.join(map(repr, SEMANTICS))}")
+    return semantics
+
+
 def check_on_budget(on_budget: OnBudget) -> OnBudget:
     """What to do where the budget is met, if it is known, else a `HybridError`."""
     if on_budget not in get_args(OnBudget):

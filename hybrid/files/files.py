@@ -35,7 +35,7 @@ from hybrid.compile.strategy import Budget
 from hybrid.files import checks, class_runs, grammar_text, lark_files
 from hybrid.files.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
 from hybrid.lark.source import LarkGrammar
-from hybrid.xgrammar.relaxed import SchemaText
+from hybrid.xgrammar.relaxed import Relaxation, SchemaText
 
 FEATURES = len(Features._fields)
 
@@ -144,6 +144,7 @@ def _explored(
     }
     header = {
         "schema": None if schema is None else [schema.strict_mode, schema.any_order],
+        "left_out": None if schema is None or schema.left_out is None else list(map(list, schema.left_out)),
         "complete": known.complete,
         "start": fixed.start,
         "start_final": bool(fixed.start_final),
@@ -236,8 +237,15 @@ def _schema(header: dict[str, Any], arrays: Arrays) -> SchemaText | None:
         return None
     if not isinstance(options, list) or [type(flag) for flag in options] != [bool, bool]:
         raise malformed(f"the options of its schema are {options!r}")
+    left_out = header.get("left_out")
+    if left_out is not None:
+        if not isinstance(left_out, list) or not all(
+            isinstance(one, list) and list(map(type, one)) == [str, str, str] for one in left_out
+        ):
+            raise malformed(f"what was left out of its schema is {left_out!r}")
+        left_out = tuple(Relaxation(*one) for one in left_out)
     try:
-        return SchemaText(text.decode(), *options)
+        return SchemaText(text.decode(), *options, left_out)
     except UnicodeDecodeError as error:
         raise malformed(f"its schema is not UTF-8 ({error})") from error
 

@@ -44,11 +44,14 @@ class SchemaText(NamedTuple):
     Attributes:
         text: the schema.
         strict_mode, any_order: XGrammar's options.
+        left_out: what was left out on request, where the schema was compiled with its own meaning; None: it was
+            compiled with XGrammar's.
     """
 
     text: str
     strict_mode: bool
     any_order: bool
+    left_out: tuple[Relaxation, ...] | None = None
 
 
 def schema_text(schema: str | type, options: Mapping[str, Any]) -> SchemaText:

@@ -1,0 +1,10 @@
+"""JSON Schema, exactly: from a schema to a grammar of the texts whose values are valid under it.
+
+`grammar_of_schema` is the way in. docs/json-schema.md says what is guaranteed; docs/theory.md how it works.
+"""
+
+from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.grammar import LeftOut, SchemaGrammar, grammar_of_schema
+from hybrid.json_schema.nonterminals import Bounds
+
+__all__ = ["Bounds", "LeftOut", "SchemaGrammar", "SchemaRefused", "grammar_of_schema"]

@@ -1,0 +1,361 @@
+"""From keywords to formulas: what a subschema says of a value of each type.
+
+What: `Assertions.formula` turns a subschema into a formula, one atom for each location; `expand` says for one
+JSON type what that means, in the atoms of `hybrid.json_schema.atoms`. `allOf`, siblings of `$ref`, `not`, `if` and
+`dependentSchemas` are operators of formulas and need no care elsewhere.
+When: for each nonterminal and type; results are kept.
+Limits: a reference that leads to itself without passing a key or an item is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from hybrid.json_schema.atoms import PropertySets, TYPES, count_atom, items_atom
+from hybrid.json_schema.evaluated import Evaluated
+from hybrid.json_schema.formulas import Formula, Formulas
+from hybrid.json_schema.locations import NEGATING, Location, Locations
+from hybrid.json_schema.strings import Strings
+
+_LARGEST_EXPONENT = 400
+"""Numbers beyond 1e400 or within 1e-400 of 0 are refused: their digits would be states."""
+
+
+class Assertions:
+    """The formulas of one schema.
+
+    Attributes:
+        formulas, locations, strings: as given.
+        sets: its property sets.
+    """
+
+    def __init__(self, formulas: Formulas, locations: Locations, strings: Strings) -> None:
+        self.formulas, self.locations, self.strings = formulas, locations, strings
+        self.sets = PropertySets(formulas)
+        self._keywords = locations.dialect.keywords
+        self._expanded: dict[tuple[int, str], Formula] = {}
+        self._under_way: set[tuple[int, str]] = set()
+        self._evaluated = Evaluated(self)
+
+    def root(self) -> Formula:
+        """The formula of the whole schema."""
+        schema, resolver = self.locations.root()
+        return self._of(self.locations.at(schema, resolver, "", False))
+
+    def formula(self, location: Location, schema: Any, *path: Any) -> Formula:
+        """The formula of a subschema of a location, to which a path of keywords, keys and indices leads."""
+        steps = "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)
+        is_negated = location.is_negated or path[0] in NEGATING
+        return self._of(
+            self.locations.at(schema, location.resolver, f"{location.pointer}/{steps}", is_negated)
+        )
+
+    def referred(self, location: Location, keyword: str) -> Formula:
+        """The formula of what a reference of a location leads to."""
+        schema, resolver = self.locations.referred(location, keyword)
+        name = location.schema[keyword]
+        pointer = name[1:] if name.startswith("#/") else f"{location.pointer}/{keyword}"
+        return self._of(self.locations.at(schema, resolver, pointer, location.is_negated))
+
+    def constant(self, value: Any) -> Formula:
+        """The formula of one value alone."""
+        return self._of(self.locations.constant(value))
+
+    def _of(self, location: Location | bool) -> Formula:
+        if isinstance(location, bool):
+            return self.formulas.constant(location)
+        return self.formulas.atom("location", location.number)
+
+    def expand(self, formula: Formula, kind: str) -> Formula:
+        """What a formula of locations says of values of one type."""
+        if not formula.atoms:
+            return formula
+        if formula.op == "atom":
+            return self._expand(formula.args[1], kind)
+        values = {atom: self._expand(atom.args[1], kind) for atom in formula.atoms}
+        return self.formulas.substitute(formula, values)
+
+    def _expand(self, number: int, kind: str) -> Formula:
+        key = number, kind
+        found = self._expanded.get(key)
+        if found is not None:
+            return found
+        location = self.locations.all[number]
+        named = location.schema.get("type")
+        if isinstance(named, str) and named != kind and named in TYPES and not self._is_alone(location):
+            return self.formulas.false  # what most subschemas say of most types
+        if key in self._under_way:
+            raise location.refused("$ref", "leads to itself without passing a key or an item", "invalid")
+        self._under_way.add(key)
+        try:
+            parts = []
+            for part in self._clauses(location, kind):
+                if part is self.formulas.false:
+                    parts = [part]
+                    break
+                parts.append(part)
+            found = self.formulas.conjunction(parts)
+        finally:
+            self._under_way.discard(key)
+        self._expanded[key] = found
+        return found
+
+    def _is_alone(self, location: Location) -> bool:
+        """Whether a reference is all that is read of a location."""
+        return "$ref" in location.schema and self.locations.dialect.ref_alone
+
+    def _clauses(self, location: Location, kind: str) -> Iterator[Formula]:
+        """What the keywords of a location say of values of a type: first what costs least to find."""
+        schema, formulas = location.schema, self.formulas
+        alone = self._is_alone(location)
+        if "type" in schema and not alone:
+            yield self._type(location, kind)
+        if "$ref" in schema:
+            yield self.expand(self.referred(location, "$ref"), kind)
+            if alone:
+                return
+        for keyword in ("$dynamicRef", "$recursiveRef"):
+            if keyword in schema and keyword in self._keywords:
+                yield self.expand(self.referred(location, keyword), kind)
+        for keyword, value in schema.items():
+            if keyword not in self._keywords:
+                continue
+            if keyword == "enum":
+                yield self._enum(_list(location, keyword), kind)
+            elif keyword == "const":
+                yield self._enum([value], kind)
+            elif keyword == "not":
+                yield formulas.negation(self._inner(location, kind, value, "not"))
+            elif keyword in ("allOf", "anyOf", "oneOf"):
+                yield self._branches(location, keyword, kind)
+            elif keyword == "if":
+                yield from self._if(location, kind)
+        if kind == "number":
+            yield from self._number(location)
+        elif kind == "string":
+            yield from self.strings.clauses(location, self._keywords)
+        elif kind == "array":
+            yield from self._array(location)
+        elif kind == "object":
+            yield from self._object(location)
+
+    def _inner(self, location: Location, kind: str, schema: Any, *path: Any) -> Formula:
+        """What a subschema in place says of a type."""
+        return self.expand(self.formula(location, schema, *path), kind)
+
+    def _type(self, location: Location, kind: str) -> Formula:
+        named = location.schema["type"]
+        names = [named] if isinstance(named, str) else named
+        if not isinstance(names, list) or any(name not in TYPES and name != "integer" for name in names):
+            raise location.refused("type", f"is {named!r}, allowed are JSON's types and 'integer'", "invalid")
+        if kind in names:
+            return self.formulas.true
+        if kind == "number" and "integer" in names:
+            return self.formulas.atom("integer")
+        return self.formulas.false
+
+    def _branches(self, location: Location, keyword: str, kind: str) -> Formula:
+        branches = _list(location, keyword)
+        parts = [self._inner(location, kind, one, keyword, i) for i, one in enumerate(branches)]
+        if keyword == "allOf":
+            return self.formulas.conjunction(parts)
+        return self.formulas.disjunction(parts) if keyword == "anyOf" else self.formulas.exactly_one(parts)
+
+    def _if(self, location: Location, kind: str) -> Iterator[Formula]:
+        schema, formulas = location.schema, self.formulas
+        if "then" not in schema and "else" not in schema:
+            return
+        condition = self._inner(location, kind, schema["if"], "if")
+        if "then" in schema:
+            then = self._inner(location, kind, schema["then"], "then")
+            yield formulas.disjunction((formulas.negation(condition), then))
+        if "else" in schema:
+            yield formulas.disjunction((condition, self._inner(location, kind, schema["else"], "else")))
+
+    def _enum(self, values: list[Any], kind: str) -> Formula:
+        formulas = self.formulas
+        if kind == "null":
+            return formulas.constant(any(value is None for value in values))
+        if kind == "boolean":
+            true = formulas.atom("true")
+            return formulas.disjunction(
+                true if value else formulas.negation(true) for value in values if isinstance(value, bool)
+            )
+        if kind == "number":
+            numbers = frozenset(decimal(value) for value in values if is_number(value))
+            return formulas.atom("among", numbers) if numbers else formulas.false
+        if kind == "string":
+            return self.strings.among([value for value in values if isinstance(value, str)])
+        if kind == "object":
+            return formulas.disjunction(self._object_constant(v) for v in values if isinstance(v, dict))
+        return formulas.disjunction(self._array_constant(v) for v in values if isinstance(v, list))
+
+    def _object_constant(self, value: dict[str, Any]) -> Formula:
+        names = {name: self.constant(one) for name, one in value.items()}
+        parts = [self.formulas.atom("has", name) for name in value]
+        return self.formulas.conjunction([self.sets.atom(names, (), self.formulas.false), *parts])
+
+    def _array_constant(self, value: list[Any]) -> Formula:
+        items = items_atom(self.formulas, tuple(map(self.constant, value)), self.formulas.false)
+        return self.formulas.conjunction((items, count_atom(self.formulas, len(value))))
+
+    def _number(self, location: Location) -> Iterator[Formula]:
+        schema, formulas = location.schema, self.formulas
+        is_old = self.locations.dialect.boolean_exclusive
+        for keyword, opposite, closed, open_ in (
+            ("minimum", False, "ge", "gt"), ("maximum", True, "gt", "ge"),
+        ):  # fmt: skip
+            exclusive = "exclusive" + keyword.capitalize()
+            beyond = schema.get(exclusive)
+            is_flag = isinstance(beyond, bool) and (is_old or "$schema" not in schema)
+            if keyword in schema:
+                value = _decimal(location, keyword)
+                atom = formulas.atom(open_ if is_flag and beyond else closed, value)
+                yield formulas.negation(atom) if opposite else atom
+            if beyond is not None and not is_flag and not is_old:
+                atom = formulas.atom(open_, _decimal(location, exclusive))
+                yield formulas.negation(atom) if opposite else atom
+        if "multipleOf" in schema:
+            divisor = _decimal(location, "multipleOf")
+            if divisor <= 0:
+                raise location.refused("multipleOf", f"is {divisor}, allowed are numbers above 0", "invalid")
+            yield formulas.atom("multiple", divisor)
+
+    def _object(self, location: Location) -> Iterator[Formula]:
+        schema, formulas, keywords = location.schema, self.formulas, self._keywords
+        if "properties" in schema or "patternProperties" in schema or "additionalProperties" in schema:
+            yield self._properties(location)
+        for name in _names(location, "required"):
+            yield formulas.atom("has", name)
+        if "minProperties" in schema:
+            yield count_atom(formulas, count_of(location, "minProperties"))
+        if "maxProperties" in schema:
+            yield formulas.negation(count_atom(formulas, count_of(location, "maxProperties") + 1))
+        if "propertyNames" in schema and "propertyNames" in keywords:
+            names = self._inner(location, "string", schema["propertyNames"], "propertyNames")
+            if names is not formulas.true:
+                yield formulas.atom("names", names)
+        for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
+            if keyword in schema and keyword in keywords:
+                yield from self._dependent(location, keyword)
+        if "unevaluatedProperties" in schema and "unevaluatedProperties" in keywords:
+            yield self._evaluated.unevaluated_properties(location)
+
+    def _properties(self, location: Location) -> Formula:
+        named, matched = _dict(location, "properties"), _dict(location, "patternProperties")
+        names = {name: self.formula(location, one, "properties", name) for name, one in named.items()}
+        patterns = tuple(
+            (self.strings.pattern(location, "patternProperties", one),
+             self.formula(location, schema, "patternProperties", one))
+            for one, schema in matched.items()
+        )  # fmt: skip
+        rest = self.formulas.true
+        if "additionalProperties" in location.schema:
+            rest = self.formula(location, location.schema["additionalProperties"], "additionalProperties")
+        return self.sets.atom(names, patterns, rest)
+
+    def _dependent(self, location: Location, keyword: str) -> Iterator[Formula]:
+        formulas = self.formulas
+        for name, asked in _dict(location, keyword).items():
+            absent = formulas.negation(formulas.atom("has", name))
+            if isinstance(asked, str) and keyword == "dependencies":
+                asked = [asked]
+            if isinstance(asked, list) and keyword != "dependentSchemas":
+                present = formulas.conjunction(formulas.atom("has", other) for other in asked)
+            else:
+                present = self._inner(location, "object", asked, keyword, name)
+            yield formulas.disjunction((absent, present))
+
+    def _array(self, location: Location) -> Iterator[Formula]:
+        schema, formulas, keywords = location.schema, self.formulas, self._keywords
+        yield self._items(location)
+        if "minItems" in schema:
+            yield count_atom(formulas, count_of(location, "minItems"))
+        if "maxItems" in schema:
+            yield formulas.negation(count_atom(formulas, count_of(location, "maxItems") + 1))
+        if "contains" in schema and "contains" in keywords:
+            yield from self._contains(location)
+        if schema.get("uniqueItems") is True:
+            yield formulas.atom("unique")
+        if "unevaluatedItems" in schema and "unevaluatedItems" in keywords:
+            yield self._evaluated.unevaluated_items(location)
+
+    def _items(self, location: Location) -> Formula:
+        schema, lists = location.schema, self.locations.dialect.lists_items
+        items = schema.get("items", True)
+        if lists and isinstance(items, list):
+            prefix, behind, keyword = items, schema.get("additionalItems", True), "additionalItems"
+            first = "items"
+        else:
+            first, keyword, behind = "prefixItems", "items", items
+            prefix = [] if lists else schema.get("prefixItems", [])
+        if not isinstance(prefix, list):
+            raise location.refused(first, "is no list of schemas", "invalid")
+        parts = tuple(self.formula(location, one, first, i) for i, one in enumerate(prefix))
+        rest = self.formulas.true if behind is True else self.formula(location, behind, keyword)
+        return items_atom(self.formulas, parts, rest)
+
+    def _contains(self, location: Location) -> Iterator[Formula]:
+        formulas, inner = self.formulas, self.formula(location, location.schema["contains"], "contains")
+        least, most = 1, None
+        if self.locations.dialect.counts_contains:
+            if "minContains" in location.schema:
+                least = count_of(location, "minContains")
+            if "maxContains" in location.schema:
+                most = count_of(location, "maxContains")
+        if least > 0:
+            yield formulas.atom("contains", inner, least)
+        if most is not None:
+            yield formulas.negation(formulas.atom("contains", inner, most + 1))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def decimal(value: int | float) -> Fraction:
+    """A number of a schema as the decimal that stands there."""
+    return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
+
+
+def _decimal(location: Location, keyword: str) -> Fraction:
+    value = location.schema[keyword]
+    if not is_number(value) or value in (float("inf"), float("-inf")) or value != value:
+        raise location.refused(keyword, f"is {value!r}, allowed are numbers", "invalid")
+    if value and not 10.0**-_LARGEST_EXPONENT < abs(value) < 10**_LARGEST_EXPONENT:
+        raise location.refused(keyword, f"is beyond 1e{_LARGEST_EXPONENT}", "bounds")
+    return decimal(value)
+
+
+def count_of(location: Location, keyword: str) -> int:
+    """A keyword's count of things."""
+    value = location.schema[keyword]
+    if not is_number(value) or value < 0 or value != int(value):
+        raise location.refused(keyword, f"is {value!r}, allowed are whole numbers from 0 on", "invalid")
+    return int(value)
+
+
+def _list(location: Location, keyword: str) -> list[Any]:
+    value = location.schema[keyword]
+    if not isinstance(value, list):
+        raise location.refused(keyword, "is no list", "invalid")
+    return value
+
+
+def _dict(location: Location, keyword: str) -> dict[str, Any]:
+    value = location.schema.get(keyword, {})
+    if not isinstance(value, dict):
+        raise location.refused(keyword, "is no object", "invalid")
+    return value
+
+
+def _names(location: Location, keyword: str) -> list[str]:
+    value = location.schema.get(keyword, [])
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        if isinstance(value, bool) and location.schema.get("$schema") is None:
+            return []  # draft 3's flag, which says nothing since
+        raise location.refused(keyword, "is no list of keys", "invalid")
+    return value

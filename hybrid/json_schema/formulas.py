@@ -1,0 +1,203 @@
+"""Boolean formulas, hash-consed and simplified.
+
+What: `Formulas` makes formulas of atoms, `and`, `or`, `not` and *exactly one*; equal formulas are one object,
+so that they are compared and looked up by identity. Values of the schema, of an object that is read halfway,
+of a string: all that is still to be decided is such a formula.
+When: everywhere in `hybrid.json_schema`; one table for each schema that is compiled.
+Limits: simplification is not canonical: two formulas that mean the same may be two objects. That costs
+states, never correctness.
+
+*Exactly one* is an operator of its own: written with the others, `oneOf` of n branches has n * n parts.
+Unit propagation (a literal of a conjunction decides that literal in the other parts, and the dual for `or`) is
+what keeps the formulas of real schemas small. (Davis, Putnam: A Computing Procedure for Quantification Theory,
+1960, rule I.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+class Formula:
+    """A formula; made by `Formulas` alone.
+
+    Attributes:
+        op: "true", "false", "atom", "not", "and", "or" or "one".
+        args: the parts; of an atom, its content.
+        number: numbers formulas of one table in the order in which they were made.
+        atoms: all atoms in it.
+    """
+
+    __slots__ = ("args", "atoms", "number", "op")
+
+    def __init__(self, op: str, args: tuple[Any, ...], number: int, atoms: frozenset[Formula]) -> None:
+        self.op, self.args, self.number = op, args, number
+        self.atoms = atoms or (frozenset((self,)) if op == "atom" else frozenset())
+
+    def __repr__(self) -> str:
+        if self.op in ("true", "false"):
+            return self.op
+        return f"{self.op}({', '.join(map(repr, self.args))})"
+
+
+class Formulas:
+    """The formulas of one schema.
+
+    Attributes:
+        true, false: the constants.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Any, Formula] = {}
+        self.true = self._make("true", ())
+        self.false = self._make("false", ())
+
+    def _make(self, op: str, args: tuple[Any, ...]) -> Formula:
+        key = (op, args) if op == "atom" else (op, *[one.number for one in args])
+        found = self._made.get(key)
+        if found is None:
+            atoms: frozenset[Formula] = frozenset()
+            if op != "atom" and args:
+                atoms = args[0].atoms if len(args) == 1 else atoms.union(*[one.atoms for one in args])
+            found = self._made[key] = Formula(op, args, len(self._made), atoms)
+        return found
+
+    def constant(self, value: bool) -> Formula:
+        """True or false."""
+        return self.true if value else self.false
+
+    def atom(self, *content: Any) -> Formula:
+        """The atom of a content, which is hashable."""
+        return self._make("atom", content)
+
+    def negation(self, formula: Formula) -> Formula:
+        """Not the formula."""
+        if formula.op == "not":
+            inner: Formula = formula.args[0]
+            return inner
+        if not formula.atoms:
+            return self.constant(formula is self.false)
+        return self._make("not", (formula,))
+
+    def conjunction(self, parts: Iterable[Formula]) -> Formula:
+        """All of the parts."""
+        return self._join("and", parts, self.false, self.true)
+
+    def disjunction(self, parts: Iterable[Formula]) -> Formula:
+        """At least one of the parts."""
+        return self._join("or", parts, self.true, self.false)
+
+    def exactly_one(self, parts: Iterable[Formula]) -> Formula:
+        """Exactly one of the parts."""
+        rest = [one for one in parts if one is not self.false]
+        certain = next((i for i, one in enumerate(rest) if one is self.true), -1)
+        if certain >= 0:
+            return self.conjunction(self.negation(one) for i, one in enumerate(rest) if i != certain)
+        if len(rest) < 2:
+            return rest[0] if rest else self.false
+        if len(rest) == 2 and rest[0] is rest[1]:
+            return self.false
+        return self._make("one", tuple(sorted(rest, key=_number)))
+
+    def _join(self, op: str, parts: Iterable[Formula], zero: Formula, one: Formula) -> Formula:
+        """`and` or `or`: `zero` decides it, `one` says nothing."""
+        found: dict[int, Formula] = {}
+        todo = list(parts)
+        while todo:
+            part = todo.pop()
+            if part is zero:
+                return zero
+            if part.op == op:
+                todo.extend(part.args)
+            elif part is not one:
+                found[part.number] = part
+        while len(found) > 1:
+            literals = self._literals(found, zero, one)
+            if literals is None:
+                return zero
+            if not literals or len(literals) == len(found) or not self._propagate(op, found, literals, one):
+                break
+            if zero.number in found:
+                return zero
+        if len(found) < 2:
+            return next(iter(found.values())) if found else one
+        return self._make(op, tuple(found[number] for number in sorted(found)))
+
+    def _literals(self, found: Mapping[int, Formula], zero: Formula, one: Formula) -> Any:
+        """What the literals among the parts decide of their atoms; None where two of them contradict."""
+        literals: dict[Formula, Formula] = {}
+        for part in found.values():
+            if part.op == "atom":
+                literals[part] = one
+            elif part.op == "not":
+                inner = part.args[0]
+                if inner.number in found:
+                    return None
+                if inner.op == "atom":
+                    literals[inner] = zero
+        return literals
+
+    def _propagate(
+        self, op: str, found: dict[int, Formula], literals: dict[Formula, Formula], one: Formula
+    ) -> bool:
+        """Decide the literals in the other parts; whether anything changed."""
+        changed = False
+        for number, part in list(found.items()):
+            is_literal = part.op == "atom" or (part.op == "not" and part.args[0].op == "atom")
+            if is_literal or part.atoms.isdisjoint(literals):
+                continue
+            changed = True
+            del found[number]
+            decided = self.substitute(part, literals)
+            for inner in decided.args if decided.op == op else (decided,):
+                if inner is not one:
+                    found[inner.number] = inner
+        return changed
+
+    def substitute(self, formula: Formula, values: Mapping[Formula, Formula]) -> Formula:
+        """The formula with other formulas in place of some atoms."""
+        if formula.atoms.isdisjoint(values):
+            return formula
+        return self._substituted(formula, values, {})
+
+    def _substituted(
+        self, formula: Formula, values: Mapping[Formula, Formula], done: dict[Formula, Formula]
+    ) -> Formula:
+        if formula.op == "atom":
+            return values.get(formula, formula)
+        if formula.atoms.isdisjoint(values):
+            return formula
+        found = done.get(formula)
+        if found is None:
+            parts = [self._substituted(one, values, done) for one in formula.args]
+            found = done[formula] = self.apply(formula.op, parts)
+        return found
+
+    def apply(self, op: str, parts: list[Formula]) -> Formula:
+        """An operator on parts."""
+        if op == "not":
+            return self.negation(parts[0])
+        if op == "and":
+            return self.conjunction(parts)
+        return self.disjunction(parts) if op == "or" else self.exactly_one(parts)
+
+
+def decide(formula: Formula, value: Callable[[tuple[Any, ...]], bool]) -> bool:
+    """The truth of a formula, given that of each atom's content."""
+    op, args = formula.op, formula.args
+    if op == "atom":
+        return value(args)
+    if op in ("true", "false"):
+        return op == "true"
+    if op == "not":
+        return not decide(args[0], value)
+    if op == "and":
+        return all(decide(one, value) for one in args)
+    if op == "or":
+        return any(decide(one, value) for one in args)
+    return sum(decide(one, value) for one in args) == 1
+
+
+def _number(formula: Formula) -> int:
+    return formula.number

@@ -1,0 +1,185 @@
+"""A schema as a grammar: what compilers, matchers and tests take from this package.
+
+What: `grammar_of_schema` goes the whole way from a schema to a `SchemaGrammar`.
+When: for each compile call with ``semantics="json-schema"``.
+Limits: what cannot be exact within the bounds is refused by name (`SchemaRefused`), or left out by name on request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import xgrammar
+
+from equivalence.deadline import Deadline
+from equivalence.network.reading import ReadGrammar
+from hybrid.json_schema.assertions import Assertions
+from hybrid.json_schema.dialects import Dialect, dialect_of
+from hybrid.json_schema.ebnf import ebnf_of
+from hybrid.json_schema.emission import emit
+from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.formulas import Formulas
+from hybrid.json_schema.instances import Instances
+from hybrid.json_schema.layout import Layout, layout_of
+from hybrid.json_schema.locations import Locations
+from hybrid.json_schema.nonterminals import Bounds, Nonterminal, Nonterminals
+from hybrid.json_schema.numbers import Numbers
+from hybrid.json_schema.objects import refuse_repeats
+from hybrid.json_schema.productive import find_productive
+from hybrid.json_schema.rows import Rows
+from hybrid.json_schema.strings import Strings
+
+Convert = Callable[[str], xgrammar.Grammar]
+
+MOST_LEFT_OUT = 16
+"""Keywords that are left out of a schema on request, at most."""
+
+
+class LeftOut(NamedTuple):
+    """A keyword that was left out on request.
+
+    Attributes:
+        pointer: where it stands.
+        keyword: it.
+        why: why it could not be kept.
+    """
+
+    pointer: str
+    keyword: str
+    why: str
+
+
+class SchemaGrammar:
+    """The grammar of the JSON texts whose values are valid under a schema.
+
+    Attributes:
+        nonterminals: sets of values that it distinguishes.
+        start: that of the whole text.
+        left_out: keywords that were left out on request.
+        convert: makes XGrammar's grammar of the text.
+    """
+
+    def __init__(
+        self, nonterminals: Nonterminals, start: Nonterminal, rows: Rows, root: int,
+        left_out: tuple[LeftOut, ...],
+    ) -> None:  # fmt: skip
+        self.nonterminals, self.start, self.left_out = nonterminals, start, left_out
+        self.convert: Convert = xgrammar.Grammar.from_ebnf
+        self._rows, self._root = rows, root
+
+    @cached_property
+    def read(self) -> ReadGrammar:
+        """The grammar as `equivalence.network` reads it; its whole form is that of `xgrammar`."""
+        return self._rows.reading(self._root)._replace(printed=self)
+
+    @cached_property
+    def ebnf(self) -> str:
+        """The grammar as text, for XGrammar."""
+        return ebnf_of(self._rows, self._root)
+
+    @cached_property
+    def xgrammar(self) -> xgrammar.Grammar:
+        """The grammar as XGrammar's."""
+        return self.convert(self.ebnf)
+
+    def serialize_json(self) -> str:
+        """The serialised form of `xgrammar`."""
+        return str(self.xgrammar.serialize_json())
+
+    @cached_property
+    def instances(self) -> Instances:
+        """Decides parsed instances, and writes them as the grammar wants them."""
+        return Instances(self.nonterminals, self.start)
+
+
+def grammar_of_schema(
+    schema: Any,
+    options: Mapping[str, Any] | None = None,
+    *,
+    bounds: Bounds = Bounds(),
+    deadline: Deadline | None = None,
+    relax: bool = False,
+    convert: Convert | None = None,
+) -> SchemaGrammar:
+    """The grammar of a schema.
+
+    Args:
+        schema: JSON text, or what it says.
+        options: XGrammar's options of schemas.
+        bounds: how large the grammar may become.
+        deadline: when to give up.
+        relax: leave out what cannot be kept, by name, in place of refusing the schema.
+        convert: makes XGrammar's grammar of the text, where that is asked for; XGrammar itself if None.
+
+    Raises:
+        SchemaRefused: the schema is invalid, satisfied by nothing, or needs what is not there.
+        BudgetExceeded: it is too late.
+    """
+    options = options or {}
+    if isinstance(schema, str):
+        schema = read_schema(schema)
+    dialect, layout = dialect_of(schema), layout_of(options)
+    strict = bool(options.get("strict_mode", True))
+    left_out: list[LeftOut] = []
+    deadline = deadline or Deadline()
+    while True:
+        names = frozenset((one.pointer, one.keyword) for one in left_out)
+        try:
+            found = _attempt(schema, dialect, layout, strict, bounds, deadline, names, tuple(left_out))
+            if convert is not None:
+                found.convert = convert
+            return found
+        except SchemaRefused as error:
+            can_go = error.kind in ("unsupported", "bounds") and error.keyword
+            known = (error.pointer, error.keyword) in names
+            if not relax or not can_go or known or len(left_out) == MOST_LEFT_OUT:
+                raise
+            left_out.append(LeftOut(error.pointer, error.keyword, error.why))
+
+
+def read_schema(text: str) -> Any:
+    """A schema out of its text.
+
+    Raises:
+        SchemaRefused: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise SchemaRefused("invalid", "", "", f"is not JSON: {error}") from error
+    except RecursionError as error:
+        raise SchemaRefused("bounds", "", "", "is nested too deeply") from error
+
+
+def _attempt(
+    schema: Any, dialect: Dialect, layout: Layout, strict: bool, bounds: Bounds, deadline: Deadline,
+    names: frozenset[tuple[str, str]], left_out: tuple[LeftOut, ...],
+) -> SchemaGrammar:  # fmt: skip
+    try:
+        formulas = Formulas()
+        strings = Strings(formulas, bounds.language_states)
+        locations = Locations(schema, dialect, names)
+        assertions = Assertions(formulas, locations, strings)
+        nonterminals = Nonterminals(assertions, Numbers(bounds.language_states), bounds, deadline, strict)
+        start = nonterminals.of(assertions.root())
+        nonterminals.build_all()
+        find_productive(nonterminals.all)
+        if not start.is_productive:
+            raise SchemaRefused("unsatisfiable", "", "", "is satisfied by no instance")
+        refuse_repeats(nonterminals)
+        rows, root = emit(nonterminals, start, layout)
+    except RecursionError as error:
+        raise SchemaRefused("bounds", "", "", "is nested too deeply") from error
+    _refuse_negated(locations, names)
+    return SchemaGrammar(nonterminals, start, rows, root, left_out)
+
+
+def _refuse_negated(locations: Locations, names: frozenset[tuple[str, str]]) -> None:
+    """Refuse to leave out a keyword where that would forbid valid instances."""
+    gone = {pointer: keyword for pointer, keyword in names}
+    for location in locations.all:
+        if location.is_negated and location.pointer in gone:
+            raise location.refused(gone[location.pointer], "stands below a negation and cannot be left out")

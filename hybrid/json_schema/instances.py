@@ -1,0 +1,107 @@
+"""Instances: whether a parsed value is in the grammar, and how its text is written.
+
+What: `Instances.text` writes a value with its keys in canonical order, numbers spelled as the grammar wants them; None
+where the value is not valid.
+When: for tests and benchmarks, and for those who want a model's example in the grammar's own form.
+Limits: numbers are read as `float` unless given as `int` or `Decimal`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from hybrid.json_schema.arrays import ArrayAutomaton, Edge
+from hybrid.json_schema.languages.numbers import text_of
+from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
+from hybrid.json_schema.objects import ObjectAutomaton
+
+
+class Instances:
+    """The values of one grammar."""
+
+    def __init__(self, nonterminals: Nonterminals, start: Nonterminal) -> None:
+        self._nonterminals, self._start = nonterminals, start
+
+    def text(self, value: Any) -> str | None:
+        """The text of a value, without white space; None where it is not in the grammar."""
+        return self._text(value, self._start)
+
+    def _text(self, value: Any, one: Nonterminal) -> str | None:
+        if not one.is_productive:
+            return None
+        if value is None:
+            return "null" if one.null else None
+        if isinstance(value, bool):
+            return ("true" if value else "false") if value in one.booleans else None
+        if isinstance(value, (int, float, Decimal)):
+            return self._number(value, one)
+        if isinstance(value, str):
+            holds = self._nonterminals.strings.holds(one.strings, value)
+            return json.dumps(value, ensure_ascii=False) if holds else None
+        if isinstance(value, list):
+            return None if one.array is None else self._array(value, one.array)
+        return None if one.object is None else self._object(value, one.object)
+
+    def _number(self, value: Any, one: Nonterminal) -> str | None:
+        """As Python writes it, or if that is no text of the grammar without exponent or fraction."""
+        texts = self._nonterminals.numbers.texts(one.numbers)
+        exact = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+        for text in (json.dumps(value) if not isinstance(value, Decimal) else str(value), text_of(exact)):
+            if texts.contains(text):
+                return text
+        return None
+
+    def _array(self, value: list[Any], automaton: ArrayAutomaton) -> str | None:
+        state, parts = 0, []
+        for i, item in enumerate(value):
+            counted = automaton.counted[state]
+            if counted is not None:
+                left = len(value) - i
+                if left < counted.least or (counted.most is not None and left > counted.most):
+                    return None
+                texts = [self._text(one, counted.value) for one in value[i:]]
+                found = [text for text in texts if text is not None]
+                return f"[{','.join(parts + found)}]" if len(found) == len(texts) else None
+            text, state = self._step(item, automaton.edges[state], automaton.is_live)
+            if text is None:
+                return None
+            parts.append(text)
+        return f"[{','.join(parts)}]" if automaton.accepting[state] else None
+
+    def _step(self, value: Any, edges: Iterable[Edge], live: list[bool]) -> tuple[str | None, int]:
+        for one, target in edges:
+            if live[target]:
+                text = self._text(value, one)
+                if text is not None:
+                    return text, target
+        return None, -1
+
+    def _object(self, value: dict[str, Any], automaton: ObjectAutomaton) -> str | None:
+        state, parts = 0, []
+        for name in automaton.names:
+            if name in value:
+                text, state = self._step(value[name], automaton.edges[state], automaton.is_live)
+                if text is None:
+                    return None
+                parts.append(f"{json.dumps(name, ensure_ascii=False)}:{text}")
+            else:
+                state = automaton.skipped[state]
+                if state < 0 or not automaton.is_live[state]:
+                    return None
+        declared = set(automaton.names)
+        for name in value:
+            if name in declared:
+                continue
+            extra = dict(automaton.extra[state])
+            number = next((n for n in extra if automaton.classes[n].language.contains(name)), None)
+            if number is None:
+                return None
+            text, state = self._step(value[name], extra[number], automaton.is_live)
+            if text is None:
+                return None
+            parts.append(f"{json.dumps(name, ensure_ascii=False)}:{text}")
+        return f"{{{','.join(parts)}}}" if automaton.accepting[state] else None

@@ -1,0 +1,425 @@
+"""Deterministic automata over characters, in canonical form.
+
+What: `Automaton` is the minimal automaton of a language of texts; equal languages are equal automata. Boolean
+combinations are products (`combine`), `sign_vectors` is the partition that several languages make.
+When: for patterns, formats, sets of texts and numbers of a schema.
+Limits: characters are code points without surrogates. A product with more states than its bound raises `TooLarge`.
+
+Edges are ranges of characters, not entries of a table: a state of a real pattern has three at the median, where
+the alphabet of a pattern falls into twenty classes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+LAST = 0x10FFFF
+"""The last code point."""
+
+Edge = tuple[int, int, int]
+"""The first and the last character, and the state that they lead to."""
+
+Row = tuple[Edge, ...]
+"""The edges of a state: sorted, disjoint, and merged where they can be."""
+
+
+class TooLarge(Exception):
+    """A language needs more states than a bound allows."""
+
+    def __init__(self, bound: int) -> None:
+        super().__init__(f"more than {bound} states")
+        self.bound = bound
+
+
+class Automaton:
+    """A language of texts; made by the functions of this module.
+
+    Attributes:
+        rows: the edges of each state, which lead to states from which an end can be reached; state 0 begins.
+            The empty language has no states.
+        accepting: for each state, whether a text may end there.
+    """
+
+    __slots__ = ("_hash", "_ranges", "_starts", "accepting", "rows")
+
+    def __init__(self, rows: tuple[Row, ...], accepting: tuple[bool, ...]) -> None:
+        self.rows, self.accepting = rows, accepting
+        self._hash = hash((rows, accepting))
+        self._starts: dict[int, list[int]] = {}
+        self._ranges: NDArray[np.int64] | None = None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Automaton) and self.rows == other.rows and self.accepting == other.accepting
+        )
+
+    def __repr__(self) -> str:
+        return f"Automaton({self.n_states} states)"
+
+    @property
+    def n_states(self) -> int:
+        """Its states."""
+        return len(self.rows)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no text is in it."""
+        return not self.rows
+
+    @property
+    def is_universal(self) -> bool:
+        """Whether all texts are in it."""
+        return self.accepting == (True,) and self.rows[0] == ((0, LAST, 0),)
+
+    def step(self, state: int, character: int) -> int:
+        """The state that a character leads to, or -1."""
+        starts = self._starts.get(state)
+        if starts is None:
+            starts = self._starts[state] = [low for low, _, _ in self.rows[state]]
+        i = bisect_right(starts, character) - 1
+        if i < 0:
+            return -1
+        _, high, target = self.rows[state][i]
+        return target if character <= high else -1
+
+    def contains(self, text: str) -> bool:
+        """Whether a text is in it."""
+        state = 0 if self.rows else -1
+        for letter in text:
+            if state < 0:
+                return False
+            state = self.step(state, ord(letter))
+        return state >= 0 and self.accepting[state]
+
+    def words(self, limit: int) -> list[str] | None:
+        """All its texts, if there are at most `limit`; else None."""
+        if any(high - low >= limit for row in self.rows for low, high, _ in row):
+            return None
+        found, todo, steps = [], [(0, "")] if self.rows else [], 0
+        while todo:
+            state, text = todo.pop()
+            steps += 1
+            if len(found) > limit or len(text) > self.n_states or steps > 16 * limit + self.n_states:
+                return None
+            if self.accepting[state]:
+                found.append(text)
+            for low, high, target in self.rows[state]:
+                todo += [(target, text + chr(code)) for code in range(low, high + 1)]
+        return sorted(found) if len(found) <= limit else None
+
+    def ranges(self) -> NDArray[np.int64]:
+        """Its edges, int64[n, 4], not to be written to: rows (source, first character, last character, target)."""
+        found = self._ranges
+        if found is None:
+            flat = [(source, *edge) for source, row in enumerate(self.rows) for edge in row]
+            found = self._ranges = np.array(flat, np.int64).reshape(-1, 4)
+        return found
+
+
+def minimal(rows: Sequence[Iterable[Edge]], accepting: Sequence[bool]) -> Automaton:
+    """The canonical automaton of a deterministic one that begins in state 0.
+
+    States are told apart first by the lengths of the shortest and the longest text to an end, which tells the
+    states of long chains apart at once, then by what they lead to (Moore's refinement).
+    """
+    live = _live(rows, accepting)
+    if not rows or not live[0]:
+        return Automaton((), ())
+    kept = [
+        _merged([edge for edge in row if live[edge[2]]]) if live[state] else ()
+        for state, row in enumerate(rows)
+    ]
+    order = _reached(kept)
+    colors = _colors(kept, accepting, order)
+    while True:
+        keys: dict[object, int] = {}
+        new = dict.fromkeys(order, 0)
+        for state in order:
+            row = _merged([(low, high, colors[target]) for low, high, target in kept[state]])
+            new[state] = keys.setdefault((colors[state], row), len(keys))
+        if len(keys) == len(set(colors.values())):
+            break
+        colors = new
+    return _numbered(kept, accepting, order, colors)
+
+
+def _numbered(
+    rows: Sequence[Row], accepting: Sequence[bool], order: list[int], colors: dict[int, int]
+) -> Automaton:
+    """One state a color, in the order in which they are reached from the first."""
+    representative: dict[int, int] = {}
+    for state in order:
+        representative.setdefault(colors[state], state)
+    number, queue = {colors[0]: 0}, [colors[0]]
+    found: list[Row] = []
+    for color in queue:
+        row = []
+        for low, high, target in rows[representative[color]]:
+            to = colors[target]
+            if to not in number:
+                number[to] = len(number)
+                queue.append(to)
+            row.append((low, high, number[to]))
+        found.append(_merged(row))
+    return Automaton(tuple(found), tuple(bool(accepting[representative[color]]) for color in queue))
+
+
+def _colors(rows: Sequence[Row], accepting: Sequence[bool], order: list[int]) -> dict[int, int]:
+    """A first partition: whether states accept, and their shortest and longest texts to an end."""
+    before: dict[int, list[int]] = {state: [] for state in order}
+    left = {}
+    for state in order:
+        targets = {target for _, _, target in rows[state]}
+        left[state] = len(targets)
+        for target in targets:
+            before[target].append(state)
+    shortest = {state: 0 for state in order if accepting[state]}
+    queue = list(shortest)
+    for state in queue:
+        for source in before[state]:
+            if source not in shortest:
+                shortest[source] = shortest[state] + 1
+                queue.append(source)
+    longest = {state: 0 for state in order}
+    queue = [state for state in order if not left[state]]
+    for state in queue:
+        for source in before[state]:
+            longest[source] = max(longest[source], longest[state] + 1)
+            left[source] -= 1
+            if not left[source]:
+                queue.append(source)
+    keys: dict[object, int] = {}
+    return {
+        state: keys.setdefault(
+            (accepting[state], shortest[state], -1 if left[state] else longest[state]), len(keys)
+        )
+        for state in order
+    }
+
+
+def _live(rows: Sequence[Iterable[Edge]], accepting: Sequence[bool]) -> list[bool]:
+    before: list[list[int]] = [[] for _ in rows]
+    for state, row in enumerate(rows):
+        for _, _, target in row:
+            before[target].append(state)
+    live = [bool(one) for one in accepting]
+    todo = [state for state, accepts in enumerate(live) if accepts]
+    while todo:
+        for state in before[todo.pop()]:
+            if not live[state]:
+                live[state] = True
+                todo.append(state)
+    return live
+
+
+def _reached(rows: Sequence[Row]) -> list[int]:
+    met, queue = {0}, [0]
+    for state in queue:
+        for _, _, target in rows[state]:
+            if target not in met:
+                met.add(target)
+                queue.append(target)
+    return queue
+
+
+def _merged(edges: list[Edge]) -> Row:
+    """Sorted edges with neighbours that lead to one state merged."""
+    edges.sort()
+    found: list[Edge] = []
+    for low, high, target in edges:
+        if found and found[-1][2] == target and found[-1][1] + 1 >= low:
+            found[-1] = (found[-1][0], high, target)
+        else:
+            found.append((low, high, target))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def universal() -> Automaton:
+    """All texts."""
+    return Automaton((((0, LAST, 0),),), (True,))
+
+
+def empty() -> Automaton:
+    """No text."""
+    return Automaton((), ())
+
+
+def words(texts: Iterable[str]) -> Automaton:
+    """Some texts."""
+    rows: list[dict[int, int]] = [{}]
+    ends: set[int] = set()
+    for text in texts:
+        state = 0
+        for letter in text:
+            target = rows[state].get(ord(letter))
+            if target is None:
+                target = rows[state][ord(letter)] = len(rows)
+                rows.append({})
+            state = target
+        ends.add(state)
+    edges = [[(code, code, target) for code, target in row.items()] for row in rows]
+    return minimal(edges, [state in ends for state in range(len(rows))])
+
+
+def without(language: Automaton, texts: Iterable[str]) -> Automaton:
+    """A language less some texts; linear in their letters, and not always minimal."""
+    finite = language.words(64)
+    if finite is not None:
+        gone = set(texts)
+        return words(text for text in finite if text not in gone)
+    rows: list[Row] = list(language.rows)
+    accepting = list(language.accepting)
+    # nodes of a trie of the texts that are in the language, each a copy of the state that it stands at
+    start = len(rows)
+    of = [0]
+    children: list[dict[int, int]] = [{}]
+    ends: set[int] = set()
+    for text in texts:
+        if not language.contains(text):
+            continue
+        node = 0
+        for letter in text:
+            code = ord(letter)
+            child = children[node].get(code)
+            if child is None:
+                child = children[node][code] = len(of)
+                of.append(language.step(of[node], code))
+                children.append({})
+            node = child
+        ends.add(node)
+    for node, below in enumerate(children):
+        rows.append(_rerouted(rows[of[node]], below, start))
+        accepting.append(accepting[of[node]] and node not in ends)
+    # the copy of the first state comes first
+    order = [start, *range(start), *range(start + 1, len(rows))]
+    place = {state: i for i, state in enumerate(order)}
+    moved = [tuple((low, high, place[target]) for low, high, target in rows[state]) for state in order]
+    return Automaton(tuple(moved), tuple(accepting[state] for state in order))
+
+
+def _rerouted(row: Row, below: dict[int, int], start: int) -> Row:
+    """The edges of a state, with single letters that lead to nodes of a trie instead."""
+    found = []
+    for low, high, target in row:
+        for code in sorted(code for code in below if low <= code <= high):
+            if code > low:
+                found.append((low, code - 1, target))
+            found.append((code, code, start + below[code]))
+            low = code + 1
+        if low <= high:
+            found.append((low, high, target))
+    return tuple(found)
+
+
+def one_of(ranges: Iterable[tuple[int, int]]) -> Automaton:
+    """Texts of one character out of some ranges."""
+    return minimal([[(low, high, 1) for low, high in ranges], []], [False, True])
+
+
+def combine(
+    automata: Sequence[Automaton], accept: Callable[[tuple[bool, ...]], bool], bound: int
+) -> Automaton:
+    """The texts that `accept` takes, given which of the languages each is in.
+
+    Raises:
+        TooLarge: the product has more states than the bound.
+    """
+    states, rows = _product(automata, bound, accept((False,) * len(automata)))
+    return minimal(rows, [accept(_signs(automata, state)) for state in states])
+
+
+def sign_vectors(automata: Sequence[Automaton], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
+    """The non-empty cells of the partition that languages make of all texts, each with its language.
+
+    Raises:
+        TooLarge: the product has more states than the bound.
+    """
+    states, rows = _product(automata, bound, True)
+    signs = [_signs(automata, state) for state in states]
+    return [(cell, minimal(rows, [one == cell for one in signs])) for cell in dict.fromkeys(signs)]
+
+
+def complement(automaton: Automaton) -> Automaton:
+    """All other texts."""
+    return combine([automaton], lambda signs: not signs[0], automaton.n_states + 2)
+
+
+def _signs(automata: Sequence[Automaton], state: tuple[int, ...]) -> tuple[bool, ...]:
+    return tuple(one >= 0 and automaton.accepting[one] for automaton, one in zip(automata, state, strict=True))
+
+
+def _product(
+    automata: Sequence[Automaton], bound: int, with_dead: bool
+) -> tuple[list[tuple[int, ...]], list[list[Edge]]]:
+    """The reachable product; a component is -1 where its automaton is dead.
+
+    Args:
+        with_dead: whether the state in which all are dead is one.
+    """
+    start = tuple(-1 if one.is_empty else 0 for one in automata)
+    numbers, states, rows = {start: 0}, [start], []
+    for state in states:
+        row: list[Edge] = []
+        for low, high, after in _steps(automata, state, with_dead):
+            number = numbers.get(after)
+            if number is None:
+                number = numbers[after] = len(states)
+                states.append(after)
+                if number >= bound:
+                    raise TooLarge(bound)
+            row.append((low, high, number))
+        rows.append(row)
+    return states, rows
+
+
+def _steps(
+    automata: Sequence[Automaton], state: tuple[int, ...], with_dead: bool
+) -> list[tuple[int, int, tuple[int, ...]]]:
+    """The ranges of characters that a state of the product tells apart."""
+    live = [i for i, one in enumerate(state) if one >= 0]
+    width = len(state)
+    if len(live) == 1:
+        return _steps_of_one(automata[live[0]].rows[state[live[0]]], live[0], width, with_dead)
+    events: list[tuple[int, int, int]] = []
+    for i, one in enumerate(state):
+        if one >= 0:
+            for low, high, target in automata[i].rows[one]:
+                events.append((low, i, target))
+                events.append((high + 1, i, -1 - width))
+    events.sort()
+    after = [-1] * width
+    found: list[tuple[int, int, tuple[int, ...]]] = []
+    begin = 0
+    for at, i, target in events:
+        if at > begin:
+            if with_dead or max(after) >= 0:
+                found.append((begin, at - 1, tuple(after)))
+            begin = at
+        # an end that stands where the next edge begins is overwritten by that, sorted behind it
+        after[i] = -1 if target < 0 else target
+    if begin <= LAST and (with_dead or max(after) >= 0):
+        found.append((begin, LAST, tuple(after)))
+    return found
+
+
+def _steps_of_one(row: Row, i: int, width: int, with_dead: bool) -> list[tuple[int, int, tuple[int, ...]]]:
+    """The same where one component alone is not dead."""
+    before, after = (-1,) * i, (-1,) * (width - i - 1)
+    found, begin = [], 0
+    for low, high, target in row:
+        if with_dead and low > begin:
+            found.append((begin, low - 1, (-1,) * width))
+        found.append((low, high, (*before, target, *after)))
+        begin = high + 1
+    if with_dead and begin <= LAST:
+        found.append((begin, LAST, (-1,) * width))
+    return found

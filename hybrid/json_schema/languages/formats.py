@@ -1,0 +1,138 @@
+"""Formats as regular languages.
+
+What: `format_language` gives the automaton of a format, or None where the format is unknown, not regular or says nothing
+that can be told: such formats are annotations, as the specification has it.
+When: for `format` in a schema; each is made once in a process.
+Limits, all on the side of refusing too much: leap seconds are written in UTC only (the minute of another zone would
+take 1,440 states), years begin with 0001, host names have at most 3 labels of 63 characters, 5 of 49 or 12 of 20
+(that a name has at most 253 characters would take 30,000 states), internationalised names are letters, digits and
+hyphens of any script. `regex` is not a regular language and is not asserted.
+
+Sources: RFC 3339 (dates, times), its appendix A and ISO 8601 (durations), RFC 5321 and 6531 (mail), RFC 1123 and 5890
+(host names), RFC 2673 and 4291 (addresses), RFC 3986, 3987 and 6570 (URIs, IRIs, templates), RFC 4122 (UUIDs),
+RFC 6901 and the draft of relative JSON pointers.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from hybrid.json_schema.languages.automaton import Automaton
+from hybrid.json_schema.languages.pattern import pattern
+
+BOUND = 20_000
+"""States of a format's automaton; none comes near."""
+
+_LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
+_YEAR = "(?!0000)[0-9]{4}"
+_DATE = (
+    f"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)"
+)
+_HOUR, _MINUTE = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]"
+_TIME = (
+    f"(?:{_HOUR}:{_MINUTE}:{_MINUTE}(?:\\.[0-9]+)?(?:[Zz]|[+-]{_HOUR}:{_MINUTE})"
+    "|23:59:60(?:\\.[0-9]+)?(?:[Zz]|[+-]00:00))"
+)
+_CLOCK = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
+_DURATION = (
+    f"P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{_CLOCK})?|{_CLOCK})"
+)
+
+
+def _host(letter: str) -> str:
+    """Labels of letters and digits, with hyphens within."""
+    shapes = []
+    for labels, length in ((3, 63), (5, 49), (12, 20)):
+        label = f"{letter}(?:(?:{letter}|-){{0,{length - 2}}}{letter})?"
+        shapes.append(f"{label}(?:\\.{label}){{0,{labels - 1}}}")
+    return f"(?:{'|'.join(shapes)})"
+
+
+_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4 = f"{_BYTE}(?:\\.{_BYTE}){{3}}"
+
+
+def _ipv6() -> str:
+    """Eight groups, of which one run of zeros may be left out; the last two may be an IPv4 address."""
+    group = "[0-9A-Fa-f]{1,4}"
+    shapes = [f"(?:{group}:){{7}}{group}", f"(?:{group}:){{6}}{_IPV4}"]
+    for before in range(8):
+        head = f"{group}(?::{group}){{{before - 1}}}" if before else ""
+        after = 7 - before
+        tails = [f"(?:{group}(?::{group}){{0,{after - 1}}})?" if after else ""]
+        if after >= 2:
+            tails.append(f"(?:{group}:){{0,{after - 2}}}{_IPV4}")
+        shapes += [f"{head}::{tail}" for tail in tails]
+    return f"(?:{'|'.join(shapes)})"
+
+
+_IPV6 = _ipv6()
+_ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
+_WIDE = "[\\u{80}-\\u{10FFFF}]"
+
+
+def _mail(atom: str, quoted: str, host: str) -> str:
+    local = f'(?:{atom}+(?:\\.{atom}+)*|"(?:{quoted}|\\\\[\\x20-\\x7e])*")'
+    return f"{local}@(?:{host}|\\[(?:{_IPV4}|IPv6:{_IPV6})\\])"
+
+
+def _uri(wide: str, with_scheme: bool) -> str:
+    """A URI, or with `wide` for characters beyond ASCII an IRI; or a reference."""
+    plain = f"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{{2}}{wide})"
+    segment, no_colon = f"(?:{plain}|[:@])", f"(?:{plain}|@)"
+    authority = (
+        f"//(?:(?:{plain}|:)*@)?(?:\\[(?:{_IPV6}|[vV][0-9A-Fa-f]+\\.(?:[A-Za-z0-9._~!$&'()*+,;=:-])+)\\]|{plain}*)"
+        "(?::[0-9]*)?"
+    )
+    below = f"(?:/{segment}*)*"
+    absolute = f"/(?:{segment}+{below})?"
+    tail = f"(?:\\?(?:{segment}|[/?])*)?(?:#(?:{segment}|[/?])*)?"
+    full = f"[A-Za-z][A-Za-z0-9+.-]*:(?:{authority}{below}|{absolute}|{segment}+{below}|){tail}"
+    if with_scheme:
+        return full
+    return f"(?:{full}|(?:{authority}{below}|{absolute}|{no_colon}+{below}|){tail})"
+
+
+def _template() -> str:
+    literal = "(?:[!#$&(-;=?-\\[\\]_a-z~]|[\\u{A0}-\\u{10FFFF}]|%[0-9A-Fa-f]{2})"
+    letter = "(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})"
+    name = f"{letter}(?:\\.?{letter})*(?:\\*|:[1-9][0-9]{{0,3}})?"
+    return f"(?:{literal}|\\{{[+#./;?&=,!@|]?{name}(?:,{name})*\\}})*"
+
+
+_POINTER = "(?:/(?:[^/~]|~[01])*)*"
+
+_SOURCES = {
+    "date": _DATE,
+    "time": _TIME,
+    "date-time": f"{_DATE}[Tt]{_TIME}",
+    "duration": _DURATION,
+    "email": _mail(_ATOM, '[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e]', _host("[A-Za-z0-9]")),
+    "idn-email": _mail(
+        f"(?:{_ATOM}|{_WIDE})", f"(?:[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e]|{_WIDE})",
+        _host("[A-Za-z0-9\\u{80}-\\u{10FFFF}]"),
+    ),
+    "hostname": _host("[A-Za-z0-9]"),
+    "idn-hostname": _host("[A-Za-z0-9\\u{B7}-\\u{3001}\\u{3003}-\\u{FEFE}\\u{FF10}-\\u{10FFFF}]"),
+    "ipv4": _IPV4,
+    "ipv6": _IPV6,
+    "uri": _uri("", True),
+    "uri-reference": _uri("", False),
+    "iri": _uri("|[\\u{A0}-\\u{10FFFF}]", True),
+    "iri-reference": _uri("|[\\u{A0}-\\u{10FFFF}]", False),
+    "uri-template": _template(),
+    "uuid": "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
+    "json-pointer": _POINTER,
+    "relative-json-pointer": f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
+}  # fmt: skip
+
+FORMATS = frozenset(_SOURCES)
+"""Formats that are asserted."""
+
+
+@lru_cache(maxsize=None)
+def format_language(name: str) -> Automaton | None:
+    """The texts of a format; None: it is not asserted."""
+    source = _SOURCES.get(name)
+    return None if source is None else pattern(f"^(?:{source})$", BOUND)

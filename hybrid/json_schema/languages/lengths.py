@@ -1,0 +1,118 @@
+"""Languages within windows of lengths, without a state for each length where that can be had.
+
+What: `with_length` intersects a language with the texts of `least` to `most` characters. Where texts end in a state
+that loops on some characters and leads nowhere else (`^[a-z][a-z0-9-]*$`, `^x-`, no pattern at all), what follows is
+a *tail*: so many characters of a set, for which the network has counters.
+When: for strings with `minLength` or `maxLength`.
+Limits: where a language has no such states, or is reached at too many lengths, the product of states and lengths
+is made, within the bound.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from hybrid.json_schema.languages.automaton import (
+    LAST,
+    Automaton,
+    TooLarge,
+    combine,
+    empty,
+    minimal,
+    one_of,
+)
+
+SHORT = 32
+"""Windows up to this are products: counters cost more."""
+
+MOST_TAILS = 16
+"""Lengths at which looping states are entered, at most; then the product is made."""
+
+
+class Tail(NamedTuple):
+    """Texts that begin in a language and go on with characters of a set.
+
+    Attributes:
+        prefix: the language.
+        characters: the set, as a language of single characters.
+        least, most: how many follow; most is None where there is no end.
+    """
+
+    prefix: Automaton
+    characters: Automaton
+    least: int
+    most: int | None
+
+
+def window(least: int, most: int | None) -> Automaton:
+    """All texts of some lengths."""
+    end = least if most is None else most
+    rows = [[(0, LAST, i + 1)] for i in range(end)] + [[(0, LAST, end)] if most is None else []]
+    return minimal(rows, [i >= least for i in range(end + 1)])
+
+
+@lru_cache(maxsize=1024)
+def with_length(
+    language: Automaton, least: int, most: int | None, bound: int
+) -> tuple[Automaton, tuple[Tail, ...]]:
+    """The texts of a language that have a length in a window: those of an automaton, and those of tails.
+
+    Raises:
+        TooLarge: it needs more states than the bound.
+    """
+    if language.is_empty or (most is not None and most < least):
+        return empty(), ()
+    longest = least if most is None else most
+    if longest > SHORT:
+        found = _tails(language, least, most, bound)
+        if found is not None:
+            return found
+    if longest >= bound:
+        raise TooLarge(bound)
+    return combine([language, window(least, most)], all, bound), ()
+
+
+def _tails(
+    language: Automaton, least: int, most: int | None, bound: int
+) -> tuple[Automaton, tuple[Tail, ...]] | None:
+    """The automaton and the tails, or None where there are too many."""
+    looping = {
+        state
+        for state, row in enumerate(language.rows)
+        if row and language.accepting[state] and all(target == state for _, _, target in row)
+    }
+    if not looping:
+        return None
+    # states with the number of characters read; a looping state ends the path
+    start = (0, 0)
+    numbers, states, rows = {start: 0}, [start], []
+    entered: dict[tuple[int, int], int] = {}
+    for state, length in states:
+        row: list[tuple[int, int, int]] = []
+        rows.append(row)
+        if state in looping:
+            entered[state, length] = numbers[state, length]
+            if len(entered) > MOST_TAILS:
+                return None
+            continue
+        if most is not None and length == most:
+            continue
+        after = length + 1 if most is not None or length < least else length
+        for low, high, target in language.rows[state]:
+            key = target, after
+            if key not in numbers:
+                numbers[key] = len(states)
+                states.append(key)
+                if len(states) > bound:
+                    raise TooLarge(bound)
+            row.append((low, high, numbers[key]))
+    ends = [language.accepting[q] and q not in looping and length >= least for q, length in states]
+    tails = []
+    for (state, length), number in entered.items():
+        prefix = minimal(rows, [i == number for i in range(len(rows))])
+        characters = one_of((low, high) for low, high, _ in language.rows[state])
+        tails.append(
+            Tail(prefix, characters, max(least - length, 0), None if most is None else most - length)
+        )
+    return minimal(rows, ends), tuple(tails)

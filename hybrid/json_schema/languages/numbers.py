@@ -1,0 +1,286 @@
+"""Languages of numbers: the texts of all decimals that satisfy bounds, divisors and the like.
+
+What: `number_texts` gives the automaton of the JSON texts whose values satisfy a Boolean combination of atoms:
+``("integer",)``, ``("ge", x)``, ``("gt", x)``, ``("multiple", x)``, ``("among", {x, ...})``.
+When: for each formula of numbers; results are kept.
+Limits: numbers are exact decimals. Without atoms all of JSON's numbers; with bounds of 0 alone exponents too; else
+digits with an optional fraction, no exponent and no minus before a zero, and no fraction where only integers
+satisfy the combination. Each value keeps a text.
+
+Each atom is a machine that reads sign and digits: a bound compares digit by digit, the integer part by its length
+first; a divisor keeps the residue of the digits so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from hybrid.json_schema.languages.automaton import Automaton, TooLarge, minimal, words
+from hybrid.json_schema.languages.pattern import pattern
+
+Atom = tuple[Any, ...]
+
+_ALL = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"
+_MOST_TABLED = 8
+"""Atoms up to which the truth of a combination is listed, two to this power of lines."""
+
+
+def number_texts(
+    atoms: Sequence[Atom], accept: Callable[[tuple[bool, ...]], bool], bound: int
+) -> Automaton:
+    """The texts of all numbers that a combination takes, given which of the atoms hold.
+
+    Raises:
+        TooLarge: it needs more states than the bound.
+    """
+    if len(atoms) > _MOST_TABLED:
+        return _texts(tuple(atoms), accept, bound)
+    accepted = frozenset(signs for signs in product((False, True), repeat=len(atoms)) if accept(signs))
+    return _tabled(tuple(atoms), accepted, bound)
+
+
+@lru_cache(maxsize=2048)
+def _tabled(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], bound: int) -> Automaton:
+    """The same, from the list of what is taken."""
+    if not accepted:
+        return words([])
+    if not atoms:
+        return pattern(_ALL, bound)
+    listed = [i for i, atom in enumerate(atoms) if atom[0] == "among"]
+    if listed and all(any(signs[i] for i in listed) for signs in accepted):
+        values = set().union(*(atoms[i][1] for i in listed))
+        return words(text_of(value) for value in values if holds(atoms, value) in accepted)
+    if all(atom[0] in ("ge", "gt") and not atom[1] for atom in atoms):
+        return _by_sign(atoms, accepted, bound)
+    return _texts(atoms, lambda signs: signs in accepted, bound, _is_integral(atoms, accepted))
+
+
+def _is_integral(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]]) -> bool:
+    """Whether only integers are taken."""
+    return ("integer",) in atoms and all(signs[atoms.index(("integer",))] for signs in accepted)
+
+
+def _by_sign(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], bound: int) -> Automaton:
+    """What hangs on the sign alone: exponents do not change it."""
+    takes = {sign: holds(atoms, Fraction(sign)) in accepted for sign in (-1, 0, 1)}
+    number, zero = r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", r"0(?:\.0+)?"
+    exponent = r"(?:[eE][+-]?[0-9]+)?$"
+    parts = []
+    if takes[1]:
+        parts.append(f"^(?!{zero}(?:[eE]|$)){number}{exponent}")
+    if takes[0]:
+        parts.append(f"^{zero}{exponent}")
+    if takes[-1]:
+        parts.append(f"^-(?!{zero}(?:[eE]|$)){number}{exponent}")
+    return pattern("|".join(parts), bound)
+
+
+def holds(atoms: Sequence[Atom], value: Fraction) -> tuple[bool, ...]:
+    """Which atoms hold for a value."""
+    found = []
+    for atom in atoms:
+        if atom[0] == "integer":
+            found.append(value.denominator == 1)
+        elif atom[0] == "multiple":
+            found.append((value / atom[1]).denominator == 1)
+        elif atom[0] == "among":
+            found.append(value in atom[1])
+        else:
+            found.append(value >= atom[1] if atom[0] == "ge" else value > atom[1])
+    return tuple(found)
+
+
+def digits_of(value: Fraction) -> tuple[str, str]:
+    """The digits of a decimal's absolute value, before and behind the point; no zeros at their ends."""
+    value = abs(value)
+    places = 0
+    denominator = value.denominator
+    while denominator % 10 == 0:
+        denominator //= 10
+        places += 1
+    while denominator % 2 == 0 or denominator % 5 == 0:
+        denominator //= 2 if denominator % 2 == 0 else 5
+        places += 1
+    if denominator != 1:
+        raise ValueError(f"{value} is no decimal")
+    digits = str(value.numerator * 10**places // value.denominator).rjust(places + 1, "0")
+    whole, fraction = (digits[:-places], digits[-places:]) if places else (digits, "")
+    return whole, fraction.rstrip("0")
+
+
+def text_of(value: Fraction) -> str:
+    """The shortest text of a decimal without exponent."""
+    whole, fraction = digits_of(value)
+    return ("-" if value < 0 else "") + whole + ("." + fraction if fraction else "")
+
+
+class _Bound:
+    """Compares the absolute value of what is read with a decimal: -1, 0 or 1 in the end.
+
+    States: (digits of the integer part so far, comparison so far); behind the point (-1 - digits, comparison).
+    """
+
+    def __init__(self, value: Fraction) -> None:
+        self._whole, self._fraction = digits_of(value)
+
+    def start(self) -> Any:
+        return 0, 0
+
+    def digit(self, state: Any, digit: str) -> Any:
+        at, order = state
+        if at >= 0:
+            if at > len(self._whole):
+                return state
+            if at < len(self._whole) and not order:
+                order = (digit > self._whole[at]) - (digit < self._whole[at])
+            return at + 1, order
+        if order:
+            return -1, order
+        behind = -1 - at
+        expected = self._fraction[behind] if behind < len(self._fraction) else "0"
+        order = (digit > expected) - (digit < expected)
+        return (-1, order) if order else (max(at - 1, -2 - len(self._fraction)), 0)
+
+    def point(self, state: Any) -> Any:
+        return -1, self._whole_order(state)
+
+    def _whole_order(self, state: Any) -> int:
+        at, order = state
+        if at != len(self._whole):
+            return 1 if at > len(self._whole) else -1
+        return int(order)
+
+    def end(self, state: Any) -> int:
+        at, order = state
+        if at >= 0:
+            order = self._whole_order(state)
+        if not order and -1 - min(at, -1) < len(self._fraction):
+            return -1  # digits other than 0 are still missing
+        return int(order)
+
+
+class _Divisor:
+    """Keeps the residue of the digits; states are residues, behind the point (places, residue), or -1: none."""
+
+    def __init__(self, value: Fraction, bound: int) -> None:
+        whole, fraction = digits_of(value)
+        self._places, self._modulus = len(fraction), int(whole + fraction)
+        if self._modulus * (self._places + 1) > bound:
+            raise TooLarge(bound)
+
+    def start(self) -> Any:
+        return 0
+
+    def digit(self, state: Any, digit: str) -> Any:
+        if isinstance(state, tuple):
+            places, residue = state
+            if places < self._places:
+                return places + 1, (10 * residue + int(digit)) % self._modulus
+            return state if digit == "0" else -1
+        return state if state == -1 else (10 * state + int(digit)) % self._modulus
+
+    def point(self, state: Any) -> Any:
+        return 0, state
+
+    def end(self, state: Any) -> int:
+        if state == -1:
+            return 0
+        places, residue = state if isinstance(state, tuple) else (0, state)
+        return int(residue * 10 ** (self._places - places) % self._modulus == 0)
+
+
+def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Callable[[bool, list[int]], Any]]:
+    """The machines of some atoms, and what the atoms are given the sign and the results of these."""
+    machines: list[Any] = []
+    places: dict[Any, int] = {}
+
+    def place(key: Any, make: Callable[[], Any]) -> int:
+        if key not in places:
+            places[key] = len(machines)
+            machines.append(make())
+        return places[key]
+
+    readers: list[Callable[[bool, list[int]], bool]] = []
+    for atom in atoms:
+        kind = atom[0]
+        if kind in ("integer", "multiple"):
+            divisor = Fraction(1) if kind == "integer" else atom[1]
+            at = place(("divisor", divisor), lambda divisor=divisor: _Divisor(divisor, bound))
+            readers.append(lambda negative, results, at=at: bool(results[at]))
+        elif kind == "among":
+            ats = [(value < 0, place(abs(value), lambda v=value: _Bound(v))) for value in sorted(atom[1])]
+            readers.append(
+                lambda negative, results, ats=ats: any(
+                    sign == negative and not results[at] for sign, at in ats
+                )
+            )
+        else:
+            at = place(abs(atom[1]), lambda value=atom[1]: _Bound(value))
+            readers.append(
+                lambda negative, results, at=at, below=atom[1] < 0, closed=kind == "ge": _reaches(
+                    negative, below, results[at], closed
+                )
+            )
+    return machines, lambda negative, results: tuple(read(negative, results) for read in readers)
+
+
+def _reaches(negative: bool, below: bool, order: int, closed: bool) -> bool:
+    """Whether a number reaches a bound, given both signs and how their absolute values compare."""
+    if negative != below:
+        return below
+    if not order:
+        return closed
+    return (order < 0) if negative else (order > 0)
+
+
+def _texts(
+    atoms: Sequence[Atom], accept: Callable[[tuple[bool, ...]], bool], bound: int, integral: bool = False
+) -> Automaton:
+    """The product of the machines of all atoms, along the form of a number."""
+    machines, read = _machines(atoms, bound)
+    # (where in the number, whether a minus was read, whether a digit other than 0 was, states of the machines)
+    start = ("begin", False, False, tuple(machine.start() for machine in machines))
+    numbers, states = {start: 0}, [start]
+    rows: list[list[tuple[int, int, int]]] = []
+    accepting = []
+    for where, negative, is_nonzero, inner in states:
+        row = []
+        for letter, after in _follow(machines, where, negative, is_nonzero, inner, integral):
+            if after not in numbers:
+                numbers[after] = len(states)
+                states.append(after)
+                if len(states) > bound:
+                    raise TooLarge(bound)
+            row.append((ord(letter), ord(letter), numbers[after]))
+        rows.append(row)
+        ends = where in ("zero", "whole", "fraction") and (is_nonzero or not negative)
+        if ends:
+            results = [machine.end(one) for machine, one in zip(machines, inner, strict=True)]
+            ends = accept(read(negative, results))
+        accepting.append(ends)
+    return minimal(rows, accepting)
+
+
+def _follow(
+    machines: list[Any], where: str, negative: bool, is_nonzero: bool, inner: tuple[Any, ...], integral: bool
+) -> list[tuple[str, Any]]:
+    """What may be read next, and where it leads."""
+    found: list[tuple[str, Any]] = []
+    if where == "begin" and not negative:
+        found.append(("-", ("begin", True, False, inner)))
+    if where in ("zero", "whole") and not integral:
+        states = tuple(machine.point(one) for machine, one in zip(machines, inner, strict=True))
+        found.append((".", ("point", negative, is_nonzero, states)))
+    if where == "zero":
+        return found
+    for digit in "0123456789":
+        states = tuple(machine.digit(one, digit) for machine, one in zip(machines, inner, strict=True))
+        after = "fraction" if where in ("point", "fraction") else "whole"
+        if where == "begin" and digit == "0":
+            after = "zero"
+        found.append((digit, (after, negative, is_nonzero or digit != "0", states)))
+    return found

@@ -1,0 +1,168 @@
+"""How JSON spells texts: from a language of texts to the automaton of what stands between the quotes.
+
+What: `spelled` turns each character into its spellings: itself, a short escape, `\\uXXXX` in either case, two of
+these for a character beyond U+FFFF. A surrogate alone is no character and never written.
+When: for each string language and each class of keys that a grammar has.
+Limits: with `every_spelling` left out, printable ASCII is written as itself (`"` and `\\` as `\\"` and `\\\\`, `/` also
+as `\\/`). Each text keeps a spelling, and automata of patterns stay small: with all spellings each state
+would have some twelve others for `\\u00` and two digits.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from hybrid.json_schema.languages.automaton import LAST, Automaton, Edge, Row
+
+_SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+"""Short escapes, and what they stand for."""
+
+_RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, LAST))
+"""Characters that stand for themselves."""
+
+_PRINTABLE = (0x20, 0x7E)
+_PLANE = 0x10000
+_HIGH, _LOW = 0x400, 0x400  # high surrogates; low surrogates behind each
+
+
+@lru_cache(maxsize=1024)
+def spelled(language: Automaton, every_spelling: bool) -> Automaton:
+    """The spellings of all texts of a language; state n of the result is state n of the language.
+
+    The result is deterministic, but not minimal.
+    """
+    return _Speller(language, every_spelling).spell()
+
+
+class _Speller:
+    """One call of `spelled`."""
+
+    def __init__(self, language: Automaton, every_spelling: bool) -> None:
+        self._language, self._every = language, every_spelling
+        self._rows: list[Row] = [()] * language.n_states
+        self._nodes: dict[object, int] = {}
+        self._hexadecimals: dict[Row, int | None] = {}
+
+    def spell(self) -> Automaton:
+        language = self._language
+        for state, row in enumerate(language.rows):
+            edges = _within(row, _RAW)
+            escape = self._escape(row)
+            if escape is not None:
+                edges.append((0x5C, 0x5C, escape))
+            self._rows[state] = tuple(sorted(edges))
+        accepting = [*language.accepting, *[False] * (len(self._rows) - language.n_states)]
+        return Automaton(tuple(self._rows), tuple(accepting))
+
+    def _node(self, key: object, edges: list[Edge]) -> int:
+        """A state with some edges, made once for a key."""
+        number = self._nodes.get(key)
+        if number is None:
+            number = self._nodes[key] = len(self._rows)
+            self._rows.append(tuple(sorted(edges)))
+        return number
+
+    def _escape(self, row: Row) -> int | None:
+        """The state behind a backslash."""
+        edges = []
+        for letter, stands_for in _SHORT.items():
+            for low, high, target in row:
+                if low <= ord(stands_for) <= high:
+                    edges.append((ord(letter), ord(letter), target))
+        hexadecimal = row
+        if not self._every:
+            first, last = _PRINTABLE
+            hexadecimal = tuple(_within(row, ((0, first - 1), (last + 1, LAST))))
+        if hexadecimal not in self._hexadecimals:  # most states differ in ASCII alone
+            self._hexadecimals[hexadecimal] = self._digits(hexadecimal)
+        digits = self._hexadecimals[hexadecimal]
+        if digits is not None:
+            edges.append((ord("u"), ord("u"), digits))
+        return self._node(("escape", tuple(edges)), edges) if edges else None
+
+    def _digits(self, row: Row) -> int | None:
+        """The state behind `\\u`: four digits, which may be the first half of a pair."""
+        basic = _within(row, ((0, 0xD7FF), (0xE000, 0xFFFF)))
+        beyond = [(low - _PLANE, high - _PLANE, target) for low, high, target in _within(row, ((_PLANE, LAST),))]
+        # high surrogates as characters of their own: each leads to what its low surrogates lead to
+        pairs: list[Edge] = []
+        for number, low, high in _blocks(beyond, _LOW):
+            inner = [
+                (max(a, low * _LOW) - low * _LOW, min(b, low * _LOW + _LOW - 1) - low * _LOW, target)
+                for a, b, target in beyond
+                if a < low * _LOW + _LOW and b >= low * _LOW
+            ] if number else []
+            if inner:
+                pairs.append((0xD800 + low, 0xD800 + high, self._second(inner)))
+        return self._hexadecimal(sorted(basic + pairs), 0x10000, 0)
+
+    def _second(self, row: list[Edge]) -> int:
+        """The state behind a first half: `\\u` and a low surrogate."""
+        digits = self._hexadecimal([(0xDC00 + a, 0xDC00 + b, target) for a, b, target in row], 0x10000, 0)
+        assert digits is not None
+        letter = self._node(("u", digits), [(ord("u"), ord("u"), digits)])
+        return self._node(("\\", letter), [(0x5C, 0x5C, letter)])
+
+    def _hexadecimal(self, row: list[Edge], span: int, base: int) -> int | None:
+        """The state from which hexadecimal digits spell the numbers of a row, less a base, within a span."""
+        if not row:
+            return None
+        if span == 1:
+            return row[0][2]
+        step = span // 16
+        edges: list[Edge] = []
+        whole = row[0][2] if len(row) == 1 and row[0][0] <= base and row[0][1] >= base + span - 1 else None
+        if whole is not None:
+            after = self._hexadecimal([(base, base + step - 1, whole)], step, base)
+            assert after is not None
+            edges = [(*digits, after) for digits in _digit_ranges(0, 15)]
+        else:
+            for digit in range(16):
+                low = base + digit * step
+                inner = [
+                    (max(a, low), min(b, low + step - 1), target)
+                    for a, b, target in row
+                    if a < low + step and b >= low
+                ]
+                found = self._hexadecimal(inner, step, low)
+                if found is not None:
+                    edges += [(*digits, found) for digits in _digit_ranges(digit, digit)]
+        return self._node((span, tuple(edges)), edges)
+
+
+def _blocks(row: list[Edge], size: int) -> list[tuple[int, int, int]]:
+    """Runs of blocks of a size that lead to the same: (1, first block, last block)."""
+    found = []
+    for low, high, _ in row:
+        first, last = low // size, high // size
+        if low % size:
+            found.append((1, first, first))
+            first += 1
+        if first <= last and (high + 1) % size:
+            found.append((1, last, last))
+            last -= 1
+        if first <= last:
+            found.append((1, first, last))
+    cut: dict[int, tuple[int, int, int]] = {}
+    for one in found:
+        cut.setdefault(one[1], one)
+    return [cut[key] for key in sorted(cut)]
+
+
+def _digit_ranges(low: int, high: int) -> list[tuple[int, int]]:
+    """The characters of hexadecimal digits from low to high."""
+    if low == 0 and high == 15:
+        return [(48, 57), (65, 70), (97, 102)]
+    if low < 10:
+        return [(48 + low, 48 + high)]
+    return [(55 + low, 55 + high), (87 + low, 87 + high)]
+
+
+def _within(row: Row | list[Edge], ranges: tuple[tuple[int, int], ...]) -> list[Edge]:
+    """The parts of edges that read characters of some ranges."""
+    return [
+        (max(low, first), min(high, last), target)
+        for low, high, target in row
+        for first, last in ranges
+        if low <= last and high >= first
+    ]

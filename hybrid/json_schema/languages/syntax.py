@@ -1,0 +1,323 @@
+"""Regular expressions of ECMA-262, as trees.
+
+What: `parse` reads a pattern into tuples: ("chars", ranges), ("cat", parts), ("or", parts), ("repeat", part, least,
+most), ("start",), ("end",), ("boundary", negated), ("look", ahead, negated).
+When: for each pattern that was not met before (`hybrid.json_schema.languages.pattern`).
+Limits: what is no regular language, or means something else in other dialects, is refused by name: back-references,
+look-behind, flags, `\\A`, `\\z`, possessive quantifiers, POSIX classes.
+
+A parser of our own: `regress` on PyPI matches ECMA-262 but gives no tree, and Python's `re` reads another syntax
+(`$` before a last newline, Unicode `\\d`, no `\\u{...}`) into a tree that is private to it. Syntax: ECMA-262, section
+22.2.1, with Annex B.1.2 for what stands outside of the Unicode mode.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+from typing import Any
+
+LAST = 0x10FFFF
+
+Ranges = tuple[tuple[int, int], ...]
+Tree = tuple[Any, ...]
+
+
+class Unsupported(Exception):
+    """A construct that is not a regular language, or not ECMA-262's."""
+
+
+class InvalidPattern(Exception):
+    """Not a regular expression."""
+
+
+def joined(ranges: list[tuple[int, int]]) -> Ranges:
+    """Ranges sorted, and merged where they touch."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def others(ranges: Ranges) -> Ranges:
+    """All other characters."""
+    found, following = [], 0
+    for low, high in ranges:
+        if low > following:
+            found.append((following, low - 1))
+        following = high + 1
+    if following <= LAST:
+        found.append((following, LAST))
+    return tuple(found)
+
+
+_DIGITS: Ranges = ((48, 57),)
+WORD: Ranges = ((48, 57), (65, 90), (95, 95), (97, 122))
+_SPACES = joined(
+    [(9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F),
+     (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)]
+)  # fmt: skip
+_LINES: Ranges = ((10, 10), (13, 13), (0x2028, 0x2029))
+_CLASSES = {"d": _DIGITS, "w": WORD, "s": _SPACES}
+_CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+_MOST_REPEATS = 1_000_000
+
+
+def parse(source: str) -> Tree:
+    """The tree of a pattern.
+
+    Raises:
+        Unsupported: a construct that is refused.
+        InvalidPattern: it is no regular expression.
+    """
+    parser = _Parser(source)
+    tree = parser.alternatives()
+    if parser.at < len(source):
+        raise InvalidPattern(f"unmatched ')' at {parser.at}")
+    return tree
+
+
+class _Parser:
+    """Reads a pattern from the left."""
+
+    def __init__(self, source: str) -> None:
+        self.source, self.at = source, 0
+
+    def _peek(self, text: str) -> bool:
+        return self.source.startswith(text, self.at)
+
+    def _take(self, text: str) -> bool:
+        if not self._peek(text):
+            return False
+        self.at += len(text)
+        return True
+
+    def _next(self) -> str:
+        if self.at >= len(self.source):
+            raise InvalidPattern("it ends too early")
+        self.at += 1
+        return self.source[self.at - 1]
+
+    def alternatives(self) -> Tree:
+        parts = [self._sequence()]
+        while self._take("|"):
+            parts.append(self._sequence())
+        return parts[0] if len(parts) == 1 else ("or", tuple(parts))
+
+    def _sequence(self) -> Tree:
+        parts = []
+        while self.at < len(self.source) and self.source[self.at] not in "|)":
+            parts.append(self._quantified())
+        return parts[0] if len(parts) == 1 else ("cat", tuple(parts))
+
+    def _quantified(self) -> Tree:
+        tree = self._single()
+        bounds = self._quantifier()
+        if bounds is None:
+            return tree
+        if tree[0] in ("start", "end", "boundary"):
+            raise InvalidPattern(f"nothing to repeat at {self.at}")
+        least, most = bounds
+        if most is not None and most < least:
+            raise InvalidPattern(f"{{{least},{most}}} is out of order")
+        if max(least, most or 0) > _MOST_REPEATS:
+            raise Unsupported(f"a repeat of more than {_MOST_REPEATS}")
+        if not self._take("?") and self._peek("+"):
+            raise Unsupported("a possessive quantifier")
+        if self._quantifier() is not None:
+            raise InvalidPattern(f"nothing to repeat at {self.at}")
+        return "repeat", tree, least, most
+
+    def _quantifier(self) -> tuple[int, int | None] | None:
+        if self._take("*"):
+            return 0, None
+        if self._take("+"):
+            return 1, None
+        if self._take("?"):
+            return 0, 1
+        if not self._peek("{"):
+            return None
+        end = self.source.find("}", self.at)
+        least, comma, most = self.source[self.at + 1 : max(end, self.at + 1)].partition(",")
+        if end < 0 or not _is_count(least) or (most and not _is_count(most)):
+            return None  # Annex B: a brace that stands for itself
+        self.at = end + 1
+        return int(least), (int(least) if not comma else int(most) if most else None)
+
+    def _single(self) -> Tree:
+        letter = self._next()
+        if letter == "(":
+            return self._group()
+        if letter == "[":
+            return "chars", self._class()
+        if letter == ".":
+            return "chars", others(_LINES)
+        if letter == "^":
+            return ("start",)
+        if letter == "$":
+            return ("end",)
+        if letter == "\\":
+            return self._escape()
+        if letter in "*+?":
+            raise InvalidPattern(f"nothing to repeat at {self.at - 1}")
+        return "chars", ((ord(letter), ord(letter)),)
+
+    def _group(self) -> Tree:
+        look = None
+        if self._take("?"):
+            if self._take("=") or self._take("!"):
+                look = self.source[self.at - 1] == "!"
+            elif self._take("<=") or self._take("<!"):
+                raise Unsupported("look-behind")
+            elif self._take("<") or self._take("P<"):
+                end = self.source.find(">", self.at)
+                if end < 0:
+                    raise InvalidPattern("a group's name has no end")
+                self.at = end + 1
+            elif self._take("P="):
+                raise Unsupported("a back-reference")
+            elif self._take(">"):
+                raise Unsupported("an atomic group")
+            elif not self._take(":"):
+                raise Unsupported("flags or another extension of groups")
+        tree = self.alternatives()
+        if not self._take(")"):
+            raise InvalidPattern("'(' without ')'")
+        return tree if look is None else ("look", tree, look)
+
+    def _escape(self) -> Tree:
+        letter = self.source[self.at : self.at + 1]
+        if letter in ("b", "B") and letter:
+            self.at += 1
+            return "boundary", letter == "B"
+        if letter in ("A", "Z", "z", "G") and letter:
+            raise Unsupported(f"\\{letter}, which ECMA-262 does not have")
+        if letter == "k" and self.source[self.at + 1 : self.at + 2] == "<":
+            raise Unsupported("a back-reference")
+        if letter and letter in "123456789":
+            raise Unsupported("a back-reference")
+        return "chars", self._escaped(False)
+
+    def _escaped(self, in_class: bool) -> Ranges:
+        letter = self._next()
+        if letter.lower() in _CLASSES:
+            ranges = _CLASSES[letter.lower()]
+            return ranges if letter.islower() else others(ranges)
+        if letter in "pP" and self._peek("{"):
+            end = self.source.find("}", self.at)
+            if end < 0:
+                raise InvalidPattern("a property has no end")
+            name, self.at = self.source[self.at + 1 : end], end + 1
+            ranges = _property(name)
+            return ranges if letter == "p" else others(ranges)
+        code = self._code(letter, in_class)
+        return ((code, code),)
+
+    def _code(self, letter: str, in_class: bool) -> int:
+        """The code point of an escaped character."""
+        if letter in _CONTROLS:
+            return _CONTROLS[letter]
+        if letter == "b" and in_class:
+            return 8
+        if letter == "0" and self.source[self.at : self.at + 1] not in tuple("0123456789"):
+            return 0
+        if letter in "01234567" and in_class:
+            return int(letter, 8)
+        if letter == "c" and self.source[self.at : self.at + 1].isalpha():
+            return ord(self._next()) % 32
+        if letter == "x":
+            return self._hexadecimal(2, letter)
+        if letter == "u":
+            if self._take("{"):
+                end = self.source.find("}", self.at)
+                digits, self.at = self.source[self.at : max(end, self.at)], end + 1
+                if end < 0 or not _is_hexadecimal(digits) or int(digits, 16) > LAST:
+                    raise InvalidPattern("\\u{...} is no character")
+                return int(digits, 16)
+            return self._unit(letter)
+        return ord(letter)
+
+    def _unit(self, letter: str) -> int:
+        """A code unit of four digits; two that are a pair are one character."""
+        code = self._hexadecimal(4, letter)
+        if 0xD800 <= code < 0xDC00 and self._peek("\\u"):
+            digits = self.source[self.at + 2 : self.at + 6]
+            if len(digits) == 4 and _is_hexadecimal(digits) and 0xDC00 <= int(digits, 16) < 0xE000:
+                self.at += 6
+                return 0x10000 + ((code - 0xD800) << 10) + int(digits, 16) - 0xDC00
+        return code
+
+    def _hexadecimal(self, length: int, letter: str) -> int:
+        digits = self.source[self.at : self.at + length]
+        if len(digits) < length or not _is_hexadecimal(digits):
+            return ord(letter)  # Annex B: the letter itself
+        self.at += length
+        return int(digits, 16)
+
+    def _class(self) -> Ranges:
+        is_negated, found = self._take("^"), []
+        while not self._take("]"):
+            if self._peek("[:") and ":]" in self.source[self.at + 2 : self.at + 12]:
+                raise Unsupported("a POSIX class")
+            one = self._member()
+            if not self._peek("-") or self.source[self.at + 1 : self.at + 2] in ("]", ""):
+                found += one
+                continue
+            self.at += 1
+            other = self._member()
+            if _is_single(one) and _is_single(other):
+                if one[0][0] > other[0][0]:
+                    raise InvalidPattern("a range of characters is out of order")
+                found.append((one[0][0], other[0][0]))
+            else:
+                found += [*one, (45, 45), *other]
+        ranges = joined(found)
+        return others(ranges) if is_negated else ranges
+
+    def _member(self) -> Ranges:
+        letter = self._next()
+        return self._escaped(True) if letter == "\\" else ((ord(letter), ord(letter)),)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 12
+
+
+def _is_hexadecimal(text: str) -> bool:
+    return bool(text) and all(letter in "0123456789abcdefABCDEF" for letter in text)
+
+
+def _is_single(ranges: Ranges) -> bool:
+    return len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+
+
+_GENERAL = {
+    "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Titlecase_Letter": "Lt",
+    "Modifier_Letter": "Lm", "Other_Letter": "Lo", "Mark": "M", "Nonspacing_Mark": "Mn", "Spacing_Mark": "Mc",
+    "Enclosing_Mark": "Me", "Number": "N", "Decimal_Number": "Nd", "Letter_Number": "Nl", "Other_Number": "No",
+    "Punctuation": "P", "Symbol": "S", "Separator": "Z", "Space_Separator": "Zs", "Other": "C", "Control": "Cc",
+    "digit": "Nd", "punct": "P",
+}  # fmt: skip
+"""Long names of general categories (Unicode, PropertyValueAliases), those that patterns use."""
+
+
+@lru_cache(maxsize=64)
+def _property(name: str) -> Ranges:
+    """The characters with a Unicode property: general categories, and a few others."""
+    key, _, value = name.rpartition("=")
+    if key not in ("", "General_Category", "gc"):
+        raise Unsupported(f"the property \\p{{{name}}}")
+    if value in ("ASCII", "Any"):
+        return ((0, 0x7F if value == "ASCII" else LAST),)
+    category = _GENERAL.get(value, value)
+    if category[:1] not in "LMNPSZC" or len(category) > 2:
+        raise Unsupported(f"the property \\p{{{name}}}")
+    found = joined(
+        [(code, code) for code in range(LAST + 1) if unicodedata.category(chr(code)).startswith(category)]
+    )
+    if not found:
+        raise Unsupported(f"the property \\p{{{name}}}")
+    return found

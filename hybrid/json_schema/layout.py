@@ -1,0 +1,65 @@
+"""White space and separators: XGrammar's options, with their meaning.
+
+What: `Layout` is what stands between the parts of a JSON text.
+When: made of the options of a compile call; `hybrid.json_schema.emission` asks it.
+Limits: an indentation is part of the text, so each depth has rules of its own: a schema that leads to itself is
+refused with `indent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from equivalence.errors import GrammarError
+
+BLANKS = ((9, 10), (13, 13), (32, 32))
+"""JSON's white space, as ranges of bytes."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What stands between the parts of a text.
+
+    Attributes:
+        is_free: whether any white space may stand where JSON allows it; else the others say what stands there.
+        most_blanks: bound on one run of white space; None where there is none.
+        indent: spaces a level; None where all is on one line.
+        comma, colon: separators.
+    """
+
+    is_free: bool = True
+    most_blanks: int | None = None
+    indent: int | None = None
+    comma: str = ", "
+    colon: str = ": "
+
+    @property
+    def has_depth(self) -> bool:
+        """Whether the text depends on how deep a value stands."""
+        return not self.is_free and self.indent is not None
+
+    def line(self, depth: int) -> str:
+        """What comes before a part of a depth, where lines are broken."""
+        return "\n" + " " * (depth * (self.indent or 0)) if self.has_depth else ""
+
+
+def layout_of(options: Mapping[str, Any]) -> Layout:
+    """The layout that XGrammar's options ask for.
+
+    Raises:
+        GrammarError: a value that is not allowed.
+    """
+    is_free, indent = bool(options.get("any_whitespace", True)), options.get("indent")
+    most = options.get("max_whitespace_cnt")
+    if indent is not None and indent < 0:
+        raise GrammarError(f"indent is {indent}, allowed are whole numbers from 0 on")
+    if most is not None and most <= 0:
+        raise GrammarError(f"max_whitespace_cnt is {most}, allowed are whole numbers above 0")
+    separators = options.get("separators")
+    if separators is None:
+        separators = (", ", ": ") if indent is None else (",", ": ")
+    if len(separators) != 2 or not all(isinstance(one, str) for one in separators):
+        raise GrammarError(f"separators are {separators!r}, allowed are two texts")
+    return Layout(is_free, most if is_free else None, indent, *separators)

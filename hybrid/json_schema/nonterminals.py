@@ -1,0 +1,286 @@
+"""Nonterminals: sets of JSON values that the grammar of a schema distinguishes.
+
+What: a `Nonterminal` is a canonical Boolean formula of subschemas, expanded type by type; `Nonterminals.of` finds
+the one of a formula, so that recursion through `$ref` ends. Its objects and arrays are automata over
+nonterminals, made when they are needed (`objects.py`, `arrays.py`).
+When: one collection for each schema that is compiled.
+Limits: `Bounds`. Whether a nonterminal is empty is only known for sure once all are built (`productive.py`);
+before that `may_hold` answers what is certain.
+
+A schema is an alternating tree automaton: subschemas in conjunction, disjunction and negation. This is its
+subset construction, done lazily: equal formulas are one nonterminal, and so are formulas that say the same of
+every type. (Attouche et al.: Witness Generation for JSON Schema, VLDB 2022, bring the same to a normal form,
+which is exponential more often.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from equivalence.deadline import Deadline
+from hybrid.json_schema.arrays import ArrayAutomaton, build_array
+from hybrid.json_schema.assertions import Assertions
+from hybrid.json_schema.atoms import items_atom
+from hybrid.json_schema.declared import Declarations, Declared
+from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.formulas import Formula, decide
+from hybrid.json_schema.languages.automaton import TooLarge
+from hybrid.json_schema.numbers import Numbers
+from hybrid.json_schema.objects import ObjectAutomaton, build_object
+
+if TYPE_CHECKING:
+    from hybrid.json_schema.arrays import Edge
+
+PHASE = "the schema's grammar"
+"""What errors call all of this."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How large the grammar of a schema may become.
+
+    Attributes:
+        nonterminals: of a schema.
+        states: of one object or array.
+        minterms: sets that the values of one key or item are split into.
+        language_states: states of the automaton of one string or number language.
+        key_classes: classes of undeclared keys that an object tells apart.
+    """
+
+    nonterminals: int = 20_000
+    states: int = 8_192
+    minterms: int = 256
+    language_states: int = 40_000
+    key_classes: int = 256
+
+
+class Nonterminal:
+    """A set of JSON values.
+
+    Attributes:
+        number: among all.
+        null: whether null is in it.
+        booleans: the booleans in it.
+        numbers, strings, arrays, objects: formulas of the values of these types; false where there are none.
+        names: declared keys of its objects, in canonical order.
+        formula: of locations, by which it was found first.
+        object, array: their automata, once they are built; None where there are none.
+        is_productive: whether any value is in it, once that is known.
+    """
+
+    __slots__ = (
+        "array", "arrays", "booleans", "formula", "is_productive", "names", "null", "number", "numbers", "object",
+        "objects", "strings", "verdict",
+    )  # fmt: skip
+
+    def __init__(
+        self, number: int, null: bool, booleans: tuple[bool, ...], numbers: Formula, strings: Formula,
+        arrays: Formula, objects: Formula, names: tuple[str, ...], formula: Formula,
+    ) -> None:  # fmt: skip
+        self.formula = formula
+        self.number, self.null, self.booleans = number, null, booleans
+        self.numbers, self.strings, self.arrays, self.objects = numbers, strings, arrays, objects
+        self.names = names
+        self.object: ObjectAutomaton | None = None
+        self.array: ArrayAutomaton | None = None
+        self.is_productive = False
+        self.verdict: bool | None = None  # what `may_hold` found out; None: nothing yet
+
+    @property
+    def holds_scalar(self) -> bool:
+        """Whether null, a boolean, a number or a string is in it."""
+        return (
+            self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"
+        )
+
+    @property
+    def few_scalars(self) -> list[Any] | None:
+        """All values in it, where these are scalars that formulas list; None otherwise."""
+        if self.arrays.op != "false" or self.objects.op != "false":
+            return None
+        values: list[Any] = [None] * self.null + list(self.booleans)
+        if self.numbers.op == "atom" and self.numbers.args[0] == "among":
+            values += [int(x) if x.denominator == 1 else float(x) for x in sorted(self.numbers.args[1])]
+        elif self.numbers.op != "false":
+            return None
+        if self.strings.op == "atom" and self.strings.args[0] == "language":
+            kind, texts = self.strings.args[1]
+            return values + sorted(texts) if kind == "words" else None
+        return values if self.strings.op == "false" else None
+
+    @property
+    def automata(self) -> Iterator[ObjectAutomaton | ArrayAutomaton]:
+        """Those of its objects and arrays that are built."""
+        if self.object is not None:
+            yield self.object
+        if self.array is not None:
+            yield self.array
+
+
+class Nonterminals:
+    """The nonterminals of one schema.
+
+    Attributes:
+        all: those made so far.
+        assertions, numbers, bounds: as given.
+        strings: string languages.
+    """
+
+    def __init__(
+        self, assertions: Assertions, numbers: Numbers, bounds: Bounds, deadline: Deadline, is_strict: bool
+    ) -> None:
+        self.all: list[Nonterminal] = []
+        self.assertions, self.numbers, self.bounds = assertions, numbers, bounds
+        self.strings = assertions.strings
+        self.formulas = assertions.formulas
+        self._declarations = Declarations(assertions)
+        self._deadline = deadline
+        self._is_strict = is_strict
+        self._by_formula: dict[Formula, Nonterminal] = {}
+        self._by_content: dict[object, Nonterminal] = {}
+        self._todo: list[Nonterminal] = []
+
+    def of(self, formula: Formula) -> Nonterminal:
+        """The nonterminal of a formula of locations."""
+        found = self._by_formula.get(formula)
+        if found is None:
+            try:
+                found = self._by_formula[formula] = self._find(formula)
+            except SchemaRefused as error:
+                raise self.placed(error, formula) from error
+        return found
+
+    def build_all(self) -> None:
+        """Build the objects and arrays of all nonterminals, those found on the way too."""
+        while self._todo:
+            self._build(self._todo.pop())
+
+    def placed(self, error: SchemaRefused, formula: Formula) -> SchemaRefused:
+        """An error that says where it belongs, if it does not yet: to the locations of a formula."""
+        if error.pointer:
+            return error
+        pointer = self._declarations.place(formula, error.keyword)
+        return SchemaRefused(error.kind, error.keyword, pointer, error.why)
+
+    def check(self) -> None:
+        """Raise `BudgetExceeded` where it is too late."""
+        self._deadline.check(PHASE)
+
+    def _find(self, formula: Formula) -> Nonterminal:
+        formulas = self.formulas
+        null, boolean, number, string, array, object_ = (
+            self.assertions.expand(formula, kind)
+            for kind in ("null", "boolean", "number", "string", "array", "object")
+        )
+        if number is not formulas.false and number.atoms and self._numbers_empty(number):
+            number = formulas.false
+        if string is not formulas.false and string.atoms and self._strings_empty(string):
+            string = formulas.false
+        declared = self._declarations.of(formula)
+        if self._is_strict:
+            array, object_ = self._closed(array, object_, declared)
+        names = declared.names if object_ is not formulas.false else ()
+        key = (null, boolean, number, string, array, object_, names)
+        found = self._by_content.get(key)
+        if found is not None:
+            return found
+        booleans = tuple(
+            value for value in (True, False) if decide(boolean, lambda atom, value=value: value)
+        )
+        found = self._by_content[key] = Nonterminal(
+            len(self.all), null is formulas.true, booleans, number, string, array, object_, names, formula
+        )
+        if found.holds_scalar:
+            found.verdict = True
+        elif array is formulas.false and object_ is formulas.false:
+            found.verdict = False
+        self.all.append(found)
+        self._todo.append(found)
+        if len(self.all) > self.bounds.nonterminals:
+            raise SchemaRefused("bounds", "", "", f"has more than {self.bounds.nonterminals} nonterminals")
+        self.check()
+        return found
+
+    def _numbers_empty(self, formula: Formula) -> bool:
+        try:
+            return self.numbers.texts(formula).is_empty
+        except TooLarge as error:
+            raise SchemaRefused("bounds", "multipleOf", "", f"and its like need {error}") from error
+
+    def _strings_empty(self, formula: Formula) -> bool:
+        try:
+            return not self.strings.pieces(formula)
+        except TooLarge as error:
+            raise SchemaRefused("bounds", "pattern", "", f"and its like need {error}") from error
+
+    def _closed(self, array: Formula, object_: Formula, declared: Declared) -> tuple[Formula, Formula]:
+        """Objects and arrays that name keys or items, closed unless something in place says what others are."""
+        formulas, true = self.formulas, self.formulas.true
+        if declared.declares_keys and not declared.opens_keys and object_ is not formulas.false:
+            names = dict.fromkeys(declared.names, true)
+            patterns = tuple((pattern, true) for pattern in declared.patterns)
+            only = self.assertions.sets.atom(names, patterns, formulas.false)
+            object_ = formulas.conjunction((object_, only))
+        if declared.prefix and not declared.opens_items and array is not formulas.false:
+            only = items_atom(formulas, (true,) * declared.prefix, formulas.false)
+            array = formulas.conjunction((array, only))
+        return array, object_
+
+    def may_hold(self, formula: Formula) -> bool:
+        """Whether a formula's nonterminal may hold a value: False only where it certainly holds none."""
+        if not formula.atoms:
+            return formula is self.formulas.true
+        return self._verdict(self.of(formula)) is not False
+
+    def _verdict(self, nonterminal: Nonterminal) -> bool | None:
+        """Whether it holds a value; None where that hangs on nonterminals under construction."""
+        if nonterminal.verdict is not None:
+            return nonterminal.verdict
+        if any(automaton.is_growing for automaton in nonterminal.automata):
+            return None
+        self._build(nonterminal)
+        if nonterminal.verdict is not None:
+            return nonterminal.verdict
+        verdict: bool | None = False
+        for automaton in nonterminal.automata:
+            reaches = self._reaches_end(automaton)
+            if reaches:
+                verdict = True
+                break
+            if reaches is None:
+                verdict = None
+        nonterminal.verdict = verdict
+        return verdict
+
+    def _reaches_end(self, automaton: ObjectAutomaton | ArrayAutomaton) -> bool | None:
+        met, todo, is_certain = {0}, [0], True
+        while todo:
+            state = todo.pop()
+            if automaton.accepting[state]:
+                return True
+            for value, target in automaton.steps(state):
+                if target in met:
+                    continue
+                holds = True if value is None else self._verdict(value)
+                if holds:
+                    met.add(target)
+                    todo.append(target)
+                elif holds is None:
+                    is_certain = False
+        return False if is_certain else None
+
+    def _build(self, nonterminal: Nonterminal) -> None:
+        false = self.formulas.false
+        try:
+            if nonterminal.object is None and nonterminal.objects is not false:
+                build_object(self, nonterminal)
+            if nonterminal.array is None and nonterminal.arrays is not false:
+                build_array(self, nonterminal)
+        except SchemaRefused as error:
+            raise self.placed(error, nonterminal.formula) from error
+
+    def edges(self, pairs: list[tuple[Formula, int]]) -> list[Edge]:
+        """Pairs of a formula and a state as pairs of a nonterminal and a state."""
+        return [(self.of(formula), target) for formula, target in pairs]

@@ -1,0 +1,299 @@
+"""Objects: an automaton over keys in canonical order.
+
+What: `build_object` makes the automaton of a nonterminal's objects. Declared keys come in the order of first
+declaration, then others; a state is how many declared keys have gone by and a formula of what is still to come.
+A declared key is passed over, or its value leads to the next state. Keys that are not declared are told apart by
+the patterns that they match.
+When: once for each nonterminal that has objects.
+Limits: `Bounds.states` and `Bounds.key_classes`. An undeclared key that comes twice is refused by name where it
+could make an invalid object pass (`repeats_matter`).
+
+All constraints run side by side in one formula, so `oneOf` of n branches costs states, not the product of its
+branches. A key that has gone by is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hybrid.json_schema.arrays import Edge
+from hybrid.json_schema.atoms import PropertySet, count_atom
+from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.formulas import Formula, Formulas
+from hybrid.json_schema.languages.automaton import Automaton, TooLarge, universal
+from hybrid.json_schema.splitting import Condition, split
+
+if TYPE_CHECKING:
+    from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
+
+
+class KeyClass(NamedTuple):
+    """Undeclared keys that no pattern tells apart.
+
+    Attributes:
+        language: the keys.
+        truth: of each formula of keys that the object asks about.
+    """
+
+    language: Automaton
+    truth: dict[Formula, bool]
+
+
+class ObjectAutomaton:
+    """The automaton of objects; state 0 is where they begin.
+
+    Attributes:
+        names: declared keys, in canonical order.
+        classes: classes of undeclared keys.
+        position: for each state, how many of `names` have gone by; undeclared keys come once all have.
+        accepting: for each state, whether the object may end.
+        skipped: for each state, the state once the next declared key is passed over, or -1.
+        edges: for each state, its edges by the next declared key.
+        extra: for each state, (number of a key class, its edges).
+        is_growing: whether it is being built.
+        is_live: for each state, whether an end can be reached; set by `productive.py`.
+    """
+
+    def __init__(self, names: tuple[str, ...], classes: list[KeyClass]) -> None:
+        self.names, self.classes = names, classes
+        self.position: list[int] = []
+        self.accepting: list[bool] = []
+        self.skipped: list[int] = []
+        self.edges: list[list[Edge]] = []
+        self.extra: list[list[tuple[int, list[Edge]]]] = []
+        self.is_growing = True
+        self.is_live: list[bool] = []
+
+    def steps(self, state: int) -> Iterator[tuple[Any, int]]:
+        """Pairs (nonterminal, state) that lead on from a state; None: nothing is read."""
+        if self.skipped[state] >= 0:
+            yield None, self.skipped[state]
+        yield from self.edges[state]
+        for _, edges in self.extra[state]:
+            yield from edges
+
+
+def build_object(nonterminals: Nonterminals, of: Nonterminal) -> None:
+    """Make the automaton of a nonterminal's objects.
+
+    Raises:
+        SchemaRefused: it exceeds a bound, or keys that come twice could make an invalid object pass.
+    """
+    _Builder(nonterminals, of).build()
+
+
+class _Builder:
+    """One call of `build_object`."""
+
+    def __init__(self, nonterminals: Nonterminals, of: Nonterminal) -> None:
+        self._nonterminals, self._formulas = nonterminals, nonterminals.formulas
+        self._sets = nonterminals.assertions.sets
+        self._start = of.objects
+        names = dict.fromkeys(of.names)
+        for atom in sorted(self._start.atoms, key=_number):
+            if atom.args[0] == "properties":
+                names.update(dict.fromkeys(atom.args[1].names))
+        for atom in sorted(self._start.atoms, key=_number):
+            if atom.args[0] == "has":
+                names.setdefault(atom.args[1])
+        # a name that nothing asks about need not be told from undeclared ones
+        self._names = tuple(name for name in names if self._is_named(name))
+        self._texts = nonterminals.strings
+        classes = self._key_classes()
+        self._automaton = of.object = ObjectAutomaton(self._names, classes)
+        self._numbers: dict[tuple[int, Formula], int] = {}
+        self._todo: list[tuple[int, Formula]] = []
+
+    def _is_named(self, name: str) -> bool:
+        return any(
+            (atom.args[0] == "properties" and name in atom.args[1].names)
+            or (atom.args[0] == "has" and atom.args[1] == name)
+            for atom in self._start.atoms
+        )
+
+    def build(self) -> None:
+        self._state(0, self._start)
+        automaton = self._automaton
+        while self._todo:
+            position, formula = self._todo.pop()
+            self._nonterminals.check()
+            number = self._numbers[position, formula]
+            if position < len(self._names):
+                self._declared(number, position, formula)
+            else:
+                self._undeclared(number, formula)
+        automaton.is_growing = False
+
+    def _state(self, position: int, formula: Formula) -> int:
+        key = position, formula
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._numbers)
+            automaton = self._automaton
+            automaton.position.append(position)
+            automaton.accepting.append(False)
+            automaton.skipped.append(-1)
+            automaton.edges.append([])
+            automaton.extra.append([])
+            self._todo.append(key)
+            if number >= self._nonterminals.bounds.states:
+                raise SchemaRefused("bounds", "", "", f"has an object of more than {number} states")
+        return number
+
+    def _declared(self, number: int, position: int, formula: Formula) -> None:
+        """The next declared key comes, or is passed over."""
+        formulas, name = self._formulas, self._names[position]
+        gone: dict[Formula, Formula] = {formulas.atom("has", name): formulas.false}
+        for atom in formula.atoms:
+            if atom.args[0] == "properties":
+                gone[atom] = self._sets.after(atom, name)
+        without = formulas.substitute(formula, gone)
+        if without is not formulas.false:
+            self._automaton.skipped[number] = self._state(position + 1, without)
+        cases = split(self._nonterminals, formula, *self._conditions(formula, name, None))
+        pairs = [(value, self._state(position + 1, after)) for value, after in cases]
+        self._automaton.edges[number] = self._nonterminals.edges(pairs)
+
+    def _undeclared(self, number: int, formula: Formula) -> None:
+        """All declared keys have gone by: the object ends, or another key comes."""
+        formulas, automaton = self._formulas, self._automaton
+        values = {a: formulas.constant(a.args[0] in ("properties", "names")) for a in formula.atoms}
+        automaton.accepting[number] = formulas.substitute(formula, values) is formulas.true
+        position = len(self._names)
+        for i, known in enumerate(automaton.classes):
+            cases = split(self._nonterminals, formula, *self._conditions(formula, "", known.truth))
+            pairs = [(value, self._state(position, after)) for value, after in cases]
+            if pairs:
+                automaton.extra[number].append((i, self._nonterminals.edges(pairs)))
+
+    def _conditions(
+        self, formula: Formula, name: str, truth: dict[Formula, bool] | None
+    ) -> tuple[dict[Formula, Formula], list[Condition]]:
+        """What a key makes of each atom: a declared one, or an undeclared one of a class."""
+        formulas = self._formulas
+        decided: dict[Formula, Formula] = {}
+        conditions: list[Condition] = []
+        for atom in formula.atoms:
+            kind = atom.args[0]
+            if kind == "has":
+                if truth is None and atom.args[1] == name:
+                    decided[atom] = formulas.true
+            elif kind == "count":
+                decided[atom] = count_atom(formulas, atom.args[1] - 1)
+            elif kind == "names":
+                if not self._satisfies(atom.args[1], name, truth):
+                    decided[atom] = formulas.false
+            elif kind == "properties":
+                value = self._value(atom.args[1], name, truth)
+                after = atom if truth is not None else self._sets.after(atom, name)
+                conditions.append((atom, value, after, formulas.false))
+        conditions.sort(key=lambda one: one[0].number)
+        return decided, conditions
+
+    def _value(self, properties: PropertySet, name: str, truth: dict[Formula, bool] | None) -> Formula:
+        """What a property set asks of a key's value."""
+        asked = [properties.names[name]] if truth is None and name in properties.names else []
+        asked += [
+            value for pattern, value in properties.patterns if self._satisfies(pattern, name, truth)
+        ]
+        return self._formulas.conjunction(asked) if asked else properties.rest
+
+    def _satisfies(self, formula: Formula, name: str, truth: dict[Formula, bool] | None) -> bool:
+        return self._texts.holds(formula, name) if truth is None else truth[formula]
+
+    def _key_classes(self) -> list[KeyClass]:
+        formulas = self._formulas
+        asked: dict[Formula, None] = {}
+        for atom in sorted(self._start.atoms, key=_number):
+            if atom.args[0] == "properties":
+                asked.update((pattern, None) for pattern, _ in atom.args[1].patterns)
+            elif atom.args[0] == "names":
+                asked[atom.args[1]] = None
+        fixed = {formulas.true: True, formulas.false: False}
+        languages = [one for one in asked if one.atoms]
+        if self._closed_to_others(languages):
+            return []
+        if not languages and not self._names:
+            return [KeyClass(universal(), fixed)]
+        try:
+            cells = self._texts.cells(languages, self._names)
+        except TooLarge as error:
+            raise SchemaRefused("bounds", "patternProperties", "", f"needs {error}") from error
+        if len(cells) > self._nonterminals.bounds.key_classes:
+            raise SchemaRefused("bounds", "patternProperties", "", f"tells {len(cells)} classes of keys apart")
+        return [
+            KeyClass(language, {**fixed, **dict(zip(languages, signs, strict=True))})
+            for signs, language in cells
+        ]
+
+    def _closed_to_others(self, languages: list[Formula]) -> bool:
+        """Whether it is plain that no undeclared key can come."""
+        if languages:
+            return False
+        closed = {
+            atom: self._formulas.false
+            for atom in self._start.atoms
+            if atom.args[0] == "properties" and not atom.args[1].patterns
+            and atom.args[1].rest is self._formulas.false
+        }  # fmt: skip
+        return bool(closed) and self._formulas.substitute(self._start, closed) is self._formulas.false
+
+
+def refuse_repeats(nonterminals: Nonterminals) -> None:
+    """Refuse objects in which an undeclared key that comes twice may make an invalid one pass.
+
+    Raises:
+        SchemaRefused: there is one; the keyword is the one that most likely asks for it.
+    """
+    for one in nonterminals.all:
+        if one.object is not None and one.is_productive and repeats_matter(one.object):
+            counts = any(atom.args[0] == "count" for atom in one.objects.atoms)
+            keyword = "minProperties" if counts else "additionalProperties"
+            error = SchemaRefused(
+                "unsupported", keyword, "",
+                "asks how often undeclared keys come, and a text may repeat them, which is not remembered",
+            )  # fmt: skip
+            raise nonterminals.placed(error, one.formula)
+
+
+def repeats_matter(automaton: ObjectAutomaton) -> bool:
+    """Whether an undeclared key that comes twice may make an invalid object pass: readers keep the last value.
+
+    It does not where leaving out the first of two keys of one class is always allowed: from the state behind it,
+    whatever is accepted with a key of that class is accepted from the state before it, too.
+    """
+    for state, extras in enumerate(automaton.extra):
+        for number, edges in extras:
+            for _, target in edges:
+                if target != state and not _included(automaton, target, state, number):
+                    return True
+    return False
+
+
+def _included(automaton: ObjectAutomaton, one: int, other: int, number: int) -> bool:
+    """Whether all that is accepted from `one` with a key of a class is accepted from `other`, too.
+
+    A simulation of pairs of states: an edge is matched by one with the same class and nonterminal.
+    """
+    met = {(one, other, False)}
+    todo = [(one, other, False)]
+    while todo:
+        left, right, has_come = todo.pop()
+        if has_come and automaton.accepting[left] and not automaton.accepting[right]:
+            return False
+        follows = dict(automaton.extra[right])
+        for key_class, edges in automaton.extra[left]:
+            targets = dict(follows.get(key_class, ()))
+            for value, target in edges:
+                if value not in targets:
+                    return False
+                pair = target, targets[value], has_come or key_class == number
+                if pair[0] != pair[1] and pair not in met:
+                    met.add(pair)
+                    todo.append(pair)
+    return True
+
+
+def _number(formula: Formula) -> int:
+    return formula.number

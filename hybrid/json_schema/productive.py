@@ -1,0 +1,74 @@
+"""Emptiness: which nonterminals hold a value, and which states lead to an end.
+
+What: `find_productive` sets `is_productive` of all nonterminals and `is_live` of their automata. What is not live is
+never written, or a mask would lead into a dead end.
+When: once all nonterminals are built.
+
+The least fixpoint: a nonterminal holds a value if it has a scalar, or if one of its automata reaches an end over
+nonterminals that do. (The standard algorithm for productive symbols of a grammar, with a count of uses in place
+of rounds: Hopcroft, Motwani, Ullman: Introduction to Automata Theory, section 7.1.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hybrid.json_schema.arrays import ArrayAutomaton
+from hybrid.json_schema.nonterminals import Nonterminal
+from hybrid.json_schema.objects import ObjectAutomaton
+
+
+def find_productive(nonterminals: Sequence[Nonterminal]) -> None:
+    """Set what is productive, and live."""
+    waiting: dict[Nonterminal, list[Nonterminal]] = {}
+    todo = []
+    for one in nonterminals:
+        one.is_productive = one.holds_scalar
+        if not one.is_productive:
+            todo.append(one)
+    while todo:
+        one = todo.pop()
+        if one.is_productive:
+            continue
+        missing: set[Nonterminal] = set()
+        if any(_reaches_end(automaton, missing) for automaton in one.automata):
+            one.is_productive = True
+            todo.extend(waiting.pop(one, ()))
+        else:
+            for value in missing:
+                waiting.setdefault(value, []).append(one)
+    for one in nonterminals:
+        for automaton in one.automata:
+            automaton.is_live = _live(automaton)
+
+
+def _reaches_end(automaton: ObjectAutomaton | ArrayAutomaton, missing: set[Nonterminal]) -> bool:
+    """Whether an end is reached over productive nonterminals; those that are in the way are added to `missing`."""
+    met, todo = {0}, [0]
+    while todo:
+        state = todo.pop()
+        if automaton.accepting[state]:
+            return True
+        for value, target in automaton.steps(state):
+            if value is not None and not value.is_productive:
+                missing.add(value)
+            elif target not in met:
+                met.add(target)
+                todo.append(target)
+    return False
+
+
+def _live(automaton: ObjectAutomaton | ArrayAutomaton) -> list[bool]:
+    before: list[list[int]] = [[] for _ in automaton.accepting]
+    for state in range(len(before)):
+        for value, target in automaton.steps(state):
+            if value is None or value.is_productive:
+                before[target].append(state)
+    live = list(automaton.accepting)
+    todo = [state for state, accepts in enumerate(live) if accepts]
+    while todo:
+        for state in before[todo.pop()]:
+            if not live[state]:
+                live[state] = True
+                todo.append(state)
+    return live

@@ -1,0 +1,150 @@
+"""The rules of a grammar as rows: states, and what leads from one to the next.
+
+What: `Rows` collects the automata of all rules of a grammar: edges that read nothing, bytes or characters, or that
+call a rule; and rules that repeat another. `reading` gives them to `equivalence.network`, which determinises and merges
+them; `hybrid.json_schema.ebnf` writes them as text.
+When: filled by `hybrid.json_schema.emission`.
+Limits: a state belongs to one rule. Characters are code points; surrogates among them are left out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.network import edge_types, serial
+from equivalence.network.characters import CHARACTERS, as_bytes
+from equivalence.network.reading import ReadGrammar
+
+EMPTY, BYTES, CALL = edge_types.EMPTY, edge_types.BYTES, edge_types.CALL
+
+
+class Repeat(NamedTuple):
+    """A rule that is another one, repeated.
+
+    Attributes:
+        unit: number of the other rule.
+        least, most: how often; most is None where there is no end.
+    """
+
+    unit: int
+    least: int
+    most: int | None
+
+
+class Rows:
+    """The rules of one grammar.
+
+    Inner states are numbered from 0 on over all rules; rule r begins at state -1 - 2 r and ends at -2 - 2 r.
+
+    Attributes:
+        names: of the rules.
+        repeats: rules that repeat others, by number.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.repeats: dict[int, Repeat] = {}
+        self._numbers: list[int] = []
+        self._blocks: list[NDArray[np.int64]] = []
+        self._n_states = 0
+
+    def rule(self, name: str) -> int:
+        """A new rule."""
+        self.names.append(name)
+        return len(self.names) - 1
+
+    def repeat(self, unit: int, least: int, most: int | None) -> int:
+        """A new rule that repeats another."""
+        number = self.rule(f"{self.names[unit]}_{least}_{'' if most is None else most}")
+        self.repeats[number] = Repeat(unit, least, most)
+        return number
+
+    def state(self) -> int:
+        """A new state."""
+        self._n_states += 1
+        return self._n_states - 1
+
+    def empty(self, source: int, target: int) -> None:
+        """An edge that reads nothing."""
+        self._numbers += (source, EMPTY, 0, 0, target)
+
+    def byte(self, source: int, text: str, target: int) -> None:
+        """An edge that reads one ASCII character."""
+        code = ord(text)
+        self._numbers += (source, BYTES, code, code, target)
+
+    def characters(self, source: int, low: int, high: int, target: int) -> None:
+        """An edge that reads one of a range of characters."""
+        self._numbers += (source, CHARACTERS, low, high, target)
+
+    def call(self, source: int, rule: int, target: int) -> None:
+        """An edge that calls a rule."""
+        self._numbers += (source, CALL, rule, 0, target)
+
+    def text(self, source: int, text: str, target: int) -> None:
+        """Edges that read a text."""
+        if not text:
+            self.empty(source, target)
+            return
+        for letter in text[:-1]:
+            after = self.state()
+            self.characters(source, ord(letter), ord(letter), after)
+            source = after
+        self.characters(source, ord(text[-1]), ord(text[-1]), target)
+
+    def block(self, ranges: NDArray[np.int64], n_states: int) -> int:
+        """Copies of the states of an automaton, with its edges.
+
+        Args:
+            ranges: int64[n, 4], rows (source, low, high, target) of code points.
+            n_states: its states.
+
+        Returns:
+            The state that stands for its state 0; the others follow.
+        """
+        first = self._n_states
+        self._n_states += n_states
+        rows = np.empty((len(ranges), 5), np.int64)
+        rows[:, 0] = ranges[:, 0] + first
+        rows[:, 1] = CHARACTERS
+        rows[:, 2:4] = ranges[:, 1:3]
+        rows[:, 4] = ranges[:, 3] + first
+        self._blocks.append(rows)
+        return first
+
+    @property
+    def n_states(self) -> int:
+        """Inner states so far."""
+        return self._n_states
+
+    def table(self) -> NDArray[np.int64]:
+        """All edges, int64[n, 5]: source, type, a, b, target."""
+        own = np.array(self._numbers, np.int64).reshape(-1, 5)
+        return np.concatenate([own, *self._blocks]) if self._blocks else own
+
+    def reading(self, root: int) -> ReadGrammar:
+        """The grammar as `equivalence.network` reads it.
+
+        Args:
+            root: the rule that texts begin with.
+        """
+        table, n_rules = self.table(), len(self.names)
+        for column in (0, 4):
+            states = table[:, column]
+            table[:, column] = np.where(states < 0, -1 - states, states + 2 * n_rules)
+        edges, n_states = as_bytes(table, self._n_states + 2 * n_rules)
+        data: list[int] = []
+        bodies = [-1] * n_rules
+        for i, (number, (unit, least, most)) in enumerate(self.repeats.items()):
+            bodies[number] = i
+            data += (serial.REPEAT, 3, unit, least, -1 if most is None else most)
+        features = {
+            serial.VERSION_FIELD: serial.SERIALIZATION_VERSION,
+            serial.RULES: list(map(serial.plain_rule, self.names, bodies)),
+            serial.ROOT: root, serial.MARKERS: [],
+        }  # fmt: skip
+        starts = np.arange(0, len(data), 5, dtype=np.int64)
+        return ReadGrammar(features, np.array(data, np.int64), starts, edges=edges, n_states=n_states)

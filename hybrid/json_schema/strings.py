@@ -1,0 +1,268 @@
+"""Strings: from keywords to formulas of languages, and from formulas to what is written.
+
+What: `Strings` makes formulas of `pattern`, `format`, `minLength`, `maxLength`, `enum` and `const`, decides them for a
+text, and finds the language of a formula as *pieces*.
+When: for values of type string, and for the keys of objects.
+Limits: a formula whose automaton exceeds the bound on states is refused. Lengths of unbounded languages are
+counters, not states, wherever the pattern allows (`hybrid.json_schema.languages.lengths`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from hybrid.json_schema.formulas import Formula, Formulas, decide
+from hybrid.json_schema.languages.automaton import (
+    LAST,
+    Automaton,
+    TooLarge,
+    combine,
+    complement,
+    one_of,
+    sign_vectors,
+    universal,
+    without,
+    words,
+)
+from hybrid.json_schema.languages.formats import format_language
+from hybrid.json_schema.languages.lengths import with_length
+from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
+from hybrid.json_schema.locations import Location
+
+_EMPTY_TEXT, _ANY_CHARACTER = words([""]), one_of(((0, LAST),))
+
+FINITE = 64
+"""A pattern with at most so many words is a set of words."""
+
+
+class Piece(NamedTuple):
+    """Some of the strings of a language: a prefix, then characters.
+
+    Attributes:
+        prefix: the language of what comes first.
+        characters: a language of single characters; None: nothing follows.
+        least, most: how many of these follow; most is None where there is no end.
+    """
+
+    prefix: Automaton
+    characters: Automaton | None = None
+    least: int = 0
+    most: int | None = None
+
+
+class Strings:
+    """The string languages of one schema.
+
+    Args:
+        formulas: its formulas.
+        bound: states of an automaton at most.
+    """
+
+    def __init__(self, formulas: Formulas, bound: int) -> None:
+        self._formulas, self._bound = formulas, bound
+        self._automata: dict[Any, Automaton] = {}
+        self._patterns: dict[str, Formula] = {}
+        self._pieces: dict[Formula, tuple[Piece, ...]] = {}
+        self._languages: dict[Formula, Automaton] = {}
+
+    def clauses(self, location: Location, keywords: frozenset[str]) -> Iterator[Formula]:
+        """What the keywords of a location say of strings."""
+        schema, formulas = location.schema, self._formulas
+        if "minLength" in schema:
+            yield self.longer(_length(location, "minLength"))
+        if "maxLength" in schema:
+            yield formulas.negation(self.longer(_length(location, "maxLength") + 1))
+        if "pattern" in schema:
+            yield self.pattern(location, "pattern", schema["pattern"])
+        if "format" in schema:
+            name = schema["format"]
+            if isinstance(name, str) and format_language(name) is not None:
+                yield self._known(("format", name), format_language(name))
+
+    def longer(self, least: int) -> Formula:
+        """At least so many characters."""
+        return self._formulas.atom("longer", least) if least > 0 else self._formulas.true
+
+    def among(self, texts: Sequence[str]) -> Formula:
+        """One of some texts."""
+        if not texts:
+            return self._formulas.false
+        return self._formulas.atom("language", ("words", frozenset(texts)))
+
+    def pattern(self, location: Location, keyword: str, source: Any) -> Formula:
+        """A match of a pattern somewhere in the text."""
+        if not isinstance(source, str):
+            raise location.refused(keyword, f"is {source!r}, allowed is text", "invalid")
+        found = self._patterns.get(source)
+        if found is None:
+            try:
+                language = pattern(source, self._bound)
+            except Unsupported as error:
+                raise location.refused(keyword, f"has {error} in {source!r}") from error
+            except InvalidPattern as error:
+                raise location.refused(keyword, f"is no regular expression: {error}", "invalid") from error
+            except TooLarge as error:
+                raise location.refused(keyword, f"{source!r} is too large: {error}", "bounds") from error
+            found = self._patterns[source] = self._known(("pattern", source), language)
+        return found
+
+    def _known(self, source: Any, language: Automaton | None) -> Formula:
+        """The formula of a language, as simple as can be."""
+        assert language is not None
+        if language.is_universal:
+            return self._formulas.true
+        texts = language.words(FINITE)
+        if texts is not None:
+            return self.among(texts)
+        self._automata[source] = language
+        return self._formulas.atom("language", source)
+
+    def _automaton(self, source: Any) -> Automaton:
+        found = self._automata.get(source)
+        if found is None:
+            found = self._automata[source] = words(sorted(source[1]))
+        return found
+
+    def holds(self, formula: Formula, text: str) -> bool:
+        """Whether a text satisfies a formula."""
+        return decide(formula, lambda atom: self._atom_holds(atom, text))
+
+    def _atom_holds(self, atom: tuple[Any, ...], text: str) -> bool:
+        if atom[0] == "longer":
+            return len(text) >= int(atom[1])
+        kind, content = atom[1]
+        return text in content if kind == "words" else self._automata[atom[1]].contains(text)
+
+    def pieces(self, formula: Formula) -> tuple[Piece, ...]:
+        """The language of a formula; no piece is empty, and there is none where nothing satisfies it.
+
+        Raises:
+            TooLarge: it needs more states than the bound allows.
+        """
+        found = self._pieces.get(formula)
+        if found is None:
+            found = self._pieces[formula] = tuple(self._find_pieces(formula))
+        return found
+
+    def _find_pieces(self, formula: Formula) -> Iterator[Piece]:
+        for language, least, most in self._windows(formula):
+            if language.op == "true":
+                yield Piece(_EMPTY_TEXT, _ANY_CHARACTER, least, most)
+            elif not least and most is None:
+                automaton = self._language(language)
+                if not automaton.is_empty:
+                    yield Piece(automaton)
+            else:
+                yield from _pieces_of(*with_length(self._language(language), least, most, self._bound))
+
+    def _windows(self, formula: Formula) -> Iterator[tuple[Formula, int, int | None]]:
+        """A formula by lengths: formulas without any, each with the lengths that it holds for."""
+        formulas = self._formulas
+        lengths = sorted({atom.args[1] for atom in formula.atoms if atom.args[0] == "longer"})
+        begin, before = 0, None
+        for i in range(len(lengths) + 1):
+            values = {
+                atom: formulas.constant(atom.args[1] in lengths[:i])
+                for atom in formula.atoms
+                if atom.args[0] == "longer"
+            }
+            inner = formulas.substitute(formula, values)
+            if before is not None and inner is not before:
+                if before is not formulas.false:
+                    yield before, begin, lengths[i - 1] - 1
+                begin = lengths[i - 1]
+            before = inner
+        if before is not None and before is not formulas.false:
+            yield before, begin, None
+
+    def _language(self, formula: Formula) -> Automaton:
+        """The automaton of a formula without lengths: small ones are joined pairwise and minimised between."""
+        found = self._languages.get(formula)
+        if found is not None:
+            return found
+        op, args = formula.op, formula.args
+        if op == "true":
+            found = universal()
+        elif op == "false":
+            found = words([])
+        elif op == "atom":
+            found = self._automaton(args[1])
+        elif op == "not":
+            found = complement(self._language(args[0]))
+        else:
+            found = self._joined(op, args)
+        self._languages[formula] = found
+        return found
+
+    def _joined(self, op: str, args: tuple[Formula, ...]) -> Automaton:
+        if op == "and":
+            finite = [one.args[1][1] for one in args if one.op == "atom" and one.args[1][0] == "words"]
+            if finite:
+                texts = min(finite, key=len)
+                return words(sorted(t for t in texts if all(self.holds(one, t) for one in args)))
+        parts = [self._language(one) for one in args]
+        if op == "one":
+            return combine(parts, lambda signs: sum(signs) == 1, self._bound)
+        accept = all if op == "and" else any
+        parts.sort(key=lambda one: one.n_states)
+        joined = parts[0]
+        for part in parts[1:]:
+            joined = combine([joined, part], accept, self._bound)
+        return joined
+
+    def whole(self, formula: Formula) -> Automaton:
+        """The language of a formula as one automaton, lengths as states.
+
+        Raises:
+            TooLarge: it needs more states than the bound allows.
+        """
+        joined = words([])
+        for language, least, most in self._windows(formula):
+            part = self._language(language)
+            if least or most is not None:
+                part = combine([part, _window(least, most, self._bound)], all, self._bound)
+            joined = part if joined.is_empty else combine([joined, part], any, self._bound)
+        return joined
+
+    def cells(
+        self, formulas: Sequence[Formula], names: Sequence[str]
+    ) -> list[tuple[tuple[bool, ...], Automaton]]:
+        """The non-empty cells of the partition that some formulas make of all texts but a few, each with the
+        truth of each formula.
+
+        Raises:
+            TooLarge: they need more states than the bound allows.
+        """
+        automata = tuple(self.whole(one) for one in formulas)
+        found = _cells(automata, self._bound) if automata else [((), universal())]
+        rest = [(signs, without(language, names)) for signs, language in found]
+        return [(signs, language) for signs, language in rest if not language.is_empty]
+
+
+@lru_cache(maxsize=256)
+def _cells(automata: tuple[Automaton, ...], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
+    return sign_vectors(automata, bound)
+
+
+def _length(location: Location, keyword: str) -> int:
+    from hybrid.json_schema.assertions import count_of  # which imports this module
+
+    return count_of(location, keyword)
+
+
+def _window(least: int, most: int | None, bound: int) -> Automaton:
+    """All texts of some lengths."""
+    automaton, tails = with_length(universal(), least, most, bound)
+    if not tails:
+        return automaton
+    return pattern(f"^[^]{{{least},{'' if most is None else most}}}$", bound)
+
+
+def _pieces_of(automaton: Automaton, tails: Sequence[Any]) -> Iterator[Piece]:
+    """The pieces of an automaton some of whose states go on with counted characters."""
+    if not automaton.is_empty:
+        yield Piece(automaton)
+    for tail in tails:
+        yield Piece(tail.prefix, tail.characters, tail.least, tail.most)
