@@ -172,10 +172,12 @@ def test_order_of_keys() -> None:
     }
     instance = {"z": {"x": 1, "y": 2}, "d": 4, "a": 1, "b": 2, "c": [{"x": {"p": 1, "q": 2}, "y": 2}]}
     found = order.declared(schema, instance)
-    assert found == instance and list(found) == ["c", "b", "a", "d", "z"]
+    assert found == instance and list(found) == ["b", "a", "c", "d", "z"]
     assert list(found["c"][0]) == ["y", "x"] and list(found["c"][0]["x"]) == ["q", "p"]
     assert list(found["z"]) == ["y", "x"]
     assert order.declared({"$ref": "#"}, {"b": 1}) == {"b": 1}
+    named = {"required": ["c"], "const": {"d": 1, "b": 2}, "allOf": [{"properties": {"a": {}}}]}
+    assert list(order.declared(named, dict.fromkeys("xabcd"))) == ["c", "d", "b", "a", "x"]
     either = {"anyOf": [{"properties": {"a": {"type": "null"}, "b": {}}}, {"properties": {"b": {}, "a": {}}}]}
     assert list(order.declared(either, {"b": 1, "a": 2})) == ["a", "b"]
     assert list(order.by_alternatives(either, {"a": 2, "b": 1})) == ["b", "a"]

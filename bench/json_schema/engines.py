@@ -72,6 +72,9 @@ class Kind:
 
 ENGINES: Mapping[str, Kind] = {
     "equimask:json-schema": Kind("equimask", {"semantics": "json-schema"}, "equimask, JSON Schema"),
+    "equimask:json-schema:no-strict": Kind(
+        "equimask", {"semantics": "json-schema", "strict_mode": False}, "equimask, JSON Schema, not strict"
+    ),
     "equimask:xgrammar": Kind("equimask", {"semantics": "xgrammar"}, "equimask, as XGrammar"),
     "equimask:xgrammar:no-strict": Kind(
         "equimask", {"semantics": "xgrammar", "strict_mode": False}, "equimask, as XGrammar, not strict"

@@ -1,8 +1,9 @@
 """Instances with their keys in the order in which engines write them.
 
-What: `canonical` puts the keys of all objects of an instance into the order of first declaration over all
-subschemas that apply in place, then the others as they were; `by_alternatives` does so, too, but over those
-alternatives alone that the instance is valid under. `keywords_at` says what applies to a part of an instance.
+What: `canonical` puts the keys of all objects of an instance into the order in which they are first named
+over all subschemas that apply in place, then the others as they were; `by_alternatives` does so, too, but
+over those alternatives alone that the instance is valid under. `keywords_at` says what applies to a part of
+an instance.
 When: for further ways to write an instance; engines that keep to an order of keys take only these.
 Limits: references to elsewhere are passed over. `hybrid` may know better: what it has is used.
 """
@@ -91,22 +92,18 @@ class _Reader:
             return every
 
     def in_place(self, schemas: list[Any], instance: Any = None) -> Iterator[Mapping[str, Any]]:
-        """All subschemas that apply to the same instance, in the order of their text; each once."""
+        """All subschemas that apply to the same instance, each before those inside of it, and once."""
         met: set[int] = set()
-        # Beside schemas, those in brackets, whose turn has come: where they declare properties.
         waiting: list[Any] = list(reversed(schemas))
         while waiting:
             one = waiting.pop()
-            if isinstance(one, tuple):
-                yield one[0]
             if not isinstance(one, Mapping) or id(one) in met:
                 continue
             met.add(id(one))
-            below: list[Any] = [] if "properties" in one else [(one,)]
+            yield one
+            below: list[Any] = []
             for key, value in one.items():
-                if key == "properties":
-                    below.append((one,))
-                elif key in ("$ref", "$dynamicRef", "$recursiveRef"):
+                if key in ("$ref", "$dynamicRef", "$recursiveRef"):
                     below.append(self._looked_up(value))
                 elif key in ("dependentSchemas", "dependencies"):
                     below += value.values() if isinstance(value, Mapping) else ()
@@ -120,7 +117,7 @@ class _Reader:
         """The instance as these subschemas declare it."""
         if isinstance(instance, dict):
             here = list(self.in_place(schemas, instance))
-            first = dict.fromkeys(name for one in here for name in _part(one, "properties"))
+            first = dict.fromkeys(name for one in here for name in _named(one))
             names = [name for name in first if name in instance]
             names += [name for name in instance if name not in first]
             return {name: self.ordered(list(_values_below(here, name)), instance[name]) for name in names}
@@ -135,6 +132,16 @@ class _Reader:
 def _part(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
     value = schema.get(keyword)
     return value if isinstance(value, Mapping) else {}
+
+
+def _named(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The keys that a schema itself names, those that it declares first."""
+    yield from _part(schema, "properties")
+    required, values = schema.get("required"), schema.get("enum")
+    yield from (name for name in (required if isinstance(required, list) else ()) if isinstance(name, str))
+    for value in (*(values if isinstance(values, list) else ()), schema.get("const")):
+        if isinstance(value, dict):
+            yield from value
 
 
 def _values_below(schemas: list[Mapping[str, Any]], name: str) -> Iterator[Any]:
