@@ -218,6 +218,7 @@ def show(console: Console, found: Mapping[str, Mapping[str, Mapping[str, Count]]
     drafts = list(dict.fromkeys(draft for own in found.values() for draft in own))
     for draft in drafts:
         table = report.make_table(f"{draft}: tests right / wrong / refused", ("",), titles)
+        table.columns[0].no_wrap = True
         for part in dict.fromkeys(part for own in found.values() for part in own[draft]):
             table.add_row(part, *(own[draft][part].told for own in found.values()))
         console.print(table)
@@ -229,6 +230,7 @@ def show(console: Console, found: Mapping[str, Mapping[str, Mapping[str, Count]]
         ),
     ):
         table = report.make_table(words, ("",), titles)
+        table.columns[0].no_wrap = True
         for draft in drafts:
             table.add_row(draft, *(what(total(own[draft])) for own in found.values()))
         console.print(table)

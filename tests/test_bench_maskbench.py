@@ -176,6 +176,8 @@ def test_order_of_keys() -> None:
     assert list(found["c"][0]) == ["y", "x"] and list(found["c"][0]["x"]) == ["q", "p"]
     assert list(found["z"]) == ["y", "x"]
     assert order.declared({"$ref": "#"}, {"b": 1}) == {"b": 1}
+    needed = {"dependentRequired": {"d": ["b"]}, "required": ["c"]}
+    assert list(order.declared(needed, dict.fromkeys("abcd"))) == ["c", "d", "b", "a"]
     named = {"required": ["c"], "const": {"d": 1, "b": 2}, "allOf": [{"properties": {"a": {}}}]}
     assert list(order.declared(named, dict.fromkeys("xabcd"))) == ["c", "d", "b", "a", "x"]
     either = {"anyOf": [{"properties": {"a": {"type": "null"}, "b": {}}}, {"properties": {"b": {}, "a": {}}}]}
@@ -215,9 +217,10 @@ def test_spellings() -> None:
     assert found[b'{"b":1e+20,"a":[2.0,0.5]}'] == "compact"
     assert len(found) == 8 and all(json.loads(text) == {"a": [2, 0.5], "b": 1e20} for text in found)
     assert [text for _, text in texts.spellings({}, "a\ud800é")] == ['"a\\ud800é"'.encode()]
-    fourth = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    fourth: Any = {"$schema": "http://json-schema.org/draft-04/schema#", "items": {"type": "integer"}}
     found = {text: how for how, text in texts.spellings(fourth, [2.0, 1e20])}
     assert found[b"[2.0, 100000000000000000000.0]"] == "plain numbers" and len(found) == 4
+    assert b"[1]" in [text for _, text in texts.spellings({**fourth, "items": {"enum": [1]}}, [1.0])]
     assert texts.plain_number(-0.00025) == "-0.00025" and texts.plain_number(1e-7) == "0.0000001"
 
 

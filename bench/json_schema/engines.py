@@ -89,7 +89,7 @@ DEFAULT = tuple(name for name in ENGINES if name != "equimask:xgrammar:no-strict
 """Without the one whose answers are those of another."""
 
 
-REFUSED_TOKEN = "doesn't satisfy the grammar"
+REFUSED_TOKEN = ("doesn't satisfy the grammar", "parser stopped")
 """In what llguidance says of a token that a text cannot go on with; anything else has failed."""
 
 
@@ -228,7 +228,8 @@ class _LLGuidance:
             return Reading(True)
         if count < len(ids):
             matcher.consume_token(ids[count])  # what it says of that is the reason
-            if REFUSED_TOKEN not in (problem := matcher.get_error()):
+            problem = matcher.get_error()
+            if not any(words in problem for words in REFUSED_TOKEN):
                 raise ValueError(problem)
         return Reading(False, sum(len(self._vocabulary.tokens[one]) for one in ids[:count]))
 

@@ -142,6 +142,10 @@ def _named(schema: Mapping[str, Any]) -> Iterator[str]:
     for value in (*(values if isinstance(values, list) else ()), schema.get("const")):
         if isinstance(value, dict):
             yield from value
+    for keyword in ("dependentRequired", "dependencies"):
+        for name, needed in _part(schema, keyword).items():
+            if isinstance(needed, list):
+                yield from (name, *(one for one in needed if isinstance(one, str)))
 
 
 def _values_below(schemas: list[Mapping[str, Any]], name: str) -> Iterator[Any]:

@@ -40,7 +40,7 @@ DISTINCT = re.compile(
 )
 """Keywords that are no English words."""
 
-ORIGIN = re.compile(r"^\w+(Error|Exception|Unsupported\w*): (\[[\d:]+\] \S+:\d+: (Check failed: )?)?")
+ORIGIN = re.compile(r"^[A-Za-z_.]+: (\[[\d:]+\] \S+:\d+: (Check failed: )?)?")
 """What stands before the message: an exception's name, a time and a place in somebody's source."""
 
 

@@ -17,6 +17,7 @@ from decimal import Decimal
 from itertools import product
 from typing import Any
 
+from bench.json_schema.judge import Judge
 from bench.json_schema.order import by_alternatives, canonical
 
 WHITE_SPACE = {"": (", ", ": "), "compact": (",", ":")}
@@ -36,8 +37,7 @@ def spellings(schema: Any, instance: Any) -> Iterator[tuple[str, bytes]]:
     """
     seen: set[bytes] = set()
     ordered: dict[str, Any] = {}
-    named = schema.get("$schema") if isinstance(schema, dict) else None
-    by_value = not (isinstance(named, str) and re.search("draft-0[34]", named))
+    by_value = not _tells_spellings_apart(schema) or _is_judged_alike(schema, instance)
     for white_space, separators in WHITE_SPACE.items():
         for order, numbers in product(ORDERS, ("", "plain numbers")):
             if order not in ordered:
@@ -46,6 +46,25 @@ def spellings(schema: Any, instance: Any) -> Iterator[tuple[str, bytes]]:
             if text not in seen:
                 seen.add(text)
                 yield ", ".join(filter(None, (order, numbers, white_space))) or "as given", text
+
+
+def _tells_spellings_apart(schema: Any) -> bool:
+    """Whether 1.0 and 1 are told apart: to drafts 3 and 4 the one is an integer and the other is not."""
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    return isinstance(named, str) and re.search("draft-0[34]", named) is not None
+
+
+def _is_judged_alike(schema: Any, instance: Any) -> bool:
+    """Whether an instance may be written with 1 for 1.0, as far as the judge can tell."""
+    other = json.loads(written(instance, WHITE_SPACE["compact"], is_plain=True))
+    if repr(other) == repr(instance):
+        return True
+    try:
+        judge = Judge(schema)
+        verdicts = {judge.verdict(one).valid for one in (instance, other)}
+    except Exception:  # noqa: BLE001 - a schema that jsonschema cannot read
+        return False
+    return len(verdicts) == 1 and None not in verdicts
 
 
 def written(
@@ -57,7 +76,7 @@ def written(
         instance: what is written.
         separators: a comma and a colon with their white space.
         is_plain: whether numbers are written as `plain_number` does it.
-        by_value: whether 1.0 may be written as 1: to drafts 3 and 4 one is an integer and the other is not.
+        by_value: whether 1.0 may be written as 1.
     """
     comma, colon = separators
     parts: list[str] = []
