@@ -373,7 +373,7 @@ class ExactSchemaRequest(Request):
     def _bounds(self) -> Bounds:
         """The bounds that the budget implies."""
         states = self.settings.budget.states
-        return Bounds(nonterminals=max(states // 6, 1), language_states=max(states // 3, 1))
+        return Bounds(nonterminals=max(states // 6, 1), language_states=max(states // 10, 1))
 
     def _converted(self, guard: Guard, text: str) -> xgrammar.Grammar:
         """The grammar in XGrammar, for the strategies that run there."""

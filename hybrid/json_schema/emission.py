@@ -14,8 +14,9 @@ from __future__ import annotations
 from hybrid.json_schema.arrays import ArrayAutomaton, Counted, Edge
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.keys import NO_KEYS, KeyTrie
-from hybrid.json_schema.languages.automaton import Automaton, universal
-from hybrid.json_schema.languages.spelling import spelled
+from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
+from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
+from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.layout import BLANKS, Layout
 from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
 from hybrid.json_schema.objects import ObjectAutomaton
@@ -141,14 +142,30 @@ class Emitter:
         self, language: Automaton, every_spelling: bool, source: int, end: int, closing: bool = True
     ) -> None:
         """Edges that read the spellings of a language, and the closing quote."""
-        rows, texts = self.rows, spelled(language, every_spelling)
-        first = rows.block(texts.ranges(), texts.n_states)
+        rows = self.rows
+        if every_spelling:
+            texts = spelled(language)
+            first = rows.block(texts.ranges(), texts.n_states)
+        else:
+            texts, wide = plainly_spelled(language)
+            first = rows.block(texts.ranges(), texts.n_states)
+            for state, characters, target in wide:
+                rows.call(first + state, self._wide(characters), first + target)
         rows.empty(source, first)
         for state, accepts in enumerate(language.accepting):
             if accepts and closing:
                 rows.byte(first + state, '"', end)
             elif accepts:
                 rows.empty(first + state, end)
+
+    def _wide(self, ranges: Ranges) -> int:
+        """The rule of one character that is not printable ASCII, in every spelling."""
+        key = "wide", ranges
+        rule = self._rules.get(key)
+        if rule is None:
+            rule = self._rules[key] = self.rows.rule(f"wide_{len(self._rules)}")
+            self._spelled(one_of(ranges), True, -1 - 2 * rule, -2 - 2 * rule, closing=False)
+        return rule
 
     def _character(self, characters: Automaton, free: bool) -> int:
         """The rule of one character out of a set."""

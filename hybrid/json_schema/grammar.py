@@ -163,7 +163,8 @@ def _attempt(
         strings = Strings(formulas, bounds.language_states)
         locations = Locations(schema, dialect, names)
         assertions = Assertions(formulas, locations, strings)
-        nonterminals = Nonterminals(assertions, Numbers(bounds.language_states), bounds, deadline, strict)
+        numbers = Numbers(4 * bounds.language_states)  # their states are small
+        nonterminals = Nonterminals(assertions, numbers, bounds, deadline, strict)
         start = nonterminals.of(assertions.root())
         nonterminals.build_all()
         find_productive(nonterminals.all)

@@ -33,6 +33,9 @@ from hybrid.json_schema.objects import ObjectAutomaton, build_object
 if TYPE_CHECKING:
     from hybrid.json_schema.arrays import Edge
 
+_DEEPEST = 20
+"""Verdicts that wait for one another, at most: each takes some 15 frames of Python's stack."""
+
 PHASE = "the schema's grammar"
 """What errors call all of this."""
 
@@ -52,7 +55,7 @@ class Bounds:
     nonterminals: int = 20_000
     states: int = 8_192
     minterms: int = 256
-    language_states: int = 40_000
+    language_states: int = 12_000
     key_classes: int = 256
 
 
@@ -71,7 +74,7 @@ class Nonterminal:
     """
 
     __slots__ = (
-        "array", "arrays", "booleans", "formula", "is_productive", "names", "null", "number", "numbers", "object",
+        "array", "arrays", "booleans", "formula", "is_asked", "is_productive", "names", "null", "number", "numbers", "object",
         "objects", "strings", "verdict",
     )  # fmt: skip
 
@@ -86,6 +89,7 @@ class Nonterminal:
         self.object: ObjectAutomaton | None = None
         self.array: ArrayAutomaton | None = None
         self.is_productive = False
+        self.is_asked = False
         self.verdict: bool | None = None  # what `may_hold` found out; None: nothing yet
 
     @property
@@ -141,6 +145,7 @@ class Nonterminals:
         self._by_formula: dict[Formula, Nonterminal] = {}
         self._by_content: dict[object, Nonterminal] = {}
         self._todo: list[Nonterminal] = []
+        self._depth = 0  # of verdicts that wait for others
 
     def of(self, formula: Formula) -> Nonterminal:
         """The nonterminal of a formula of locations."""
@@ -211,7 +216,7 @@ class Nonterminals:
 
     def _strings_empty(self, formula: Formula) -> bool:
         try:
-            return not self.strings.pieces(formula)
+            return self.strings.is_empty(formula)
         except TooLarge as error:
             raise SchemaRefused("bounds", "pattern", "", f"and its like need {error}") from error
 
@@ -238,9 +243,16 @@ class Nonterminals:
         """Whether it holds a value; None where that hangs on nonterminals under construction."""
         if nonterminal.verdict is not None:
             return nonterminal.verdict
+        if nonterminal.is_asked or self._depth >= _DEEPEST:
+            return None
         if any(automaton.is_growing for automaton in nonterminal.automata):
             return None
-        self._build(nonterminal)
+        nonterminal.is_asked = True  # what hangs on itself is left to the end
+        self._depth += 1
+        try:
+            self._build(nonterminal)
+        finally:
+            self._depth -= 1
         if nonterminal.verdict is not None:
             return nonterminal.verdict
         verdict: bool | None = False

@@ -183,7 +183,11 @@ class Strings:
         if found is not None:
             return found
         op, args = formula.op, formula.args
-        if op == "true":
+        listed = self._listed(formula)
+        if listed is not None:
+            texts, is_inverted = listed
+            found = without(universal(), sorted(texts)) if is_inverted else words(sorted(texts))
+        elif op == "true":
             found = universal()
         elif op == "false":
             found = words([])
@@ -195,6 +199,24 @@ class Strings:
             found = self._joined(op, args)
         self._languages[formula] = found
         return found
+
+    def _listed(self, formula: Formula) -> tuple[set[str], bool] | None:
+        """The texts of a formula that knows no languages but listed ones: these, or with True all others."""
+        if any(atom.args[0] != "language" or atom.args[1][0] != "words" for atom in formula.atoms):
+            return None
+        known = set().union(*(atom.args[1][1] for atom in formula.atoms))
+        is_inverted = decide(formula, lambda atom: False)
+        texts = {text for text in known if self.holds(formula, text) != is_inverted}
+        return texts, is_inverted
+
+    def is_empty(self, formula: Formula) -> bool:
+        """Whether no text satisfies a formula.
+
+        Raises:
+            TooLarge: it needs more states than the bound allows.
+        """
+        listed = self._listed(formula)
+        return not self.pieces(formula) if listed is None else not listed[0] and not listed[1]
 
     def _joined(self, op: str, args: tuple[Formula, ...]) -> Automaton:
         if op == "and":

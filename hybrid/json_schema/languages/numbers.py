@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
+from math import lcm
 from typing import Any
 
 from hybrid.json_schema.languages.automaton import Automaton, TooLarge, minimal, words
@@ -163,12 +164,17 @@ class _Bound:
         return int(order)
 
 
-class _Divisor:
-    """Keeps the residue of the digits; states are residues, behind the point (places, residue), or -1: none."""
+class _Residue:
+    """Keeps the residue of the digits by a common multiple of all divisors.
 
-    def __init__(self, value: Fraction, bound: int) -> None:
-        whole, fraction = digits_of(value)
-        self._places, self._modulus = len(fraction), int(whole + fraction)
+    States are residues, behind the point (places, residue), or -1: more places than any divisor has. The result
+    is the residue of the number in units of the last place, or -1.
+    """
+
+    def __init__(self, divisors: Sequence[Fraction], bound: int) -> None:
+        self._places = max(len(digits_of(one)[1]) for one in divisors)
+        self._units = [int(one * 10**self._places) for one in divisors]
+        self._modulus = lcm(*self._units)
         if self._modulus * (self._places + 1) > bound:
             raise TooLarge(bound)
 
@@ -188,9 +194,13 @@ class _Divisor:
 
     def end(self, state: Any) -> int:
         if state == -1:
-            return 0
+            return -1
         places, residue = state if isinstance(state, tuple) else (0, state)
-        return int(residue * 10 ** (self._places - places) % self._modulus == 0)
+        return int(residue * 10 ** (self._places - places) % self._modulus)
+
+    def divides(self, divisor: Fraction, result: int) -> bool:
+        """Whether a number with a result is a multiple of one of the divisors."""
+        return result >= 0 and result % int(divisor * 10**self._places) == 0
 
 
 def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Callable[[bool, list[int]], Any]]:
@@ -205,12 +215,15 @@ def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Callable[[b
         return places[key]
 
     readers: list[Callable[[bool, list[int]], bool]] = []
+    divisors = [_divisor(atom) for atom in atoms if atom[0] in ("integer", "multiple")]
+    residue = _Residue(divisors, bound) if divisors else None
+    if residue is not None:
+        machines.append(residue)
     for atom in atoms:
         kind = atom[0]
         if kind in ("integer", "multiple"):
-            divisor = Fraction(1) if kind == "integer" else atom[1]
-            at = place(("divisor", divisor), lambda divisor=divisor: _Divisor(divisor, bound))
-            readers.append(lambda negative, results, at=at: bool(results[at]))
+            divisor = _divisor(atom)
+            readers.append(lambda negative, results, divisor=divisor: residue.divides(divisor, results[0]))
         elif kind == "among":
             ats = [(value < 0, place(abs(value), lambda v=value: _Bound(v))) for value in sorted(atom[1])]
             readers.append(
@@ -226,6 +239,10 @@ def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Callable[[b
                 )
             )
     return machines, lambda negative, results: tuple(read(negative, results) for read in readers)
+
+
+def _divisor(atom: Atom) -> Fraction:
+    return Fraction(1) if atom[0] == "integer" else Fraction(atom[1])
 
 
 def _reaches(negative: bool, below: bool, order: int, closed: bool) -> bool:

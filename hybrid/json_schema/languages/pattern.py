@@ -204,7 +204,7 @@ class _Builder:
 
 
 def _may_be_empty(tree: Tree) -> bool:
-    """Whether a tree may match the empty text."""
+    """Whether a tree may match the empty text, and something may follow."""
     kind = tree[0]
     if kind == "cat":
         return all(map(_may_be_empty, tree[1]))
@@ -212,7 +212,7 @@ def _may_be_empty(tree: Tree) -> bool:
         return any(map(_may_be_empty, tree[1]))
     if kind == "repeat":
         return tree[2] == 0 or _may_be_empty(tree[1])
-    return kind != "chars"
+    return kind not in ("chars", "end")
 
 
 class _Terms:

@@ -1,11 +1,12 @@
 """How JSON spells texts: from a language of texts to the automaton of what stands between the quotes.
 
 What: `spelled` turns each character into its spellings: itself, a short escape, `\\uXXXX` in either case, two of
-these for a character beyond U+FFFF. A surrogate alone is no character and never written.
+these for a character beyond U+FFFF. A surrogate alone is no character and never written. `plainly_spelled` writes
+printable ASCII as itself (`"` and `\\` as `\\"` and `\\\\`, `/` also as `\\/`), and leaves all other characters to
+its caller.
 When: for each string language and each class of keys that a grammar has.
-Limits: with `every_spelling` left out, printable ASCII is written as itself (`"` and `\\` as `\\"` and `\\\\`, `/` also
-as `\\/`). Each text keeps a spelling, and automata of patterns stay small: with all spellings each state
-would have some twelve others for `\\u00` and two digits.
+Limits: by `plainly_spelled` each text keeps a spelling, and automata of patterns stay small: with all spellings each
+state would have some twelve others for `\\u00` and two digits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from hybrid.json_schema.languages.automaton import LAST, Automaton, Edge, Row
+from hybrid.json_schema.languages.syntax import Ranges
 
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 """Short escapes, and what they stand for."""
@@ -20,28 +22,61 @@ _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": 
 _RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, LAST))
 """Characters that stand for themselves."""
 
-_PRINTABLE = (0x20, 0x7E)
+_PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E))
+"""Printable ASCII that stands for itself."""
+
+_UNPRINTABLE = ((0, 0x1F), (0x7F, LAST))
 _PLANE = 0x10000
 _HIGH, _LOW = 0x400, 0x400  # high surrogates; low surrogates behind each
 
 
 @lru_cache(maxsize=1024)
-def spelled(language: Automaton, every_spelling: bool) -> Automaton:
-    """The spellings of all texts of a language; state n of the result is state n of the language.
+def spelled(language: Automaton) -> Automaton:
+    """All spellings of all texts of a language; state n of the result is state n of the language.
 
     The result is deterministic, but not minimal.
     """
-    return _Speller(language, every_spelling).spell()
+    return _Speller(language).spell()
+
+
+@lru_cache(maxsize=1024)
+def plainly_spelled(language: Automaton) -> tuple[Automaton, tuple[tuple[int, Ranges, int], ...]]:
+    """The spellings of a language's printable ASCII, and its other characters.
+
+    Returns:
+        An automaton, whose state n is state n of the language, and rows (state, ranges of characters that are not
+        printable ASCII, the state that they lead to).
+    """
+    rows: list[Row] = []
+    escapes: list[Row] = []
+    wide: list[tuple[int, Ranges, int]] = []
+    for state, row in enumerate(language.rows):
+        edges = _within(row, _PLAIN)
+        behind = tuple(
+            (ord(letter), ord(letter), target)
+            for letter in '"/\\'
+            for low, high, target in row
+            if low <= ord(letter) <= high
+        )
+        if behind:
+            edges.append((0x5C, 0x5C, language.n_states + len(escapes)))
+            escapes.append(behind)
+        rows.append(tuple(sorted(edges)))
+        others: dict[int, list[tuple[int, int]]] = {}
+        for low, high, target in _within(row, _UNPRINTABLE):
+            others.setdefault(target, []).append((low, high))
+        wide += [(state, tuple(ranges), target) for target, ranges in others.items()]
+    accepting = [*language.accepting, *[False] * len(escapes)]
+    return Automaton((*rows, *escapes), tuple(accepting)), tuple(wide)
 
 
 class _Speller:
     """One call of `spelled`."""
 
-    def __init__(self, language: Automaton, every_spelling: bool) -> None:
-        self._language, self._every = language, every_spelling
+    def __init__(self, language: Automaton) -> None:
+        self._language = language
         self._rows: list[Row] = [()] * language.n_states
         self._nodes: dict[object, int] = {}
-        self._hexadecimals: dict[Row, int | None] = {}
 
     def spell(self) -> Automaton:
         language = self._language
@@ -69,13 +104,7 @@ class _Speller:
             for low, high, target in row:
                 if low <= ord(stands_for) <= high:
                     edges.append((ord(letter), ord(letter), target))
-        hexadecimal = row
-        if not self._every:
-            first, last = _PRINTABLE
-            hexadecimal = tuple(_within(row, ((0, first - 1), (last + 1, LAST))))
-        if hexadecimal not in self._hexadecimals:  # most states differ in ASCII alone
-            self._hexadecimals[hexadecimal] = self._digits(hexadecimal)
-        digits = self._hexadecimals[hexadecimal]
+        digits = self._digits(row)
         if digits is not None:
             edges.append((ord("u"), ord("u"), digits))
         return self._node(("escape", tuple(edges)), edges) if edges else None
