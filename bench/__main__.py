@@ -21,10 +21,12 @@ from bench import (
     healing,
     invasive,
     lark,
+    maskbench,
     opportunistic,
     schemas,
     starting,
     strategies,
+    testsuite,
 )
 from bench.reporting import command as reporting
 from bench.reporting import differences
@@ -40,6 +42,8 @@ app.command("lark")(lark.command)
 app.command("equality")(equality.command)
 app.command("classes")(classes.command)
 app.command("strategies")(strategies.command)
+app.command("maskbench")(maskbench.command)
+app.command("testsuite")(testsuite.command)
 app.command("drafts")(drafts.command)
 app.command("healing")(healing.command)
 app.command("invasive")(invasive.command)

@@ -65,6 +65,11 @@ RECORDS = {
         "benchmark": "traffic", "requests": 10, "masks": 5, "differences": 0, "resident_bytes": 1 << 20,
         "growth_bytes_a_request": None, "wrong": [],
     },
+    "testsuite": {"benchmark": "testsuite", "versions": {"xgrammar": "0"}, "missing": {}, "rows": {
+        "xgrammar": {"refusals": {}, "mistakes": [], "parts": {"draft7": {
+            "type": {"right": 5, "wrong": 1, "refused": 2, "ended": 0, "cases": {}},
+        }}},
+    }},
     "killed": {
         "benchmark": "killed", "kills": 3, "while_writing": 1, "events": {"made": 2}, "entries": 2,
         "loaded": 2, "damaged": 0, "wrong": [],
@@ -97,6 +102,8 @@ def run_here(job: jobs.Job, folder: Path, key: str, progress: Any) -> jobs.Done:
         arguments += ["--most", "2"]
     if arguments[0] == "classes":
         arguments += ["--no-memory"]
+    if arguments[0] == "maskbench":
+        arguments += ["--engines", "equimask:xgrammar"]
     if arguments[0] == "growth":
         arguments += ["--most-depth", "2", "--at-once", "2"]
     if arguments[0] == "starting":
@@ -168,7 +175,7 @@ def test_records_are_not_made_twice(made: Path) -> None:
     assert sorted({name for name in ran if ran.count(name) > 1}) == ["starting-tiny"]
     assert {name.split("-")[0] for name in ran} == {
         "equality", "fuzz", "grammar", "lark", "classes", "schemas", "burst", "cold", "scaling", "growth",
-        "starting", "generating", "strategies", "tags",
+        "starting", "generating", "strategies", "tags", "maskbench",
     }  # fmt: skip
 
 
@@ -186,7 +193,7 @@ def test_the_page_has_tables_and_pictures(made: Path) -> None:
 
 def test_pages_are_rendered_again(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(made / "out", tmp_path / "out")
-    for kind in ("drafts", "choices", "healing", "invasive", "traffic", "killed"):
+    for kind in ("drafts", "choices", "healing", "invasive", "traffic", "killed", "testsuite"):
         run_there(jobs.Job(f"{kind}-x", (), 1), tmp_path / "out" / "records", "")
     shutil.copy(made / "README.md", tmp_path)
     own = ["page", "out", "--markdown", "docs.md", "--readme", "README.md"]

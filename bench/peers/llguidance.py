@@ -81,7 +81,7 @@ class Peer:
                 f"llguidance cannot be imported ({error}); install it with: pip install llguidance"
             ) from error
         self._vocabulary = vocabulary
-        self._tokenizer = LLTokenizer(TokenizerWrapper(_Tokenizer(vocabulary)), n_vocab=vocabulary.size)
+        self.tokenizer = LLTokenizer(TokenizerWrapper(_Tokenizer(vocabulary)), n_vocab=vocabulary.size)
         self._bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
 
     def schema(self, schema: Any, bitmask: Any = None, collect: bool = True) -> Start:
@@ -105,16 +105,18 @@ class Peer:
         row = self._bitmask if bitmask is None else bitmask
 
         def compiled() -> Any:
-            matcher = LLMatcher(self._tokenizer, getattr(LLMatcher, read)(text), log_level=0)
+            matcher = LLMatcher(self.tokenizer, getattr(LLMatcher, read)(text), log_level=0)
             if problem := matcher.get_error():
                 raise ValueError(problem)
             return matcher
 
-        def calls(matcher: Any) -> Calls:
-            fill = partial(matcher.unsafe_compute_mask_ptr, row.data_ptr(), 4 * row.numel())
-            return Calls(fill, matcher.consume_token, matcher.is_accepting, row, matcher.get_error)
+        return start(compiled, partial(self.calls, row=row), (Exception,), collect)
 
-        return start(compiled, calls, (Exception,), collect)
+    def calls(self, matcher: Any, row: Any = None) -> Calls:
+        """How one of its matchers is asked, with a row for masks."""
+        row = self._bitmask if row is None else row
+        fill = partial(matcher.unsafe_compute_mask_ptr, row.data_ptr(), 4 * row.numel())
+        return Calls(fill, matcher.consume_token, matcher.is_accepting, row, matcher.get_error)
 
     def measure(self, begun: Start, documents: Sequence[Sequence[int]]) -> PeerTimes:
         """Run documents on a schema that was begun."""

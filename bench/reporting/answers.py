@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.report import readable
-from bench.reporting import others
+from bench.reporting import as_written, others
 from bench.reporting.grammars import often, often_lark
 from bench.reporting.jobs import Done
 from bench.reporting.questions import Question
@@ -62,7 +62,8 @@ def of_kind(question: Question, done: Mapping[str, Done], kind: str) -> list[Tab
         "tags": one_by_one(others.tags), "drafts": one_by_one(others.drafts),
         "choices": one_by_one(others.choices), "healing": one_by_one(others.healing),
         "invasive": one_by_one(others.invasive), "traffic": one_by_one(others.traffic),
-        "killed": one_by_one(others.killed),
+        "killed": one_by_one(others.killed), "maskbench": as_written.maskbench,
+        "testsuite": as_written.testsuite,
     }  # fmt: skip
     own = list(records(question, done, kind))
     return [table for table in makers[kind](own) if table.rows] if own else []

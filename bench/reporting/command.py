@@ -63,6 +63,10 @@ def command(
         Path | None,
         typer.Option(help="A folder with another XGrammar; see bench.peers.elsewhere.", exists=True),
     ] = None,
+    test_suite: Annotated[
+        Path | None,
+        typer.Option(help="A checkout of the JSON-Schema-Test-Suite.", exists=True, file_okay=False),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(help="A question's letter, or the beginning of the names of jobs; repeatable."),
@@ -87,6 +91,7 @@ def command(
             [path.resolve() for path in grammars or ()],
             seed,
             None if xgrammar_elsewhere is None else xgrammar_elsewhere.resolve(),
+            None if test_suite is None else test_suite.resolve(),
         )
         asked = questions.asked(inputs, limited(QUICK if quick else FULL, limit))
         wanted = choose(asked, only)

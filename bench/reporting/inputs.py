@@ -29,6 +29,7 @@ class Inputs:
 
     Attributes:
         elsewhere: a folder with another XGrammar, for new schemas; see `bench.peers.elsewhere`.
+        test_suite: a checkout of the JSON-Schema-Test-Suite.
     """
 
     vocabularies: Sequence[str]
@@ -38,6 +39,7 @@ class Inputs:
     grammars: Sequence[Path] = ()
     seed: int = 0
     elsewhere: Path | None = None
+    test_suite: Path | None = None
 
     def documents_of(self, name: str) -> Path | None:
         return self.documents.get(name, DOCUMENTS.get(name))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bench.picture import COLOURS, cumulative, new_figure, pyplot, save, seconds_along
+from bench.reporting.as_written import titled
 from bench.reporting.jobs import Done
 from bench.reporting.others import GROWTH
 from bench.reporting.questions import Question
@@ -171,6 +172,13 @@ def _bars(axes: Any, rows: Sequence[Standing]) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
+def _maskbench(name: str, record: Mapping[str, Any]) -> Draws:
+    times = {titled(engine, record): one["first_masks"] for engine, one in record["rows"].items()}
+    if not record["quick"] and any(times.values()):
+        yield f"{name}: time to the first mask, what each engine takes", lambda axes: cumulative(axes, times)
+
+
 _MAKERS: Mapping[str, Callable[[str, Mapping[str, Any]], Draws]] = {
+    "maskbench": _maskbench,
     "schemas": _schemas, "strategies": _strategies, "scaling": _scaling, "growth": _growth,
 }  # fmt: skip

@@ -82,6 +82,9 @@ QUESTIONS = (
         "invasive": "tokens that a mask takes from the model",
     }),
     Question("i", "What does a server survive?", {"traffic": "mixed traffic", "killed": "killed processes"}),
+    Question("j", "JSON Schema as it was written: what is refused, and what can be written?", {
+        "maskbench": "labelled instances, judged by jsonschema", "testsuite": "the JSON-Schema-Test-Suite",
+    }),
 )  # fmt: skip
 
 
@@ -90,10 +93,15 @@ def asked(inputs: Inputs, sizes: Sizes) -> list[Question]:
     makers: Mapping[str, Callable[[Inputs, Sizes], list[Job]]] = {
         "": _equality, "a": _grammars, "b": _classes, "c": _schemas, "d": _growth, "e": _generating,
         "f": _break_even, "g": _tags, "h": _less_work, "i": _surviving,
+        "j": _as_written,
     }  # fmt: skip
     missing: dict[str, list[str]] = {"a": without_documents(inputs)}
     if not inputs.schemas:
-        missing |= {letter: [NO_SCHEMAS] for letter in ("", "c", "f")}
+        missing |= {letter: [NO_SCHEMAS] for letter in ("", "c", "f", "j")}
+    if inputs.test_suite is None:
+        missing.setdefault("j", []).append(
+            "no checkout of the JSON-Schema-Test-Suite was given (--test-suite)"
+        )
     if not inputs.grammars:
         missing["b"] = ["the CFGzip paper's grammars of XML, C++ and Bython (--grammars FOLDER)"]
     if not sizes.is_full:
@@ -334,6 +342,24 @@ def _surviving(inputs: Inputs, sizes: Sizes) -> list[Job]:
         Job("traffic", traffic, 20 + sizes.schemas, "tests.robustness.traffic"),
         Job("killed", killed, 120, "tests.robustness.killed"),
     ]
+
+
+def _as_written(inputs: Inputs, sizes: Sizes) -> list[Job]:
+    """Verdicts alone where the report is to be quick: XGrammar takes a second a schema to compile."""
+    jobs = []
+    for folder in inputs.schemas:
+        own = ("maskbench", "--data", str(folder), "--limit", str(sizes.schemas), "--seed", str(inputs.seed))
+        name = f"maskbench-{folder.name}"
+        if sizes.is_full:
+            for spec in inputs.vocabularies[:1]:
+                arguments = (*own, "--vocabulary", spec)
+                jobs.append(Job(f"{name}-{short_name(spec)}", arguments, 60 + 3 * sizes.schemas))
+        else:
+            jobs.append(Job(name, (*own, "--quick"), 30 + 0.2 * sizes.schemas))
+    if inputs.test_suite is not None:
+        arguments = ("testsuite", "--data", str(inputs.test_suite))
+        jobs.append(Job("testsuite", arguments, 240))
+    return jobs
 
 
 def _some(inputs: Inputs, sizes: Sizes) -> Sequence[str]:

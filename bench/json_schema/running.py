@@ -1,0 +1,305 @@
+"""Many schemas on many engines: processes that can be ended, and results that are kept.
+
+What: `Kept` is a file of results, one line each, that a later run goes on with; `Process` is a worker that
+is ended where a question takes too long or too much memory; `run_all` puts all files to all engines.
+When: in ``python -m bench maskbench`` and ``python -m bench testsuite``.
+Limits: a result is found again if the engine's version, the settings and the code that measures were the
+same, and for equimask all of its code; else its file begins anew. Memory is looked at four times a second,
+on Linux only. Engines take turns on each schema, in an order that its name decides, so that what else the
+machine does hits all alike; with several jobs they disturb each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from bench.cases import CHECKOUT
+from bench.json_schema import engines
+from bench.json_schema.files import Labelled
+from bench.json_schema.worker import JUDGE
+
+MEASURING = ("files", "judge", "order", "texts", "engines", "measuring", "worker")
+"""Modules of this room that results come from."""
+
+WORKER = "bench.json_schema.worker"
+
+START_SECONDS = 180.0
+"""A worker is given up that has not begun after so long."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How engines are asked.
+
+    Attributes:
+        quick: verdicts alone.
+        seconds: bound of one schema on one engine.
+        gibibytes: bound of a worker's memory.
+    """
+
+    vocabulary: str
+    quick: bool = False
+    seconds: float = 60.0
+    gibibytes: float = 8.0
+    threads: int | None = None
+    unique_items: bool = False
+
+
+class Ended(Exception):
+    """A worker was ended, or ended itself; the message is the outcome."""
+
+
+class Process:
+    """A worker, started when it is first asked and again after it was ended."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rest = b""
+        self._is_closed = False
+
+    def ask(self, file: Labelled) -> Iterator[Row]:
+        """The worker's answers on a file, as they come.
+
+        Raises:
+            Ended: it took too long, too much memory, or crashed.
+            ValueError: as in `begin`.
+        """
+        self.begin()
+        question = {
+            "file": file.name, "schema": file.schema, "instances": list(file.instances),
+            "quick": self._settings.quick,
+        }  # fmt: skip
+        assert self._process is not None and self._process.stdin is not None
+        until = monotonic() + self._settings.seconds
+        try:
+            self._process.stdin.write(json.dumps(question).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            self.end()
+            raise Ended("crashed") from None
+        while "done" not in (said := self._answer(until)):
+            yield said["answer"]
+
+    def close(self) -> None:
+        """End the process, for good."""
+        self._is_closed = True
+        self.end()
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        process.kill()
+        process.wait()
+        self._folder.cleanup()
+
+    def begin(self) -> None:
+        """Start the process, if there is none.
+
+        Raises:
+            ValueError: its engine cannot be had, or the worker is closed.
+        """
+        if self._process is not None:
+            return
+        if self._is_closed:
+            raise ValueError(f"{self.name} is closed")
+        settings = {
+            "name": self.name, "vocabulary": self._settings.vocabulary, "threads": self._settings.threads,
+        }  # fmt: skip
+        self._rest = b""
+        self._folder = tempfile.TemporaryDirectory()  # what engines keep at a place, they keep here
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", WORKER, json.dumps(settings)],
+            cwd=CHECKOUT, env={**os.environ, "TMPDIR": self._folder.name},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            said = self._answer(monotonic() + START_SECONDS)
+        except Ended as ended:
+            said = {"missing": f"its process is {ended} before it answers"}
+        if said["missing"]:
+            self.end()
+            raise ValueError(f"{self.name} cannot be started: {said['missing']}")
+
+    def _answer(self, until: float) -> Row:
+        """The next line.
+
+        Raises:
+            Ended: as in `ask`.
+        """
+        process = self._process
+        assert process is not None and process.stdout is not None
+        while b"\n" not in self._rest:
+            left = until - monotonic()
+            outcome = "over time" if left <= 0 else "over memory" if self._is_too_large() else ""
+            if not outcome and select.select([process.stdout], [], [], min(left, 0.25))[0]:
+                data = os.read(process.stdout.fileno(), 1 << 20)
+                self._rest += data
+                outcome = "" if data else "crashed"
+            if outcome:
+                self.end()
+                raise Ended(outcome)
+        line, _, self._rest = self._rest.partition(b"\n")
+        found: Row = json.loads(line)
+        return found
+
+    def _is_too_large(self) -> bool:
+        assert self._process is not None
+        try:
+            pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        except (OSError, ValueError, IndexError):
+            return False
+        return pages * os.sysconf("SC_PAGE_SIZE") > self._settings.gibibytes * 2**30
+
+
+class Kept:
+    """The results of one engine, or of the judge: a line of JSON each, after a line that says of what."""
+
+    def __init__(self, folder: Path, name: str, key: Mapping[str, Any]) -> None:
+        self.path = folder / f"{name.replace(':', '-')}.jsonl"
+        self.rows: dict[str, Row] = {}
+        self.begun_anew = False
+        head = json.dumps({"of": name, **key})
+        lines = self.path.read_bytes().splitlines() if self.path.exists() else []
+        if lines and lines[0].decode("utf-8", "replace") == head:
+            for line in lines[1:]:
+                with suppress(ValueError):  # the last line of a run that was ended
+                    row = json.loads(line)
+                    self.rows[row["name"]] = row
+        else:
+            self.begun_anew = bool(lines)
+        folder.mkdir(parents=True, exist_ok=True)
+        rest = [json.dumps(row) for row in self.rows.values()]
+        self.path.write_text("".join(f"{line}\n" for line in (head, *rest)), encoding="utf-8")
+        self._file = self.path.open("a", encoding="utf-8")
+
+    def add(self, row: Row) -> None:
+        """Keep a result."""
+        self.rows[row["name"]] = row
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def key_of(name: str, settings: Settings) -> dict[str, Any]:
+    """All that results of an engine depend on."""
+    here = Path(__file__).parent
+    code = [here / f"{module}.py" for module in MEASURING]
+    if name == JUDGE:
+        from importlib import metadata
+
+        return {"version": metadata.version("jsonschema"), "code": _hashed(code)}
+    if name.startswith("equimask"):
+        for package in ("equivalence", "hybrid"):
+            code += sorted((CHECKOUT / package).rglob("*.py")) + sorted((CHECKOUT / package).rglob("*.so"))
+    else:
+        code += sorted((CHECKOUT / "bench" / "peers").glob("*.py"))
+    return {"version": engines.version(name), "code": _hashed(code), **vars(settings)}
+
+
+def _hashed(paths: Iterable[Path]) -> str:
+    found = hashlib.sha256()
+    for path in paths:
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+@dataclass
+class Lane:
+    """Processes of all engines and of the judge, which one thread asks."""
+
+    settings: Settings
+    processes: dict[str, Process] = field(default_factory=dict)
+
+    def serve(self, file: Labelled, names: Sequence[str]) -> dict[str, Row]:
+        """A row of each, in an order that the file's name decides."""
+        order = list(names)
+        random.Random(file.name).shuffle(order)
+        return {name: self._row(file, name) for name in order}
+
+    def _row(self, file: Labelled, name: str) -> Row:
+        process = self.processes.setdefault(name, Process(name, self.settings))
+        found: Row = {}
+        process.begin()
+        began = monotonic()
+        try:
+            for answer in process.ask(file):
+                found = answer
+            outcome = "refused" if found.get("refusal") else "done"
+        except Ended as ended:
+            outcome = str(ended)
+        seconds = round(monotonic() - began, 4)
+        # After the file's own time: of a worker that was ended there is what it had said before.
+        return {"name": file.name, "outcome": outcome, "seconds": seconds, **found}
+
+    def end(self) -> None:
+        for process in self.processes.values():
+            process.close()
+
+
+def run_all(
+    files: Sequence[tuple[str, Callable[[], Labelled]]],
+    kept: Mapping[str, Kept],
+    settings: Settings,
+    jobs: int,
+) -> Iterator[str]:
+    """Put files to engines, what is kept left out; names of files as they are done.
+
+    Args:
+        files: their names, and how to read each.
+        kept: by engine.
+        settings: of the engines.
+        jobs: files at a time, each with processes of its own.
+
+    Raises:
+        ValueError: a file cannot be read, or an engine not be started.
+    """
+    lanes = [Lane(settings) for _ in range(jobs)]
+    free = list(lanes)
+
+    def serve(name: str, read: Callable[[], Labelled]) -> tuple[str, dict[str, Row]]:
+        wanted = [engine for engine, own in kept.items() if name not in own.rows]
+        if not wanted:
+            return name, {}
+        lane = free.pop()  # as many threads as lanes: there is always one
+        try:
+            return name, lane.serve(read(), wanted)
+        finally:
+            free.append(lane)
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        for done in as_completed([pool.submit(serve, *one) for one in files]):
+            name, rows = done.result()
+            for engine, row in rows.items():
+                kept[engine].add(row)
+            yield name
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for lane in lanes:
+            lane.end()

@@ -1,0 +1,217 @@
+"""What came of many schemas on many engines: counts, reasons, times.
+
+What: `summarise` makes of kept results what is written to a record; `reason` finds the words under which a
+refusal is counted.
+When: after `bench.json_schema.running`.
+Limits: an instance counts as valid by the judge's verdict where there is one, else by its label. An engine
+that refuses a schema, or was ended on it, has no verdicts there.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.json_schema.judge import judged
+from bench.report import Spread
+
+Row = Mapping[str, Any]
+
+KEYWORDS = (
+    "$anchor", "$dynamicRef", "$id", "$recursiveRef", "$ref", "additionalItems", "additionalProperties",
+    "allOf", "anyOf", "const", "contains", "contentEncoding", "contentMediaType", "dependencies",
+    "dependentRequired", "dependentSchemas", "else", "enum", "exclusiveMaximum", "exclusiveMinimum",
+    "format", "if", "items", "maxContains", "maxItems", "maxLength", "maxProperties", "maximum",
+    "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf",
+    "pattern", "patternProperties", "prefixItems", "properties", "propertyNames", "required", "then",
+    "type", "unevaluatedItems", "unevaluatedProperties", "uniqueItems",
+)  # fmt: skip
+
+QUOTED = re.compile(r"""["'`/]({})["'`]""".format("|".join(map(re.escape, KEYWORDS))))
+
+DISTINCT = re.compile(
+    r"(?<![\w$])({})(?!\w)".format(
+        "|".join(re.escape(one) for one in KEYWORDS if one[0] == "$" or one.lower() != one)
+    )
+)
+"""Keywords that are no English words."""
+
+ORIGIN = re.compile(r"^[A-Za-z_.]+: (\[[\d:]+\] \S+:\d+: (Check failed: )?)?")
+"""What stands before the message: an exception's name, a time and a place in somebody's source."""
+
+
+def reason(refusal: str) -> str:
+    """A keyword that a refusal names, else its first words, without what differs from schema to schema."""
+    text = ORIGIN.sub("", refusal.strip())
+    lines = text.splitlines() or [""]
+    found = QUOTED.search(lines[0]) or DISTINCT.search(lines[0])
+    if found:
+        return found.group(1)
+    words = re.sub(r"[\"'`].*?[\"'`]|\d+", "...", lines[0]).split()
+    return " ".join(words[:7]) or "nothing said"
+
+
+EVERYWHERE = ("type", "properties", "items", "$ref", "additionalProperties", "required")
+"""Keywords that say little about why a text is refused: most schemas have them."""
+
+
+def what_stands_there(keywords: Sequence[str]) -> str:
+    """The keywords at the place where a text is refused, in one line: those that are special, if any are."""
+    known = sorted(set(keywords) & set(KEYWORDS))
+    return ", ".join([word for word in known if word not in EVERYWHERE] or known) or "no keyword"
+
+
+@dataclass
+class Standing:
+    """One engine over all schemas.
+
+    Attributes:
+        schemas: that were put to it.
+        outcomes: schemas by outcome: "done", "refused", "over time", "over memory", "crashed".
+        failed: schemas on which it raised an exception while it read an instance.
+        right: schemas that it takes, with all instances judged as they should be.
+        valid, valid_refused, invalid, invalid_accepted: instances of the schemas that it takes.
+        schemas_refusing, schemas_accepting: schemas with such an instance.
+        schemas_accepting_silently: those of the latter of which the engine does not say that it leaves
+            something out.
+        refusals: by reason. accepted: invalid instances by the keyword that they break.
+        unwritten: valid instances that are refused, by the keywords at the place where they are.
+        spellings: valid instances by the first spelling that was taken.
+        dead_ends, unlike: masks without a bit; tokens that a mask and its matcher judge differently.
+        wrong: names, numbers and words of what went wrong, to be looked at.
+    """
+
+    schemas: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failed: int = 0
+    right: int = 0
+    valid: int = 0
+    valid_refused: int = 0
+    invalid: int = 0
+    invalid_accepted: int = 0
+    schemas_refusing: int = 0
+    schemas_accepting: int = 0
+    schemas_accepting_silently: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
+    accepted: Counter[str] = field(default_factory=Counter)
+    unwritten: Counter[str] = field(default_factory=Counter)
+    spellings: Counter[str] = field(default_factory=Counter)
+    dead_ends: int = 0
+    unlike: int = 0
+    wrong: list[dict[str, Any]] = field(default_factory=list)
+    first_mask: array[float] = field(default_factory=lambda: array("d"))
+    first_mask_cpu: array[float] = field(default_factory=lambda: array("d"))
+    compiled: array[float] = field(default_factory=lambda: array("d"))
+    masks: array[float] = field(default_factory=lambda: array("d"))
+    steps: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, row: Row, labels: Sequence[bool], verdict: Row) -> None:
+        """Count one schema."""
+        self.schemas += 1
+        self.outcomes[row["outcome"]] += 1
+        for name in ("first_mask", "first_mask_cpu", "compiled"):
+            if row.get(name) is not None:
+                getattr(self, name).append(row[name])
+        if row["outcome"] == "refused":
+            self.refusals[reason(row["refusal"])] += 1
+            return
+        if row["outcome"] == "over time" and row.get("first_mask") is None:
+            self.first_mask.append(row["seconds"])  # as MaskBench does it: the bound counts
+        if row["outcome"] != "done":
+            self._note(row, None, row["outcome"])
+            return
+        self.masks.extend(one / 1e6 for one in row["masks"])
+        # As MaskBench counts: a mask with the token after it; the last mask has none.
+        self.steps.extend(
+            (mask + token) / 1e6 for mask, token in zip(row["masks"], row["tokens"], strict=False)
+        )
+        self.dead_ends += row["dead_ends"]
+        self.unlike += row["unlike"]
+        failures = [one["failure"] for one in row["instances"] if one["failure"]]
+        self.failed += bool(failures)
+        before = self.valid_refused, self.invalid_accepted
+        for number, taken in enumerate(row["instances"]):
+            self._count(row, number, taken, judged(labels[number], verdict["verdicts"][number]), verdict)
+        self.schemas_refusing += self.valid_refused > before[0]
+        if self.invalid_accepted > before[1]:
+            self.schemas_accepting += 1
+            self.schemas_accepting_silently += not row["left_out"]
+        self.right += not failures and (self.valid_refused, self.invalid_accepted) == before
+
+    def _count(self, row: Row, number: int, taken: Row, is_valid: bool, verdict: Row) -> None:
+        if taken["failure"]:
+            self._note(row, number, taken["failure"])
+            return
+        if is_valid:
+            self.valid += 1
+            if taken["how"]:
+                self.spellings[taken["how"]] += 1
+            else:
+                self.valid_refused += 1
+                self.unwritten[what_stands_there(taken["keywords"])] += 1
+                self._note(row, number, f"valid, and refused at {taken['stopped']}: {taken['around']}")
+            return
+        self.invalid += 1
+        if taken["how"]:
+            self.invalid_accepted += 1
+            broken = verdict["why"][number][-1:] if verdict["verdicts"][number] is False else ()
+            self.accepted[next(iter(broken), "not said")] += 1
+            told = ", ".join(verdict["why"][number])
+            self._note(row, number, f"invalid ({told}), and accepted {taken['how']}")
+
+    def _note(self, row: Row, number: int | None, words: str) -> None:
+        self.wrong.append({"name": row["name"], "instance": number, "what": words})
+
+    def record(self) -> dict[str, Any]:
+        """As it is written to the record; times as spreads."""
+        found = {name: value for name, value in vars(self).items() if not isinstance(value, array)}
+        for name in ("refusals", "accepted", "unwritten", "spellings", "outcomes"):
+            found[name] = dict(found[name].most_common())
+        found["spreads"] = {
+            name: Spread.of(value) for name, value in vars(self).items() if isinstance(value, array)
+        }
+        # Curves are drawn from these, through some sixty quantiles of each.
+        found["first_masks"] = [round(value, 7) for value in self.first_mask]
+        return found
+
+
+@dataclass(frozen=True)
+class Mislabelled:
+    """An instance that `jsonschema` judges in another way than its label says."""
+
+    name: str
+    instance: int
+    label: bool
+    why: Sequence[str]
+
+
+def mislabelled(labels: Mapping[str, Sequence[bool]], verdicts: Mapping[str, Row]) -> Iterator[Mislabelled]:
+    """All instances whose label is not the verdict."""
+    for name, own in labels.items():
+        row = verdicts[name]
+        for number, label in enumerate(own):
+            if judged(label, row["verdicts"][number]) != label:
+                yield Mislabelled(name, number, label, row["why"][number])
+
+
+def summarise(
+    labels: Mapping[str, Sequence[bool]], verdicts: Mapping[str, Row], rows: Mapping[str, Mapping[str, Row]]
+) -> dict[str, Standing]:
+    """A standing of each engine.
+
+    Args:
+        labels: by the name of a file.
+        verdicts: the judge's rows, likewise.
+        rows: by engine and name.
+    """
+    found = {}
+    for engine, own in rows.items():
+        found[engine] = Standing()
+        for name, told in labels.items():
+            if name in own:
+                found[engine].add(own[name], told, verdicts[name])
+    return found

@@ -1,0 +1,145 @@
+"""The texts of an instance: in how many ways does a benchmark try to write it?
+
+What: `spellings` gives the ways, one after the other, each with its name.
+When: for every instance on every engine; an instance can be written if any of them is taken.
+Limits: these are all ways that are tried: the order of keys as given, the canonical one, and that of the
+alternatives that are taken; numbers as given and without exponents or idle fractions; white space as
+`json.dumps` has it and none at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from itertools import product
+from typing import Any
+
+from bench.json_schema.judge import Judge
+from bench.json_schema.order import by_alternatives, canonical
+
+WHITE_SPACE = {"": (", ", ": "), "compact": (",", ":")}
+
+ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "": lambda _, instance: instance,
+    "reordered": canonical,
+    "reordered by alternatives": by_alternatives,
+}
+
+
+def spellings(schema: Any, instance: Any) -> Iterator[tuple[str, bytes]]:
+    """Ways to write an instance, those that most engines take first; no text twice.
+
+    Each comes with what was changed: ``"as given"``, or words out of `ORDERS`, ``"plain numbers"`` and
+    `WHITE_SPACE`.
+    """
+    seen: set[bytes] = set()
+    ordered: dict[str, Any] = {}
+    by_value = not _tells_spellings_apart(schema) or _is_judged_alike(schema, instance)
+    for white_space, separators in WHITE_SPACE.items():
+        for order, numbers in product(ORDERS, ("", "plain numbers")):
+            if order not in ordered:
+                ordered[order] = ORDERS[order](schema, instance)
+            text = written(ordered[order], separators, bool(numbers), by_value)
+            if text not in seen:
+                seen.add(text)
+                yield ", ".join(filter(None, (order, numbers, white_space))) or "as given", text
+
+
+def _tells_spellings_apart(schema: Any) -> bool:
+    """Whether 1.0 and 1 are told apart: to drafts 3 and 4 the one is an integer and the other is not."""
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    return isinstance(named, str) and re.search("draft-0[34]", named) is not None
+
+
+def _is_judged_alike(schema: Any, instance: Any) -> bool:
+    """Whether an instance may be written with 1 for 1.0, as far as the judge can tell."""
+    other = json.loads(written(instance, WHITE_SPACE["compact"], is_plain=True))
+    if repr(other) == repr(instance):
+        return True
+    try:
+        judge = Judge(schema)
+        verdicts = {judge.verdict(one).valid for one in (instance, other)}
+    except Exception:  # noqa: BLE001 - a schema that jsonschema cannot read
+        return False
+    return len(verdicts) == 1 and None not in verdicts
+
+
+def written(
+    instance: Any, separators: tuple[str, str], is_plain: bool = False, by_value: bool = True
+) -> bytes:
+    """An instance as one line of UTF-8.
+
+    Args:
+        instance: what is written.
+        separators: a comma and a colon with their white space.
+        is_plain: whether numbers are written as `plain_number` does it.
+        by_value: whether 1.0 may be written as 1.
+    """
+    comma, colon = separators
+    parts: list[str] = []
+    # A stack of what is left to be written: texts as they are, values in a list of one.
+    waiting: list[Any] = [[instance]]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            parts.append(one)
+            continue
+        (value,) = one
+        if isinstance(value, dict):
+            inner: list[Any] = ["{"]
+            for place, (key, below) in enumerate(value.items()):
+                inner += [comma if place else "", json.dumps(key, ensure_ascii=False), colon, [below]]
+            waiting += reversed([*inner, "}"])
+        elif isinstance(value, list):
+            inner = ["["]
+            for place, below in enumerate(value):
+                inner += [comma if place else "", [below]]
+            waiting += reversed([*inner, "]"])
+        elif is_plain and isinstance(value, float) and math.isfinite(value):
+            parts.append(plain_number(value, by_value))
+        else:
+            parts.append(json.dumps(value, ensure_ascii=False))
+    text = "".join(parts)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate: only its escape can be written
+        return "".join(
+            f"\\u{ord(letter):04x}" if 0xD800 <= ord(letter) < 0xE000 else letter for letter in text
+        ).encode()
+
+
+def place_at(instance: Any, offset: int, separators: tuple[str, str] = WHITE_SPACE[""]) -> list[str | int]:
+    """Keys and indices that lead to the value in which a byte of the text lies.
+
+    A byte of a key, or between values, lies in the object or array around it.
+    """
+    path: list[str | int] = []
+    value = instance
+    while isinstance(value, (dict, list)) and value:
+        start, found = 1, False
+        members = value.items() if isinstance(value, dict) else enumerate(value)
+        for number, (key, below) in enumerate(members):
+            if number:
+                start += len(separators[0])
+            if isinstance(value, dict):
+                start += len(written(key, separators)) + len(separators[1])
+            length = len(written(below, separators))
+            if start <= offset < start + length:
+                path.append(key)
+                value, offset, found = below, offset - start, True
+                break
+            start += length
+        if not found:
+            break
+    return path
+
+
+def plain_number(value: float, by_value: bool = True) -> str:
+    """A number without an exponent, and without a fraction of zeros; but for ".0" where not by value."""
+    text = format(Decimal(repr(value)), "f")
+    whole, _, fraction = text.partition(".")
+    fraction = fraction.rstrip("0") or ("" if by_value else "0")
+    return f"{whole}.{fraction}" if fraction else whole

@@ -1,0 +1,118 @@
+"""The process in which one engine, or the judge, works: a line of JSON in, a line out.
+
+What: `main` answers questions until there are no more.
+When: started by `bench.json_schema.running`, which ends it where it takes too long.
+Limits: what an engine prints goes to the standard error, which nobody reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any
+
+from bench.json_schema import files, measuring
+from bench.json_schema.judge import Judge
+
+JUDGE = "jsonschema"
+"""The name of the judge, which is asked in the same way as engines are."""
+
+OTHER_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"other": {"type": "integer"}, "schema": {"type": "string"}},
+}
+"""What an engine serves, untimed, before each schema; with another title each time."""
+
+BYTES = "bytes"
+"""The vocabulary of all single bytes, in which verdicts are the same and compiling is fast."""
+
+Answers = Callable[[Any, files.Labelled], Iterator[Mapping[str, Any]]]
+
+
+def judging() -> Answers:
+    """From a question to the verdicts of all instances."""
+
+    def answers(_: Any, file: files.Labelled) -> Iterator[Mapping[str, Any]]:
+        try:
+            judge = Judge(file.schema)
+            found = [judge.verdict(instance) for instance in file.instances]
+        except Exception as error:  # noqa: BLE001 - a schema that jsonschema cannot read: labels stand
+            reason = [f"{type(error).__name__}: {error}"[:200]]
+            yield {"verdicts": [None for _ in file.instances], "why": [reason for _ in file.instances]}
+            return
+        yield {"verdicts": [one.valid for one in found], "why": [list(one.why) for one in found]}
+
+    return answers
+
+
+def every_byte() -> Any:
+    """A token for each byte, and one that ends the text."""
+    from equivalence.vocabulary import Vocabulary
+
+    return Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), b""], stop_token_ids=[256])
+
+
+def engine(name: str, vocabulary: str, threads: int | None) -> Answers:
+    """From a question to what became of a schema; twice: after compiling, and at the end."""
+    from bench import workloads
+    from bench.json_schema.engines import make
+
+    tokens = every_byte() if vocabulary == BYTES else workloads.load_vocabulary(vocabulary)
+    own = make(name, tokens, threads)
+    own.start(workloads.THROW_AWAY_SCHEMA)
+
+    def answers(question: Any, file: files.Labelled) -> Iterator[Mapping[str, Any]]:
+        if question["quick"]:
+            found = measuring.check(own, file.schema, file.instances)
+        else:
+            own.start({**OTHER_SCHEMA, "title": file.name})
+            found = measuring.measure(own, tokens, file.schema, file.instances)
+        yield from (one.record() for one in found)
+
+    return answers
+
+
+def main(arguments: Mapping[str, Any], reading: IO[str], say: Callable[[Mapping[str, Any]], None]) -> None:
+    """Answer until there are no more questions."""
+    name = arguments["name"]
+    try:
+        if name == JUDGE:
+            answers = judging()
+        else:
+            answers = engine(name, arguments["vocabulary"], arguments["threads"])
+    except (ImportError, ValueError, RuntimeError) as error:
+        say({"missing": f"{type(error).__name__}: {error}"})
+        return
+    say({"missing": ""})
+    for line in reading:
+        question = json.loads(line)
+        file = files.Labelled(question["file"], question["schema"], question["instances"], [])
+        for answer in answers(question, file):
+            say({"answer": answer})
+        say({"done": True})
+
+
+def _run() -> None:
+    """As a program: the answers have the standard output, and whatever prints has the standard error."""
+    if sys.platform == "linux":
+        # A worker that is busy when its parent is killed would go on for hours.
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(answer: Mapping[str, Any]) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    sys.setrecursionlimit(10_000)
+    main(json.loads(sys.argv[1]), sys.stdin, say)
+
+
+if __name__ == "__main__":
+    _run()

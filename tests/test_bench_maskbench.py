@@ -1,0 +1,301 @@
+"""MaskBench and the test suite of JSON Schema, on schemas of our own: outcomes, judges, kept results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bench.__main__ import app
+from bench.json_schema import files, measuring, order, running, summary, texts
+from bench.json_schema.engines import make, missing
+from bench.json_schema.judge import Judge, judged
+from bench.json_schema.worker import every_byte
+from bench.testsuite import Count, count, read
+from equivalence.vocabulary import Vocabulary
+
+SCHEMAS: dict[str, tuple[Any, list[tuple[bool, Any]]]] = {
+    # The converter closes objects that do not say otherwise, and keeps to the order of properties.
+    "open": (
+        {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+        [(True, {"a": 1}), (True, {"b": 2, "a": 1}), (True, {"a": 1, "c": 3}), (False, {"a": "x"})],
+    ),
+    # It does not read not; and the last two instances are labelled wrongly.
+    "negated": (
+        {"type": "integer", "not": {"const": 3}},
+        [(True, 4), (False, 3), (False, "x"), (True, 3), (False, 6)],
+    ),
+    "refused": ({"type": "no such type"}, [(False, 1)]),
+}
+ENGINE = "equimask:xgrammar"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder as MaskBench has it, and a vocabulary beside it."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name, (schema, instances) in SCHEMAS.items():
+        tests = [{"valid": valid, "data": instance} for valid, instance in instances]
+        (folder / f"{name}.json").write_text(json.dumps({"schema": schema, "tests": tests}))
+    tokens = [bytes([value]) for value in range(256)] + [b"", b'{"', b'": ', b'"a"', b"12", b"}"]
+    Vocabulary.from_bytes(tokens, stop_token_ids=[256]).save(tmp_path / "made.npz")
+    return folder
+
+
+def run(folder: Path, *arguments: object) -> tuple[Any, Any]:
+    target = folder.parent / "out.json"
+    named = ("maskbench", "--data", folder, "--json", target, "--engines", ENGINE)
+    done = CliRunner().invoke(app, [str(argument) for argument in (*named, *arguments)])
+    return done, json.loads(target.read_text()) if target.exists() else None
+
+
+def test_outcomes_labels_and_resuming(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done, record = run(data, "--vocabulary", data.parent / "made.npz")
+    assert done.exit_code == 0, done.output
+    told = record["rows"][ENGINE]
+    assert told["outcomes"] == {"done": 2, "refused": 1}
+    assert (told["valid"], told["valid_refused"]) == (5, 1)  # closed, but for that: 4, 6 and two objects
+    assert (told["invalid"], told["invalid_accepted"]) == (4, 2)  # 3, twice
+    assert (told["schemas_refusing"], told["schemas_accepting"], told["right"]) == (1, 1, 0)
+    assert told["unwritten"] == {"properties, type": 1}
+    assert told["accepted"] == {"not": 2} and told["schemas_accepting_silently"] == 0
+    assert told["spellings"] == {"as given": 3, "reordered": 1}
+    assert (told["dead_ends"], told["unlike"], told["failed"]) == (0, 0, 0)
+    assert told["spreads"]["first_mask"]["count"] == 2 and told["spreads"]["steps"]["count"] > 20
+    wrong = {(one["name"], one["instance"], one["label"]) for one in record["mislabelled"]}
+    assert wrong == {("negated", 3, True), ("negated", 4, False)}
+    assert "negated, instance 3: labelled valid (not)" in done.output
+
+    def never(process: running.Process) -> None:
+        raise AssertionError("nothing is left to be asked")
+
+    monkeypatch.setattr(running.Process, "begin", never)
+    again, second = run(data, "--vocabulary", data.parent / "made.npz")
+    assert again.exit_code == 0, again.output
+    assert second["rows"] == record["rows"]
+    other, _ = run(data, "--vocabulary", data.parent / "made.npz", "--restore-unique-items")
+    assert isinstance(other.exception, AssertionError) and "begun anew" in other.output
+
+
+def test_a_quick_run_has_the_same_verdicts(data: Path) -> None:
+    (data / "broken.json").write_text("{")
+    done, record = run(data, "--quick")
+    assert done.exit_code == 0, done.output
+    told = record["rows"][ENGINE]
+    assert (told["valid_refused"], told["invalid_accepted"], told["outcomes"]["refused"]) == (1, 2, 1)
+    assert [one["what"] for one in told["wrong"] if one["name"] == "open"] == [
+        'valid, and refused at 10: {"a": 1, " >>> c": 3}'
+    ]
+    assert list(record["not_read"]) == ["broken"] and "not read: broken.json" in done.output
+
+
+def test_wrong_arguments(data: Path, tmp_path: Path) -> None:
+    for more, words in ((["--engines", "none"], "there is no engine"), (["--offset", "9"], "leaves none")):
+        done, _ = run(data, *more)
+        assert done.exit_code == 2 and words in " ".join(done.output.split())
+
+
+def test_workers_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "WORKER", "tests.json_schema_worker")
+    settings = running.Settings("none", seconds=2, gibibytes=0.5)
+    names = ("first", "hangs", "crashes", "grows", "last")
+    asked = [files.Labelled(name, {}, [], []) for name in names]
+    lane = running.Lane(settings)
+    try:
+        rows = {file.name: lane.serve(file, ["xgrammar"])["xgrammar"] for file in asked}
+    finally:
+        lane.end()
+    assert [rows[name]["outcome"] for name in names] == [
+        "done",
+        "over time",
+        "crashed",
+        "over memory",
+        "done",
+    ]
+    assert rows["hangs"]["first_mask"] == 1.0  # what it had said before
+    assert rows["first"]["pid"] != rows["last"]["pid"]
+    counted = summary.Standing()
+    for name, row in rows.items():
+        if name not in ("first", "last"):
+            counted.add(row, [], {"verdicts": [], "why": []})
+    assert counted.right == 0 and len(counted.wrong) == 3
+    with pytest.raises(ValueError, match="closed"):
+        lane.processes["xgrammar"].begin()
+
+
+def test_results_survive_a_line_that_is_cut(tmp_path: Path) -> None:
+    kept = running.Kept(tmp_path, "a:b", {"version": 1})
+    kept.add({"name": "one", "outcome": "done"})
+    kept.close()
+    with kept.path.open("a") as file:
+        file.write('{"name": "tw')
+    again = running.Kept(tmp_path, "a:b", {"version": 1})
+    again.add({"name": "two", "outcome": "done"})
+    again.close()
+    assert list(running.Kept(tmp_path, "a:b", {"version": 1}).rows) == ["one", "two"]
+    other = running.Kept(tmp_path, "a:b", {"version": 2})
+    assert other.begun_anew and not other.rows
+
+
+@pytest.mark.parametrize(
+    "name", ["equimask:xgrammar", "xgrammar", "xgrammar:no-strict", "llguidance", "grid"]
+)
+def test_each_engine_reads_as_it_steps(name: str) -> None:
+    if why := missing(name):
+        pytest.skip(why)
+    vocabulary = every_byte()
+    engine = make(name, vocabulary)
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    instances = [{"a": 1}, {"a": "x"}, {}, {"a": -20}]
+    *_, quick = measuring.check(engine, schema, instances)
+    *_, full = measuring.measure(engine, vocabulary, schema, instances)
+    assert not quick.refusal and not full.refusal
+    assert not any(one.failure for one in (*quick.instances, *full.instances))
+    assert [bool(one.how) for one in full.instances] == [True, False, False, True]
+    assert [one.how for one in quick.instances] == [one.how for one in full.instances]
+    assert full.dead_ends == full.unlike == 0 and len(full.masks) > len(full.tokens) > 20
+    *_, refused = measuring.measure(engine, vocabulary, {"type": "no such type"}, [1])
+    assert refused.refusal and not refused.instances and refused.first_mask is None
+
+
+def test_order_of_keys() -> None:
+    schema = {
+        "$defs": {"pair": {"properties": {"y": {}, "x": {"properties": {"q": {}, "p": {}}}}}},
+        "allOf": [{"properties": {"c": {"items": {"$ref": "#/$defs/pair"}}}}],
+        "properties": {"b": {}, "a": {}},
+        "anyOf": [{"properties": {"d": {}}}, {"$ref": "#/$defs/none"}],
+        "additionalProperties": {"$ref": "#/$defs/pair"},
+    }
+    instance = {"z": {"x": 1, "y": 2}, "d": 4, "a": 1, "b": 2, "c": [{"x": {"p": 1, "q": 2}, "y": 2}]}
+    found = order.declared(schema, instance)
+    assert found == instance and list(found) == ["b", "a", "c", "d", "z"]
+    assert list(found["c"][0]) == ["y", "x"] and list(found["c"][0]["x"]) == ["q", "p"]
+    assert list(found["z"]) == ["y", "x"]
+    assert order.declared({"$ref": "#"}, {"b": 1}) == {"b": 1}
+    needed = {"dependentRequired": {"d": ["b"]}, "required": ["c"]}
+    assert list(order.declared(needed, dict.fromkeys("abcd"))) == ["c", "d", "b", "a"]
+    named = {"required": ["c"], "const": {"d": 1, "b": 2}, "allOf": [{"properties": {"a": {}}}]}
+    assert list(order.declared(named, dict.fromkeys("xabcd"))) == ["c", "d", "b", "a", "x"]
+    either = {"anyOf": [{"properties": {"a": {"type": "null"}, "b": {}}}, {"properties": {"b": {}, "a": {}}}]}
+    assert list(order.declared(either, {"b": 1, "a": 2})) == ["a", "b"]
+    assert list(order.by_alternatives(either, {"a": 2, "b": 1})) == ["b", "a"]
+    assert list(order.by_alternatives(either, {"b": 2, "a": None})) == ["a", "b"]
+
+
+def test_places_of_bytes_and_the_keywords_there() -> None:
+    instance = {"a": [1, {"é": "x"}], "b": {}}
+    text = texts.written(instance, (", ", ": ")).decode()
+    for found, path in (
+        ("{", []),
+        ('"a"', []),
+        ("1", ["a", 0]),
+        (", {", ["a"]),
+        ('"x', ["a", 1, "é"]),
+        ("}}", ["b"]),
+    ):
+        assert texts.place_at(instance, len(text[: text.index(found)].encode())) == path
+    assert texts.place_at(instance, 99) == [] and texts.place_at("x", 1) == []
+    schema = {
+        "properties": {"a": {"items": {"allOf": [{"$ref": "#/$defs/b"}]}}},
+        "$defs": {"b": {"type": "null"}},
+    }
+    assert order.keywords_at(schema, ["a", 1]) == ["allOf", "$ref", "type"]
+    assert order.keywords_at(schema, ["none"]) == []
+    assert summary.what_stands_there(["type", "pattern", "title"]) == "pattern"
+    assert summary.what_stands_there(["title"]) == "no keyword"
+
+
+def test_spellings() -> None:
+    schema: Any = {"properties": {"a": {}, "b": {}}}
+    found = {text: how for how, text in texts.spellings(schema, {"b": 1e20, "a": [2.0, 0.5]})}
+    assert next(iter(found.items())) == (b'{"b": 1e+20, "a": [2.0, 0.5]}', "as given")
+    assert found[b'{"a": [2, 0.5], "b": 1' + b"0" * 20 + b"}"] == "reordered, plain numbers"
+    assert found[b'{"b":1e+20,"a":[2.0,0.5]}'] == "compact"
+    assert len(found) == 8 and all(json.loads(text) == {"a": [2, 0.5], "b": 1e20} for text in found)
+    assert [text for _, text in texts.spellings({}, "a\ud800é")] == ['"a\\ud800é"'.encode()]
+    fourth: Any = {"$schema": "http://json-schema.org/draft-04/schema#", "items": {"type": "integer"}}
+    found = {text: how for how, text in texts.spellings(fourth, [2.0, 1e20])}
+    assert found[b"[2.0, 100000000000000000000.0]"] == "plain numbers" and len(found) == 4
+    assert b"[1]" in [text for _, text in texts.spellings({**fourth, "items": {"enum": [1]}}, [1.0])]
+    assert texts.plain_number(-0.00025) == "-0.00025" and texts.plain_number(1e-7) == "0.0000001"
+
+
+def test_unique_items_are_restored_where_they_are_a_keyword() -> None:
+    schema = {
+        "_uniqueItems": True,
+        "properties": {"_uniqueItems": {"items": {"_uniqueItems": True}}},
+        "const": {"_uniqueItems": 1},
+    }
+    assert files.restored(schema) == {
+        "uniqueItems": True,
+        "properties": {"_uniqueItems": {"items": {"uniqueItems": True}}},
+        "const": {"_uniqueItems": 1},
+    }
+
+
+def test_verdicts() -> None:
+    judge = Judge(
+        {
+            "properties": {"a": {"format": "ipv4"}, "b": {"$ref": "#/$defs/c"}},
+            "$defs": {"c": {"type": "null"}},
+        }
+    )
+    assert judge.verdict({"a": "127.0.0.1", "b": None}).valid is True
+    assert judge.verdict({"a": "127.0.0"}).why == ("format",)
+    assert judge.verdict({"b": 1}).why == ("type",)
+    elsewhere = Judge({"$ref": "https://example.com/none.json"}).verdict(1)
+    assert elsewhere.valid is None and judged(True, elsewhere.valid) and not judged(False, elsewhere.valid)
+    unchecked = Judge({"format": "ipv4", "$schema": "http://json-schema.org/draft-04/schema#"})
+    unchecked.unchecked = ["made"]
+    assert unchecked.verdict("127.0.0.1").valid is None and unchecked.verdict("x").valid is False
+    assert not judged(True, False) and judged(False, True)
+
+
+def test_reasons() -> None:
+    for said, counted in (
+        ('ValueError: Unimplemented keys: ["uniqueItems"]', "uniqueItems"),
+        ("RuntimeError: [04:34:00] /x/y.cc:49: Check failed: (a) is false: `not` is odd", "not"),
+        ("UnsupportedGrammar: multipleOf of 3 digits\nmore", "multipleOf"),
+        ("ValueError: Unknown format: 'path' 17", "Unknown format: ... ..."),
+        ("", "nothing said"),
+    ):
+        assert summary.reason(said) == counted
+
+
+def test_the_test_suite(tmp_path: Path) -> None:
+    folder = tmp_path / "suite"
+    for part, schema in (
+        ("not", {"type": "integer", "not": {"const": 3}}),
+        ("type", {"type": "integer"}),
+        ("optional/x", True),
+    ):
+        file = folder / "tests" / "draft7" / f"{part}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        tests = [
+            {"description": "", "data": 4, "valid": True},
+            {"description": "", "data": "x", "valid": False},
+        ]
+        if part == "not":
+            tests = [{"description": "", "data": 3, "valid": False}, *tests[:1]]
+        file.write_text(json.dumps([{"description": part, "schema": schema, "tests": tests}]))
+    target = tmp_path / "out.json"
+    named = ["testsuite", "--data", folder, "--json", target, "--engines", ENGINE, "--draft", "draft7"]
+    done = CliRunner().invoke(app, list(map(str, named)))
+    assert done.exit_code == 0, done.output
+    told = json.loads(target.read_text())["rows"][ENGINE]
+    assert told["parts"]["draft7"]["type"] == {
+        "right": 2, "wrong": 0, "refused": 0, "ended": 0, "cases": {"right": 1},
+    }  # fmt: skip
+    assert told["parts"]["draft7"]["not"]["wrong"] == 1
+    assert [one["case"] for one in told["mistakes"]] == ["draft7/not#0"]
+    (case,) = read(folder, ["draft7"], optional=True)[2:]
+    assert (case.part, case.file.schema) == ("optional/x", True)
+    assert count(case, {"outcome": "over time"}) == Count(ended=2, cases={"ended": 1})
+    with pytest.raises(ValueError, match="no tests/draft4"):
+        read(folder, ["draft4"])
+    with pytest.raises(ValueError, match="no draft 'draft3'"):
+        read(folder, ["draft3"])
