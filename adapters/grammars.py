@@ -27,7 +27,9 @@ ALLOWED = (
 )
 
 
-def compiled_grammars(given: Any, tokenizer: Any = None) -> list[CompiledGrammar]:
+def compiled_grammars(
+    given: Any, tokenizer: Any = None, semantics: str | None = None
+) -> list[CompiledGrammar]:
     """The grammars that a user gave, compiled, all over one vocabulary.
 
     Args:
@@ -35,6 +37,7 @@ def compiled_grammars(given: Any, tokenizer: Any = None) -> list[CompiledGrammar
             text) or a pydantic model class; or several of these.
         tokenizer: of `transformers`, a `hybrid.Vocabulary` or a `hybrid.GrammarCompiler`; None if all is
             compiled.
+        semantics: what schemas mean, "xgrammar" or "json-schema"; None: what the compiler says.
 
     Raises:
         ArgumentError: something else.
@@ -62,7 +65,7 @@ def compiled_grammars(given: Any, tokenizer: Any = None) -> list[CompiledGrammar
                 "what hybrid.GrammarCompiler compiled"
             )
         else:
-            grammars.append(compiler.compile_json_schema(item))
+            grammars.append(compiler.compile_json_schema(item, semantics=semantics))
     vocabularies = {grammar.vocabulary.fingerprint: grammar.vocabulary for grammar in grammars}
     if len(vocabularies) > 1:
         raise VocabularyError(

@@ -82,6 +82,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             pydantic model class.
         tokenizer: what schemas are compiled for: the model's tokenizer, a `hybrid.Vocabulary` or a
             `hybrid.GrammarCompiler`. One compiler is kept for a tokenizer.
+        semantics: what schemas mean, "xgrammar" or "json-schema" (docs/json-schema.md); None: what the
+            compiler says, "xgrammar" where it is made here.
         prompt_length: columns of `input_ids` that are prompt (padding included); None finds out by itself,
             see the module's page. May be assigned between two `generate` calls.
         override_stop_tokens: ids that end a row, in place of the vocabulary's stop tokens. `generate` needs
@@ -120,6 +122,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         compiled: Any,
         tokenizer: Any = None,
         *,
+        semantics: str | None = None,
         prompt_length: int | None = None,
         override_stop_tokens: int | Sequence[int] | None = None,
         pad_token_id: int | None = None,
@@ -128,7 +131,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         prefix: str | bytes | Sequence[str | bytes] = b"",
         opportunistic: float | Sampling | transformers.GenerationConfig | None = None,
     ) -> None:
-        self._grammars = compiled_grammars(compiled, tokenizer)
+        self._grammars = compiled_grammars(compiled, tokenizer, semantics)
         if overruled not in ("error", "finish"):
             raise ArgumentError(f"overruled is {overruled!r}, allowed are 'error' and 'finish'")
         self.prompt_length = prompt_length

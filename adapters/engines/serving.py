@@ -32,7 +32,10 @@ class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
 
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, *, settings: Settings, **options: Any) -> None:
         folder = settings.cache_folder()
-        bounds: dict[str, Any] = {"budget": Budget(seconds=settings.compile_seconds()), "cache_dir": folder}
+        bounds: dict[str, Any] = {
+            "budget": Budget(seconds=settings.compile_seconds()), "cache_dir": folder,
+            "semantics": settings.semantics(),
+        }  # fmt: skip
         super().__init__(tokenizer_info, **{**bounds, **options})
         self.hybrid.vocabulary.prepare(folder)
 

@@ -35,6 +35,24 @@ class Settings:
         """Name of the variable with the folder of compiled grammars."""
         return f"{self.enabled}_CACHE_DIR"
 
+    @property
+    def meaning(self) -> str:
+        """Name of the variable that says what JSON schemas mean."""
+        return f"{self.enabled}_SEMANTICS"
+
+    def semantics(self) -> str:
+        """What JSON schemas mean: "xgrammar" if it is not set, or "json-schema".
+
+        Raises:
+            ValueError: something else.
+        """
+        given = os.environ.get(self.meaning, "xgrammar")
+        if given not in ("xgrammar", "json-schema"):
+            raise ValueError(
+                f"{self.meaning} is {given!r}, allowed are xgrammar (the default) and json-schema"
+            )
+        return given
+
     def is_enabled(self) -> bool:
         """Whether the adapter serves: 1 if it is not set.
 

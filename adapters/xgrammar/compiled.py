@@ -21,6 +21,8 @@ from equivalence import GrammarError, forking
 from equivalence.classes.byte_strings import find_features
 from equivalence.network.layouts import PREVIEW
 from equivalence.network.reading import read_as_far
+from hybrid.json_schema import in_xgrammar
+from hybrid.lark import LarkGrammar
 
 IS_PREVIEW = xgrammar.get_serialization_version() == PREVIEW
 """Whether XGrammar is one of the previews 0.2.6rc1 and 0.2.6rc2."""
@@ -81,8 +83,8 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
     @property
     def _parsed(self) -> xgrammar.Grammar:
         found = self.hybrid.grammar
-        assert isinstance(found, xgrammar.Grammar)  # the compiler of this package makes no others
-        return found
+        assert not isinstance(found, LarkGrammar)  # the compiler of this package makes none
+        return in_xgrammar(found)
 
     @cached_property
     def grammar(self) -> xgrammar.Grammar:

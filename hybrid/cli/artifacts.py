@@ -51,6 +51,7 @@ def compile_files(
     n_jobs: int,
     root: str | None,
     strict: bool,
+    semantics: str = "xgrammar",
 ) -> int:
     """Compile grammars to files; the number of those that could not be.
 
@@ -60,7 +61,7 @@ def compile_files(
         spec: names the vocabulary.
         output: a file, or with several grammars, or where it is one already, a folder.
         n_jobs: threads.
-        root, strict: as `read_source`.
+        root, strict, semantics: as `read_source`.
 
     Raises:
         HybridError: the vocabulary, the names of the files, or a single grammar.
@@ -75,7 +76,7 @@ def compile_files(
         task = progress.add_task("reading the vocabulary", total=len(grammars) if many else 3)
         vocabulary = load_vocabulary(spec).prepare()
         compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
-        found: list[Any] = [_read_or_refused(word, root, strict) for word in grammars]
+        found: list[Any] = [_read_or_refused(word, root, strict, semantics) for word in grammars]
         if many:
             output.mkdir(parents=True, exist_ok=True)
             progress.update(task, description="compiling")
@@ -108,9 +109,9 @@ def compile_files(
     return failed
 
 
-def _read_or_refused(word: str, root: str | None, strict: bool) -> Source | GrammarError:
+def _read_or_refused(word: str, root: str | None, strict: bool, semantics: str) -> Source | GrammarError:
     try:
-        return read_source(word, root, strict)
+        return read_source(word, root, strict, semantics)
     except GrammarError as error:
         return error
 

@@ -96,6 +96,7 @@ def compile_command(
         str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
     ] = None,
     strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
+    semantics: Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")] = "xgrammar",
 ) -> None:
     """Compile grammars to files that CompiledGrammar.load reads in milliseconds.
 
@@ -103,7 +104,7 @@ def compile_command(
     """
     console = Console()
     try:
-        failed = compile_files(console, grammars, vocabulary, output, n_jobs, root, strict)
+        failed = compile_files(console, grammars, vocabulary, output, n_jobs, root, strict, semantics)
     except (HybridError, OSError) as error:
         raise _refused(console, error) from error
     if failed:
@@ -145,6 +146,7 @@ def explain(
         str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
     ] = None,
     strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
+    semantics: Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")] = "xgrammar",
 ) -> None:
     """Show what a grammar does to a vocabulary and to a document: classes, masks, forced text, refusals.
 
@@ -152,7 +154,7 @@ def explain(
     """
     console = Console()
     try:
-        taken = explain_grammar(console, grammar, text, html, vocabulary, strategy, root, strict)
+        taken = explain_grammar(console, grammar, text, html, vocabulary, strategy, root, strict, semantics)
     except (HybridError, OSError) as error:
         raise _refused(console, error) from error
     if not taken:
@@ -167,11 +169,12 @@ def try_command(
         str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
     ] = None,
     strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
+    semantics: Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")] = "xgrammar",
 ) -> None:
     """Type a text and see what may follow, and where it is refused. Needs the extra "try"."""
     console = Console()
     try:
-        try_grammar(console, grammar, vocabulary, root, strict)
+        try_grammar(console, grammar, vocabulary, root, strict, semantics)
     except HybridError as error:
         raise _refused(console, error) from error
 

@@ -40,13 +40,13 @@ STRICT = "strict_mode forbids properties and items that the schema does not name
 
 def explain_grammar(
     console: Console, grammar: str, text: Path | None, html: Path | None, vocabulary: str, strategy: str,
-    root: str | None, strict: bool,
+    root: str | None, strict: bool, semantics: str = "xgrammar",
 ) -> bool:  # fmt: skip
     """Write a page, or print a summary; whether the document is taken.
 
     Args:
         console: where it is printed.
-        grammar, root, strict: as `hybrid.cli.grammar_source.read_named`.
+        grammar, root, strict, semantics: as `hybrid.cli.grammar_source.read_named`.
         text: the document; None: one that comes with the grammar, or a text of its own.
         html: where the page goes.
         vocabulary: its SPEC.
@@ -55,7 +55,7 @@ def explain_grammar(
     Raises:
         HybridError: the grammar, the vocabulary or the document. OSError: the page cannot be written.
     """
-    named = read_named(grammar, root, strict)
+    named = read_named(grammar, root, strict, semantics)
     document, text_is = named.document, "a valid document that came with the schema"
     if text is not None:
         document, text_is = _read(text), f"the document {text.name}"

@@ -66,11 +66,13 @@ class Named(NamedTuple):
     document: bytes | None
 
 
-def read_named(text_or_file: str, root: str | None = None, strict: bool = True) -> Named:
+def read_named(
+    text_or_file: str, root: str | None = None, strict: bool = True, semantics: str = "xgrammar"
+) -> Named:
     """A grammar with its name, its kind, and a document where it comes with one.
 
     Args:
-        text_or_file, root, strict: as `read_source`.
+        text_or_file, root, strict, semantics: as `read_source`.
 
     Raises:
         GrammarError: as `read_source`; a schema is not asked about yet.
@@ -84,7 +86,7 @@ def read_named(text_or_file: str, root: str | None = None, strict: bool = True) 
     schema = _as_json(text)
     if schema is None:
         return Named(read_source(text_or_file, root), title, "EBNF grammar", None)
-    source = Source("json_schema", json.dumps(schema), {"strict_mode": strict})
+    source = Source("json_schema", json.dumps(schema), {"strict_mode": strict, "semantics": semantics})
     return Named(source, title, "JSON schema", _valid_instance(text))
 
 
@@ -98,19 +100,27 @@ def _valid_instance(text: str) -> bytes | None:
     return None
 
 
-def read_source(text_or_file: str, root: str | None = None, strict: bool = True) -> Source:
+def read_source(
+    text_or_file: str, root: str | None = None, strict: bool = True, semantics: str = "xgrammar"
+) -> Source:
     """What `GrammarCompiler.compile_many` takes; a file named ``*.lark`` is in Lark's notation.
 
     Args:
         text_or_file: as `read_grammar`.
         root: the root rule; None: "root", or "start" in Lark's notation.
         strict: of schemas, as `read_grammar`.
+        semantics: what schemas mean, as `hybrid.GrammarCompiler` has it.
 
     Raises:
         GrammarError: XGrammar refuses it, or a file cannot be read. (Lark is not asked yet.)
     """
     if is_file(text_or_file) and text_or_file.endswith(LARK_SUFFIX):
         return Source("lark", read_text(text_or_file), {"start": "start" if root is None else root})
+    if semantics != "xgrammar" and text_or_file != BUILTIN_JSON:
+        schema = _as_json(read_text(text_or_file) if is_file(text_or_file) else text_or_file)
+        if schema is not None:
+            options = {"strict_mode": strict, "semantics": semantics}
+            return Source("json_schema", json.dumps(schema), options)
     return Source("grammar", read_grammar(text_or_file, "root" if root is None else root, strict))
 
 

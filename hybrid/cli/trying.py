@@ -103,12 +103,19 @@ class Board:
         return lines
 
 
-def try_grammar(console: Console, grammar: str, vocabulary: str, root: str | None, strict: bool) -> None:
+def try_grammar(
+    console: Console,
+    grammar: str,
+    vocabulary: str,
+    root: str | None,
+    strict: bool,
+    semantics: str = "xgrammar",
+) -> None:
     """Compile a grammar, and open the screen.
 
     Args:
         console: where progress is printed.
-        grammar, root, strict: as `hybrid.cli.grammar_source.read_named`.
+        grammar, root, strict, semantics: as `hybrid.cli.grammar_source.read_named`.
         vocabulary: its SPEC.
 
     Raises:
@@ -121,7 +128,7 @@ def try_grammar(console: Console, grammar: str, vocabulary: str, root: str | Non
             "python -m hybrid try needs prompt_toolkit, which is not installed; install it with: "
             'pip install "equimask[try]", or use python -m hybrid explain'
         ) from error
-    named = read_named(grammar, root, strict)
+    named = read_named(grammar, root, strict, semantics)
     with console.status("compiling"):
         compiled = compiled_by(GrammarCompiler(load_vocabulary(vocabulary)), named)
     application(Board(compiled), f"{shown(named.title)} ({named.kind})").run()

@@ -195,7 +195,7 @@ def _specification(dialect: Dialect) -> Any:
 
 def _resolver_of(schema: Any, dialect: Dialect) -> Any:
     """What references of a schema are resolved by; the drafts' metaschemas are known."""
-    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+    from jsonschema_specifications import REGISTRY
 
     resource = _specification(dialect).create_resource(schema)
     name = resource.id() or ""

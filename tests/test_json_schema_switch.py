@@ -1,0 +1,61 @@
+"""The switch of meanings wherever users find it: command line, processor, adapters' settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from adapters.engines.serving import BoundedCompiler
+from adapters.engines.settings import Settings
+from adapters.transformers import GrammarLogitsProcessor
+from hybrid import CompiledGrammar
+from hybrid.cli.commands import app
+from hybrid.cli.grammar_source import read_named, read_source
+from tests.test_json_schema_meaning import BYTES, written
+
+SCHEMA = {"type": "string", "pattern": "a"}
+APART = '"bab"'
+"""A text that one meaning allows and the other does not."""
+
+
+def test_the_command_line_compiles_either(tmp_path: Path) -> None:
+    BYTES.save(tmp_path / "bytes.npz")
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+    for semantics, expected in (("json-schema", True), ("xgrammar", False)):
+        target = tmp_path / f"{semantics}.equimask"
+        words = ["compile", str(tmp_path / "schema.json"), "-o", str(target), "--semantics", semantics]
+        result = CliRunner().invoke(app, [*words, "--vocabulary", str(tmp_path / "bytes.npz")])
+        assert result.exit_code == 0, result.output
+        assert written(CompiledGrammar.load(target, BYTES), APART) == expected
+
+
+def test_sources_say_what_schemas_mean() -> None:
+    assert read_named(json.dumps(SCHEMA), semantics="json-schema").source.options == {
+        "strict_mode": True,
+        "semantics": "json-schema",
+    }
+    assert read_source(json.dumps(SCHEMA), semantics="json-schema").kind == "json_schema"
+    assert read_source('root ::= "a"', semantics="json-schema").kind == "grammar"
+
+
+def test_the_processor_takes_it() -> None:
+    exact = GrammarLogitsProcessor(SCHEMA, BYTES, semantics="json-schema")
+    assert written(exact._grammars[0], APART)
+    assert not written(GrammarLogitsProcessor(SCHEMA, BYTES)._grammars[0], APART)
+
+
+def test_operators_say_it_in_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings("EQUIMASK_TEST")
+    assert settings.semantics() == "xgrammar"
+    monkeypatch.setenv("EQUIMASK_TEST_SEMANTICS", "json-schema")
+    compiled = BoundedCompiler(BYTES.tokenizer_info, settings=settings).compile_json_schema(
+        json.dumps(SCHEMA)
+    )
+    assert written(compiled.hybrid, APART)
+    assert "root" in str(compiled.grammar)
+    monkeypatch.setenv("EQUIMASK_TEST_SEMANTICS", "openai")
+    with pytest.raises(ValueError, match="allowed are xgrammar"):
+        settings.semantics()
