@@ -16,7 +16,7 @@ import pytest
 from equivalence import BudgetExceeded, HybridError
 from equivalence.deadline import Deadline
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
-from hybrid.json_schema import SchemaRefused, grammar_of_schema
+from hybrid.json_schema import SchemaRefused, canonical, grammar_of_schema
 from tests.test_json_schema_meaning import BYTES, OPEN, compiled_bytes, written
 
 LEGACY = "http://json-schema.org/draft-07/schema#"
@@ -197,6 +197,25 @@ def test_options_of_white_space_keep_their_meaning(options: Any, text: str, allo
                             "additionalProperties": {"type": "object", "maxProperties": 0}}}  # fmt: skip
     schema = {"type": "object", "properties": {"a": {"type": "array", **items}, "c": {"type": "string"}}}
     assert written(compiled_bytes(schema, **options), text) == allowed
+
+
+def test_an_order_of_keys_that_is_not_kept_is_refused() -> None:
+    with pytest.raises(HybridError, match="any_order"):
+        compiled_bytes({"properties": {"a": {"type": "null"}}}, any_order=True)
+
+
+def test_mail_addresses_have_lengths() -> None:
+    compiled = compiled_bytes({"type": "string", "format": "email", "maxLength": 255})
+    assert written(compiled, '"somebody@example.org"')
+    assert not written(compiled, '"somebody"')
+    assert not written(compiled, f'"{"x" * 250}@a.org"')
+
+
+def test_instances_can_be_put_into_canonical_order() -> None:
+    schema = {"properties": {"a": {"type": "integer"}, "b": {"properties": {"d": {"type": "null"}}}}}
+    found = canonical(schema, {"z": 1, "b": {"y": 2, "d": None}, "a": 3})
+    assert json.dumps(found) == '{"a": 3, "b": {"d": null, "y": 2}, "z": 1}'
+    assert canonical(schema, {"b": 1, "a": "x"}) == {"b": 1, "a": "x"}
 
 
 def test_an_indentation_without_end_is_refused() -> None:

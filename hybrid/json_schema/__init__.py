@@ -4,7 +4,21 @@
 """
 
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.grammar import LeftOut, SchemaGrammar, grammar_of_schema, in_xgrammar
+from hybrid.json_schema.grammar import (
+    LeftOut,
+    SchemaGrammar,
+    canonical,
+    grammar_of_schema,
+    in_xgrammar,
+)
 from hybrid.json_schema.nonterminals import Bounds
 
-__all__ = ["Bounds", "LeftOut", "SchemaGrammar", "SchemaRefused", "grammar_of_schema", "in_xgrammar"]
+__all__ = [
+    "Bounds",
+    "LeftOut",
+    "SchemaGrammar",
+    "SchemaRefused",
+    "canonical",
+    "grammar_of_schema",
+    "in_xgrammar",
+]

@@ -146,6 +146,19 @@ def grammar_of_schema(
             left_out.append(LeftOut(error.pointer, error.keyword, error.why))
 
 
+def canonical(schema: Any, instance: Any) -> Any:
+    """An instance with its keys in the order in which the grammar of a schema writes them.
+
+    Returns:
+        The instance in that order; as it was, where the schema does not allow it.
+
+    Raises:
+        SchemaRefused: the schema has no grammar.
+    """
+    text = grammar_of_schema(schema, {"strict_mode": False}).instances.text(instance)
+    return instance if text is None else json.loads(text)
+
+
 def read_schema(text: str) -> Any:
     """A schema out of its text.
 

@@ -52,6 +52,11 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
     Raises:
         GrammarError: a value that is not allowed.
     """
+    if options.get("any_order"):
+        raise GrammarError(
+            "any_order was given, which semantics='json-schema' does not have: keys come as the schema "
+            "declares them; leave it out, or use semantics='xgrammar'"
+        )
     is_free, indent = bool(options.get("any_whitespace", True)), options.get("indent")
     most = options.get("max_whitespace_cnt")
     if indent is not None and indent < 0:

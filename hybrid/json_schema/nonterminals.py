@@ -108,8 +108,8 @@ class Nonterminal:
         elif self.numbers.op != "false":
             return None
         if self.strings.op == "atom" and self.strings.args[0] == "language":
-            kind, texts = self.strings.args[1]
-            return values + sorted(texts) if kind == "words" else None
+            source = self.strings.args[1]
+            return values + sorted(source[1]) if source[0] == "words" else None
         return values if self.strings.op == "false" else None
 
     @property

@@ -79,8 +79,10 @@ class Strings:
             yield self.pattern(location, "pattern", schema["pattern"])
         if "format" in schema:
             name = schema["format"]
-            if isinstance(name, str) and format_language(name) is not None:
-                yield self._known(("format", name), format_language(name))
+            is_bounded = "maxLength" in schema or "minLength" in schema
+            language = format_language(name, is_bounded) if isinstance(name, str) else None
+            if language is not None:
+                yield self._known(("format", name, is_bounded), language)
 
     def longer(self, least: int) -> Formula:
         """At least so many characters."""
@@ -133,8 +135,8 @@ class Strings:
     def _atom_holds(self, atom: tuple[Any, ...], text: str) -> bool:
         if atom[0] == "longer":
             return len(text) >= int(atom[1])
-        kind, content = atom[1]
-        return text in content if kind == "words" else self._automata[atom[1]].contains(text)
+        source = atom[1]
+        return text in source[1] if source[0] == "words" else self._automata[source].contains(text)
 
     def pieces(self, formula: Formula) -> tuple[Piece, ...]:
         """The language of a formula; no piece is empty, and there is none where nothing satisfies it.

@@ -1,13 +1,14 @@
 """Formats as regular languages.
 
 What: `format_language` gives the automaton of a format, or None where the format is unknown, not regular or
-says nothing
-that can be told: such formats are annotations, as the specification has it.
+says
+nothing that can be told: such formats are annotations, as the specification has it.
 When: for `format` in a schema; each is made once in a process.
-Limits, all on the side of refusing too much: leap seconds are written in UTC only (the minute of another zone
-would take 1,440 states), years begin with 0001, host names have at most 3 labels of 63 characters, 5 of 49 or
-12 of 20 (that a name has at most 253 characters would take 30,000 states), internationalised names are
-letters, digits and hyphens of any script. `regex` is not a regular language and is not asserted.
+Limits: leap seconds are written in UTC alone (the minute of another zone would take 1,440 states); years
+begin with 0001; host names have at most 3 labels of 63 characters, 5 of 49 or 12 of 20 (a total of 253 would
+take 30,000 states); mail addresses follow the grammar of RFC 5321 without its bounds on sizes, and under a
+bound of lengths have no IPv6 address; internationalised names are letters, digits and hyphens of any script.
+`regex` is not a regular language and is not asserted.
 
 Sources: RFC 3339 (dates, times), its appendix A and ISO 8601 (durations), RFC 5321 and 6531 (mail), RFC 1123
 and 5890 (host names), RFC 2673 and 4291 (addresses), RFC 3986, 3987 and 6570 (URIs, IRIs, templates), RFC
@@ -73,9 +74,13 @@ _ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 _WIDE = "[\\u{80}-\\u{10FFFF}]"
 
 
-def _mail(atom: str, quoted: str, host: str) -> str:
+def _mail(atom: str, quoted: str, letter: str, addresses: str = f"{_IPV4}|IPv6:{_IPV6}") -> str:
+    """The grammar of RFC 5321, section 4.1.2, which bounds no lengths; those of section 4.5.3.1 are not
+    asserted.
+    """
     local = f'(?:{atom}+(?:\\.{atom}+)*|"(?:{quoted}|\\\\[\\x20-\\x7e])*")'
-    return f"{local}@(?:{host}|\\[(?:{_IPV4}|IPv6:{_IPV6})\\])"
+    label = f"{letter}(?:(?:{letter}|-)*{letter})?"
+    return f"{local}@(?:{label}(?:\\.{label})*|\\[(?:{addresses})\\])"
 
 
 def _uri(wide: str, with_scheme: bool) -> str:
@@ -102,6 +107,8 @@ def _template() -> str:
     return f"(?:{literal}|\\{{[+#./;?&=,!@|]?{name}(?:,{name})*\\}})*"
 
 
+_QUOTED = "[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e]"
+_WIDE_LETTER = "[A-Za-z0-9\\u{80}-\\u{10FFFF}]"
 _POINTER = "(?:/(?:[^/~]|~[01])*)*"
 
 _SOURCES = {
@@ -109,11 +116,8 @@ _SOURCES = {
     "time": _TIME,
     "date-time": f"{_DATE}[Tt]{_TIME}",
     "duration": _DURATION,
-    "email": _mail(_ATOM, '[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e]', _host("[A-Za-z0-9]")),
-    "idn-email": _mail(
-        f"(?:{_ATOM}|{_WIDE})", f"(?:[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e]|{_WIDE})",
-        _host("[A-Za-z0-9\\u{80}-\\u{10FFFF}]"),
-    ),
+    "email": _mail(_ATOM, _QUOTED, "[A-Za-z0-9]"),
+    "idn-email": _mail(f"(?:{_ATOM}|{_WIDE})", f"(?:{_QUOTED}|{_WIDE})", _WIDE_LETTER),
     "hostname": _host("[A-Za-z0-9]"),
     "idn-hostname": _host("[A-Za-z0-9\\u{B7}-\\u{3001}\\u{3003}-\\u{FEFE}\\u{FF10}-\\u{10FFFF}]"),
     "ipv4": _IPV4,
@@ -128,12 +132,23 @@ _SOURCES = {
     "relative-json-pointer": f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
 }  # fmt: skip
 
+_UNDER_LENGTHS = {
+    "email": _mail(_ATOM, _QUOTED, "[A-Za-z0-9]", _IPV4),
+    "idn-email": _mail(f"(?:{_ATOM}|{_WIDE})", f"(?:{_QUOTED}|{_WIDE})", _WIDE_LETTER, _IPV4),
+}
+"""Formats under a bound of lengths: IPv6 addresses would take 150 states for each length."""
+
 FORMATS = frozenset(_SOURCES)
 """Formats that are asserted."""
 
 
 @cache
-def format_language(name: str) -> Automaton | None:
-    """The texts of a format; None: it is not asserted."""
-    source = _SOURCES.get(name)
+def format_language(name: str, under_lengths: bool = False) -> Automaton | None:
+    """The texts of a format; None: it is not asserted.
+
+    Args:
+        under_lengths: whether lengths are bounded besides; mail addresses have no IPv6 address then.
+    """
+    source = _UNDER_LENGTHS.get(name) if under_lengths else None
+    source = source or _SOURCES.get(name)
     return None if source is None else pattern(f"^(?:{source})$", BOUND)
