@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from adapters.engines.serving import BoundedCompiler
 from adapters.engines.settings import Settings
 from adapters.transformers import GrammarLogitsProcessor
-from hybrid import CompiledGrammar
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.cli.commands import app
 from hybrid.cli.grammar_source import read_named, read_source
 from tests.test_json_schema_meaning import BYTES, written
@@ -59,3 +59,23 @@ def test_operators_say_it_in_an_environment_variable(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("EQUIMASK_TEST_SEMANTICS", "openai")
     with pytest.raises(ValueError, match="allowed are xgrammar"):
         settings.semantics()
+
+
+def test_what_matchers_offer_works_with_either() -> None:
+    schema = {"properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["age"]}
+    compiled = GrammarCompiler(BYTES, semantics="json-schema").compile_json_schema(
+        {**schema, "type": "object"}
+    )
+    matcher = GrammarMatcher(compiled)
+    assert matcher.accept_string('{"na')
+    assert matcher.find_jump_forward_string() == 'me"'
+    assert "'m'" in str(matcher.explain()) or '"m"' in str(matcher.explain())
+    assert "refused" in str(matcher.explain_refusal("x"))
+    other = matcher.fork()
+    assert other.accept_string('me":"x","age":1}')
+    other.rollback(1)
+    assert not other.is_terminated()
+    ending = bytes(GrammarMatcher(compiled).shortest_completion())
+    assert json.loads(ending) == {"age": 0}
+    assert compiled.promote()
+    assert written(compiled, '{"age":7}')

@@ -35,7 +35,7 @@ from hybrid.compile.settling import Settling
 from hybrid.compile.strategy import Budget, check_budget
 from hybrid.completion import Completions
 from hybrid.explain import Wording
-from hybrid.json_schema import SchemaGrammar
+from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar
 from hybrid.representatives.gather import Gather
 from hybrid.representatives.handover import Rival
@@ -223,7 +223,8 @@ class CompiledGrammar:
     def wording(self) -> Wording:
         """What finds words for places of its texts; see docs/explain.md."""
         fixed = self.classifier.fixed if isinstance(self.classifier, FactoredClassifier) else None
-        return Wording(self.grammar, fixed, self.strategy != "engine")
+        grammar = self.grammar if isinstance(self.grammar, LarkGrammar) else in_xgrammar(self.grammar)
+        return Wording(grammar, fixed, self.strategy != "engine")
 
     @property
     def completion_bytes(self) -> int:
