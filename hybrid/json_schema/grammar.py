@@ -156,7 +156,16 @@ def canonical(schema: Any, instance: Any) -> Any:
         SchemaRefused: the schema has no grammar.
     """
     text = grammar_of_schema(schema, {"strict_mode": False}).instances.text(instance)
-    return instance if text is None else json.loads(text)
+    return instance if text is None else _ordered(instance, json.loads(text))
+
+
+def _ordered(instance: Any, like: Any) -> Any:
+    """An instance with its keys in the order of an equal one; its scalars stay as they are."""
+    if isinstance(instance, dict):
+        return {name: _ordered(instance[name], inner) for name, inner in like.items()}
+    if isinstance(instance, list):
+        return [_ordered(one, inner) for one, inner in zip(instance, like, strict=True)]
+    return instance
 
 
 def read_schema(text: str) -> Any:

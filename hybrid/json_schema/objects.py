@@ -97,20 +97,12 @@ class _Builder:
         for atom in sorted(self._start.atoms, key=_number):
             if atom.args[0] == "has":
                 names.setdefault(atom.args[1])
-        # a name that nothing asks about need not be told from undeclared ones
-        self._names = tuple(name for name in names if self._is_named(name))
+        self._names = tuple(names)
         self._texts = nonterminals.strings
         classes = self._key_classes()
         self._automaton = of.object = ObjectAutomaton(self._names, classes)
         self._numbers: dict[tuple[int, Formula], int] = {}
         self._todo: list[tuple[int, Formula]] = []
-
-    def _is_named(self, name: str) -> bool:
-        return any(
-            (atom.args[0] == "properties" and name in atom.args[1].names)
-            or (atom.args[0] == "has" and atom.args[1] == name)
-            for atom in self._start.atoms
-        )
 
     def build(self) -> None:
         self._state(0, self._start)
