@@ -15,6 +15,7 @@ is a minute a schema and engine in place of a quarter of an hour. The keyword ``
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,7 @@ from rich.progress import track
 
 from bench import options, picture, report, workloads
 from bench.json_schema import engines, files, running, summary, tables
+from bench.json_schema.files import Labelled
 from bench.json_schema.worker import BYTES, JUDGE
 
 EnginesOption = Annotated[
@@ -89,12 +91,7 @@ def command(
     reading = [
         (path.stem, partial(files.read, path, restore_unique_items)) for path in paths if path.stem in labels
     ]
-    with workloads.usage_errors():
-        done = running.run_all(reading, kept, settings, jobs)
-        for _ in track(done, "schemas", total=len(reading), console=console, transient=True):
-            pass
-    for one in kept.values():
-        one.close()
+    run(reading, kept, settings, jobs, "schemas", console)
     found = summary.summarise(labels, kept[JUDGE].rows, {name: kept[name].rows for name in names})
     wrong = list(summary.mislabelled(labels, kept[JUDGE].rows))
     tables.show(console, found, wrong, quick)
@@ -128,6 +125,23 @@ def absolute(spec: str) -> str:
     """Files and folders by their whole paths, as workers run elsewhere."""
     path = Path(spec)
     return str(path.resolve()) if path.exists() else spec
+
+
+def run(
+    reading: Sequence[tuple[str, Callable[[], Labelled]]],
+    kept: Mapping[str, running.Kept],
+    settings: running.Settings,
+    jobs: int,
+    what: str,
+    console: Any,
+) -> None:
+    """Put files to engines, with a progress bar, and close what is kept of them."""
+    with workloads.usage_errors():
+        done = running.run_all(reading, kept, settings, jobs)
+        for _ in track(done, what, total=len(reading), console=console, transient=True):
+            pass
+    for one in kept.values():
+        one.close()
 
 
 def keep(folder: Path, names: tuple[str, ...], settings: running.Settings, console: Any) -> dict[str, Any]:

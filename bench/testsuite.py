@@ -23,7 +23,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import track
 
 from bench import maskbench, options, report, workloads
 from bench.json_schema import engines, running
@@ -162,12 +161,7 @@ def command(
     settings = running.Settings(BYTES, quick=True, seconds=seconds, gibibytes=gibibytes)
     kept = maskbench.keep(results or json.with_suffix(".results"), tuple(names), settings, console)
     reading = [(case.file.name, lambda case=case: case.file) for case in cases]
-    with workloads.usage_errors():
-        done = running.run_all(reading, kept, settings, jobs)
-        for _ in track(done, "cases", total=len(cases), console=console, transient=True):
-            pass
-    for one in kept.values():
-        one.close()
+    maskbench.run(reading, kept, settings, jobs, "cases", console)
     found = {name: counted(cases, kept[name].rows) for name in names}
     show(console, found)
     record = {

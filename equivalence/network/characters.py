@@ -61,22 +61,21 @@ def of_length(
     low: cython.Py_ssize_t,
     high: cython.Py_ssize_t,
     length: cython.Py_ssize_t,
+    lead: cython.Py_ssize_t,
     source: cython.Py_ssize_t,
     target: cython.Py_ssize_t,
 ) -> cython.int:
-    """Edges for characters from low to high, all of so many bytes: low << 6 and the like are their lead
-    bytes.
+    """Edges for numbers from low to high in so many bytes of six bits each; the first also has the bits of
+    `lead`.
 
-    The range is cut where its last byte is not free, from both ends; what is between has any last byte, and
-    is a range of shorter characters in front of a continuation byte.
+    The range is cut where its last bytes are not free, from both ends; between, they are any.
     """
-    lead: cython.Py_ssize_t = 0 if length == 1 else 0xC0 if length == 2 else 0xE0 if length == 3 else 0xF0
     bits: cython.Py_ssize_t = 6 * (length - 1)
+    mask: cython.Py_ssize_t = (1 << bits) - 1
     first = low >> bits
     last = high >> bits
-    mask: cython.Py_ssize_t = (1 << bits) - 1
     if length == 1:
-        edges.add(source, BYTES, low, high, target)
+        edges.add(source, BYTES, lead | low, lead | high, target)
         return 0
     if first == last:
         return behind(edges, shared, low & mask, high & mask, length - 1, source, lead | first, target)
@@ -103,30 +102,13 @@ def behind(
     target: cython.Py_ssize_t,
 ) -> cython.int:
     """An edge for one byte, and behind it edges for so many continuation bytes from low to high."""
-    bits: cython.Py_ssize_t = 6 * (length - 1)
-    mask: cython.Py_ssize_t = (1 << bits) - 1
     if low == 0 and high == (1 << (6 * length)) - 1:
         edges.add(source, BYTES, byte, byte, continued(edges, shared, length, target))
         return 0
     state = edges.n_states
     edges.n_states += 1
     edges.add(source, BYTES, byte, byte, state)
-    first = low >> bits
-    last = high >> bits
-    if length == 1:
-        edges.add(state, BYTES, 0x80 | low, 0x80 | high, target)
-        return 0
-    if first == last:
-        return behind(edges, shared, low & mask, high & mask, length - 1, state, 0x80 | first, target)
-    if low & mask:
-        behind(edges, shared, low & mask, mask, length - 1, state, 0x80 | first, target)
-        first += 1
-    if high & mask != mask:
-        behind(edges, shared, 0, high & mask, length - 1, state, 0x80 | last, target)
-        last -= 1
-    if first <= last:
-        edges.add(state, BYTES, 0x80 | first, 0x80 | last, continued(edges, shared, length - 1, target))
-    return 0
+    return of_length(edges, shared, low, high, length, 0x80, state, target)
 
 
 @cython.cfunc
@@ -147,8 +129,9 @@ def characters(
         last: cython.Py_ssize_t = (
             0x7F if length == 1 else 0x7FF if length == 2 else 0xFFFF if length == 3 else LAST
         )
+        lead: cython.Py_ssize_t = 0 if length == 1 else 0xC0 if length == 2 else 0xE0 if length == 3 else 0xF0
         if low <= last and high >= first:
-            of_length(edges, shared, max(low, first), min(high, last), length, source, target)
+            of_length(edges, shared, max(low, first), min(high, last), length, lead, source, target)
     return 0
 
 

@@ -8,19 +8,16 @@ An atom's content begins with its kind:
 
 - of a value of any type: ``("location", n)``: it is valid under subschema n;
 - of a boolean: ``("true",)``: it is true;
-- of a number: as `hybrid.json_schema.languages.numbers` has them: ``("integer",)``, ``("ge", x)``, ``("gt",
-  x)``,
-  ``("multiple", x)``, ``("among", {x, ...})``;
+- of a number: as `hybrid.json_schema.languages.numbers` has them: ``("integer",)``, ``("ge", x)``,
+  ``("gt", x)``, ``("multiple", x)``, ``("among", {x, ...})``;
 - of a string: ``("language", source)``: it is in a regular language; ``("longer", n)``: it has at least n
   characters;
-- of an object, of what is still to come of it: ``("has", key)``: this key comes; ``("count", n)``: at least n
-  keys
-  come; ``("names", f)``: all keys that come satisfy a formula of strings; ``("properties", s)``: the values
-  of all keys that come are as `PropertySet` s asks;
+- of an object, of what is still to come of it: ``("has", key)``: this key comes; ``("count", n)``: at least
+  n keys come; ``("names", f)``: all keys that come satisfy a formula of strings; ``("properties", s)``: the
+  values of all keys that come are as `PropertySet` s asks;
 - of an array, of what is still to come of it: ``("items", (f, ...), g)``: the first items satisfy these
-  formulas,
-  the others g; ``("contains", f, n)``: at least n items satisfy f; ``("count", n)``: at least n items come;
-  ``("unique",)``: no two items are equal.
+  formulas, the others g; ``("contains", f, n)``: at least n items satisfy f; ``("count", n)``: at least n
+  items come; ``("unique",)``: no two items are equal.
 
 Objects and arrays are read by Brzozowski derivatives of such formulas (Brzozowski: Derivatives of Regular
 Expressions, 1964): an atom says what is still to come, and a key or an item turns it into what is to come
@@ -64,7 +61,6 @@ class PropertySets:
     def __init__(self, formulas: Formulas) -> None:
         self._formulas = formulas
         self._made: dict[object, PropertySet] = {}
-        self._says_nothing: set[PropertySet] = set()
 
     def atom(
         self, names: Mapping[str, Formula], patterns: tuple[tuple[Formula, Formula], ...], rest: Formula

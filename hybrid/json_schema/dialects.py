@@ -9,6 +9,7 @@ it lists schemas in `items`, which 2020-12 does not allow.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,21 +123,26 @@ def dialect_of(schema: Any) -> Dialect:
     return DIALECTS["2020-12"]
 
 
-def _lists_items(schema: Any) -> bool:
-    """Whether some `items` is a list; instances in `enum` and the like are looked into too: no harm is
-    done.
-    """
+def objects_in(schema: Any) -> Iterator[dict[str, Any]]:
+    """All objects of a schema at any depth, in no order; instances in `enum` and the like among them."""
     todo = [schema]
     while todo:
         one = todo.pop()
         if isinstance(one, dict):
-            items = one.get("items")
-            if isinstance(items, list) and "prefixItems" not in one and all(map(_is_schema, items)):
-                return True
+            yield one
             todo.extend(one.values())
         elif isinstance(one, list):
             todo.extend(one)
-    return False
+
+
+def _lists_items(schema: Any) -> bool:
+    """Whether some `items` is a list; instances in `enum` and the like are looked into too: no harm is
+    done.
+    """
+    return any(
+        isinstance(one.get("items"), list) and "prefixItems" not in one and all(map(_is_schema, one["items"]))
+        for one in objects_in(schema)
+    )
 
 
 def _is_schema(one: Any) -> bool:

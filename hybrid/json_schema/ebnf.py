@@ -3,7 +3,7 @@
 What: `ebnf_of` writes each state as a rule that reads something and goes on with the next state's.
 When: for the strategies that run in XGrammar, and as oracle: masks of the classifier are compared with
 XGrammar's over this text.
-Limits: states that one way alone leads to are written in place; texts of large schemas are long.
+Limits: a rule for each state, so that texts of large schemas are long.
 """
 
 from __future__ import annotations

@@ -269,7 +269,6 @@ class ObjectWriter:
         self._tries: dict[int, KeyTrie] = {}
         self._nodes: dict[KeyTrie, int] = {}
         self._opened: dict[int, int] = {}
-        self._next: dict[int, int] = {}
         self._behind: dict[int, int] = {}
         self._ends: dict[int, bool] = {}
         self._end = 0

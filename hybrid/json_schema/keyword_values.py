@@ -27,6 +27,7 @@ def decimal(value: int | float) -> Fraction:
 
 
 def decimal_of(location: Location, keyword: str) -> Fraction:
+    """A keyword's number."""
     value = location.schema[keyword]
     if not is_number(value) or value in (float("inf"), float("-inf")) or value != value:
         raise location.refused(keyword, f"is {value!r}, allowed are numbers", "invalid")
@@ -44,6 +45,7 @@ def count_of(location: Location, keyword: str) -> int:
 
 
 def list_of(location: Location, keyword: str) -> list[Any]:
+    """A keyword's list."""
     value = location.schema[keyword]
     if not isinstance(value, list):
         raise location.refused(keyword, "is no list", "invalid")
@@ -51,6 +53,7 @@ def list_of(location: Location, keyword: str) -> list[Any]:
 
 
 def dict_of(location: Location, keyword: str) -> dict[str, Any]:
+    """A keyword's object; an empty one where it is missing."""
     value = location.schema.get(keyword, {})
     if not isinstance(value, dict):
         raise location.refused(keyword, "is no object", "invalid")
@@ -58,6 +61,7 @@ def dict_of(location: Location, keyword: str) -> dict[str, Any]:
 
 
 def names_of(location: Location, keyword: str) -> list[str]:
+    """A keyword's list of keys; an empty one where it is missing."""
     value = location.schema.get(keyword, [])
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         if isinstance(value, bool) and location.schema.get("$schema") is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hybrid.json_schema.dialects import READ_BESIDE, Dialect
+from hybrid.json_schema.dialects import READ_BESIDE, Dialect, objects_in
 from hybrid.json_schema.errors import SchemaRefused
 
 NEGATING = frozenset(("not", "oneOf", "if", "contains", "propertyNames", "dependencies"))
@@ -135,55 +135,22 @@ class Locations:
         return found.contents, found.resolver
 
     def _recursive(self, location: Location) -> str:
-        if _count_of(self._schema, "$recursiveAnchor", True) and _count_ids(self._schema):
+        is_anchored = any(one.get("$recursiveAnchor") is True for one in objects_in(self._schema))
+        named = [one for one in objects_in(self._schema) if isinstance(one.get("$id"), str)]
+        if is_anchored and any(one is not self._schema for one in named):
             raise location.refused("$recursiveRef", "depends on the way that leads to it")
         return "#"
 
     def _dynamic(self, location: Location, name: str) -> str:
         """A dynamic reference as a plain one, where one schema alone bears the anchor."""
         anchor = name.rpartition("#")[2]
-        if _count_of(self._schema, "$dynamicAnchor", anchor) > 1:
+        if sum(one.get("$dynamicAnchor") == anchor for one in objects_in(self._schema)) > 1:
             raise location.refused("$dynamicRef", "depends on the way that leads to it")
         return name
 
 
 def _mentions_references(schema: Any) -> bool:
-    todo = [schema]
-    while todo:
-        one = todo.pop()
-        if isinstance(one, dict):
-            if "$ref" in one or "$dynamicRef" in one or "$recursiveRef" in one:
-                return True
-            todo.extend(one.values())
-        elif isinstance(one, list):
-            todo.extend(one)
-    return False
-
-
-def _count_of(schema: Any, keyword: str, value: Any) -> int:
-    """Subschemas in which a keyword has a value."""
-    count, todo = 0, [schema]
-    while todo:
-        one = todo.pop()
-        if isinstance(one, dict):
-            count += one.get(keyword) == value
-            todo.extend(one.values())
-        elif isinstance(one, list):
-            todo.extend(one)
-    return count
-
-
-def _count_ids(schema: Any) -> int:
-    """Subschemas below the root that have an `$id`."""
-    count, todo = 0, list(schema.values()) if isinstance(schema, dict) else []
-    while todo:
-        one = todo.pop()
-        if isinstance(one, dict):
-            count += isinstance(one.get("$id"), str)
-            todo.extend(one.values())
-        elif isinstance(one, list):
-            todo.extend(one)
-    return count
+    return any("$ref" in one or "$dynamicRef" in one or "$recursiveRef" in one for one in objects_in(schema))
 
 
 @cache

@@ -1,6 +1,6 @@
 """Numbers: from formulas to the texts that are written.
 
-What: `Numbers` finds the texts of a formula of numbers, and decides it for a value.
+What: `Numbers` finds the texts of a formula of numbers.
 When: for values of type number.
 Limits: numbers are exact decimals: 0.1 is a tenth, whatever a reader makes of it. Where a schema bounds them
 they are written without exponent (`hybrid.json_schema.languages.numbers`).
@@ -9,7 +9,6 @@ they are written without exponent (`hybrid.json_schema.languages.numbers`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 from hybrid.json_schema.formulas import Formula, decide
@@ -45,19 +44,3 @@ class Numbers:
 
 def _accept(formula: Formula, places: dict[Any, int]) -> Callable[[tuple[bool, ...]], bool]:
     return lambda signs: decide(formula, lambda atom: signs[places[atom]])
-
-
-def number_holds(formula: Formula, value: Fraction) -> bool:
-    """Whether a number satisfies a formula."""
-
-    def holds(atom: tuple[Any, ...]) -> bool:
-        kind = atom[0]
-        if kind == "integer":
-            return value.denominator == 1
-        if kind == "multiple":
-            return bool((value / atom[1]).denominator == 1)
-        if kind == "among":
-            return value in atom[1]
-        return bool(value >= atom[1] if kind == "ge" else value > atom[1])
-
-    return decide(formula, holds)

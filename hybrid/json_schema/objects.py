@@ -78,7 +78,7 @@ def build_object(nonterminals: Nonterminals, of: Nonterminal) -> None:
     """Make the automaton of a nonterminal's objects.
 
     Raises:
-        SchemaRefused: it exceeds a bound, or keys that come twice could make an invalid object pass.
+        SchemaRefused: it exceeds a bound.
     """
     _Builder(nonterminals, of).build()
 

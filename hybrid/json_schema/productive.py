@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from equivalence.arrays.closure import close_backwards
 from hybrid.json_schema.arrays import ArrayAutomaton
 from hybrid.json_schema.nonterminals import Nonterminal
 from hybrid.json_schema.objects import ObjectAutomaton
@@ -68,10 +69,5 @@ def _live(automaton: ObjectAutomaton | ArrayAutomaton) -> list[bool]:
             if value is None or value.is_productive:
                 before[target].append(state)
     live = list(automaton.accepting)
-    todo = [state for state, accepts in enumerate(live) if accepts]
-    while todo:
-        for state in before[todo.pop()]:
-            if not live[state]:
-                live[state] = True
-                todo.append(state)
+    close_backwards(live, before)
     return live

@@ -115,11 +115,6 @@ class Rows:
         self._blocks.append(rows)
         return first
 
-    @property
-    def n_states(self) -> int:
-        """Inner states so far."""
-        return self._n_states
-
     def table(self) -> NDArray[np.int64]:
         """All edges, int64[n, 5]: source, type, a, b, target."""
         own = np.array(self._numbers, np.int64).reshape(-1, 5)

@@ -28,7 +28,7 @@ from hybrid.json_schema.languages.automaton import (
     words,
 )
 from hybrid.json_schema.languages.formats import format_language
-from hybrid.json_schema.languages.lengths import with_length
+from hybrid.json_schema.languages.lengths import window, with_length
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.locations import Location
 
@@ -249,9 +249,15 @@ class Strings:
         for language, least, most in self._windows(formula):
             part = self._language(language)
             if least or most is not None:
-                part = combine([part, _window(least, most, self._bound)], all, self._bound)
+                part = self._within(part, least, most)
             joined = part if joined.is_empty else combine([joined, part], any, self._bound)
         return joined
+
+    def _within(self, language: Automaton, least: int, most: int | None) -> Automaton:
+        """The texts of a language that have some lengths."""
+        if max(least, most or 0) >= self._bound:
+            raise TooLarge(self._bound)
+        return combine([language, window(least, most)], all, self._bound)
 
     def cells(
         self, formulas: Sequence[Formula], names: Sequence[str]
@@ -271,14 +277,6 @@ class Strings:
 @lru_cache(maxsize=256)
 def _cells(automata: tuple[Automaton, ...], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
     return sign_vectors(automata, bound)
-
-
-def _window(least: int, most: int | None, bound: int) -> Automaton:
-    """All texts of some lengths."""
-    automaton, tails = with_length(universal(), least, most, bound)
-    if not tails:
-        return automaton
-    return pattern(f"^[^]{{{least},{'' if most is None else most}}}$", bound)
 
 
 def _pieces_of(automaton: Automaton, tails: Sequence[Any]) -> Iterator[Piece]:

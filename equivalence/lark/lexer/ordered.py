@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from equivalence.arrays.closure import close_backwards
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.lark.lexer.characters import Kinds
@@ -247,20 +248,10 @@ class LexemeAutomaton:
                 if not self.reachable[number] <= self.reachable[source]:
                     self.reachable[source] |= self.reachable[number]
                     pending.append(source)
-        _spread(conditional, before)
-        _spread(unsafe, uncertain)
+        close_backwards(conditional, before)
+        close_backwards(unsafe, uncertain)
         self.plain = [not value for value in conditional]
         self.safe = [not value for value in unsafe]
-
-
-def _spread(values: list[bool], before: list[set[int]]) -> None:
-    """Make true whatever leads to what is true."""
-    pending = [number for number, value in enumerate(values) if value]
-    while pending:
-        for source in before[pending.pop()]:
-            if not values[source]:
-                values[source] = True
-                pending.append(source)
 
 
 class _Keywords:

@@ -19,6 +19,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.closure import close_backwards
+
 LAST = 0x10FFFF
 """The last code point."""
 
@@ -213,12 +215,7 @@ def _live(rows: Sequence[Iterable[Edge]], accepting: Sequence[bool]) -> list[boo
         for _, _, target in row:
             before[target].append(state)
     live = [bool(one) for one in accepting]
-    todo = [state for state, accepts in enumerate(live) if accepts]
-    while todo:
-        for state in before[todo.pop()]:
-            if not live[state]:
-                live[state] = True
-                todo.append(state)
+    close_backwards(live, before)
     return live
 
 

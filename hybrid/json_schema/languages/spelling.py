@@ -27,7 +27,7 @@ _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E))
 
 _UNPRINTABLE = ((0, 0x1F), (0x7F, LAST))
 _PLANE = 0x10000
-_HIGH, _LOW = 0x400, 0x400  # high surrogates; low surrogates behind each
+_LOW = 0x400  # low surrogates behind each high one
 
 
 @lru_cache(maxsize=1024)
@@ -117,16 +117,13 @@ class _Speller:
         ]
         # high surrogates as characters of their own: each leads to what its low surrogates lead to
         pairs: list[Edge] = []
-        for number, low, high in _blocks(beyond, _LOW):
-            inner = (
-                [
-                    (max(a, low * _LOW) - low * _LOW, min(b, low * _LOW + _LOW - 1) - low * _LOW, target)
-                    for a, b, target in beyond
-                    if a < low * _LOW + _LOW and b >= low * _LOW
-                ]
-                if number
-                else []
-            )
+        for low, high in _blocks(beyond, _LOW):
+            begin = low * _LOW
+            inner = [
+                (max(a, begin) - begin, min(b, begin + _LOW - 1) - begin, target)
+                for a, b, target in beyond
+                if a < begin + _LOW and b >= begin
+            ]
             if inner:
                 pairs.append((0xD800 + low, 0xD800 + high, self._second(inner)))
         return self._hexadecimal(sorted(basic + pairs), 0x10000, 0)
@@ -165,23 +162,20 @@ class _Speller:
         return self._node((span, tuple(edges)), edges)
 
 
-def _blocks(row: list[Edge], size: int) -> list[tuple[int, int, int]]:
-    """Runs of blocks of a size that lead to the same: (1, first block, last block)."""
-    found = []
+def _blocks(row: list[Edge], size: int) -> list[tuple[int, int]]:
+    """Runs of blocks of a size all of which lead to the same: the first and the last block of each."""
+    found: dict[int, int] = {}
     for low, high, _ in row:
         first, last = low // size, high // size
         if low % size:
-            found.append((1, first, first))
+            found.setdefault(first, first)
             first += 1
         if first <= last and (high + 1) % size:
-            found.append((1, last, last))
+            found.setdefault(last, last)
             last -= 1
         if first <= last:
-            found.append((1, first, last))
-    cut: dict[int, tuple[int, int, int]] = {}
-    for one in found:
-        cut.setdefault(one[1], one)
-    return [cut[key] for key in sorted(cut)]
+            found.setdefault(first, last)
+    return sorted(found.items())
 
 
 def _digit_ranges(low: int, high: int) -> list[tuple[int, int]]:
