@@ -264,8 +264,7 @@ def _closes(matcher: Any, left: int | None) -> bool:
     """Whether the text can be whole with fewer tokens than were left, as closing masks ask for."""
     if left is None or left <= 0:
         return True
-    completion = matcher.shortest_completion()
-    return completion is not None and len(completion) < left
+    return bool(matcher.closes_within(left - 1, as_masks=True))
 
 
 def only(scores: torch.Tensor, chosen: dict[int, int]) -> torch.Tensor:

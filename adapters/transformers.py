@@ -29,6 +29,7 @@ A step costs one comparison and one copy of the rows (two vector operations) and
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, cast
@@ -239,9 +240,20 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         """Raise `ArgumentError` unless some text of each grammar has so many tokens or less."""
         count = max(len(self._grammars), len(self._prefixes))
         for row in range(count):
-            shortest = self._matcher(row, count).shortest_completion()
-            if shortest is None or len(shortest) > limit:
-                allowed = "none: nothing ends its texts" if shortest is None else f"{len(shortest)} or more"
+            matcher = self._matcher(row, count)
+            closes = matcher.closes_within(limit)
+            if closes is None:
+                warnings.warn(
+                    f"max_new_tokens is {limit}, and the search for so short a text was given up: rows "
+                    "may be cut off",
+                    stacklevel=3,
+                )
+            elif not closes:
+                known = matcher.shortest_completion()
+                allowed = "none: nothing ends its texts"
+                if known is not None:
+                    fewest = next(n for n in range(limit + 1, len(known) + 1) if matcher.closes_within(n))
+                    allowed = f"{fewest} or more"
                 raise ArgumentError(f"max_new_tokens is {limit}, allowed for this grammar is {allowed}")
 
     def new_matcher(self) -> GrammarMatcher | HealingMatcher:

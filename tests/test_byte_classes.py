@@ -15,7 +15,7 @@ from equivalence.classes.byte_strings import classes as byte_classes
 from equivalence.classes.byte_strings.automata import read_automata
 from equivalence.classes.byte_strings.classes import byte_string_classes
 from equivalence.classes.byte_strings.reference import string_keys
-from hybrid import Budget, GrammarCompiler
+from hybrid import Budget, GrammarCompiler, GrammarMatcher
 from tests.conftest import load_cases
 from tests.random_grammars import GrammarCase, grammar_cases
 
@@ -159,3 +159,18 @@ def test_real_vocabulary(tekken: Vocabulary) -> None:
     ids = [i for i in range(tekken.size) if tekken.tokens[i] and i not in alone]
     pairs = {(keys[i], int(found.class_of_token[i])) for i in ids}
     assert len(pairs) == len({key for key, _ in pairs}) == len({number for _, number in pairs})
+
+
+def test_excluded_tokens_and_counted_characters_where_every_byte_is_read() -> None:
+    """Nothing is left to be told apart by its characters, which once was added as floats."""
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"ab", b""], stop_token_ids=3)
+    excluded = {"type": "any_tokens", "exclude_tokens": [0]}
+    elements = [excluded, {"type": "any_text", "max_chars": 4}]
+    tag = {"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}
+    compiled = GrammarCompiler(vocabulary).compile_structural_tag(tag)
+    matcher = GrammarMatcher(compiled)
+    plain = xgrammar.GrammarMatcher(
+        xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1).compile_structural_tag(tag)
+    )
+    for token in (1, 2, 0):
+        assert matcher.accept_token(token) == plain.accept_token(token)

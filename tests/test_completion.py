@@ -87,13 +87,15 @@ def closing(matcher: GrammarMatcher, left: int) -> list[int]:
 
 
 def expected(matcher: GrammarMatcher, left: int) -> list[int]:
-    """The same, token by token: what is read, and can be completed by less tokens than are left."""
+    """The same, token by token: what is read, and is known to be completed by less tokens than are left."""
     kept = []
     for token in allowed(matcher, matcher.compiled_grammar.vocabulary.size)[1]:
         after = matcher.fork()
         assert after.accept_token(token)
         rest = after.shortest_completion()
-        if rest is not None and len(rest) < left:
+        closes = after.closes_within(left - 1, as_masks=True)
+        assert closes or rest is None or len(rest) >= left
+        if closes:
             kept.append(token)
     return kept
 
@@ -344,7 +346,7 @@ def test_a_text_that_cannot_end_in_time_is_an_error() -> None:
     assert [TOKENS[token] for token in matcher.shortest_completion()] == [b"abc", b"abc"]
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
     bitmask.fill_(5)
-    with pytest.raises(MatcherError, match="within 1 tokens: the shortest completion takes 2"):
+    with pytest.raises(MatcherError, match="within 1 tokens: the shortest text takes 2"):
         matcher.fill_closing_bitmask(bitmask, 1)
     assert bool((bitmask == 5).all())
     for wrong in (0, -1, 1.5, True, None):

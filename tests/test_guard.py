@@ -12,8 +12,10 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +28,7 @@ from equivalence.network.optimised import Wanted, optimised_text
 from equivalence.network.reading import read_grammar
 from hybrid import Budget
 from hybrid.compile.request import JsonSchemaRequest, Settings
+from hybrid.xgrammar import guard as guard_module
 from hybrid.xgrammar.guard import Guard, worker
 from hybrid.xgrammar.guard.estimate import grammar_estimate, schema_estimate
 from hybrid.xgrammar.guard.worker import Task
@@ -144,7 +147,8 @@ def test_closing_ends_the_process_and_the_next_task_starts_another() -> None:
     assert pid() != before
 
 
-def test_the_last_guard_that_closes_ends_it() -> None:
+def test_the_last_guard_that_closes_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard_module, "_users", weakref.WeakSet())  # compilers of other tests need it too
     slow = json.dumps({"enum": ["x" * 50 for _ in range(30_000)]})
     first, second = Guard(Budget()), Guard(Budget())
     for guard in (first, second):
@@ -154,6 +158,30 @@ def test_the_last_guard_that_closes_ends_it() -> None:
     assert is_there(process)
     second.close()
     assert not is_there(process)
+
+
+STARTED_EARLY = """
+import sys, time
+from equivalence import Vocabulary
+from hybrid import GrammarCompiler
+from hybrid.xgrammar.guard import worker
+
+compiler = GrammarCompiler(Vocabulary.from_bytes([b"a", b""], stop_token_ids=1))
+while worker._process is None:
+    time.sleep(0.001)
+assert worker._process.ready.wait(60) and not worker._process.failure
+process = worker._process._process
+compiler.close()
+assert worker._process is None and process.poll() is not None
+for _ in range(3):
+    GrammarCompiler(Vocabulary.from_bytes([b"a", b""], stop_token_ids=1)).close()
+print("done")
+"""
+
+
+def test_a_compiler_starts_the_process_in_the_background_and_closes_it() -> None:
+    ran = subprocess.run([sys.executable, "-c", STARTED_EARLY], capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "done\n" and not ran.stderr
 
 
 def test_a_process_that_was_killed_is_replaced() -> None:

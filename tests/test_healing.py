@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from equivalence import ArgumentError, BitmaskError, MatcherError, UnsupportedGrammar
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from hybrid.healing import HealingMatcher, heal
 from hybrid.healing.beginnings import beginnings_of
 from tests import matchers
@@ -225,6 +225,28 @@ def test_a_grammar_that_begins_inside_of_a_token() -> None:
     tokens = {VOCABULARY.tokens[token] for token in allowed(matcher)}
     assert tokens == {b"t", b"tr", b"true"}
     assert matcher.accept_token(VOCABULARY.tokens.index(b"true")) and matcher.is_completed()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_tag_that_begins_with_a_token_id_is_read_behind_the_prefix_only(strategy: str) -> None:
+    """A token that spells the prefix and more is text, never the id that the tag names."""
+    tokens = [b'"/>.\n', b'"/>.', b"\n", b'"/>.\n<t>', b"<t>", b"a", b'"', b"/>.\na", b""]
+    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=8)
+    elements = [{"type": "token", "token": 4}, {"type": "const_string", "value": "a"}]
+    tag = {"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}
+    compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_structural_tag(tag)
+    matcher = HealingMatcher(compiled, b'"/>.\n')
+    bitmask = allocate_token_bitmask(1, vocabulary.size)
+
+    def allowed() -> list[int]:
+        matcher.fill_next_token_bitmask(bitmask)
+        return [token for token in range(vocabulary.size) if bitmask[0, 0] >> token & 1]
+
+    assert allowed() == [0, 1, 6]  # not 3: its "<t>" is text, and the tag begins with the id 4
+    assert not matcher.accept_token(3) and not matcher.accept_token(4)
+    assert matcher.accept_token(1) and allowed() == [2]
+    assert matcher.accept_token(2) and allowed() == [4]
+    assert matcher.accept_token(4) and matcher.accept_token(5) and matcher.is_completed()
 
 
 def test_what_is_given_back() -> None:

@@ -1,8 +1,9 @@
 """Our errors as programs written for XGrammar expect them.
 
-What: XGrammar raises `RuntimeError`, and where it raises something more special, such as `InvalidJSONError`,
-that is a `RuntimeError` too. What leaves this package is XGrammar's own error where there is one, else ours,
-which then is a `RuntimeError` besides what it is.
+What: XGrammar raises `RuntimeError`, or something more special, such as `InvalidJSONError`, that is one; and
+`TypeError` for arguments of most types that it does not take. What leaves this package is XGrammar's own
+error where there is one, else ours, which then is a `RuntimeError` besides what it is. Errors of arguments,
+stop tokens and bitmasks are `TypeError` as well.
 When: around every call of `hybrid` that may raise.
 Limits: messages are ours where the error is ours.
 """
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from equivalence import GrammarError, HybridError
+from equivalence import ArgumentError, BitmaskError, GrammarError, HybridError, VocabularyError
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
@@ -29,19 +30,22 @@ def as_xgrammar(error: HybridError) -> Exception:
     ):
         if str(error).startswith("XGrammar "):  # "refuses", "cannot compile"
             return cause
-    if isinstance(error, RuntimeError):
-        return error
-    return _also_runtime_error(type(error))(*error.args).with_traceback(error.__traceback__)
+    kind = _expected_kind(type(error))
+    return error if kind is type(error) else kind(*error.args).with_traceback(error.__traceback__)
 
+
+OF_ARGUMENTS = (ArgumentError, BitmaskError, VocabularyError)
 
 _kinds: dict[type[HybridError], type[HybridError]] = {}
 
 
-def _also_runtime_error(kind: type[HybridError]) -> type[HybridError]:
-    """A subclass of one of our errors that is a `RuntimeError` too, and goes by the same name."""
+def _expected_kind(kind: type[HybridError]) -> type[HybridError]:
+    """One of our errors, or a subclass that goes by the same name and is what XGrammar's would be too."""
     if kind not in _kinds:
+        wanted = (RuntimeError, TypeError) if issubclass(kind, OF_ARGUMENTS) else (RuntimeError,)
+        missing = tuple(one for one in wanted if not issubclass(kind, one))
         names = {"__module__": kind.__module__, "__doc__": kind.__doc__}
-        _kinds[kind] = type(kind.__name__, (kind, RuntimeError), names)
+        _kinds[kind] = type(kind.__name__, (kind, *missing), names) if missing else kind
     return _kinds[kind]
 
 

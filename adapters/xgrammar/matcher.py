@@ -29,6 +29,7 @@ from adapters.xgrammar.compiled import IS_PREVIEW, CompiledGrammar
 from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.wrapping import grammar_of
 from equivalence import VocabularyError
+from equivalence.arguments import integer
 from hybrid.api.bitmask import Rows
 from hybrid.api.follower import Follower
 from hybrid.representatives.follower import EngineFollower
@@ -118,9 +119,14 @@ class GrammarMatcher(hybrid.GrammarMatcher):
         return super()._rows_of(bitmask) if self._width else Rows(bitmask, 0, 0)
 
     accept_string = with_its_errors(hybrid.GrammarMatcher.accept_string)
-    rollback = with_its_errors(hybrid.GrammarMatcher.rollback)
     traverse_draft_tree = with_its_errors(hybrid.GrammarMatcher.traverse_draft_tree)
     find_jump_forward_string = with_its_errors(hybrid.GrammarMatcher.find_jump_forward_string)
+
+    @with_its_errors
+    def rollback(self, num_tokens: int = 1) -> None:
+        """As `hybrid.GrammarMatcher.rollback`; numbers below 0 take nothing back, as in XGrammar."""
+        if integer(num_tokens, "num_tokens") >= 0:
+            super().rollback(num_tokens)
 
     @with_its_errors
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:

@@ -143,6 +143,7 @@ class GrammarCompiler:
             settings = replace(settings, cache_dir=os.fspath(self._disk.folder))
         self._settings = settings
         guard = Guard(budget, refuse_over=seconds if self.deterministic else None)
+        guard.start()
         self._compilation = Compilation(vocabulary, settings, guard)
         self._promoter = Promoter(budget, self.deterministic, self._statistics.count, self._disk)
         self._pipeline = Pipeline(

@@ -13,6 +13,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from equivalence.deadline import Deadline
+
 if TYPE_CHECKING:
     from hybrid.representatives.gather import Gather
 
@@ -109,8 +111,8 @@ class Follower:
         """Whether what was read is a whole sentence."""
 
     @abstractmethod
-    def find_jump_forward_string(self) -> str:
-        """The text that is forced next."""
+    def find_jump_forward_string(self, deadline: Deadline) -> str:
+        """The text that is forced next, as much as is found in time."""
 
     @abstractmethod
     def get_captures(self, deduplicate: bool) -> Any:

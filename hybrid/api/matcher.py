@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from equivalence import ArgumentError, HybridError
 from equivalence.arguments import flag, integer, integer_from
+from equivalence.deadline import Deadline
 from hybrid.api.arguments import stop_ids, temperature_of, text_of
 from hybrid.api.bitmask import Rows, TensorRows, row_number
 from hybrid.api.calls import Calls
@@ -29,6 +30,9 @@ from hybrid.api.followers import follower_of
 from hybrid.completion import Place
 from hybrid.explain import Explanation, Refusal, Words, explain, find_refusal
 from hybrid.representatives.gather import Gather
+
+EXPLAINED_WITHIN = 5.0
+"""Seconds of an explanation where masks have no bound."""
 
 Answer = TypeVar("Answer")
 
@@ -260,15 +264,20 @@ class GrammarMatcher(Calls):
         """The longest text that the grammar forces next; the state does not change.
 
         On strategy "classifier" it is at most 65,536 bytes of text without end, and less, or nothing, where
-        the tables do not hold what is forced.
+        the tables do not hold what is forced, or `Budget.mask_seconds` are over.
         """
-        return self._follower.find_jump_forward_string()
+        return self.forced_within(Deadline(self._compiled.mask_seconds))
+
+    def forced_within(self, deadline: Deadline) -> str:
+        """As `find_jump_forward_string`, as much as is found in time."""
+        return self._follower.find_jump_forward_string(deadline)
 
     # closing in time
 
     def shortest_completion(self) -> list[int] | None:
         """Token ids that complete the text from here on: a shortest text in bytes, in the fewest tokens that
-        spell it. The stop token is not among them; the state does not change. docs/completion.md.
+        spell it; where none do, the fewest tokens of another text. The stop token is not among them; the
+        state does not change. docs/completion.md.
 
         Returns:
             No ids where the text is whole, or has ended; None where no text that the vocabulary spells
@@ -284,10 +293,32 @@ class GrammarMatcher(Calls):
         tokens, self._place = completion.shortest(self._follower.text_read(), self._place)
         return tokens
 
+    def closes_within(self, tokens_left: int, *, as_masks: bool = False) -> bool | None:
+        """Whether at most so many tokens complete the text from here on; the state does not change.
+
+        Args:
+            tokens_left: a number, 0 or more; the stop token is not among them.
+            as_masks: look no further than a closing mask looks behind each of its tokens.
+
+        Returns:
+            None where the search for a way was given up: none is known, and none is excluded. Closing masks
+            are plain masks there.
+
+        Raises:
+            UnsupportedGrammar, BudgetExceeded, ArgumentError: as `fill_closing_bitmask`.
+        """
+        left, brief = integer_from(0, tokens_left, "tokens_left"), flag(as_masks, "as_masks")
+        if self.is_terminated():
+            return True
+        completion = self._compiled.completions.of(self._stops)
+        closes, self._place = completion.closes(self._follower.text_read(), self._place, left, brief)
+        return closes
+
     def fill_closing_bitmask(self, bitmask: torch.Tensor, tokens_left: int, index: int = 0) -> bool:
         """As `fill_next_token_bitmask`, without the tokens after which the text could not be completed in
-        time: a token's bit is 1 iff it is taken here and `shortest_completion` behind it has less than
-        `tokens_left` ids. Who follows such masks from the start on always ends with whole text.
+        time: a token's bit is 1 iff it is taken here and `closes_within(tokens_left - 1)` is known behind it
+        (how far is looked: docs/completion.md). Who follows such masks from the start on ends with whole
+        text. Where `closes_within(tokens_left)` is None, the mask is the plain one.
 
         Args:
             bitmask, index: as of `fill_next_token_bitmask`.
@@ -298,8 +329,7 @@ class GrammarMatcher(Calls):
             Whether the mask forbids anything.
 
         Raises:
-            MatcherError: `shortest_completion` has more ids from here, or there is none; or the text has
-                ended.
+            MatcherError: no `tokens_left` tokens complete the text, or it has ended.
             UnsupportedGrammar, BudgetExceeded: as `shortest_completion`, or as `fill_next_token_bitmask`.
             BitmaskError, ArgumentError: as `fill_next_token_bitmask`; or `tokens_left` is below 1. Nothing
                 was written, whatever is raised.
@@ -323,11 +353,20 @@ class GrammarMatcher(Calls):
     def explain(self) -> Explanation:
         """What the grammar allows here, in words: literals, keys, sets of characters, names of rules and
         terminals, how many tokens, what is forced; the state does not change. On every strategy
-        (docs/explain.md).
+        (docs/explain.md). It takes `Budget.mask_seconds` at most, or `EXPLAINED_WITHIN` where there is no
+        such bound; an answer that lacks something is `cut_short`.
 
         Raises:
             BudgetExceeded: as `fill_next_token_bitmask`.
         """
+        return self.explain_within(self._deadline_of_words())
+
+    def _deadline_of_words(self) -> Deadline:
+        seconds = self._compiled.mask_seconds
+        return Deadline(EXPLAINED_WITHIN if seconds is None else seconds)
+
+    def explain_within(self, deadline: Deadline) -> Explanation:
+        """As `explain`, in the time that there is."""
         compiled = self._compiled
         vocabulary = compiled.vocabulary
         return explain(
@@ -337,6 +376,7 @@ class GrammarMatcher(Calls):
             vocabulary.tokens,
             compiled.wording.singles(vocabulary.tokens, self._stops),
             compiled.schema is not None,
+            deadline,
         )
 
     def _known_words(self) -> Words:
@@ -359,12 +399,14 @@ class GrammarMatcher(Calls):
             is_whole: whether it has to be whole, too.
 
         Returns:
-            None where all of it can follow.
+            None where all of it can follow. It takes as long as `explain` at most; a refusal is `cut_short`
+            where that was not enough to find it.
 
         Raises:
             ArgumentError: as `accept_string`. BudgetExceeded: as `fill_next_token_bitmask`.
         """
-        return find_refusal(self._fork_to_explain, text_of(text), flag(is_whole, "is_whole"))
+        whole = flag(is_whole, "is_whole")
+        return find_refusal(self._fork_to_explain(), text_of(text), whole, self._deadline_of_words())
 
     def get_captures(self, *, deduplicate: bool = True) -> Any:
         """Spans captured so far, as in XGrammar."""

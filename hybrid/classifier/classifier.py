@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forking
+from equivalence.deadline import Deadline
 from equivalence.parser.space import Space
 from equivalence.runs import Members, members_of
 from hybrid.api.follower import text_of
@@ -310,15 +311,18 @@ def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[lis
     return distinct, members_by_class(renumbered[classes.class_of_token], len(distinct))
 
 
-def forced_text(classifier: Classifier, session: Session, config: int, most: int) -> bytes:
-    """The bytes that are forced from a configuration on, up to `most`; called with the lock held.
+def forced_text(
+    classifier: Classifier, session: Session, config: int, most: int, deadline: Deadline
+) -> bytes:
+    """The bytes that are forced from a configuration on, up to `most`, as many as are found in time; called
+    with the lock held.
 
     Raises:
         BudgetExceeded: the tables are full before the first byte is known; after it, there are fewer bytes.
     """
     text = bytearray()
     try:
-        while len(text) < most:
+        while len(text) < most and not deadline.is_over:
             byte = classifier.forced_byte(session, config)
             if byte == NO_BYTE:
                 break

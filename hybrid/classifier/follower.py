@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from equivalence import BudgetExceeded, MatcherError
+from equivalence.deadline import Deadline
 from hybrid.api.arguments import whole_characters
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import Follower, Outgrown, text_of
@@ -256,16 +257,18 @@ class ClassifierFollower(Meeting, Follower):
             return classifier.is_whole(self.session, self.config)
         return self._ask(lambda session: classifier.is_whole(session, self.config))
 
-    def find_jump_forward_string(self) -> str:
+    def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`."""
         if self.ended:
             raise MatcherError("the matcher has terminated: nothing is forced any more")
-        return whole_characters(self.forced_bytes(MOST_FORCED_BYTES))
+        return whole_characters(self.forced_bytes(MOST_FORCED_BYTES, deadline))
 
-    def forced_bytes(self, most: int) -> bytes:
+    def forced_bytes(self, most: int, deadline: Deadline) -> bytes:
         """The bytes that are forced next, so many at most."""
         try:
-            return self._answer(lambda session: forced_text(self.classifier, session, self.config, most))
+            return self._answer(
+                lambda session: forced_text(self.classifier, session, self.config, most, deadline)
+            )
         except BudgetExceeded:
             return b""  # the fallback's own search may not end
 

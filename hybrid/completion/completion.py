@@ -2,14 +2,15 @@
 
 What: the *plan* of a text is the cheapest text that completes it, of all such the least byte by byte, spelled
 in the fewest tokens. `Completion.shortest` writes it out; `Completion.restrict` takes out of a mask every
-token after which the plan has more tokens than are left.
+token after which no completion fits into the tokens that are left.
 When: one for a compiled grammar and a set of stop ids, shared by its matchers, in any threads.
-Limits: plans of at most `MOST_PLANNED` bytes. Few tokens are those of a shortest text: a longer text may
-have fewer, which is not looked for.
+Limits: plans of at most `MOST_PLANNED` bytes. A longer text may have fewer tokens: such are searched where no
+plan fits (`hybrid.completion.search`), and behind the tokens of a mask as far as `READS_AT_TOKENS` goes.
 
 Why it never gets stuck: the plan is found byte by byte, and each byte follows from the configuration alone.
 So the plan of a text that went on with the first token of its plan is the rest of it, one token shorter: as
-long as a plan fits into what is left, the mask has that token at least.
+long as a plan fits into what is left, the mask has that token at least. A way that was searched is found
+again from its next configuration.
 
 Most tokens need no look: a token is safe if the most that any stack may cost from here on, and what its bytes
 may add to that (`hybrid.completion.bounds`), fit into what is left.
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -28,7 +29,8 @@ from numpy.typing import NDArray
 from equivalence import BudgetExceeded, MatcherError, Vocabulary, forking
 from hybrid.completion.bounds import MOST_RISE
 from hybrid.completion.distances import UNSPELLED
-from hybrid.completion.reading import Reading, Tables
+from hybrid.completion.reading import EMPTY_TEXT, REJECT, Reading, Tables
+from hybrid.completion.search import Way, search
 from hybrid.completion.spelling import LONGEST, Spelling
 
 MOST_PLANNED = 1 << 16
@@ -44,11 +46,25 @@ WORTH_KEEPING = 4096
 ENDS_KEPT = 4
 """Configurations of which that is kept, 1 MiB each."""
 
+READS_HERE = 1 << 18
+"""Tokens read in the search for a completion of the text itself: 2 configurations of 128,000 tokens, 2 to
+40 ms, which a row pays at each step that has no room for its plan."""
+
+READS_AT_TOKENS = 1 << 14
+"""Tokens read behind each token of a mask after which the plan does not fit: 256 configurations of 64
+tokens, and none of 128,000, where one alone takes 1 to 20 ms."""
+
+MOST_SEARCHED = 256
+"""Configurations of one search: where few tokens are read at each, to find 256 takes some 25 ms."""
+
+SECONDS_HERE, SECONDS_AT_TOKENS = 0.5, 0.02
+"""What such searches may take."""
+
 Answer = TypeVar("Answer")
 
 
 class _TooLong(BudgetExceeded):
-    """A plan has more bytes than any may have: new tables would not help."""
+    """A plan has more bytes than any may have, or a search was given up: new tables would not help."""
 
 
 class Place(NamedTuple):
@@ -94,6 +110,7 @@ class Completion:
         self._reading = Reading(self._tables, self._vocabulary, TABLE_BYTES)
         self._steps: dict[int, tuple[int, int]] = {}  # the first byte of each plan, and what follows it
         self._cuts: dict[int, _Cut] = {}
+        self._ways: dict[tuple[int, float, int], Way] = {}
         self._ends_known: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
 
     @property
@@ -104,7 +121,8 @@ class Completion:
         return size + 2 * self._reading.nbytes
 
     def shortest(self, text: bytes, before: Place | None) -> tuple[list[int] | None, Place]:
-        """The tokens of the plan, or None where there is none; and where the text stands.
+        """The tokens of the plan, of the shortest way that is found where no tokens spell it, or None where
+        nothing completes the text; and where the text stands.
 
         Args:
             text: what was read.
@@ -115,10 +133,26 @@ class Completion:
         """
         return self._asked(text, before, self._tokens)
 
+    def closes(self, text: bytes, before: Place | None, left: int, brief: bool) -> tuple[bool | None, Place]:
+        """Whether at most so many tokens complete the text, None where the search was given up; and where
+        the text stands.
+
+        Args:
+            text, before: as of `shortest`.
+            left: the tokens.
+            brief: search as far as behind each token of a mask.
+
+        Raises:
+            BudgetExceeded: as `shortest`.
+        """
+        reads = READS_AT_TOKENS if brief else READS_HERE
+        return self._asked(text, before, lambda here: self._closes(here, left, reads))
+
     def restrict(
         self, text: bytes, before: Place | None, left: int, words: NDArray[np.uint32]
     ) -> tuple[bool, Place]:
-        """Take out of a mask all tokens after which the plan has too many; whether it had any of these.
+        """Take out of a mask all tokens after which no completion is known that fits; whether it had any of
+        these. The mask stays as it is where the search for one was given up at the text itself.
 
         Args:
             text, before: as of `shortest`.
@@ -126,7 +160,7 @@ class Completion:
             words: the mask, of the tokens that can be read.
 
         Raises:
-            MatcherError: the plan itself has more tokens, or there is none.
+            MatcherError: nothing completes the text in so few tokens.
             BudgetExceeded: as `shortest`.
         """
         return self._asked(text, before, lambda configuration: self._restrict(configuration, left, words))
@@ -134,6 +168,10 @@ class Completion:
     def shortest_behind(self, left: bytes) -> list[int] | None:
         """As `shortest`, of bytes that have to be spelled before the first text of the grammar begins."""
         return self._asked(b"", None, lambda start: self._tokens_behind(left, start))[0]
+
+    def closes_behind(self, left: bytes, tokens_left: int, brief: bool) -> bool | None:
+        """As `closes`, of the same bytes."""
+        return self._asked(b"", None, lambda start: self._closes_behind(left, start, tokens_left, brief))[0]
 
     def restrict_behind(self, left: bytes, tokens_left: int, words: NDArray[np.uint32]) -> bool:
         """As `restrict`, where some bytes, one at least, have to be spelled before the grammar begins.
@@ -171,6 +209,27 @@ class Completion:
     # --- plans ---
 
     def _tokens(self, configuration: int) -> list[int] | None:
+        found = self._planned_tokens(configuration)
+        if found is not None or self._reading.fewest(configuration) == math.inf:
+            return found
+        way = self._search(configuration, math.inf, READS_HERE)
+        return self._whole(way)
+
+    def _whole(self, way: Way) -> list[int] | None:
+        """The tokens of a way, those of the plan behind it included; None where there is none."""
+        if way.n_tokens == math.inf:
+            if way.is_whole:
+                return None
+            raise _TooLong(
+                "no tokens spell the shortest text of the sentence, and none that spell another were "
+                "found within the bounds of a search; use masks without a limit of tokens for this grammar"
+            )
+        behind = self._planned_tokens(way.last)
+        assert behind is not None, "a search ends where there is a plan"
+        return way.tokens + behind
+
+    def _planned_tokens(self, configuration: int) -> list[int] | None:
+        """The tokens of the plan; None where no tokens spell it."""
         tokens: list[int] = []
         while (cut := self._cut(configuration)).token >= 0:
             tokens.append(cut.token)
@@ -215,7 +274,49 @@ class Completion:
                 self._cuts[at[i]] = _Cut(*self._spelling.least(text, i, lambda k: self._cuts[at[k]].n_tokens))
         return self._cuts[configuration]
 
-    # --- plans behind bytes that are spelled first ---
+    # --- ways that are no plans ---
+
+    def _most_read(self, reads: int) -> int:
+        """Configurations at which all tokens may be read."""
+        return min(reads // max(len(self._spelling.ids), 1), MOST_SEARCHED)
+
+    def _closes(self, configuration: int, left: int, reads: int) -> bool | None:
+        """Whether at most so many tokens complete what was read; None where the search was given up."""
+        if self._reading.fewest(configuration) > left:
+            return False
+        if self._fits(configuration, left):
+            return True
+        way = self._search(configuration, left, reads)
+        return way.n_tokens <= left or (False if way.is_whole else None)
+
+    def _search(self, configuration: int, most: float, reads: int) -> Way:
+        """The shortest way of at most so many tokens, or the first one where there is a number."""
+        key = configuration, most, reads
+        found = self._ways.get(key)
+        if found is None:
+            enough = most if most < math.inf else 0
+            seconds = SECONDS_HERE if reads == READS_HERE else SECONDS_AT_TOKENS
+            found = self._ways[key] = search(
+                configuration, most, enough, self._most_read(reads), seconds, self._ends_of, self._planned,
+                self._reading.fewest,
+            )  # fmt: skip
+        return found
+
+    def _ends_of(self, configuration: int) -> Iterator[tuple[int, int]]:
+        """A token for each configuration that one leads to, the least one, and that configuration."""
+        ids = self._spelling.ids
+        ends, first = np.unique(self._reading.read_tokens(configuration, ids), return_index=True)
+        order = np.argsort(first)  # by their tokens: numbers of configurations depend on what was read before
+        return zip(ids[first[order]].tolist(), ends[order].tolist(), strict=True)
+
+    def _planned(self, configuration: int) -> float:
+        """The tokens of the plan; infinitely many where none spell it, or it is too long."""
+        try:
+            return self._cut(configuration).n_tokens
+        except _TooLong:
+            return math.inf
+
+    # --- behind bytes that are spelled first ---
 
     def _cuts_behind(self, left: bytes, start: int) -> list[_Cut]:
         """How these bytes and the plan behind them are cut, from each place of the bytes on and from their
@@ -233,23 +334,72 @@ class Completion:
             found[i] = _Cut(*self._spelling.least(text, i, needed))
         return found
 
+    def _search_behind(self, left: bytes, start: int, cuts: list[_Cut], most: float) -> Way:
+        """As `_search`, from before the bytes on: place i of them is node -2 - i."""
+        tokens, n = self._vocabulary.tokens, len(left)
+
+        def ends_of(node: int) -> Iterator[tuple[int, int]]:
+            if node >= EMPTY_TEXT:
+                yield from self._ends_of(node)
+                return
+            rest = left[-2 - node :]
+            for token in self._spelling.ids.tolist():
+                text = tokens[token]
+                if len(text) < len(rest) and rest.startswith(text):
+                    yield token, node - len(text)
+                elif text.startswith(rest):
+                    end = self._reading.read(start, text[len(rest) :])
+                    if end != REJECT:
+                        yield token, end
+
+        def planned(node: int) -> float:
+            return self._planned(node) if node >= EMPTY_TEXT else cuts[-2 - node].n_tokens
+
+        def fewest(node: int) -> float:
+            return self._reading.fewest(node) if node >= EMPTY_TEXT else 0
+
+        first = -2 if n else start
+        enough = most if most < math.inf else 0
+        most_read = self._most_read(READS_HERE)
+        return search(first, most, enough, most_read, SECONDS_HERE, ends_of, planned, fewest)
+
     def _tokens_behind(self, left: bytes, start: int) -> list[int] | None:
         cuts, tokens, at = self._cuts_behind(left, start), list[int](), 0
         if cuts[0].n_tokens == math.inf:
-            return None
+            way = self._search_behind(left, start, cuts, math.inf)
+            if way.last >= EMPTY_TEXT:
+                return self._whole(way)
+            tokens, at = way.tokens, -2 - way.last
+            if way.n_tokens == math.inf:
+                return self._whole(way)
         while at < len(left):
             tokens.append(cuts[at].token)
             at += cuts[at].length
         for _ in range(at - len(left)):
             start = self._step(start)[1]
-        behind = self._tokens(start)
+        behind = self._planned_tokens(start)
         assert behind is not None, "what is cut into finitely many tokens has a plan"
         return tokens + behind
 
+    def _closes_behind(self, left: bytes, start: int, tokens_left: int, brief: bool) -> bool | None:
+        cuts = self._cuts_behind(left, start)
+        if cuts[0].n_tokens <= tokens_left:
+            return True
+        if brief:  # masks have no search behind each token that is within the bytes
+            return None
+        way = self._search_behind(left, start, cuts, tokens_left)
+        return way.n_tokens <= tokens_left or (False if way.is_whole else None)
+
     def _restrict_behind(self, left: bytes, start: int, tokens_left: int, words: NDArray[np.uint32]) -> bool:
         cuts = self._cuts_behind(left, start)
+        kept = -1
         if cuts[0].n_tokens > tokens_left:
-            raise _too_few(tokens_left, cuts[0].n_tokens)
+            way = self._search_behind(left, start, cuts, tokens_left)
+            if way.n_tokens > tokens_left:
+                if way.is_whole:
+                    raise _too_few(tokens_left, cuts[0].n_tokens, self._reading.fewest(start) == math.inf)
+                return False
+            kept = way.tokens[0]
         bits = np.unpackbits(words.view(np.uint8), bitorder="little")
         ids = self._spelling.ids[bits[self._spelling.ids] == 1]
         offsets = self._vocabulary.flat[1]
@@ -263,8 +413,9 @@ class Completion:
             risky = risky[: int(np.searchsorted(self._minus_rise, -slack, side="left"))]
         for token in np.intersect1d(ids[~within], risky).tolist():
             rest = self._vocabulary.tokens[token][len(left) :]
-            if not self._fits(self._reading.read(start, rest), tokens_left - 1):
+            if not self._closes(self._reading.read(start, rest), tokens_left - 1, READS_AT_TOKENS):
                 late = np.append(late, token)
+        late = late[late != kept]
         bits[late] = 0
         words[:] = np.packbits(bits, bitorder="little").view(np.uint32)
         return len(late) > 0
@@ -272,9 +423,13 @@ class Completion:
     # --- masks ---
 
     def _restrict(self, configuration: int, left: int, words: NDArray[np.uint32]) -> bool:
-        if not self._fits(configuration, left):
+        closes = self._closes(configuration, left, READS_HERE)
+        if not closes:
+            if closes is None:
+                return False
             # an error where it is longer than any plan
-            raise _too_few(left, self._cut(configuration).n_tokens)
+            planned = self._cut(configuration).n_tokens
+            raise _too_few(left, planned, self._reading.fewest(configuration) == math.inf)
         slack = left - 1 - self._reading.most(configuration)
         n_risky = len(self._risky)
         if slack > -math.inf:
@@ -286,14 +441,18 @@ class Completion:
         ends = self._ends(configuration, ids)
         is_late = np.zeros(int(ends.max(initial=0)) + 1, bool)
         for end in np.flatnonzero(np.bincount(ends)).tolist():
-            is_late[end] = not self._fits(end, left - 1)
+            is_late[end] = not self._closes(end, left - 1, READS_AT_TOKENS)
         late = ids[is_late[ends]]
         if len(late):
             bits = np.zeros(32 * len(words), np.uint8)
             bits[late] = 1
             words &= ~np.packbits(bits, bitorder="little").view(np.uint32)
-        if self._reading.cost(configuration) > left:  # on the engine, masks may lack what is taken
-            token = self._cut(configuration).token
+        if self._reading.cost(configuration) > left:
+            # on the engine, masks may lack what is taken; behind the first token of a way, fewer are read
+            if self._fits(configuration, left):
+                token = self._cut(configuration).token
+            else:
+                token = self._search(configuration, left, READS_HERE).tokens[0]
             words[token >> 5] |= np.uint32(1 << (token & 31))
         return len(late) > 0
 
@@ -322,10 +481,16 @@ class Completion:
         return self._cut(configuration).n_tokens <= left
 
 
-def _too_few(left: int, needed: float) -> MatcherError:
-    """The error where a plan has more tokens than are left."""
-    known = f"the shortest completion takes {needed:.0f}" if needed < math.inf else "nothing ends it"
+def _too_few(left: int, planned: float, is_endless: bool) -> MatcherError:
+    """The error where no completion fits into what is left.
+
+    Args:
+        left: the tokens that are left.
+        planned: those of the plan; infinitely many where none spell it.
+        is_endless: whether nothing ends the text.
+    """
+    known = f"the shortest text takes {planned:.0f}" if planned < math.inf else "the shortest takes more"
     return MatcherError(
-        f"the text cannot be completed within {left} tokens: {known}; allow more tokens from the start on, "
-        "or ask for masks without a limit"
+        f"the text cannot be completed within {left} tokens: {'nothing ends it' if is_endless else known}; "
+        "allow more tokens from the start on, or ask for masks without a limit"
     )

@@ -71,7 +71,7 @@ class Completions:
         with deadline.interruptible():
             if self._network is None:
                 self._network = self._new_network(deadline)
-            tables = tables_of(self._network, spelling.spelled, deadline)
+            tables = tables_of(self._network, spelling, deadline)
         return Completion(tables, self._vocabulary, spelling)
 
     def _new_network(self, deadline: Deadline) -> Network:

@@ -16,17 +16,20 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.deadline import Stop
+from hybrid.completion.spelling import Spelling
 
 UNSPELLED = float(1 << 32)
 """Cost of a byte that is no token by itself, so that texts without such bytes are preferred: of those, a
 shortest one costs its length, and can be spelled in no more tokens than it has bytes."""
+
+PRICE, SHARE = 1, 5
+"""Columns of an edge: what its byte costs, and the least share of a token that its bytes have."""
 
 
 def place_of(byte: int) -> int:
@@ -49,6 +52,8 @@ class Distances(NamedTuple):
             there is none.
         unit_cost, unit_first: of each counted rule, the same of one unit.
         begin, least: of each counted rule, the state that a unit begins with, and units that it has at least.
+        fewest: of each state, no text to the end of its rule has fewer tokens: the least sum of its bytes'
+            shares (`hybrid.completion.spelling.Spelling`).
     """
 
     cost: list[float]
@@ -57,6 +62,7 @@ class Distances(NamedTuple):
     unit_first: list[int]
     begin: list[int]
     least: list[int]
+    fewest: list[float]
 
 
 class Lists:
@@ -64,17 +70,19 @@ class Lists:
 
     Args:
         net: its arrays, as of `equivalence.network.states.Merged`.
-        spelled: bytes that are tokens by themselves.
+        spelling: of the vocabulary.
 
-    Edges are (target, cost, place of the byte to be written, first byte, last byte),
+    Edges are (target, cost, place of the byte to be written, first byte, last byte, least share of a byte),
     calls are (begin, units, back); counted rules are (begin of a unit, least number of units).
     """
 
-    def __init__(self, net: tuple[NDArray[Any], ...], spelled: Collection[int]) -> None:
+    def __init__(self, net: tuple[NDArray[Any], ...], spelling: Spelling) -> None:
         final, edge_starts, edges, call_starts, calls, counted = net[:6]
         self.final = [bool(one) for one in final.tolist()]
         self.n_states = len(self.final)
         self.counted = [(row[0], max(row[1], 1)) for row in counted.tolist()]
+        spelled, share = spelling.spelled, spelling.share.tolist()
+        least_share: dict[tuple[int, int], float] = {}
         following = 256  # the least byte that is spelled, from each byte on
         next_spelled = [256] * 257
         for byte in range(255, -1, -1):
@@ -85,7 +93,10 @@ class Lists:
             byte = next_spelled[max(low, 32)]
             byte = byte if byte <= high else next_spelled[low]
             price = 1.0 if byte <= high else UNSPELLED
-            rows.append((target, price, place_of(byte if byte <= high else low), low, high))
+            if (low, high) not in least_share:
+                least_share[low, high] = min(share[low : high + 1])
+            place = place_of(byte if byte <= high else low)
+            rows.append((target, price, place, low, high, least_share[low, high]))
         self.edges = _by_state(rows, edge_starts)
         begins = [
             (callee, 1, back) if callee >= 0 else (*self.counted[-1 - callee], back)
@@ -105,12 +116,12 @@ def distances_of(network: Lists, rank: NDArray[np.int64], stop: Stop) -> Distanc
     Raises:
         BudgetExceeded: it is too late.
     """
-    cost = _costs(network, stop)
+    cost = _costs(network, PRICE, stop)
     first = _first_bytes(network, cost, rank, stop)
     starts = [start for start, _ in network.counted]
     return Distances(
         cost, first, [cost[start] for start in starts], [first[start] for start in starts],
-        starts, [least for _, least in network.counted],
+        starts, [least for _, least in network.counted], _costs(network, SHARE, stop),
     )  # fmt: skip
 
 
@@ -120,15 +131,15 @@ def _by_state(rows: list[Any], starts: NDArray[np.int64]) -> list[list[Any]]:
     return [rows[ends[state] : ends[state + 1]] for state in range(len(ends) - 1)]
 
 
-def _costs(network: Lists, stop: Stop) -> list[float]:
-    """What each state costs."""
+def _costs(network: Lists, column: int, stop: Stop) -> list[float]:
+    """What each state costs, by one column of the edges."""
     n = network.n_states
     by_target: list[list[tuple[int, float]]] = [[] for _ in range(n)]
     by_begin: list[list[tuple[int, int, int]]] = [[] for _ in range(n)]
     by_back: list[list[tuple[int, int, int]]] = [[] for _ in range(n)]
     for state in range(n):
-        for target, price, *_ in network.edges[state]:
-            by_target[target].append((state, price))
+        for edge in network.edges[state]:
+            by_target[edge[0]].append((state, edge[column]))
         for begin, units, back in network.calls[state]:
             by_begin[begin].append((state, units, back))
             if back >= 0:
@@ -142,7 +153,7 @@ def _costs(network: Lists, stop: Stop) -> list[float]:
         cost[state] = found
         stop.look()
         for source, price in by_target[state]:
-            if cost[source] == math.inf:
+            if cost[source] == math.inf and price < math.inf:
                 heapq.heappush(heap, (found + price, source))
         for source, units, back in by_begin[state]:
             rest = 0.0 if back < 0 else cost[back]
@@ -163,7 +174,7 @@ def _first_bytes(network: Lists, cost: list[float], rank: NDArray[np.int64], sto
         if not 0 < total < math.inf:
             continue
         found = 256
-        for target, price, place, _, _ in network.edges[state]:
+        for target, price, place, *_ in network.edges[state]:
             if price + cost[target] == total:
                 found = min(found, place)
         for begin, units, back in network.calls[state]:

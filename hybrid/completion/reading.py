@@ -26,6 +26,7 @@ from equivalence.parser.space import Space
 from hybrid.classifier.tables import PHASE, automaton_of
 from hybrid.completion.bounds import Bounds, bounds_of
 from hybrid.completion.distances import Distances, Lists, byte_at, distances_of
+from hybrid.completion.spelling import Spelling
 
 REJECT = 0
 """The configuration of texts that cannot be read."""
@@ -56,15 +57,15 @@ class Tables(NamedTuple):
         arrays: Any = self.automaton.arrays
         size: int = sum(array.nbytes for array in arrays) + self.rank.nbytes
         size += sum(table.nbytes for table in self.byte_tables)
-        return size + 48 * len(self.distances.cost)
+        return size + 64 * len(self.distances.cost)
 
 
-def tables_of(network: Network, spelled: frozenset[int], deadline: Deadline) -> Tables:
+def tables_of(network: Network, spelling: Spelling, deadline: Deadline) -> Tables:
     """The tables of a network.
 
     Args:
         network: whose counts all matter (displacement).
-        spelled: bytes that are tokens by themselves.
+        spelling: of the vocabulary.
         deadline: when to give up.
 
     Raises:
@@ -74,7 +75,7 @@ def tables_of(network: Network, spelled: frozenset[int], deadline: Deadline) -> 
     with deadline.stopping(PHASE) as stop:
         rank = call_ranks(automaton)
         byte_tables = byte_tables_of(automaton, rank, stop)
-        network_lists = Lists(net, spelled)
+        network_lists = Lists(net, spelling)
         distances = distances_of(network_lists, rank, stop)
         bounds = bounds_of(network_lists, distances, byte_tables, rank, stop)
     return Tables(
@@ -91,16 +92,18 @@ class _Cost(NamedTuple):
             empty, or there is none).
         dearest: the dearest.
         most: the most that any of them costs while it is read on, but for what bytes add (`Bounds`).
+        fewest: no text completes any of them in fewer tokens.
     """
 
     least: float
     first: int
     dearest: float
     most: float
+    fewest: float
 
 
-_WHOLE = _Cost(0.0, -1, 0.0, 0.0)
-_NONE = _Cost(math.inf, -1, -math.inf, -math.inf)
+_WHOLE = _Cost(0.0, -1, 0.0, 0.0, 0.0)
+_NONE = _Cost(math.inf, -1, -math.inf, -math.inf, math.inf)
 
 
 class Reading:
@@ -195,6 +198,11 @@ class Reading:
         """What the cheapest text costs that completes what was read; infinite where there is none."""
         return self._cost(configuration).least
 
+    def fewest(self, configuration: int) -> int | float:
+        """A number of tokens: no text completes what was read in fewer; infinite where none does."""
+        found = self._cost(configuration).fewest
+        return math.ceil(found - 1e-6) if found < math.inf else found  # sums of 10 ** 6 shares are that exact
+
     def most(self, configuration: int) -> float:
         """What no text that can be read on costs more than, but for what its bytes add."""
         return self._cost(configuration).most
@@ -221,14 +229,16 @@ class Reading:
         below, known, bounds = self._tails[tail], self._distances, self._bounds
         if state >= 0:
             own, first, most = known.cost[state], known.first[state], bounds.most[state]
+            fewest = known.fewest[state]
         else:
             unit = unit_of(state)
             more = max(known.least[unit] - count - 1, 0)  # one is under way, above this frame
             own, first = (more * known.unit_cost[unit], known.unit_first[unit]) if more else (0.0, -1)
+            fewest = more * known.fewest[known.begin[unit]] if more else 0.0
             most = bounds.most[known.begin[unit]] + ((more - 1) * known.unit_cost[unit] if more > 1 else 0.0)
         return _Cost(
             own + below.least, first if own else below.first, own + below.dearest,
-            max(most + below.dearest, below.most),
+            max(most + below.dearest, below.most), fewest + below.fewest,
         )  # fmt: skip
 
     def _find_tails(self) -> None:
@@ -249,4 +259,5 @@ def _united(parts: list[_Cost]) -> _Cost:
     least = min(part.least for part in parts)
     first = min((part.first for part in parts if part.least == least), default=-1)
     dearest, most = max(part.dearest for part in parts), max(part.most for part in parts)
-    return _Cost(least, first if least < math.inf else -1, dearest, most)
+    fewest = min(part.fewest for part in parts)
+    return _Cost(least, first if least < math.inf else -1, dearest, most, fewest)

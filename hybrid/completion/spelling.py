@@ -36,6 +36,9 @@ class Spelling:
     Attributes:
         ids: the ids that are text, ascending.
         spelled: the bytes that are a token by themselves.
+        share: float64[256], of each byte, 1 / the length of the longest token that has it; infinite where
+            none has. The shares of a token's bytes are at most 1 together, so no text has fewer tokens than
+            the sum of its bytes' shares.
     """
 
     def __init__(self, vocabulary: Vocabulary, stops: tuple[int, ...]) -> None:
@@ -45,6 +48,7 @@ class Spelling:
         self._of = {tokens[index]: index for index in reversed(texts) if len(tokens[index]) <= LONGEST}
         self._longest = max(map(len, self._of), default=0)
         self.spelled = frozenset(text[0] for text in self._of if len(text) == 1)
+        self.share = _shares(vocabulary, self.ids)
 
     def least(self, text: bytes, at: int, counts: Callable[[int], float]) -> tuple[float, int, int]:
         """The fewest tokens that spell a text from a place on: (how many, id of the first one, its bytes).
@@ -63,6 +67,18 @@ class Spelling:
                 if needed <= best[0] and needed < np.inf:  # of equals the longest
                     best = (needed, token, length)
         return best
+
+
+def _shares(vocabulary: Vocabulary, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+    """``share`` of `Spelling`."""
+    data, offsets = vocabulary.flat
+    lengths = np.diff(offsets)
+    is_text = np.zeros(len(lengths), bool)
+    is_text[ids] = True
+    longest = np.zeros(256)
+    np.maximum.at(longest, data, np.repeat(np.where(is_text, lengths, 0), lengths))
+    with np.errstate(divide="ignore"):
+        return 1 / longest
 
 
 def spelling_of(vocabulary: Vocabulary, stops: tuple[int, ...]) -> Spelling:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from equivalence import ArgumentError, ArtifactError, BudgetExceeded, HybridError
 from equivalence.arguments import integer_from, path_of, shown
+from equivalence.deadline import Deadline
 from equivalence.store import Unusable, read_arrays, write_arrays
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import Follower
@@ -365,7 +366,7 @@ class _Guide:
         if text is None:
             with follower.lock:
                 try:
-                    text = forced_text(follower.classifier, session, config, FORCED_BYTES)
+                    text = forced_text(follower.classifier, session, config, FORCED_BYTES, Deadline())
                 except BudgetExceeded:
                     text = b""
                 session.left -= DESCRIBED_BYTES + len(text)
@@ -428,7 +429,7 @@ def _forced_bytes(matcher: GrammarMatcher) -> bytes:
     """The beginning of what is forced."""
     follower = matcher._follower
     if isinstance(follower, ClassifierFollower):
-        return follower.forced_bytes(FORCED_BYTES)
+        return follower.forced_bytes(FORCED_BYTES, Deadline())
     return follower.forced_bytes()[:FORCED_BYTES] if isinstance(follower, EngineFollower) else b""
 
 

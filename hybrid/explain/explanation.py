@@ -81,6 +81,8 @@ class Explanation:
         rules: names of the rules that are being read whatever follows, outermost first.
         pointer: in texts of a JSON schema, the JSON pointer of the value that is read; None elsewhere.
         unsaid: what could not be told, and why.
+        cut_short: the time was up: `n_allowed` may be 0 and `may_end` False, and `next_bytes`, `expected`,
+            `forced` and `rules` may lack what was not found yet.
     """
 
     n_tokens: int
@@ -94,6 +96,7 @@ class Explanation:
     rules: tuple[str, ...] = ()
     pointer: str | None = None
     unsaid: tuple[str, ...] = ()
+    cut_short: bool = False
 
     @property
     def sentence(self) -> str:
@@ -107,6 +110,8 @@ class Explanation:
             words.append(f"{n_left} more")
         if self.may_end:
             words.append("the end of the text")
+        if not words and self.cut_short:
+            return "what is expected was not found in time"
         if not words:
             return f"expected is {spans(self.next_bytes)}" if self.next_bytes else "nothing may follow"
         listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
@@ -121,13 +126,15 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [self.sentence + (f" ({self.place})" if self.place else "")]
-        if not self.has_ended:
+        if not self.has_ended and (self.n_allowed or not self.cut_short):
             lines.append(f"{self.n_allowed:,} of {self.n_tokens:,} tokens are allowed")
         if self.forced:
             lines.append(f"{quoted(self.forced)} is forced")
         if self.rules:
             lines.append(f"being read: {shown(' > '.join(self.rules), 400)}")
         lines += [f"not told: {one}" for one in self.unsaid]
+        if self.cut_short:
+            lines.append("this answer is cut short: the time was up")
         return "\n".join(lines)
 
 
@@ -142,6 +149,8 @@ class Refusal:
         found: what stands there, some characters of it.
         before: the text before it, some characters.
         explanation: what is expected there.
+        cut_short: the time was up before a byte was found that is refused: the text before `offset` is read,
+            of the rest nothing is known.
     """
 
     offset: int
@@ -151,10 +160,13 @@ class Refusal:
     found: str
     before: str
     explanation: Explanation
+    cut_short: bool = False
 
     def __str__(self) -> str:
         where = f"line {self.line}, column {self.column} (byte {self.offset:,})"
         place = f", {self.explanation.place}" if self.explanation.place else ""
+        if self.cut_short:
+            return f"the text is read up to {where}; whether the rest is refused was not found in time"
         if self.byte is None:
             return f"the text ends too early, at {where}{place}: {self.explanation.sentence}"
         return f"{quoted(self.found)} is refused at {where}{place}: {self.explanation.sentence}"

@@ -24,9 +24,11 @@ class Found(NamedTuple):
         rest: how each is held against the matcher.
         rules: names of the rules being read, outermost first.
         unsaid: what could not be told, and why; empty where all was.
+        cut_short: it could not be told in time.
     """
 
     expected: list[Expected]
     rest: dict[Expected, Rest]
     rules: tuple[str, ...] = ()
     unsaid: str = ""
+    cut_short: bool = False

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Deadline
 from equivalence.lark.lexer.scanner import terminal_names
 from hybrid.explain.explanation import ANY_CASE, Expected
 from hybrid.explain.found import Found, Rest
-from hybrid.explain.rules import Untold
+from hybrid.explain.rules import TimeUp, Untold
 from hybrid.lark import LarkGrammar
 from hybrid.lark.tables import Fixed
 
@@ -26,6 +27,9 @@ MOST_BYTES = 1 << 20
 
 MOST_STEPS = 1 << 16
 """Reductions before one shift; Lark's tables have no cycles."""
+
+BETWEEN_LOOKS = 64
+"""Bytes that are read between two looks at the clock."""
 
 IGNORED = "text that is ignored"
 
@@ -122,16 +126,19 @@ class LarkReading:
         del self._at[length + 1 :]
         del self._text[length:]
 
-    def read(self, text: bytes) -> None:
+    def read(self, text: bytes, deadline: Deadline) -> None:
         """Read on.
 
         Raises:
+            TimeUp: `length` says how far it came; it may be called again with the rest.
             Untold: the text is too long, or the grammar does not take it.
         """
         if self.length + len(text) > MOST_BYTES:
             raise Untold(f"the text has more than {MOST_BYTES:,} bytes")
         fixed = self._fixed
-        for byte in text:
+        for number, byte in enumerate(text):
+            if number % BETWEEN_LOOKS == 0 and deadline.is_over:
+                raise TimeUp
             at = self._at[-1]
             column = fixed.class_of_byte[byte]
             sequence, state = int(fixed.emitted[at.state, column]), int(fixed.step[at.state, column])
@@ -173,7 +180,7 @@ class LarkReading:
             states.append(int(fixed.goto[states[-1], fixed.rule_origin[rule]]))
         return None
 
-    def found(self) -> Found:
+    def found(self, deadline: Deadline) -> Found:
         """The terminals that may come, by name: literals first, then those being read, then patterns. No
         names of rules: Lark's tables hold none."""
         at, names = self._at[-1], self._names

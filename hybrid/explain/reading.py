@@ -15,16 +15,20 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from equivalence.deadline import Deadline
 from hybrid.explain.characters import WHITE_SPACE, Ranges, first_bytes, notation
 from hybrid.explain.explanation import Expected
 from hybrid.explain.found import Found, Rest
-from hybrid.explain.rules import BYTE, CALL, CLASS, EMPTY, LITERAL, REPEAT, Rules, Untold
+from hybrid.explain.rules import BYTE, CALL, CLASS, EMPTY, LITERAL, REPEAT, Rules, TimeUp, Untold
 
 MOST_PLACES = 600_000
 """Of all sets of a reading: at most 3 s, and 100 MB."""
 
 DEEPEST = 400
 """Rules of a chain that are looked at."""
+
+BETWEEN_LOOKS = 256
+"""Places that are found between two looks at the clock, some 2 ms."""
 
 MOST_RULES = 8
 """Names of rules that are given for one thing."""
@@ -66,48 +70,63 @@ class Reading:
     Args:
         rules: of the grammar.
 
-    Raises:
-        Untold: as `Rules.of`, here and wherever a rule is first called.
+    What reads raises `Untold` as `Rules.of` does, wherever a rule is first called.
     """
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._left = MOST_PLACES
+        self._deadline = Deadline()
         self._sets: list[Set] = []
         self._frames: dict[int, Frame] = {}
-        root = Frame(rules.root, 0)
-        self._frames[rules.root] = root
-        self._sets.append(self._closed([Place(rules.of(rules.root)[0], -1, 0, root)]))
 
     @property
     def length(self) -> int:
         """Bytes read."""
-        return len(self._sets) - 1
+        return max(len(self._sets) - 1, 0)
 
     def back_to(self, length: int) -> None:
         """Take bytes back."""
         del self._sets[length + 1 :]
 
-    def read(self, text: bytes) -> None:
+    def read(self, text: bytes, deadline: Deadline) -> None:
         """Read on.
 
         Raises:
+            TimeUp: `length` says how far it came; it may be called again with the rest.
             Untold: the text is too long, or no rule reads it, as the grammar means more than its rules say.
         """
+        self._deadline = deadline
+        if not self._sets:
+            root = Frame(self._rules.root, 0)
+            self._frames = {self._rules.root: root}
+            self._sets.append(self._closed([Place(self._rules.of(self._rules.root)[0], -1, 0, root)]))
         for byte in text:
             found = []
-            for place in self._sets[-1]:
+            for number, place in enumerate(self._sets[-1]):
+                if number % BETWEEN_LOOKS == 0:
+                    self._look()
                 found += self._after(place, byte)
             if not found:
                 raise Untold("the rules alone do not read the text")
             self._frames = {}
             self._sets.append(self._closed(found))
 
-    def found(self) -> Found:
-        """What may follow, each thing once, keys and literals first; and the rules being read."""
+    def _look(self) -> None:
+        if self._deadline.is_over:
+            raise TimeUp
+
+    def found(self, deadline: Deadline) -> Found:
+        """What may follow, each thing once, keys and literals first; and the rules being read.
+
+        Raises:
+            TimeUp: the time is up.
+        """
+        self._deadline = deadline
         found: dict[tuple[str, str, int], Expected] = {}
         rest: dict[Expected, Rest] = {}
         for place in self._sets[-1]:
+            self._look()
             for number, edge in enumerate(self._rules.edges[place.node]):
                 if edge.kind > BYTE or place.edge not in (-1, number):
                     continue
@@ -134,7 +153,10 @@ class Reading:
     def _names_read(self) -> tuple[str, ...]:
         """The names of the rules that were begun before, outermost first, as far as all places agree."""
         frames = dict.fromkeys(self._begun_before(place.frame) for place in self._sets[-1])
-        chains = dict.fromkeys(self._chain(frame, DEEPEST)[::-1] for frame in frames)
+        chains: dict[tuple[str, ...], None] = {}
+        for frame in frames:
+            self._look()
+            chains[self._chain(frame, DEEPEST)[::-1]] = None
         common = []
         for names in zip(*chains, strict=False):
             if len(set(names)) > 1:
@@ -236,8 +258,11 @@ class Reading:
             if frame.is_empty:
                 add(back)
 
-        edges = self._rules.edges
+        edges, n_done = self._rules.edges, 0
         while todo:
+            if n_done % BETWEEN_LOOKS == 0:
+                self._look()
+            n_done += 1
             place = todo.pop()
             node, number, done, frame = place
             if number >= 0:

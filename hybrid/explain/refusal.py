@@ -1,46 +1,68 @@
 """The first byte of a text that a grammar refuses.
 
-What: `find_refusal` halves the text until it knows the longest beginning that is read.
+What: `find_refusal` reads the text in pieces, and halves the one that is refused until it knows the first
+byte of it that is.
 When: behind `GrammarMatcher.explain_refusal`.
 Limits: what the matcher has read before belongs to the text, and lines and columns are counted from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from equivalence.deadline import Deadline, clock
 from hybrid.explain.explanation import Refusal
 
 SHOWN = 24
 """Characters before and behind the place that are given."""
 
 
-def find_refusal(begin: Callable[[], Any], text: bytes, is_whole: bool) -> Refusal | None:
+QUICK, SLOW = 0.0005, 0.002
+"""Seconds: a piece that takes less is followed by one twice as long, one that takes more by half of it."""
+
+
+def find_refusal(at: Any, text: bytes, is_whole: bool, deadline: Deadline) -> Refusal | None:
     """Where a text is refused; None: it is read.
 
     Args:
-        begin: gives forks of the matcher, which have `accept_string`, `is_completed` and `explain`.
+        at: a fork of the matcher, which has `accept_string`, `is_completed` and `explain_within`.
         text: what is to follow.
         is_whole: whether the text has to end there.
+        deadline: when the answer has to be there.
     """
-    at = begin()
-    if at.accept_string(text) if text else True:
-        if not is_whole or at.is_completed():
-            return None
-        return _refusal(text, len(text), at)
-    read, refused = 0, len(text)
-    at = begin()
-    while refused - read > 1:  # text[:read] is read, text[:refused] is not
+    with deadline.part(0.5) as part:  # to explain the place takes as long
+        read, size = 0, 4
+        while read < len(text):
+            if part.is_over:
+                return _refusal(text, read, at, part, True)
+            began = clock.now()
+            if not at.accept_string(text[read : read + size]):
+                break
+            read = min(read + size, len(text))
+            seconds = clock.now() - began
+            size = 2 * size if seconds < QUICK else max(size // 2, 1) if seconds > SLOW else size
+        else:
+            if not is_whole or at.is_completed():
+                return None
+            return _refusal(text, read, at, deadline, False)
+        read, refused = _halved(text, read, min(read + size, len(text)), at, part)
+        if refused - read > 1:
+            return _refusal(text, read, at, part, True)
+    return _refusal(text, read, at, deadline, False)
+
+
+def _halved(text: bytes, read: int, refused: int, at: Any, deadline: Deadline) -> tuple[int, int]:
+    """Halve the text between what is read and what is refused, until one byte is left or the time is up."""
+    while refused - read > 1 and not deadline.is_over:
         middle = (read + refused) // 2
         if at.accept_string(text[read:middle]):
             read = middle
         else:
             refused = middle
-    return _refusal(text, read, at)
+    return read, refused
 
 
-def _refusal(text: bytes, offset: int, at: Any) -> Refusal:
+def _refusal(text: bytes, offset: int, at: Any, deadline: Deadline, cut_short: bool) -> Refusal:
     before = text[:offset].decode("utf-8", "replace")
     rest = text[offset : offset + 4 * SHOWN]
     # a refused byte within a character is shown with that character
@@ -56,5 +78,6 @@ def _refusal(text: bytes, offset: int, at: Any) -> Refusal:
         text[offset] if offset < len(text) else None,
         found.split("\n")[0] or found,
         before[-SHOWN:],
-        at.explain(),
+        at.explain_within(deadline),
+        cut_short,
     )

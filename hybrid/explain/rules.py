@@ -37,6 +37,13 @@ class Untold(Exception):
     """Words cannot be had; the message says why."""
 
 
+class TimeUp(Untold):
+    """Words could not be had in time; later they may."""
+
+    def __init__(self) -> None:
+        super().__init__("the time was up")
+
+
 class Edge(NamedTuple):
     """A step of a rule's automaton.
 

@@ -7,6 +7,7 @@ Limits: `Words` are not for two threads at once.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -15,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import forking
+from equivalence.deadline import Deadline
 from hybrid.explain.found import Found
 from hybrid.explain.lark_reading import LarkReading, Lexing, Names, names_of
 from hybrid.explain.reading import Reading
-from hybrid.explain.rules import Rules, Untold
+from hybrid.explain.rules import Rules, TimeUp, Untold
 from hybrid.lark import LarkGrammar
 
 
@@ -58,13 +60,21 @@ class Wording:
             self._singles = {stops: singles_of(tokens, stops)}
         return self._singles[stops]
 
-    def reading(self) -> Reading | LarkReading:
+    def reading(self, deadline: Deadline) -> Reading | LarkReading:
         """A reading at the start.
 
         Raises:
+            TimeUp: the grammar is still being read for its words, which goes on for the next call.
             Untold: there are no words for this grammar.
         """
-        if isinstance(self._grammar, LarkGrammar):
+        is_lark = isinstance(self._grammar, LarkGrammar)
+        if deadline.left is not None and ("_names" if is_lark else "_rules") not in self.__dict__:
+            maker = threading.Thread(target=self._make, args=(is_lark,), daemon=True)
+            maker.start()
+            maker.join(deadline.left)
+            if maker.is_alive():
+                raise TimeUp
+        if is_lark:
             names = self._names
             if isinstance(names, str):
                 raise Untold(names)
@@ -73,6 +83,11 @@ class Wording:
         if isinstance(rules, str):
             raise Untold(rules)
         return Reading(rules)
+
+    def _make(self, is_lark: bool) -> None:
+        """Make what readings need; in a thread, as neither Lark nor reading a large grammar looks at a
+        clock."""
+        _ = self._names if is_lark else self._rules
 
 
 class Words:
@@ -88,13 +103,15 @@ class Words:
         self._text = b""
         self._why = ""
 
-    def at(self, text: bytes) -> Found:
-        """The words for the end of a text that the grammar reads."""
+    def at(self, text: bytes, deadline: Deadline) -> Found:
+        """The words for the end of a text that the grammar reads; `Found.cut_short` where the time is up."""
         if not text.startswith(self._why_text()):
             self._why = ""
         if not self._why:
             try:
-                return self._read(text)
+                return self._read(text, deadline)
+            except TimeUp as why:
+                return Found([], {}, (), f"names of rules and literals: {why}", True)
             except Untold as why:
                 self._why, self._text, self._reading = str(why), text, None
         return Found([], {}, (), f"names of rules and literals: {self._why}")
@@ -103,16 +120,18 @@ class Words:
         """The text that there were no words for; of what begins with it there are none either."""
         return self._text if self._why else b""
 
-    def _read(self, text: bytes) -> Found:
+    def _read(self, text: bytes, deadline: Deadline) -> Found:
         if self._reading is None:
-            self._reading, self._text = self._wording.reading(), b""
+            self._reading, self._text = self._wording.reading(deadline), b""
         if not text.startswith(self._text):
             same = _common(text, self._text)
             self._reading.back_to(same)
             self._text = text[:same]
-        self._reading.read(text[len(self._text) :])
-        self._text = text
-        return self._reading.found()
+        try:
+            self._reading.read(text[len(self._text) :], deadline)
+        finally:
+            self._text = text[: self._reading.length]
+        return self._reading.found(deadline)
 
 
 def _common(one: bytes, other: bytes) -> int:

@@ -21,6 +21,7 @@ import xgrammar
 from numpy.typing import NDArray
 
 from equivalence import BudgetExceeded, MatcherError, VocabularyError
+from equivalence.deadline import Deadline
 from hybrid.api.arguments import whole_characters
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import ENDED, Follower, text_of
@@ -378,7 +379,7 @@ class EngineFollower(Follower):
         """See `Follower.is_completed`."""
         return bool(self._inner.is_completed())
 
-    def find_jump_forward_string(self) -> str:
+    def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`."""
         return whole_characters(self.forced_bytes())
 

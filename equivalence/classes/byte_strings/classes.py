@@ -141,7 +141,8 @@ def _token_keys(
         unread = np.flatnonzero(text & (token_keys < 0))
         token_keys[unread] = n_keys
         if features.max_chars:
-            token_keys[unread] += [_characters(vocabulary.tokens[token_id]) for token_id in unread.tolist()]
+            counts = [_characters(vocabulary.tokens[token_id]) for token_id in unread.tolist()]
+            token_keys[unread] += np.array(counts, np.int64)  # of no type where there are none
         n_keys = int(token_keys.max(initial=n_keys)) + 1
     named = np.array([i for i in features.named if 0 <= i < vocabulary.size], np.int64)
     stops = np.array(vocabulary.stop_token_ids, np.int64)

@@ -101,6 +101,12 @@ class Guard:
         self.budget = budget
         self.refuse_over = refuse_over
 
+    def start(self) -> None:
+        """Start the other process in the background: this guard is about to be used."""
+        with _users_lock:
+            _users.add(self)
+        worker.start(lambda: bool(_users))
+
     def close(self) -> None:
         """Done with the other process, which ends when no guard needs it; a later task starts it again."""
         with _users_lock:

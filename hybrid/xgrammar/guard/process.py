@@ -289,7 +289,10 @@ def main() -> None:
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
-    setup = json.loads(receive_frame(control)[1])
+    try:
+        setup = json.loads(receive_frame(control)[1])
+    except (EOFError, ConnectionError):  # who started it has ended already
+        return
     sys.path[:] = setup["path"]
     most = resource.getrlimit(resource.RLIMIT_STACK)[1]
     bound = STACK_BYTES if most == resource.RLIM_INFINITY else min(STACK_BYTES, most)

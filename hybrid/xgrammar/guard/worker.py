@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from equivalence import forking
@@ -177,6 +177,8 @@ class _Process:
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
         assert self._process is not None
+        if not self.ready.is_set():  # it loads XGrammar's library, and hears of nothing before it has
+            self._process.kill()
         try:
             self._process.wait(1.0)
         except subprocess.TimeoutExpired:
@@ -243,6 +245,27 @@ def run(task: Task, deadline: Deadline, phase: str) -> bytes:
     raise AssertionError
 
 
+def start(is_wanted: Callable[[], bool]) -> None:
+    """Start the process in the background, if there is none: the first task then need not wait 0.2 s.
+
+    Args:
+        is_wanted: whether it still is, once it is started.
+    """
+    if is_available() and (_process is None or _process.is_ended):
+        early = threading.Thread(
+            target=_start_early, args=(is_wanted,), name="equimask-guard-start", daemon=True
+        )
+        with contextlib.suppress(RuntimeError):  # no thread can be started; a task will try again
+            early.start()
+
+
+def _start_early(is_wanted: Callable[[], bool]) -> None:
+    with contextlib.suppress(Unavailable):  # a task will find the same, and say so
+        _current()
+        if not is_wanted():
+            close()
+
+
 def close() -> None:
     """End the process, if there is one; the next task starts another."""
     global _process
@@ -271,7 +294,8 @@ def _turn(deadline: Deadline, phase: str) -> Iterator[None]:
             _free.notify()
 
 
-def _started(deadline: Deadline, phase: str) -> _Process:
+def _current() -> _Process:
+    """The process, which may still be starting."""
     global _process
     with _lock:
         current = _process
@@ -282,6 +306,11 @@ def _started(deadline: Deadline, phase: str) -> _Process:
                 current = _process = _Process()
             except OSError as error:
                 raise Unavailable(f"it cannot be started ({error})") from error
+    return current
+
+
+def _started(deadline: Deadline, phase: str) -> _Process:
+    current = _current()
     while not current.ready.wait(WAIT_SECONDS):
         deadline.check(phase)
     if current.failure:
