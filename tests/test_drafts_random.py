@@ -136,15 +136,11 @@ def test_prefixes_of_random_grammars(strategy: str, case: GrammarCase, data: st.
         except HybridError:
             plan = None
         if plan is not None:
-            needed = {}
-            for token in found:
-                twin = matcher.fork()
-                assert twin.accept_token(token)
-                behind = twin.shortest_completion()
-                needed[token] = float("inf") if behind is None else len(behind)
-            assert needed[plan[0]] == len(plan) - 1
+            twins = {token: matcher.fork() for token in found}
+            assert all(twin.accept_token(token) for token, twin in twins.items())
             for left in (len(plan), len(plan) + 2):
-                assert allowed(matcher, left) == [token for token in found if needed[token] < left]
+                closing = [t for t in found if twins[t].closes_within(left - 1, as_masks=True)]
+                assert plan[0] in closing and allowed(matcher, left) == closing
         if not found:
             break
         assert matcher.accept_token(data.draw(st.sampled_from(found)))

@@ -334,9 +334,11 @@ class Completion:
             found[i] = _Cut(*self._spelling.least(text, i, needed))
         return found
 
-    def _search_behind(self, left: bytes, start: int, cuts: list[_Cut], most: float) -> Way:
-        """As `_search`, from before the bytes on: place i of them is node -2 - i."""
-        tokens, n = self._vocabulary.tokens, len(left)
+    def _search_behind(
+        self, left: bytes, start: int, cuts: list[_Cut], most: float, reads: int, place: int = 0
+    ) -> Way:
+        """As `_search`, from a place of the bytes on: place i is node -2 - i."""
+        tokens = self._vocabulary.tokens
 
         def ends_of(node: int) -> Iterator[tuple[int, int]]:
             if node >= EMPTY_TEXT:
@@ -358,15 +360,14 @@ class Completion:
         def fewest(node: int) -> float:
             return self._reading.fewest(node) if node >= EMPTY_TEXT else 0
 
-        first = -2 if n else start
         enough = most if most < math.inf else 0
-        most_read = self._most_read(READS_HERE)
-        return search(first, most, enough, most_read, SECONDS_HERE, ends_of, planned, fewest)
+        seconds = SECONDS_HERE if reads == READS_HERE else SECONDS_AT_TOKENS
+        return search(-2 - place, most, enough, self._most_read(reads), seconds, ends_of, planned, fewest)
 
     def _tokens_behind(self, left: bytes, start: int) -> list[int] | None:
         cuts, tokens, at = self._cuts_behind(left, start), list[int](), 0
         if cuts[0].n_tokens == math.inf:
-            way = self._search_behind(left, start, cuts, math.inf)
+            way = self._search_behind(left, start, cuts, math.inf, READS_HERE)
             if way.last >= EMPTY_TEXT:
                 return self._whole(way)
             tokens, at = way.tokens, -2 - way.last
@@ -385,16 +386,14 @@ class Completion:
         cuts = self._cuts_behind(left, start)
         if cuts[0].n_tokens <= tokens_left:
             return True
-        if brief:  # masks have no search behind each token that is within the bytes
-            return None
-        way = self._search_behind(left, start, cuts, tokens_left)
+        way = self._search_behind(left, start, cuts, tokens_left, READS_AT_TOKENS if brief else READS_HERE)
         return way.n_tokens <= tokens_left or (False if way.is_whole else None)
 
     def _restrict_behind(self, left: bytes, start: int, tokens_left: int, words: NDArray[np.uint32]) -> bool:
         cuts = self._cuts_behind(left, start)
         kept = -1
         if cuts[0].n_tokens > tokens_left:
-            way = self._search_behind(left, start, cuts, tokens_left)
+            way = self._search_behind(left, start, cuts, tokens_left, READS_HERE)
             if way.n_tokens > tokens_left:
                 if way.is_whole:
                     raise _too_few(tokens_left, cuts[0].n_tokens, self._reading.fewest(start) == math.inf)
@@ -406,6 +405,12 @@ class Completion:
         lengths = offsets[ids + 1] - offsets[ids]
         within = lengths <= len(left)
         fits = np.array([cut.n_tokens <= tokens_left - 1 for cut in cuts])
+        for place in np.unique(lengths[within]).tolist():
+            if not fits[place] and place < len(left):
+                way = self._search_behind(left, start, cuts, tokens_left - 1, READS_AT_TOKENS, place)
+                fits[place] = way.n_tokens <= tokens_left - 1
+            elif not fits[place]:
+                fits[place] = bool(self._closes(start, tokens_left - 1, READS_AT_TOKENS))
         late = ids[within][~fits[lengths[within]]]
         slack = tokens_left - 1 - self._reading.most(start)
         risky = self._risky
