@@ -22,12 +22,13 @@ from hybrid.json_schema.languages.automaton import (
     TooLarge,
     combine,
     complement,
+    empty,
     sign_vectors,
     universal,
     without,
     words,
 )
-from hybrid.json_schema.languages.formats import FORMATS, format_language
+from hybrid.json_schema.languages.formats import FORMATS, LONGEST_MAIL, format_language
 from hybrid.json_schema.languages.lengths import with_length
 from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
@@ -250,3 +251,33 @@ def test_every_format_has_a_language_and_others_are_annotations() -> None:
     assert all(not (format_language(name) or universal()).is_empty for name in FORMATS)
     assert format_language("regex") is None
     assert format_language("x-thing") is None
+
+
+def test_a_mail_address_whose_own_bounds_are_within_the_length_is_not_counted() -> None:
+    counted, bounded = format_language("email", True), format_language("email", True, True)
+    assert counted is not None and bounded is not None
+    assert counted.longest is None and bounded.longest == 316 <= LONGEST_MAIL
+    assert bounded.shortest == 3  # a@b
+    host = ".".join(["x" * 63] * 3)
+    for text in ("a@b", "a.b+c@example.org", '"a b"@c', f"{'a' * 64}@{host}", "a@[127.0.0.1]"):
+        assert bounded.contains(text) and counted.contains(text)
+    for text in (f"{'a' * 65}@{host}", f'"{"a" * 63}"@b', f"a@{'b' * 64}"):
+        assert not bounded.contains(text)
+    language, tails = with_length(bounded, 1, 1024, 12_000)
+    assert language is bounded and not tails
+    assert with_length(bounded, 4, 1024, 400_000)[0].shortest == 4
+
+
+@pytest.mark.parametrize("name", ["uri", "uri-reference", "iri", "iri-reference"])
+def test_uris_under_a_length_have_few_states(name: str) -> None:
+    language = format_language(name, True)
+    assert language is not None and language.n_states < 40
+    whole = format_language(name)
+    assert whole is not None and combine([language, complement(whole)], all, 10_000).is_empty
+    assert language.contains("https://example.org:80/a?b#c") and not language.contains("http://[::1]/")
+
+
+def test_the_longest_and_the_shortest_text() -> None:
+    assert (words(["ab", "abcd"]).shortest, words(["ab", "abcd"]).longest) == (2, 4)
+    assert (empty().shortest, empty().longest) == (0, None)
+    assert (universal().shortest, universal().longest) == (0, None)

@@ -27,7 +27,7 @@ from hybrid.json_schema.languages.automaton import (
     without,
     words,
 )
-from hybrid.json_schema.languages.formats import format_language
+from hybrid.json_schema.languages.formats import LONGEST_MAIL, format_language
 from hybrid.json_schema.languages.lengths import window, with_length
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.locations import Location
@@ -80,9 +80,10 @@ class Strings:
         if "format" in schema:
             name = schema["format"]
             is_bounded = "maxLength" in schema or "minLength" in schema
-            language = format_language(name, is_bounded) if isinstance(name, str) else None
+            is_long = "maxLength" in schema and count_of(location, "maxLength") >= LONGEST_MAIL
+            language = format_language(name, is_bounded, is_long) if isinstance(name, str) else None
             if language is not None:
-                yield self._known(("format", name, is_bounded), language)
+                yield self._known(("format", name, is_bounded, is_long), language)
 
     def longer(self, least: int) -> Formula:
         """At least so many characters."""

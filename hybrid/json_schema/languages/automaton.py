@@ -12,6 +12,7 @@ where the alphabet of a pattern falls into twenty classes.
 
 from __future__ import annotations
 
+import graphlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -99,6 +100,33 @@ class Automaton:
                 return False
             state = self.step(state, ord(letter))
         return state >= 0 and self.accepting[state]
+
+    @property
+    def shortest(self) -> int:
+        """Characters of the shortest text; 0 where there is none."""
+        if self.is_empty:
+            return 0
+        level, seen, length = {0}, {0}, 0
+        while not any(self.accepting[state] for state in level):
+            level = {target for state in level for _, _, target in self.rows[state]} - seen
+            seen |= level
+            length += 1
+        return length
+
+    @property
+    def longest(self) -> int | None:
+        """Characters of the longest text; None where there is none, or no end of lengths."""
+        if self.is_empty:
+            return None
+        targets = {state: {target for _, _, target in row} for state, row in enumerate(self.rows)}
+        try:
+            order = list(graphlib.TopologicalSorter(targets).static_order())  # targets first
+        except graphlib.CycleError:  # each state is reached, and leads to an end
+            return None
+        lengths: dict[int, int] = {}
+        for state in order:
+            lengths[state] = max((1 + lengths[target] for target in targets[state]), default=0)
+        return lengths[0]
 
     def words(self, limit: int) -> list[str] | None:
         """All its texts, if there are at most `limit`; else None."""

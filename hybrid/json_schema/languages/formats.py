@@ -6,8 +6,9 @@ nothing that can be told: such formats are annotations, as the specification has
 When: for `format` in a schema; each is made once in a process.
 Limits: leap seconds are written in UTC alone (the minute of another zone would take 1,440 states); years
 begin with 0001; host names have at most 3 labels of 63 characters, 5 of 49 or 12 of 20 (a total of 253 would
-take 30,000 states); mail addresses follow the grammar of RFC 5321 without its bounds on sizes, and under a
-bound of lengths have no IPv6 address; internationalised names are letters, digits and hyphens of any script.
+take 30,000 states); mail addresses follow the grammar of RFC 5321, without its bounds on sizes unless a
+`maxLength` is beyond these, and under a bound of lengths neither they nor URIs have an IPv6 address;
+internationalised names are letters, digits and hyphens of any script.
 `regex` is not a regular language and is not asserted.
 
 Sources: RFC 3339 (dates, times), its appendix A and ISO 8601 (durations), RFC 5321 and 6531 (mail), RFC 1123
@@ -83,12 +84,19 @@ def _mail(atom: str, quoted: str, letter: str, addresses: str = f"{_IPV4}|IPv6:{
     return f"{local}@(?:{label}(?:\\.{label})*|\\[(?:{addresses})\\])"
 
 
-def _uri(wide: str, with_scheme: bool) -> str:
+def _bounded_mail(atom: str, quoted: str, letter: str) -> str:
+    """The same within section 4.5.3.1: 64 characters before the ``@`` (31 of them quoted, as each may be two
+    then), a host name behind it."""
+    local = f'(?:(?=[^@]{{1,64}}@){atom}+(?:\\.{atom}+)*|"(?:{quoted}|\\\\[\\x20-\\x7e]){{0,31}}")'
+    return f"{local}@(?:{_host(letter)}|\\[{_IPV4}\\])"
+
+
+def _uri(wide: str, with_scheme: bool, ipv6: str = f"{_IPV6}|") -> str:
     """A URI, or with `wide` for characters beyond ASCII an IRI; or a reference."""
     plain = f"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{{2}}{wide})"
     segment, no_colon = f"(?:{plain}|[:@])", f"(?:{plain}|@)"
     authority = (
-        f"//(?:(?:{plain}|:)*@)?(?:\\[(?:{_IPV6}|[vV][0-9A-Fa-f]+\\.(?:[A-Za-z0-9._~!$&'()*+,;=:-])+)\\]|{plain}*)"
+        f"//(?:(?:{plain}|:)*@)?(?:\\[(?:{ipv6}[vV][0-9A-Fa-f]+\\.(?:[A-Za-z0-9._~!$&'()*+,;=:-])+)\\]|{plain}*)"
         "(?::[0-9]*)?"
     )
     below = f"(?:/{segment}*)*"
@@ -132,23 +140,42 @@ _SOURCES = {
     "relative-json-pointer": f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
 }  # fmt: skip
 
+_IRI_CHARACTERS = "|[\\u{A0}-\\u{10FFFF}]"
+_WIDE_ATOM, _WIDE_QUOTED = f"(?:{_ATOM}|{_WIDE})", f"(?:{_QUOTED}|{_WIDE})"
+
 _UNDER_LENGTHS = {
     "email": _mail(_ATOM, _QUOTED, "[A-Za-z0-9]", _IPV4),
-    "idn-email": _mail(f"(?:{_ATOM}|{_WIDE})", f"(?:{_QUOTED}|{_WIDE})", _WIDE_LETTER, _IPV4),
+    "idn-email": _mail(_WIDE_ATOM, _WIDE_QUOTED, _WIDE_LETTER, _IPV4),
+    "uri": _uri("", True, ""),
+    "uri-reference": _uri("", False, ""),
+    "iri": _uri(_IRI_CHARACTERS, True, ""),
+    "iri-reference": _uri(_IRI_CHARACTERS, False, ""),
 }
 """Formats under a bound of lengths: IPv6 addresses would take 150 states for each length."""
+
+_WITHIN_BOUNDS = {
+    "email": _bounded_mail(_ATOM, _QUOTED, "[A-Za-z0-9]"),
+    "idn-email": _bounded_mail(_WIDE_ATOM, _WIDE_QUOTED, _WIDE_LETTER),
+}
+"""Formats whose own bounds are within any `maxLength` from `LONGEST_MAIL` on, so that it need not be counted:
+under 1,024 characters the grammar without bounds would take 25,000 states."""
+
+LONGEST_MAIL = 64 + 1 + 253
 
 FORMATS = frozenset(_SOURCES)
 """Formats that are asserted."""
 
 
 @cache
-def format_language(name: str, under_lengths: bool = False) -> Automaton | None:
+def format_language(name: str, under_lengths: bool = False, within_bounds: bool = False) -> Automaton | None:
     """The texts of a format; None: it is not asserted.
 
     Args:
-        under_lengths: whether lengths are bounded besides; mail addresses have no IPv6 address then.
+        under_lengths: whether lengths are bounded besides; addresses have no IPv6 address then.
+        within_bounds: whether the longest text is no shorter than `LONGEST_MAIL`.
     """
-    source = _UNDER_LENGTHS.get(name) if under_lengths else None
+    source = _WITHIN_BOUNDS.get(name) if within_bounds else None
+    if source is None and under_lengths:
+        source = _UNDER_LENGTHS.get(name)
     source = source or _SOURCES.get(name)
     return None if source is None else pattern(f"^(?:{source})$", BOUND)

@@ -64,6 +64,10 @@ def with_length(
     if language.is_empty or (most is not None and most < least):
         return empty(), ()
     longest = least if most is None else most
+    if longest > SHORT and least <= language.shortest:
+        own = language.longest
+        if most is None or (own is not None and own <= most):
+            return language, ()
     if longest > SHORT:
         found = _tails(language, least, most, bound)
         if found is not None:
