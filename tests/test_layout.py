@@ -48,6 +48,7 @@ HYBRID_ORDER = (
     "json_schema, xgrammar",
     "representatives",
     "classifier",
+    "remembering",
     "lark",
     "completion",
     "files",

@@ -23,6 +23,7 @@ from equivalence import (
     BudgetExceeded,
     GrammarError,
     TokenClasses,
+    UnsupportedGrammar,
     Vocabulary,
     forking,
 )
@@ -35,7 +36,7 @@ from hybrid.compile.settling import Settling
 from hybrid.compile.strategy import Budget, check_budget
 from hybrid.completion import Completions
 from hybrid.explain import Wording
-from hybrid.json_schema import SchemaGrammar, in_xgrammar
+from hybrid.json_schema import Places, SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar
 from hybrid.representatives.gather import Gather
 from hybrid.representatives.handover import Rival
@@ -74,6 +75,7 @@ class CompiledGrammar:
         schema: the JSON schema that the grammar was made of; None for grammars in other notations.
         rival: plain XGrammar, for matchers on "representatives" that are slower; None where there is none.
         mask_seconds: bound of one mask, see `Budget`.
+        places: where matchers remember items or keys that may not come twice; None: nowhere.
     """
 
     strategy: str = field(default="", init=False)
@@ -83,6 +85,7 @@ class CompiledGrammar:
     timings: dict[str, float] = field(default_factory=dict)
     schema: SchemaText | None = None
     mask_seconds: float | None = None
+    places: Places | None = None
 
     # what only some of the variants have, which name it again
     engine: xgrammar.CompiledGrammar | None = field(default=None, init=False)
@@ -216,7 +219,16 @@ class CompiledGrammar:
 
     @cached_property
     def completions(self) -> Completions:
-        """What finds the shortest completions of its texts; see docs/completion.md."""
+        """What finds the shortest completions of its texts; see docs/completion.md.
+
+        Raises:
+            UnsupportedGrammar: matchers remember items or keys.
+        """
+        if self.places is not None:
+            raise UnsupportedGrammar(
+                "the schema has items or keys that may not come twice: its shortest completion is not known; "
+                "use masks without a limit of tokens"
+            )
         return Completions(self.grammar, self.vocabulary)  # of a schema's grammar it takes what was read
 
     @cached_property

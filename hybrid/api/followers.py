@@ -10,6 +10,7 @@ from __future__ import annotations
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import Follower
 from hybrid.classifier.follower import ClassifierFollower
+from hybrid.remembering import RememberingFollower
 from hybrid.representatives.follower import EngineFollower
 
 
@@ -24,6 +25,16 @@ def follower_of(
         free_end: the sequence ends as soon as it can.
         temperature: the one to ask for where the grammar sets none.
     """
+    found = _of_grammar(compiled, stops, free_end, temperature)
+    if compiled.places is None:
+        return found
+    return RememberingFollower(found, compiled.places, compiled.vocabulary, stops)
+
+
+def _of_grammar(
+    compiled: CompiledGrammar, stops: tuple[int, ...], free_end: bool, temperature: float | None
+) -> Follower:
+    """A follower of the grammar alone."""
     classifier = compiled.classifier
     if classifier is None:
         return EngineFollower(compiled, stops, free_end, temperature)

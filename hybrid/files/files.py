@@ -75,8 +75,8 @@ def load(
 
 
 def can_be_written(compiled: CompiledGrammar) -> bool:
-    """Whether a compiled grammar may be written: it has a classifier, and one of text only."""
-    return compiled.classifier is not None and compiled.classifier.by_text
+    """Whether a compiled grammar may be written: it has a classifier, and one of text only that tells all."""
+    return compiled.classifier is not None and compiled.classifier.by_text and compiled.places is None
 
 
 def to_bytes(compiled: CompiledGrammar) -> bytes:
@@ -94,6 +94,11 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
     if not classifier.by_text:
         raise StrategyError(
             "the grammar names token ids, and its classifier is not written; allowed are grammars of text"
+        )
+    if compiled.places is not None:
+        raise StrategyError(
+            "the schema has items or keys that may not come twice, which matchers remember and files do not "
+            "hold; compile the schema in each process"
         )
     header: dict[str, Any]
     if isinstance(compiled.grammar, LarkGrammar):

@@ -12,10 +12,12 @@ from hybrid.json_schema.grammar import (
     in_xgrammar,
 )
 from hybrid.json_schema.nonterminals import Bounds
+from hybrid.json_schema.places import Places
 
 __all__ = [
     "Bounds",
     "LeftOut",
+    "Places",
     "SchemaGrammar",
     "SchemaRefused",
     "canonical",

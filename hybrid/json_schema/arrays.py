@@ -4,7 +4,8 @@ What: `build_array` makes the automaton of a nonterminal's arrays: a state is a 
 come, an item of a nonterminal leads to the next. Where all that is left to ask is one kind of item and how
 many, the state is *counted* instead: so many items of one nonterminal, and no state for each.
 When: once for each nonterminal that has arrays.
-Limits: `Bounds.states`. `uniqueItems` is refused where the items are not among a few values.
+Limits: `Bounds.states`. Under `uniqueItems`, items of a few values are told apart by states; others are
+remembered (`places.py`), and the array is refused where its items are not all of one kind.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class ArrayAutomaton:
         edges: for each state, its edges.
         counted: for each state, what is counted from there on, or None; the edges of such a state lead to one
             from which enough items have come.
+        is_unique: whether no two items may be equal, which its states do not tell.
         is_growing: whether it is being built.
         is_live: for each state, whether an end can be reached; set by `productive.py`.
     """
@@ -56,6 +58,7 @@ class ArrayAutomaton:
         self.accepting: list[bool] = []
         self.edges: list[list[Edge]] = []
         self.counted: list[Counted | None] = []
+        self.is_unique = False
         self.is_growing = True
         self.is_live: list[bool] = []
 
@@ -87,7 +90,8 @@ def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:
                 raise SchemaRefused("bounds", "", "", f"has an array of more than {number} states")
         return number
 
-    state(_without_unique(nonterminals, of.arrays))
+    rest, automaton.is_unique = _without_unique(nonterminals, of.arrays)
+    state(rest)
     while todo:
         formula = todo.pop()
         number = numbers[formula]
@@ -160,26 +164,46 @@ def _with_counts(formulas: Formulas, formula: Formula) -> Formula:
     )
 
 
-def _without_unique(nonterminals: Nonterminals, formula: Formula) -> Formula:
-    """The formula with `uniqueItems` as counts of the few values that items may have.
+def _without_unique(nonterminals: Nonterminals, formula: Formula) -> tuple[Formula, bool]:
+    """The formula with `uniqueItems` as counts of the few values that items may have, or without it; and
+    whether items have to be remembered.
 
     Raises:
-        SchemaRefused: they are not among a few, or whether they are to be unique hangs on other things.
+        SchemaRefused: items are of several kinds, or whether they are to be unique hangs on other things.
     """
     formulas = nonterminals.formulas
     unique = formulas.atom("unique")
     if unique not in formula.atoms:
-        return formula
+        return formula, False
     longer = formulas.atom("count", 2)
     if formulas.substitute(formula, {longer: formulas.true}) is formulas.false:
-        return formulas.substitute(formula, {unique: formulas.true})  # no two items can come
-    asserted = formulas.substitute(formula, {unique: formulas.false}) is formulas.false
-    values = _few_values(nonterminals, formula) if asserted else None
-    if values is None:
-        raise SchemaRefused("unsupported", "uniqueItems", "", "has items that are not among a few values")
-    twice = [formulas.atom("contains", nonterminals.assertions.constant(value), 2) for value in values]
+        return formulas.substitute(formula, {unique: formulas.true}), False  # no two items can come
+    if formulas.substitute(formula, {unique: formulas.false}) is not formulas.false:
+        raise SchemaRefused("unsupported", "uniqueItems", "", "holds on conditions")
     rest = formulas.substitute(formula, {unique: formulas.true})
-    return formulas.conjunction((rest, *map(formulas.negation, twice)))
+    values = _few_values(nonterminals, formula)
+    if values is not None:
+        twice = [formulas.atom("contains", nonterminals.assertions.constant(value), 2) for value in values]
+        return formulas.conjunction((rest, *map(formulas.negation, twice))), False
+    if _counted(nonterminals, rest) is None:
+        raise SchemaRefused("unsupported", "uniqueItems", "", "has items of several kinds")
+    return rest, True
+
+
+def bound_unique(array: ArrayAutomaton, n_values: int | None) -> None:
+    """End an array of unique items where no other value is left.
+
+    Args:
+        array: whose items are remembered.
+        n_values: how many values its items have; None: as many as anybody asks for.
+    """
+    counted = array.counted[0]
+    if n_values is None or counted is None:
+        return
+    if counted.least > n_values:
+        array.counted[0], array.edges[0], array.accepting[0] = None, [], False
+    elif counted.most is None or counted.most > n_values:
+        array.counted[0] = counted._replace(most=n_values)
 
 
 def _few_values(nonterminals: Nonterminals, formula: Formula) -> list[Any] | None:

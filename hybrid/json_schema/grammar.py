@@ -17,7 +17,9 @@ import xgrammar
 
 from equivalence.deadline import Deadline
 from equivalence.network.reading import ReadGrammar
+from hybrid.json_schema.arrays import bound_unique
 from hybrid.json_schema.assertions import Assertions
+from hybrid.json_schema.counting import Counts
 from hybrid.json_schema.dialects import Dialect, dialect_of
 from hybrid.json_schema.ebnf import ebnf_of
 from hybrid.json_schema.emission import emit
@@ -28,7 +30,8 @@ from hybrid.json_schema.layout import Layout, layout_of
 from hybrid.json_schema.locations import Locations
 from hybrid.json_schema.nonterminals import Bounds, Nonterminal, Nonterminals
 from hybrid.json_schema.numbers import Numbers
-from hybrid.json_schema.objects import refuse_repeats
+from hybrid.json_schema.objects import remember_repeats
+from hybrid.json_schema.places import Places, places_of
 from hybrid.json_schema.productive import find_productive
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Strings
@@ -60,13 +63,15 @@ class SchemaGrammar:
         nonterminals: sets of values that it distinguishes.
         start: that of the whole text.
         left_out: keywords that were left out on request.
+        places: where items or keys have to be remembered, as the grammar lets them repeat; None: nowhere.
         convert: makes XGrammar's grammar of the text.
     """
 
     def __init__(
         self, nonterminals: Nonterminals, start: Nonterminal, rows: Rows, root: int,
-        left_out: tuple[LeftOut, ...],
+        left_out: tuple[LeftOut, ...], places: Places | None,
     ) -> None:  # fmt: skip
+        self.places = places
         self.nonterminals, self.start, self.left_out = nonterminals, start, left_out
         self.convert: Convert = xgrammar.Grammar.from_ebnf
         self._rows, self._root = rows, root
@@ -196,14 +201,25 @@ def _attempt(
         start = nonterminals.of(assertions.root())
         nonterminals.build_all()
         _refuse_negated(locations, names)
+        _bound_unique(nonterminals)
         find_productive(nonterminals.all)
         if not start.is_productive:
             raise SchemaRefused("unsatisfiable", "", "", "is satisfied by no instance")
-        refuse_repeats(nonterminals)
+        remember_repeats(nonterminals)
+        places = places_of(nonterminals, start)
         rows, root = emit(nonterminals, start, layout)
     except RecursionError as error:
         raise SchemaRefused("bounds", "", "", "is nested too deeply") from error
-    return SchemaGrammar(nonterminals, start, rows, root, left_out)
+    return SchemaGrammar(nonterminals, start, rows, root, left_out, places)
+
+
+def _bound_unique(nonterminals: Nonterminals) -> None:
+    """End arrays of unique items where their values run out."""
+    counts = Counts(nonterminals)
+    for one in nonterminals.all:
+        if one.array is not None and one.array.is_unique:
+            counted = one.array.counted[0]
+            bound_unique(one.array, None if counted is None else counts.of(counted.value))
 
 
 def _refuse_negated(locations: Locations, names: frozenset[tuple[str, str]]) -> None:

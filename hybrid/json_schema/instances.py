@@ -20,6 +20,24 @@ from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
 from hybrid.json_schema.objects import ObjectAutomaton
 
 
+def key_of(value: Any) -> Any:
+    """What equal values, and no others, have in common: 1 and 1.0 are equal, 1 and true are not, and objects
+    with the same keys in another order are."""
+    if isinstance(value, bool) or value is None:
+        return value, "constant"
+    if isinstance(value, float):
+        return Fraction(repr(value))
+    if isinstance(value, (int, Decimal)):
+        return Fraction(value)
+    if isinstance(value, list):
+        return "array", tuple(map(key_of, value))
+    if isinstance(value, tuple):  # a number that its reader has made comparable
+        return value
+    if isinstance(value, dict):
+        return "object", frozenset((name, key_of(inner)) for name, inner in value.items())
+    return value
+
+
 class Instances:
     """The values of one grammar."""
 
@@ -58,6 +76,8 @@ class Instances:
     def _array(self, value: list[Any], automaton: ArrayAutomaton) -> str | None:
         state = 0
         parts: list[str] = []
+        if automaton.is_unique and len(set(map(key_of, value))) < len(value):
+            return None
         for i, item in enumerate(value):
             counted = automaton.counted[state]
             if counted is not None:

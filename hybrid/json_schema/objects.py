@@ -5,8 +5,9 @@ declaration, then others; a state is how many declared keys have gone by and a f
 come. A declared key is passed over, or its value leads to the next state. Keys that are not declared are told
 apart by the patterns that they match.
 When: once for each nonterminal that has objects.
-Limits: `Bounds.states` and `Bounds.key_classes`. An undeclared key that comes twice is refused by name where
-it could make an invalid object pass (`repeats_matter`).
+Limits: `Bounds.states` and `Bounds.key_classes`. Where an undeclared key that comes twice could make an
+invalid object pass (`repeats_matter`), keys are remembered (`places.py`); refused by name where keys may run
+out.
 
 All constraints run side by side in one formula, so `oneOf` of n branches costs states, not the product of its
 branches. A key that has gone by is forgotten.
@@ -21,7 +22,7 @@ from hybrid.json_schema.arrays import Edge
 from hybrid.json_schema.atoms import PropertySet, count_atom
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula
-from hybrid.json_schema.languages.automaton import Automaton, TooLarge, universal
+from hybrid.json_schema.languages.automaton import Automaton, TooLarge, is_endless, universal
 from hybrid.json_schema.splitting import Condition, split
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class ObjectAutomaton:
         skipped: for each state, the state once the next declared key is passed over, or -1.
         edges: for each state, its edges by the next declared key.
         extra: for each state, (number of a key class, its edges).
+        has_unique_keys: whether keys have to be remembered, so that none comes twice.
         is_growing: whether it is being built.
         is_live: for each state, whether an end can be reached; set by `productive.py`.
     """
@@ -62,6 +64,7 @@ class ObjectAutomaton:
         self.skipped: list[int] = []
         self.edges: list[list[Edge]] = []
         self.extra: list[list[tuple[int, list[Edge]]]] = []
+        self.has_unique_keys = False
         self.is_growing = True
         self.is_live: list[bool] = []
 
@@ -232,21 +235,24 @@ class _Builder:
         return bool(closed) and self._formulas.substitute(self._start, closed) is self._formulas.false
 
 
-def refuse_repeats(nonterminals: Nonterminals) -> None:
-    """Refuse objects in which an undeclared key that comes twice may make an invalid one pass.
+def remember_repeats(nonterminals: Nonterminals) -> None:
+    """Let keys be remembered where an undeclared one that comes twice may make an invalid object pass.
 
     Raises:
-        SchemaRefused: there is one; the keyword is the one that most likely asks for it.
+        SchemaRefused: such keys may run out; the keyword is the one that most likely asks for them.
     """
     for one in nonterminals.all:
-        if one.object is not None and one.is_productive and repeats_matter(one.object):
+        if one.object is None or not one.is_productive or not repeats_matter(one.object):
+            continue
+        if not all(is_endless(known.language) for known in one.object.classes):
             counts = any(atom.args[0] == "count" for atom in one.objects.atoms)
             keyword = "minProperties" if counts else "additionalProperties"
             error = SchemaRefused(
                 "unsupported", keyword, "",
-                "asks how often undeclared keys come, and a text may repeat them, which is not remembered",
+                "asks how often undeclared keys come that may run out, and a text may repeat them",
             )  # fmt: skip
             raise nonterminals.placed(error, one.formula)
+        one.object.has_unique_keys = True
 
 
 def repeats_matter(automaton: ObjectAutomaton) -> bool:

@@ -452,3 +452,21 @@ def _steps_of_one(row: Row, i: int, width: int, with_dead: bool) -> list[tuple[i
     if with_dead and begin <= LAST:
         found.append((begin, LAST, (-1,) * width))
     return found
+
+
+def is_endless(language: Automaton) -> bool:
+    """Whether each text that can be begun can go on in endlessly many ways: every state reaches a circle."""
+    n = len(language.rows)
+    reached: list[set[int]] = [{target for _, _, target in row} for row in language.rows]
+    left = [len(targets) for targets in reached]
+    before: list[list[int]] = [[] for _ in range(n)]
+    for state, targets in enumerate(reached):
+        for target in targets:
+            before[target].append(state)
+    ending = [state for state in range(n) if not left[state]]
+    for state in ending:  # a state all of whose targets end has an end in sight
+        for source in before[state]:
+            left[source] -= 1
+            if not left[source]:
+                ending.append(source)
+    return not ending

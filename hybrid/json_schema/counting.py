@@ -1,0 +1,130 @@
+"""How many values a nonterminal has.
+
+What: `Counts` counts the values of nonterminals up to `MOST_COUNTED`.
+When: for items under `uniqueItems`: where they run out, the array ends.
+Limits: values of undeclared keys count as endless. Alternatives of one item are disjoint, and count apart.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hybrid.json_schema.arrays import ArrayAutomaton
+from hybrid.json_schema.languages.automaton import Automaton, combine
+from hybrid.json_schema.languages.pattern import pattern
+from hybrid.json_schema.objects import ObjectAutomaton
+
+if TYPE_CHECKING:
+    from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
+
+MOST_COUNTED = 10_000
+"""Values from which on there are as many as anybody asks for."""
+
+_BOUND = 200_000
+"""States of a language of canonical numbers."""
+
+
+@lru_cache(maxsize=1)
+def _canonical_numbers() -> Automaton:
+    """One text for each number that has a finite decimal fraction."""
+    fraction = "\\.[0-9]*[1-9]"
+    found = pattern(f"^(?:-?[1-9][0-9]*(?:{fraction})?|0|-?0{fraction})$", _BOUND)
+    assert found is not None
+    return found
+
+
+class Counts:
+    """The numbers of values of one schema's nonterminals; None: more than `MOST_COUNTED`."""
+
+    def __init__(self, nonterminals: Nonterminals) -> None:
+        self._nonterminals = nonterminals
+        self._known: dict[Nonterminal, int | None] = {}
+        self._asked: set[Nonterminal] = set()
+
+    def of(self, one: Nonterminal) -> int | None:
+        """The number of a nonterminal's values."""
+        if one in self._known:
+            return self._known[one]
+        if one in self._asked:  # it recurs: values of any depth, or none at all
+            return None
+        self._asked.add(one)
+        parts = [int(one.null) + len(one.booleans), self._numbers(one), self._strings(one)]
+        if one.array is not None:
+            parts.append(self._array(one.array, 0))
+        if one.object is not None:
+            parts.append(self._object(one.object, 0, {}))
+        self._asked.discard(one)
+        found = self._known[one] = _sum(parts)
+        return found
+
+    def _numbers(self, one: Nonterminal) -> int | None:
+        if one.numbers.op == "false":
+            return 0
+        texts = self._nonterminals.numbers.texts(one.numbers)
+        words = combine([texts, _canonical_numbers()], all, _BOUND).words(MOST_COUNTED)
+        return None if words is None else len(words)
+
+    def _strings(self, one: Nonterminal) -> int | None:
+        if one.strings.op == "false":
+            return 0
+        parts: list[int | None] = []
+        for piece in self._nonterminals.strings.pieces(one.strings):
+            if piece.characters is not None and piece.most != 0:
+                return None
+            words = piece.prefix.words(MOST_COUNTED)
+            parts.append(None if words is None else len(words))
+        return _sum(parts)
+
+    def _array(self, automaton: ArrayAutomaton, state: int) -> int | None:
+        counted = automaton.counted[state]
+        if counted is not None:
+            each = self.of(counted.value)
+            most = counted.most if counted.most is not None else (each if automaton.is_unique else None)
+            if each is None or (most is None and each):
+                return None
+            total, ways = 0, 1
+            for length in range((most or 0) + 1):
+                if length >= counted.least:
+                    total += ways
+                ways *= each - length if automaton.is_unique else each
+                if total > MOST_COUNTED:
+                    return None
+                if ways <= 0:
+                    break
+            return total
+        if any(target <= state for _, target in automaton.edges[state]):
+            return None  # it may go round
+        parts: list[int | None] = [int(automaton.accepting[state])]
+        for value, target in automaton.edges[state]:
+            parts.append(_product(self.of(value), self._array(automaton, target)))
+        return _sum(parts)
+
+    def _object(self, automaton: ObjectAutomaton, state: int, known: dict[int, int | None]) -> int | None:
+        if state not in known:
+            parts: list[int | None] = [int(automaton.accepting[state])]
+            if automaton.skipped[state] >= 0:
+                parts.append(self._object(automaton, automaton.skipped[state], known))
+            for value, target in automaton.edges[state]:
+                parts.append(_product(self.of(value), self._object(automaton, target, known)))
+            if any(self.of(value) != 0 for _, edges in automaton.extra[state] for value, _ in edges):
+                parts.append(None)
+            known[state] = _sum(parts)
+        return known[state]
+
+
+def _sum(parts: list[int | None]) -> int | None:
+    total = 0
+    for part in parts:
+        if part is None:
+            return None
+        total += part
+    return total if total <= MOST_COUNTED else None
+
+
+def _product(one: int | None, other: int | None) -> int | None:
+    if one == 0 or other == 0:
+        return 0
+    if one is None or other is None:
+        return None
+    return one * other if one * other <= MOST_COUNTED else None

@@ -1,0 +1,206 @@
+"""Where in a text something may not come twice: items under `uniqueItems`, and keys.
+
+What: `places_of` finds for each place of a text (the whole value, the value of a key, an item) the
+nonterminals that may stand there, and so whether its items, or its keys, have to be remembered. What was read
+before is remembered by `hybrid.remembering`.
+When: once for each schema that has such an array or object; None for all others.
+Limits: whether items may repeat has to follow from the place alone. Where it hangs on what else is read
+(`oneOf` of an array with and one without `uniqueItems`), the schema is refused. `MOST_PLACES` places.
+
+A place is a set of nonterminals: all that some way of reading the text before it leads to. So it is the
+subset construction over paths in place of texts: names and "some item", and no states of what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.languages.automaton import Automaton, is_endless
+
+if TYPE_CHECKING:
+    from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
+
+MOST_PLACES = 20_000
+
+NOWHERE = -1
+"""The number of places from which on nothing is remembered."""
+
+
+class Place(NamedTuple):
+    """A place of texts.
+
+    Attributes:
+        is_unique: whether the items of an array here all differ.
+        has_unique_keys: whether the keys of an object here all differ.
+        may_run_out: whether an item of such an array may be begun so that few values are left for it.
+        items: the place of its items.
+        names: the place of the value of each declared key.
+        others: pairs (keys, place of their values) of the other keys; None stands for all of them.
+    """
+
+    is_unique: bool
+    has_unique_keys: bool
+    may_run_out: bool
+    items: int
+    names: dict[str, int]
+    others: tuple[tuple[Automaton | None, int], ...]
+
+    def of_key(self, key: str) -> int:
+        """The place of the value of a key."""
+        known = self.names.get(key)
+        if known is not None:
+            return known
+        return next((one for keys, one in self.others if keys is None or keys.contains(key)), NOWHERE)
+
+
+class Places(NamedTuple):
+    """The places of a schema's texts.
+
+    Attributes:
+        all: the places by number.
+        start: that of the whole text.
+    """
+
+    all: tuple[Place, ...]
+    start: int
+
+
+def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
+    """The places of a schema whose nonterminals are built; None: nothing has to be remembered.
+
+    Raises:
+        SchemaRefused: whether items may repeat does not follow from the place.
+    """
+    if not any(_remembers(one) for one in nonterminals.all):
+        return None
+    numbers: dict[frozenset[int], int] = {}
+    sets: list[list[Nonterminal]] = []
+
+    def place(values: Iterator[Nonterminal]) -> int:
+        found = {one.number: one for one in values if one.is_productive and (one.array or one.object)}
+        if not found:
+            return NOWHERE
+        key = frozenset(found)
+        if key not in numbers:
+            numbers[key] = len(sets)
+            sets.append([found[number] for number in sorted(key)])
+            if len(sets) > MOST_PLACES:
+                raise SchemaRefused(
+                    "bounds", "uniqueItems", "", f"is asked at more than {MOST_PLACES} places"
+                )
+        return numbers[key]
+
+    begin = place(iter([start]))
+    made: list[Place] = []
+    for values in sets:
+        nonterminals.check()
+        arrays = [one for one in values if one.array is not None and one.arrays.op != "false"]
+        objects = [one for one in values if one.object is not None]
+        unique = {one.array.is_unique for one in arrays if one.array is not None}
+        if len(unique) > 1:
+            error = SchemaRefused(
+                "unsupported", "uniqueItems", "", "holds for some of the arrays that may stand there only"
+            )
+            holder = next(one for one in arrays if one.array is not None and one.array.is_unique)
+            raise nonterminals.placed(error, holder.formula)
+        names = {name for one in objects for name in one.object.names}  # type: ignore[union-attr]
+        made.append(Place(
+            unique == {True},
+            any(one.object is not None and one.object.has_unique_keys for one in objects),
+            unique == {True} and not all(_is_free(nonterminals, value) for value in _items(arrays)),
+            place(_items(arrays)),
+            {name: place(_of_key(objects, name)) for name in sorted(names)},
+            tuple((keys, place(iter(found))) for keys, found in _of_others(objects)),
+        ))  # fmt: skip
+    return _pruned(made, begin)
+
+
+def _remembers(one: Nonterminal) -> bool:
+    if not one.is_productive:
+        return False
+    unique = one.array is not None and one.array.is_unique
+    return unique or (one.object is not None and one.object.has_unique_keys)
+
+
+def _items(arrays: list[Nonterminal]) -> Iterator[Nonterminal]:
+    for one in arrays:
+        assert one.array is not None
+        for edges in one.array.edges:
+            yield from (value for value, _ in edges)
+        yield from (counted.value for counted in one.array.counted if counted is not None)
+
+
+def _of_others(objects: list[Nonterminal]) -> Iterator[tuple[Automaton | None, list[Nonterminal]]]:
+    """Keys that are not declared, with their values: by the classes of one object, together of several."""
+    automaton = objects[0].object if len(objects) == 1 else None
+    if automaton is None:
+        yield None, list(_of_key(objects, None))
+        return
+    for number, known in enumerate(automaton.classes):
+        edges = [pairs for extras in automaton.extra for key_class, pairs in extras if key_class == number]
+        yield known.language, [value for pairs in edges for value, _ in pairs]
+
+
+def _of_key(objects: list[Nonterminal], name: str | None) -> Iterator[Nonterminal]:
+    """The values of a key; of None, those of keys that are not declared."""
+    for one in objects:
+        automaton = one.object
+        assert automaton is not None
+        if name in automaton.names:
+            at = automaton.names.index(name)
+            for state, edges in enumerate(automaton.edges):
+                if automaton.position[state] == at:
+                    yield from (value for value, _ in edges)
+        else:
+            for extras in automaton.extra:
+                yield from (value for _, edges in extras for value, _ in edges)
+
+
+def _is_free(nonterminals: Nonterminals, value: Nonterminal) -> bool:
+    """Whether whatever begins one of these values may become endlessly many: strings alone, of languages
+    without ends in sight."""
+    if value.array is not None or value.object is not None or value.numbers.op != "false":
+        return False
+    if value.null or value.booleans:
+        return False
+    if value.strings.op == "true":
+        return True
+    pieces = nonterminals.strings.pieces(value.strings)
+    return all(
+        is_endless(piece.prefix) if piece.characters is None else piece.most is None for piece in pieces
+    )
+
+
+def _pruned(places: list[Place], start: int) -> Places | None:
+    """The places without those below which nothing is remembered."""
+    before: list[list[int]] = [[] for _ in places]
+    for number, one in enumerate(places):
+        for child in (one.items, *one.names.values(), *(other for _, other in one.others)):
+            if child != NOWHERE:
+                before[child].append(number)
+    kept = [one.is_unique or one.has_unique_keys for one in places]
+    todo = [number for number, is_kept in enumerate(kept) if is_kept]
+    while todo:
+        for number in before[todo.pop()]:
+            if not kept[number]:
+                kept[number] = True
+                todo.append(number)
+
+    def below(number: int) -> int:
+        return number if number != NOWHERE and kept[number] else NOWHERE
+
+    if below(start) == NOWHERE:
+        return None
+    return Places(
+        tuple(
+            one._replace(
+                items=below(one.items),
+                others=tuple((keys, below(other)) for keys, other in one.others),
+                names={name: below(number) for name, number in one.names.items()},
+            )
+            for one in places
+        ),
+        start,
+    )

@@ -1,0 +1,298 @@
+"""What may not come twice: items under `uniqueItems`, and keys, on every strategy.
+
+The oracle is `jsonschema`: whole texts are accepted if and only if their values are valid. Masks are held
+against `accept_token`, and every walk can be finished.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from equivalence import UnsupportedGrammar, Vocabulary
+from hybrid import BatchGrammarMatcher, CompiledGrammar, GrammarCompiler, GrammarMatcher, StrategyError
+from hybrid import allocate_token_bitmask as allocate
+from hybrid.json_schema import SchemaRefused, grammar_of_schema
+from hybrid.json_schema.places import places_of
+from hybrid.remembering.cursor import number, without_space
+from tests.matchers import STRATEGIES
+
+BYTES = [bytes([byte]) for byte in range(256)]
+LONGER = [
+    b'","', b'",', b'"]', b'["', b'"a"', b'a","', b'a","a', b"1,1", b",1", b"[1,1]", b"[[1],[1]]", b"true",
+    b'{"a":', b'":1', b'":1,"', b'{"a":1},{"a":1', b'"a":1,"a', b"  ", b", ", b"},{", b"\\u0061", b"1.0",
+    b"1e0", b"[]", b"ab", b"abc",
+]  # fmt: skip
+TOKENS = [*BYTES, *LONGER]
+STOP = len(TOKENS)
+VOCABULARY = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)
+COMPILERS = {
+    name: GrammarCompiler(VOCABULARY, strategy=name, semantics="json-schema")
+    for name in ("auto", *STRATEGIES)
+}
+
+FREE = {"type": "string"}
+UNIQUE: dict[str, dict[str, Any]] = {
+    "strings": {"type": "array", "items": FREE, "uniqueItems": True},
+    "short strings": {"type": "array", "items": {"type": "string", "maxLength": 2}, "uniqueItems": True},
+    "many words": {"type": "array", "items": {"enum": [*"abcdefghijkl", "ab", "abc"]}, "uniqueItems": True},
+    "small numbers": {
+        "type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 12},
+        "uniqueItems": True, "minItems": 2,
+    },
+    "numbers": {"type": "array", "items": {"type": "number"}, "uniqueItems": True},
+    "integers": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "maxItems": 5},
+    "anything": {"type": "array", "uniqueItems": True},
+    "objects": {
+        "type": "array", "uniqueItems": True,
+        "items": {
+            "type": "object", "additionalProperties": False, "required": ["a"],
+            "properties": {"a": {"type": "integer", "minimum": 1, "maximum": 3}, "b": {"type": "boolean"}},
+        },
+    },
+    "pairs": {
+        "type": "array", "uniqueItems": True,
+        "items": {"type": "array", "items": {"enum": [0, 1]}, "minItems": 2, "maxItems": 2},
+    },
+    "within": {
+        "type": "object", "required": ["a"], "additionalProperties": False,
+        "properties": {
+            "a": {"type": "array", "items": {"type": "array", "items": FREE, "uniqueItems": True}},
+            "b": {"type": "array", "items": FREE},
+        },
+    },
+    "twice": {
+        "type": "array", "uniqueItems": True, "maxItems": 3,
+        "items": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
+    },
+    "either": {"anyOf": [{"type": "array", "items": FREE, "uniqueItems": True}, {"type": "integer"}]},
+    "recursive": {
+        "$defs": {"node": {"type": "array", "items": {"$ref": "#/$defs/node"}, "uniqueItems": True}},
+        "$ref": "#/$defs/node",
+    },
+}  # fmt: skip
+KEYS: dict[str, dict[str, Any]] = {
+    "two keys": {"type": "object", "minProperties": 2},
+    "of many": {"type": "object", "properties": {"a": {"type": "integer"}}, "minProperties": 3},
+    "one or two": {
+        "type": "array", "maxItems": 2,
+        "items": {"type": "object", "minProperties": 2, "additionalProperties": {"type": "integer"}},
+    },
+}  # fmt: skip
+SCHEMAS = UNIQUE | KEYS
+
+STEPS = 400
+"""Tokens within which each walk ends: from the fortieth on they close what is open."""
+
+
+def matcher_of(schema: Any, strategy: str = "auto", **options: Any) -> GrammarMatcher:
+    compiled = COMPILERS[strategy].compile_json_schema(schema, strict_mode=False, **options)
+    return GrammarMatcher(compiled)
+
+
+def allowed(matcher: GrammarMatcher) -> list[int]:
+    bitmask = allocate(1, VOCABULARY.size)
+    needed = matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")[: VOCABULARY.size]
+    assert needed == (not bits.all())
+    return np.flatnonzero(bits).tolist()
+
+
+def is_valid(schema: Any, text: bytes) -> bool:
+    """Whether a text is valid, of keys that come twice the last one."""
+    return bool(jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)))
+
+
+LETTERS = [number for number, text in enumerate(TOKENS) if text in (b"a", b"b", b"1", b"0") or text in LONGER]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_walks_end_in_valid_texts_and_masks_are_what_is_accepted(name: str, strategy: str) -> None:
+    schema = SCHEMAS[name]
+    matcher = matcher_of(schema, strategy)
+    draw = random.Random(f"{name} {strategy}")
+    for walk in range(7):
+        matcher.reset()
+        text = b""
+        for step in range(STEPS):
+            ids = allowed(matcher)
+            assert ids, text
+            if step % 7 == walk:
+                taken = [token for token in range(VOCABULARY.size) if matcher.fork().accept_token(token)]
+                assert ids == taken, (text, [TOKENS[one] for one in {*ids} ^ {*taken} if one < STOP])
+            if STOP in ids and (step > 60 or draw.random() < 0.05 or len(ids) == 1):
+                assert matcher.accept_token(STOP)
+                break
+            choice = next_token(ids, step, draw)
+            assert matcher.accept_token(choice)
+            text += TOKENS[choice]
+        assert matcher.is_terminated(), text
+        assert is_valid(schema, text), text
+
+
+def next_token(ids: list[int], step: int, draw: random.Random) -> int:
+    """A token of few letters, so that things come again; towards the end one that closes something."""
+    texts = [one for one in ids if one != STOP]
+    readable = [one for one in texts if TOKENS[one].strip()] or texts
+    few = [one for one in readable if one in LETTERS or TOKENS[one] in b'[]{},:"12']
+    closing = [one for one in readable if TOKENS[one] in (b"]", b"}", b'"]', b'"')]
+    return draw.choice(closing if step > 40 and closing else few or readable)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_texts_are_accepted_if_and_only_if_they_are_valid(name: str) -> None:
+    schema = SCHEMAS[name]
+    matcher, draw = matcher_of(schema), random.Random(name)
+    grammar = grammar_of_schema(schema, {"strict_mode": False})
+    found = {True: 0, False: 0}
+    for _ in range(600):
+        value = random_value(draw, 3)
+        text = grammar.instances.text(value)
+        valid = jsonschema.Draft202012Validator(schema).is_valid(value)
+        assert (text is not None) == valid, value
+        written = (text or json.dumps(value)).encode()
+        matcher.reset()
+        accepted = matcher.accept_string(written) and matcher.is_completed()
+        assert accepted == valid, (value, written)
+        found[valid] += 1
+    assert found[False] and (found[True] or name in ("within", "objects", "of many", "one or two"))
+
+
+def random_value(draw: random.Random, depth: int) -> Any:
+    """A value of few letters; arrays of like items above all."""
+    kind = draw.choice("iisSaaao" if depth else "iis")
+    if kind == "i":
+        return draw.choice([0, 1, 1.0, 2, 3, True, False, None, 1.5])
+    if kind in "sS":
+        return draw.choice(["", "a", "b", "ab", "abc", "\u00e9"])
+    if kind == "a":
+        like = random.Random(draw.random())
+        choices = [random_value(like, draw.choice([0, depth - 1])) for _ in range(3)]
+        return [draw.choice(choices) for _ in range(draw.choice([0, 1, 2, 2, 3, 4]))]
+    return {
+        name: random_value(draw, depth - 1) for name in draw.sample(["a", "b", "c", "d"], draw.randint(0, 4))
+    }
+
+
+def test_an_item_is_refused_in_whatever_way_it_is_written() -> None:
+    matcher = matcher_of(UNIQUE["anything"])
+    for first, again in [
+        ("1", "1.0"), ("10", "1e1"), ("100", "1.0E+2"), ("0", "-0.0"), ('"a"', '"\\u0061"'),
+        ("[1,2]", "[ 1 , 2.0 ]"), ('{"a":1,"b":2}', '{"b":2,"a":1}'), ('"\\u00e9"', '"\u00e9"'),
+        ("1e999999999", "10e999999998"), ("[[],{}]", "[[],{}]"), ("true", "true"),
+    ]:  # fmt: skip
+        matcher.reset()
+        assert matcher.accept_string(f"[{first},")
+        assert not (matcher.fork().accept_string(again) and matcher.fork().accept_string(f"{again}]")), again
+        assert matcher.accept_string('{"other":[]}]') and matcher.is_completed()
+    for first, other in [
+        ("1", "true"),
+        ("0", "false"),
+        ("[1]", "1"),
+        ('"1"', "1"),
+        ("1", "10"),
+        ("{}", "[]"),
+    ]:
+        matcher.reset()
+        assert matcher.accept_string(f"[{first},{other}]") and matcher.is_completed()
+
+
+def test_what_was_taken_back_may_come_again() -> None:
+    matcher = matcher_of(UNIQUE["strings"])
+    for text in ('["a"', ",", '"b"', ","):
+        assert matcher.accept_string(text)
+    twin = matcher.fork()
+    assert not matcher.accept_string('"b"')
+    matcher.rollback(3)
+    assert matcher.accept_string(',"b","c"]') and matcher.is_completed()
+    assert not twin.accept_string('"b"') and twin.accept_string('"d"]')
+    matcher.reset()
+    assert matcher.accept_string('["b","a","c"]')
+
+
+def test_arrays_end_where_values_run_out() -> None:
+    matcher = matcher_of(UNIQUE["pairs"])
+    assert matcher.accept_string("[[0,0],[0,1],[1,")
+    assert matcher.accept_string("0]")
+    assert matcher.accept_string(",[")
+    ids = {TOKENS[one] for one in allowed(matcher)}
+    assert b"1" in ids and b"0" not in ids
+    assert matcher.accept_string("1,1]")
+    assert b"," not in {TOKENS[one] for one in allowed(matcher)}
+    with pytest.raises(SchemaRefused, match="no instance"):
+        grammar_of_schema({**UNIQUE["pairs"], "minItems": 5})
+
+
+REFUSED = [
+    {"type": "array", "prefixItems": [FREE], "items": {"type": "integer"}, "uniqueItems": True},
+    {"type": "array", "items": FREE, "not": {"uniqueItems": True}},
+    {"anyOf": [{"type": "array", "uniqueItems": True, "items": FREE}, {"type": "array", "maxItems": 3}]},
+    {"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[ab]{2}$"}},
+]
+
+
+@pytest.mark.parametrize("schema", REFUSED)
+def test_what_cannot_be_remembered_is_refused_by_name(schema: Any) -> None:
+    with pytest.raises(SchemaRefused) as refused:
+        grammar_of_schema(schema, {"strict_mode": False})
+    assert refused.value.keyword in ("uniqueItems", "minProperties")
+
+
+def test_other_schemas_remember_nothing() -> None:
+    for schema in ({"type": "array", "items": FREE}, {"type": "object"}, True, {"minProperties": 1}):
+        grammar = grammar_of_schema(schema, {"strict_mode": False})
+        assert grammar.places is None is places_of(grammar.nonterminals, grammar.start)
+
+
+def test_batches_and_jumps_go_on() -> None:
+    matchers = [
+        matcher_of(UNIQUE["strings"]),
+        matcher_of({"type": "object"}),
+        matcher_of(UNIQUE["many words"]),
+    ]
+    assert matchers[0].accept_string('["a","a') and matchers[2].accept_string('["ab","a')
+    bitmask, single = allocate(3, VOCABULARY.size), allocate(1, VOCABULARY.size)
+    BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask)
+    for row, matcher in enumerate(matchers):
+        matcher.fill_next_token_bitmask(single)
+        assert bool((bitmask[row] == single[0]).all())
+    assert matchers[2].find_jump_forward_string() in ("", "bc", "b")
+
+
+def test_what_is_not_there_is_said(tmp_path: Any) -> None:
+    matcher = matcher_of(UNIQUE["strings"], "classifier")
+    with pytest.raises(UnsupportedGrammar, match="may not come twice"):
+        matcher.shortest_completion()
+    with pytest.raises(StrategyError, match="files do not hold"):
+        matcher.compiled_grammar.save(tmp_path / "one")
+    folder = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_dir=tmp_path / "folder")
+    for _ in range(2):
+        folder.clear_cache()
+        again = GrammarMatcher(folder.compile_json_schema(UNIQUE["strings"]))
+        assert again.accept_string('["a",') and not again.accept_string('"a"')
+    folder.close()
+    assert isinstance(matcher.compiled_grammar, CompiledGrammar)
+    assert "expected" in str(matcher.explain())
+
+
+@pytest.mark.parametrize(
+    ("texts", "are_equal"),
+    [
+        (["1", "1.0", "10e-1", "0.1e1", "1E+0"], True), (["0", "-0", "0.000", "0e9"], True),
+        (["100", "1e2", "1.00e+2"], True), (["1", "-1", "10", "0.1", "11"], False),
+    ],
+)  # fmt: skip
+def test_equal_numbers_have_equal_keys(texts: list[str], are_equal: bool) -> None:
+    assert len({number(text) for text in texts}) == (1 if are_equal else len(texts))
+
+
+def test_texts_without_white_space() -> None:
+    assert without_space(b'{ "a b" : [ 1 , "\\u0061\\n" ] }') == '{"a b":[1,"a\\n"]}'
+    assert without_space(b'["\\u00') == '["'
+    assert without_space('["\u00e9'.encode()[:-1]) == '["'
