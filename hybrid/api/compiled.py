@@ -236,7 +236,8 @@ class CompiledGrammar:
         """What finds words for places of its texts; see docs/explain.md."""
         fixed = self.classifier.fixed if isinstance(self.classifier, FactoredClassifier) else None
         grammar = self.grammar if isinstance(self.grammar, LarkGrammar) else in_xgrammar(self.grammar)
-        return Wording(grammar, fixed, self.strategy != "engine")
+        has_names = not isinstance(self.grammar, SchemaGrammar)
+        return Wording(grammar, fixed, self.strategy != "engine", has_names)
 
     @property
     def completion_bytes(self) -> int:

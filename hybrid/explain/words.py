@@ -33,10 +33,13 @@ class Wording:
         fixed: the tables of a Lark grammar, else None.
         has_network: whether the grammar was turned into a network, so that the automata of its patterns are
             known to be of a bounded size.
+        has_names: whether somebody named its rules; those of a JSON schema's own grammar are numbered, and
+            have a state for each byte: there literals are probed for.
     """
 
-    def __init__(self, grammar: Any, fixed: Any, has_network: bool) -> None:
+    def __init__(self, grammar: Any, fixed: Any, has_network: bool, has_names: bool = True) -> None:
         self._grammar, self._fixed, self._has_network = grammar, fixed, has_network
+        self.has_names = has_names
         self._lexing = Lexing()
         self._singles: dict[tuple[int, ...], NDArray[np.int64]] = {}
 
@@ -105,6 +108,8 @@ class Words:
 
     def at(self, text: bytes, deadline: Deadline) -> Found:
         """The words for the end of a text that the grammar reads; `Found.cut_short` where the time is up."""
+        if not self._wording.has_names:
+            return Found([], {})
         if not text.startswith(self._why_text()):
             self._why = ""
         if not self._why:
