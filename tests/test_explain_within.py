@@ -11,6 +11,7 @@ from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
 from hybrid.explain import words as words_module
+from hybrid.explain.rules import Rules
 from tests.matchers import STRATEGIES
 from tests.tiny_grammars import tiny_grammar
 
@@ -56,11 +57,9 @@ def test_a_text_that_is_read_slowly_is_refused_in_time_or_cut_short() -> None:
 
 
 def test_a_grammar_whose_names_take_long_has_them_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = words_module.Rules
-
     def slowly(*arguments: object) -> object:
         time.sleep(0.5)
-        return rules(*arguments)  # type: ignore[arg-type]
+        return Rules(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(words_module, "Rules", slowly)
     matcher = matcher_of('root ::= "abc" | "abd"', 0.1)

@@ -42,7 +42,9 @@ _kinds: dict[type[HybridError], type[HybridError]] = {}
 def _expected_kind(kind: type[HybridError]) -> type[HybridError]:
     """One of our errors, or a subclass that goes by the same name and is what XGrammar's would be too."""
     if kind not in _kinds:
-        wanted = (RuntimeError, TypeError) if issubclass(kind, OF_ARGUMENTS) else (RuntimeError,)
+        wanted: tuple[type[Exception], ...] = (RuntimeError,)
+        if issubclass(kind, OF_ARGUMENTS):
+            wanted += (TypeError,)
         missing = tuple(one for one in wanted if not issubclass(kind, one))
         names = {"__module__": kind.__module__, "__doc__": kind.__doc__}
         _kinds[kind] = type(kind.__name__, (kind, *missing), names) if missing else kind
