@@ -26,7 +26,7 @@ _BOUND = 200_000
 
 
 @lru_cache(maxsize=1)
-def _canonical_numbers() -> Automaton:
+def canonical_numbers() -> Automaton:
     """One text for each number that has a finite decimal fraction."""
     fraction = "\\.[0-9]*[1-9]"
     found = pattern(f"^(?:-?[1-9][0-9]*(?:{fraction})?|0|-?0{fraction})$", _BOUND)
@@ -62,7 +62,7 @@ class Counts:
         if one.numbers.op == "false":
             return 0
         texts = self._nonterminals.numbers.texts(one.numbers)
-        words = combine([texts, _canonical_numbers()], all, _BOUND).words(MOST_COUNTED)
+        words = combine([texts, canonical_numbers()], all, _BOUND).words(MOST_COUNTED)
         return None if words is None else len(words)
 
     def _strings(self, one: Nonterminal) -> int | None:

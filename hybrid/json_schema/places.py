@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from hybrid.json_schema.beginnings import Beginnings, beginnings_of
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.languages.automaton import Automaton, is_endless
+from hybrid.json_schema.languages.automaton import Automaton
 
 if TYPE_CHECKING:
     from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
@@ -35,6 +36,7 @@ class Place(NamedTuple):
         is_unique: whether the items of an array here all differ.
         has_unique_keys: whether the keys of an object here all differ.
         may_run_out: whether an item of such an array may be begun so that few values are left for it.
+        beginnings: from which on there are always more values than came before; None where all are.
         items: the place of its items.
         names: the place of the value of each declared key.
         others: pairs (keys, place of their values) of the other keys; None stands for all of them.
@@ -43,9 +45,14 @@ class Place(NamedTuple):
     is_unique: bool
     has_unique_keys: bool
     may_run_out: bool
+    beginnings: Beginnings | None
     items: int
     names: dict[str, int]
     others: tuple[tuple[Automaton | None, int], ...]
+
+    def is_endless_behind(self, text: str) -> bool:
+        """Whether an item that begins like this may become more values than came before."""
+        return self.beginnings is None or self.beginnings.has(text)
 
     def of_key(self, key: str) -> int:
         """The place of the value of a key."""
@@ -109,7 +116,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
         made.append(Place(
             unique == {True},
             any(one.object is not None and one.object.has_unique_keys for one in objects),
-            unique == {True} and not all(_is_free(nonterminals, value) for value in _items(arrays)),
+            *_running_out(nonterminals, list(_items(arrays)) if unique == {True} else []),
             place(_items(arrays)),
             {name: place(_of_key(objects, name)) for name in sorted(names)},
             tuple((keys, place(iter(found))) for keys, found in _of_others(objects)),
@@ -158,19 +165,10 @@ def _of_key(objects: list[Nonterminal], name: str | None) -> Iterator[Nontermina
                 yield from (value for _, edges in extras for value, _ in edges)
 
 
-def _is_free(nonterminals: Nonterminals, value: Nonterminal) -> bool:
-    """Whether whatever begins one of these values may become endlessly many: strings alone, of languages
-    without ends in sight."""
-    if value.array is not None or value.object is not None or value.numbers.op != "false":
-        return False
-    if value.null or value.booleans:
-        return False
-    if value.strings.op == "true":
-        return True
-    pieces = nonterminals.strings.pieces(value.strings)
-    return all(
-        is_endless(piece.prefix) if piece.characters is None else piece.most is None for piece in pieces
-    )
+def _running_out(nonterminals: Nonterminals, values: list[Nonterminal]) -> tuple[bool, Beginnings | None]:
+    """`may_run_out` and `beginnings` of a place whose items are these."""
+    found = beginnings_of(nonterminals, values)
+    return (True, found) if found is not None else (False, None)
 
 
 def _pruned(places: list[Place], start: int) -> Places | None:

@@ -32,7 +32,7 @@ from hybrid.json_schema.languages.lengths import window, with_length
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.locations import Location
 
-_EMPTY_TEXT, _ANY_CHARACTER = words([""]), one_of(((0, LAST),))
+_EMPTY_TEXT, ANY_CHARACTER = words([""]), one_of(((0, LAST),))
 
 FINITE = 64
 """A pattern with at most so many words is a set of words."""
@@ -153,7 +153,7 @@ class Strings:
     def _find_pieces(self, formula: Formula) -> Iterator[Piece]:
         for language, least, most in self._windows(formula):
             if language.op == "true":
-                yield Piece(_EMPTY_TEXT, _ANY_CHARACTER, least, most)
+                yield Piece(_EMPTY_TEXT, ANY_CHARACTER, least, most)
             elif not least and most is None:
                 automaton = self._language(language)
                 if not automaton.is_empty:

@@ -26,6 +26,8 @@ MOST_POWER = 1_000
 WHITE_SPACE = b" \t\n\r"
 QUOTE, BACKSLASH, COMMA, COLON = b'"\\,:'
 OPENING, CLOSING = b"[{", b"]}"
+IN_NUMBER = "0123456789.eE+-"
+ENDING_SCALAR = CLOSING + WHITE_SPACE + b","
 
 
 class Repeated(Exception):
@@ -39,7 +41,9 @@ class Container(NamedTuple):
         is_array: which of them.
         place: what is known of it; None where nothing below it is remembered.
         seen: the items, or the keys, that came before, where they may not come twice; None elsewhere.
-        texts: the texts of these items without white space, where somebody may ask for them.
+        texts: the texts of these items without white space, but for those along which there are always more
+            values than came before.
+        is_apart: whether the item that is being read can become none of these texts.
         begins: where in the cursor's text the item begins that is being read, or the key; -1: none is.
         child: the place of the next value.
         is_key: whether a key comes next.
@@ -49,6 +53,7 @@ class Container(NamedTuple):
     place: Place | None
     seen: frozenset[Any] | None
     texts: frozenset[str]
+    is_apart: bool
     begins: int
     child: int
     is_key: bool
@@ -96,7 +101,7 @@ class Cursor:
             Repeated: something comes again; the cursor is of no more use.
         """
         for byte in text:
-            if self.mode == IN_SCALAR and (byte in CLOSING or byte in WHITE_SPACE or byte == COMMA):
+            if self.mode == IN_SCALAR and byte in ENDING_SCALAR:
                 self._end_value()
             if self._n_kept or self._is_key_kept:
                 self.text.append(byte)
@@ -150,7 +155,7 @@ class Cursor:
         is_watched = place is not None and (place.is_unique if is_array else place.has_unique_keys)
         child = place.items if place is not None and is_array else NOWHERE
         seen: frozenset[Any] | None = frozenset() if is_watched else None
-        self.open.append(Container(is_array, place, seen, frozenset(), -1, child, not is_array))
+        self.open.append(Container(is_array, place, seen, frozenset(), False, -1, child, not is_array))
         self.mode = BEFORE
 
     def _end_string(self) -> None:
@@ -187,16 +192,34 @@ class Cursor:
             raise BudgetExceeded("an item that may not come twice is nested too deeply") from error
         if item in top.seen:
             raise Repeated
-        texts = top.texts | {without_space(text)} if top.place.may_run_out else top.texts
-        self.open[-1] = top._replace(seen=top.seen | {item}, texts=texts, begins=-1)
+        texts = top.texts
+        if top.place.may_run_out:
+            plain = without_space(text)
+            if not top.place.is_endless_behind(plain.removesuffix('"')):
+                texts |= {plain}
+        self.open[-1] = top._replace(seen=top.seen | {item}, texts=texts, is_apart=False, begins=-1)
         self._n_kept -= 1
 
     def begun(self) -> list[tuple[str, Container]]:
         """The items that are being read, of arrays whose items may run out and have come before: the text of
-        each, without white space."""
+        each, without white space. Those that came apart from them are left out."""
         return [
-            (self.begun_text(one), one) for one in self.open if one.is_array and one.texts and one.begins >= 0
+            (self.begun_text(one), one)
+            for one in self.open
+            if one.is_array and one.texts and one.begins >= 0 and not one.is_apart
         ]
+
+    def set_apart(self, one: Container) -> None:
+        """Say that a container's item becomes none of those that came before."""
+        self.open[self.open.index(one)] = one._replace(is_apart=True)
+
+    def end_scalar(self) -> None:
+        """End the number or constant that is being read.
+
+        Raises:
+            Repeated: it comes again.
+        """
+        self._end_value()
 
     def begun_text(self, one: Container) -> str:
         """The text of an open container's item, without white space."""
@@ -218,6 +241,14 @@ def number(text: str) -> tuple[str, str, str]:
     if len(power) > MOST_POWER:
         return "number", sign + digits, f"{len(fraction)} {power}"  # nobody writes such a number twice
     return "number", sign + short, str(int(power or "0") - len(fraction) + len(digits) - len(short))
+
+
+def is_consistent(begun: str, texts: frozenset[str]) -> bool:
+    """Whether an item that came before may begin like this. Numbers have several texts: where they have a
+    fraction or an exponent, all of the number is left open."""
+    at = len(begun.rstrip(IN_NUMBER))
+    begun = begun[:at] if any(letter in begun[at:] for letter in ".eE") else begun
+    return any(one.startswith(begun) for one in texts)
 
 
 def without_space(text: bytes) -> str:

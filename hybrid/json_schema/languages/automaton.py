@@ -456,6 +456,11 @@ def _steps_of_one(row: Row, i: int, width: int, with_dead: bool) -> list[tuple[i
 
 def is_endless(language: Automaton) -> bool:
     """Whether each text that can be begun can go on in endlessly many ways: every state reaches a circle."""
+    return not ending_states(language)
+
+
+def ending_states(language: Automaton) -> list[int]:
+    """The states that reach no circle: behind them there is an end of texts."""
     n = len(language.rows)
     reached: list[set[int]] = [{target for _, _, target in row} for row in language.rows]
     left = [len(targets) for targets in reached]
@@ -469,4 +474,4 @@ def is_endless(language: Automaton) -> bool:
             left[source] -= 1
             if not left[source]:
                 ending.append(source)
-    return not ending
+    return ending

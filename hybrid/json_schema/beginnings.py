@@ -1,0 +1,95 @@
+"""Texts behind which an item always has more values left than came before.
+
+What: `beginnings_of` finds for the items of an array which begun strings and numbers these are. Where a
+begun item is one of them, nobody has to look for a value that is new.
+When: for arrays under `uniqueItems`.
+Limits: strings by their length alone, numbers where all items have the same; arrays, objects and constants
+never. What is not said here is found by trying (`hybrid.remembering.novelty`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hybrid.json_schema.counting import canonical_numbers
+from hybrid.json_schema.languages.automaton import Automaton, TooLarge, combine, ending_states, is_endless
+from hybrid.json_schema.strings import ANY_CHARACTER, Piece
+
+if TYPE_CHECKING:
+    from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
+
+ENDLESS = 1 << 40
+"""The length of strings that nothing bounds."""
+
+_BOUND = 20_000
+"""States of the numbers of an item that are looked at."""
+
+NUMBER = frozenset("-0123456789")
+
+
+class Beginnings(NamedTuple):
+    """Begun items that may become more values than came before.
+
+    Attributes:
+        length: strings that are shorter may.
+        numbers: the numbers, each written in one way; None: not told.
+        ending: states of them from which few are left.
+    """
+
+    length: int
+    numbers: Automaton | None
+    ending: frozenset[int]
+
+    def has(self, text: str) -> bool:
+        """Whether an item that begins like this is one.
+
+        Args:
+            text: the beginning, without white space; of a string with the quotation mark, and not ended.
+        """
+        if text[0] == '"':
+            return len(text) <= self.length
+        # Zero has endlessly many spellings: what is behind `0e` was zero before.
+        if self.numbers is None or text[0] not in NUMBER or not text.strip("-0."):
+            return False
+        state = 0
+        for letter in text:
+            state = self.numbers.step(state, ord(letter))
+            if state < 0:
+                return False
+        return state not in self.ending
+
+
+def beginnings_of(nonterminals: Nonterminals, values: list[Nonterminal]) -> Beginnings | None:
+    """Those of items, of which each is one of some nonterminals; None: all beginnings are."""
+    with_strings = [one for one in values if one.strings.op != "false"]
+    length = min((_length(nonterminals, one) for one in with_strings), default=0)
+    if len(with_strings) == len(values) and length == ENDLESS and not any(map(_has_others, values)):
+        return None
+    formulas = {one.numbers for one in values if one.numbers.op != "false"}
+    if len(formulas) != 1:
+        return Beginnings(length, None, frozenset())
+    try:
+        texts = nonterminals.numbers.texts(next(iter(formulas)))
+        numbers = combine([texts, canonical_numbers()], all, _BOUND)
+    except TooLarge:
+        return Beginnings(length, None, frozenset())
+    return Beginnings(length, numbers, frozenset(ending_states(numbers)))
+
+
+def _has_others(value: Nonterminal) -> bool:
+    is_nested = value.array is not None or value.object is not None
+    return is_nested or value.numbers.op != "false" or value.null or bool(value.booleans)
+
+
+def _length(nonterminals: Nonterminals, value: Nonterminal) -> int:
+    if value.strings.op == "true":
+        return ENDLESS
+    return min(map(_length_of, nonterminals.strings.pieces(value.strings)), default=0)
+
+
+def _length_of(piece: Piece) -> int:
+    if piece.characters is None:
+        return ENDLESS if is_endless(piece.prefix) else 0
+    if piece.most is None:
+        return ENDLESS
+    return piece.most if piece.characters is ANY_CHARACTER else 0  # any of a million follows

@@ -1,0 +1,125 @@
+"""Which tokens of a mask could repeat something, and so have to be read.
+
+What: `suspects` finds the ids of a mask by which an item or a key may come again, or behind which an item may
+have to become one that came before.
+When: for each mask of `RememberingFollower`.
+Limits: more tokens than those that do.
+
+In a string few tokens are looked at: those that end it and read on, and those that end it as something ends
+that came before, found by the text that is missing. Elsewhere it is those that may end something. Where an
+item begins like some that came before, those that go on like them come in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybrid.remembering.cursor import ESCAPED, IN_SCALAR, IN_STRING, Container, Cursor, is_consistent
+from hybrid.remembering.vocabulary import Kinds
+
+MOST_TRIED = 4_096
+"""Allowed ids up to which each is tried behind a backslash and within characters; those with a quotation
+mark where there are more."""
+
+_WITHIN_CHARACTER = re.compile(rb"\\\\u[0-9a-fA-F]{0,4}\Z")
+"""Perhaps: a whole escape may be the first half of a character."""
+
+
+def suspects(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: int) -> NDArray[np.int64]:
+    """The ids of a mask that may repeat something.
+
+    Args:
+        cursor: where the sequence stands.
+        kinds: of the vocabulary.
+        words: the grammar's mask.
+        size: of the vocabulary.
+    """
+    bits = np.unpackbits(words.view(np.uint8), bitorder="little")[:size].view(bool)
+    if not cursor.is_watching:
+        return np.flatnonzero(bits & kinds.opening)
+    likewise = [(text, one) for text, one in _being_read(cursor) if is_consistent(text, one.texts)]
+    if cursor.mode == IN_STRING:
+        begun = _begun_string(cursor)
+        if begun is not None:
+            return _in_string(cursor, kinds, bits, begun, likewise)
+    if cursor.mode in (IN_STRING, ESCAPED):
+        if likewise and np.count_nonzero(bits) <= MOST_TRIED:
+            return np.flatnonzero(bits)
+        chosen = bits & (kinds.with_quote | kinds.escaped if likewise else kinds.with_quote)
+        return np.flatnonzero(chosen)
+    chosen = bits & ((kinds.ending_scalar if cursor.mode == IN_SCALAR else kinds.ending) | kinds.opening)
+    if likewise:
+        chosen |= bits & kinds.spelled
+        _add_along(chosen, bits, kinds, likewise)
+    return np.flatnonzero(chosen)
+
+
+def _in_string(
+    cursor: Cursor, kinds: Kinds, bits: NDArray[np.bool_], begun: str, likewise: list[tuple[str, Container]]
+) -> NDArray[np.int64]:
+    chosen = bits & (kinds.in_string | kinds.escaped if likewise else kinds.in_string)
+    top = cursor.open[-1]
+    endings = set(_missing(top, begun))
+    for text, one in likewise:
+        endings.update(rest.partition(b'"')[0] for rest in rests(text, one.texts))
+    for ending in endings:
+        for token in kinds.ending_string.get(ending, ()):
+            chosen[token] = bits[token]
+    _add_along(chosen, bits, kinds, likewise)
+    return np.flatnonzero(chosen)
+
+
+def _missing(top: Container, begun: str) -> Iterator[bytes]:
+    """What is missing of a string until it is one that came before, without its quotation mark."""
+    if top.seen is None or top.begins < 0:
+        return
+    for one in top.seen:
+        if isinstance(one, str) and one.startswith(begun):
+            yield one[len(begun) :].encode("utf-8", "surrogatepass")
+
+
+def _begun_string(cursor: Cursor) -> str | None:
+    """The characters of the string that is being read; "" where nobody remembers it. None: it ends within a
+    character."""
+    if _WITHIN_CHARACTER.search(cursor.text):
+        return None
+    top = cursor.open[-1]
+    try:
+        if top.begins < 0:
+            cursor.text.decode()
+            return ""
+        return str(json.loads(bytes(cursor.text[top.begins :]) + b'"'))
+    except UnicodeDecodeError:
+        return None
+
+
+def _add_along(
+    chosen: NDArray[np.bool_], bits: NDArray[np.bool_], kinds: Kinds, likewise: list[tuple[str, Container]]
+) -> None:
+    """Add the tokens that go on as an item did that came before."""
+    for text, one in likewise:
+        tried = {
+            rest[:length]
+            for rest in rests(text, one.texts)
+            for length in range(1, min(len(rest), kinds.longest) + 1)
+        }
+        for beginning in tried:
+            for token in kinds.by_text.get(beginning, ()):
+                chosen[token] = bits[token]
+
+
+def _being_read(cursor: Cursor) -> Iterator[tuple[str, Container]]:
+    """The items that are begun or come next, of arrays whose items may run out."""
+    for one in cursor.open:
+        if one.is_array and one.texts and not one.is_apart:
+            yield (cursor.begun_text(one) if one.begins >= 0 else ""), one
+
+
+def rests(begun: str, texts: frozenset[str]) -> list[bytes]:
+    """What is missing of the items that came before and begin like this."""
+    return [one[len(begun) :].encode() for one in texts if one.startswith(begun)]
