@@ -24,6 +24,7 @@ from hybrid.remembering.cursor import (
     IN_NUMBER,
     IN_SCALAR,
     IN_STRING,
+    QUOTE,
     Cursor,
     Repeated,
     is_consistent,
@@ -76,30 +77,36 @@ class RememberingFollower(Follower):
 
     def _forbidden(self, tokens: list[int]) -> list[int]:
         """Those by which something comes again, or has to, of tokens that the grammar takes."""
-        cursor, found = self._cursor, []
-        ended: list[Cursor | None] = []
-        alike = self._kinds.alike[cursor.mode in (IN_STRING, ESCAPED)]
+        mode, found = self._cursor.mode, []
+        alike = self._kinds.alike[mode in (IN_STRING, ESCAPED)]
         known: dict[int, bool] = {}
+        ended: list[Cursor | None] = []
         for token in tokens:
             text = self._tokens[token]
             if token in self._stops or not text:
                 continue
             number = alike[token]
             if number not in known:
-                begin: Cursor | None = cursor
-                if cursor.mode == IN_SCALAR and text[0] in ENDING_SCALAR:
+                begin: Cursor | None = self._cursor
+                is_string = mode == IN_STRING and text[0] == QUOTE
+                if is_string or (mode == IN_SCALAR and text[0] in ENDING_SCALAR):
                     ended = ended or [self._ended()]
-                    begin = ended[0]
-                known[number] = begin is None or self._after(begin, text, partial(self._behind, text)) is None
+                    begin, rest = ended[0], text[is_string:]
+                else:
+                    rest = text
+                known[number] = begin is None or self._after(begin, rest, partial(self._behind, text)) is None
             if known[number]:
                 found.append(token)
         return found
 
     def _ended(self) -> Cursor | None:
-        """The cursor behind the scalar that is being read, which is whole; None: it came before."""
+        """The cursor behind the scalar that is being read, and whole; None: it came before."""
         cursor = self._cursor.copy()
         try:
-            cursor.end_scalar()
+            if cursor.mode == IN_STRING:
+                cursor.read(b'"')
+            else:
+                cursor.end_scalar()
         except Repeated:
             return None
         return cursor

@@ -17,8 +17,10 @@ from hybrid.remembering.cursor import BACKSLASH, Container, Cursor, Repeated, is
 MOST_AHEAD = 2_000
 """Texts that are looked at to find a new end of an item."""
 
-PLAIN = bytes(byte for byte in range(0x21, 0x7F) if byte != BACKSLASH)
-"""What new ends are looked for with; with white space where nothing else goes on."""
+_FIRST = b'",:]}[{0123456789abcdefghijklmnopqrstuvwxyz'
+PLAIN = _FIRST + bytes(byte for byte in range(0x21, 0x7F) if byte != BACKSLASH and byte not in _FIRST)
+"""What new ends are looked for with, those first that most texts have; with white space where nothing else
+goes on."""
 
 _POWER_OF_ZERO = re.compile(r"-?0(?:\.0*)?[eE][-+0-9]*")
 
