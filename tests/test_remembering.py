@@ -26,7 +26,7 @@ BYTES = [bytes([byte]) for byte in range(256)]
 LONGER = [
     b'","', b'",', b'"]', b'["', b'"a"', b'a","', b'a","a', b"1,1", b",1", b"[1,1]", b"[[1],[1]]", b"true",
     b'{"a":', b'":1', b'":1,"', b'{"a":1},{"a":1', b'"a":1,"a', b"  ", b", ", b"},{", b"\\u0061", b"1.0",
-    b"1e0", b"[]", b"ab", b"abc",
+    b"1e0", b"[]", b"ab", b"abc", b',"a', b',"', b', "a', b",[", b",true", b',{"', b"\\/", b'b"]',
 ]  # fmt: skip
 TOKENS = [*BYTES, *LONGER]
 STOP = len(TOKENS)
@@ -71,6 +71,23 @@ UNIQUE: dict[str, dict[str, Any]] = {
         "items": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
     },
     "either": {"anyOf": [{"type": "array", "items": FREE, "uniqueItems": True}, {"type": "integer"}]},
+    "kinds": {
+        "oneOf": [
+            {"type": "array", "uniqueItems": True, "items": {"enum": [*"abcdefghij", True]}},
+            {"type": "array", "uniqueItems": True, "items": {"enum": [*"ghijklmnop", 1, 2]}, "maxItems": 3},
+        ],
+    },
+    "a text, then numbers": {
+        "type": "array", "prefixItems": [FREE], "items": {"type": "integer"}, "uniqueItems": True,
+    },
+    "one of another kind": {
+        "type": "array", "uniqueItems": True, "minItems": 1,
+        "items": {"type": "string"}, "contains": {"minLength": 2},
+    },
+    "first": {
+        "type": "array", "uniqueItems": True, "prefixItems": [{"enum": ["a", "ab"]}],
+        "items": {"enum": [*"abcdefghijkl", "ab"]},
+    },
     "recursive": {
         "$defs": {"node": {"type": "array", "items": {"$ref": "#/$defs/node"}, "uniqueItems": True}},
         "$ref": "#/$defs/node",
@@ -230,11 +247,14 @@ def test_arrays_end_where_values_run_out() -> None:
 
 
 REFUSED = [
-    {"type": "array", "prefixItems": [FREE], "items": {"type": "integer"}, "uniqueItems": True},
+    {
+        "type": "array", "uniqueItems": True, "minItems": 12,
+        "prefixItems": [{"enum": ["a", 1]}], "items": {"enum": [*"abcdefghijkl"]},
+    },
     {"type": "array", "items": FREE, "not": {"uniqueItems": True}},
     {"anyOf": [{"type": "array", "uniqueItems": True, "items": FREE}, {"type": "array", "maxItems": 3}]},
     {"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[ab]{2}$"}},
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("schema", REFUSED)

@@ -5,7 +5,7 @@ come, an item of a nonterminal leads to the next. Where all that is left to ask 
 many, the state is *counted* instead: so many items of one nonterminal, and no state for each.
 When: once for each nonterminal that has arrays.
 Limits: `Bounds.states`. Under `uniqueItems`, items of a few values are told apart by states; others are
-remembered (`places.py`), and the array is refused where its items are not all of one kind.
+remembered (`places.py`), and the array is refused where it might then have no end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ArrayAutomaton:
         edges: for each state, its edges.
         counted: for each state, what is counted from there on, or None; the edges of such a state lead to one
             from which enough items have come.
-        is_unique: whether no two items may be equal, which its states do not tell.
+        is_unique: whether no two items may be equal, which its states do not tell; None where they tell it.
         is_growing: whether it is being built.
         is_live: for each state, whether an end can be reached; set by `productive.py`.
     """
@@ -58,7 +58,7 @@ class ArrayAutomaton:
         self.accepting: list[bool] = []
         self.edges: list[list[Edge]] = []
         self.counted: list[Counted | None] = []
-        self.is_unique = False
+        self.is_unique: bool | None = False
         self.is_growing = True
         self.is_live: list[bool] = []
 
@@ -164,29 +164,27 @@ def _with_counts(formulas: Formulas, formula: Formula) -> Formula:
     )
 
 
-def _without_unique(nonterminals: Nonterminals, formula: Formula) -> tuple[Formula, bool]:
+def _without_unique(nonterminals: Nonterminals, formula: Formula) -> tuple[Formula, bool | None]:
     """The formula with `uniqueItems` as counts of the few values that items may have, or without it; and
     whether items have to be remembered.
 
     Raises:
-        SchemaRefused: items are of several kinds, or whether they are to be unique hangs on other things.
+        SchemaRefused: whether items are to be unique hangs on other things.
     """
     formulas = nonterminals.formulas
     unique = formulas.atom("unique")
+    two = {atom: formulas.true for atom in formula.atoms if atom.args[0] == "count" and atom.args[1] <= 2}
+    if formulas.substitute(formula, two) is formulas.false:
+        return formulas.substitute(formula, {unique: formulas.true}), None  # no two items can come
     if unique not in formula.atoms:
         return formula, False
-    longer = formulas.atom("count", 2)
-    if formulas.substitute(formula, {longer: formulas.true}) is formulas.false:
-        return formulas.substitute(formula, {unique: formulas.true}), False  # no two items can come
     if formulas.substitute(formula, {unique: formulas.false}) is not formulas.false:
         raise SchemaRefused("unsupported", "uniqueItems", "", "holds on conditions")
     rest = formulas.substitute(formula, {unique: formulas.true})
     values = _few_values(nonterminals, formula)
     if values is not None:
         twice = [formulas.atom("contains", nonterminals.assertions.constant(value), 2) for value in values]
-        return formulas.conjunction((rest, *map(formulas.negation, twice))), False
-    if _counted(nonterminals, rest) is None:
-        raise SchemaRefused("unsupported", "uniqueItems", "", "has items of several kinds")
+        return formulas.conjunction((rest, *map(formulas.negation, twice))), None
     return rest, True
 
 

@@ -1,6 +1,7 @@
 """How many values a nonterminal has.
 
-What: `Counts` counts the values of nonterminals up to `MOST_COUNTED`.
+What: `Counts` counts the values of nonterminals up to `MOST_COUNTED`; `always_ends` says where an array of
+unique items cannot run out of them.
 When: for items under `uniqueItems`: where they run out, the array ends.
 Limits: values of undeclared keys count as endless. Alternatives of one item are disjoint, and count apart.
 """
@@ -8,8 +9,9 @@ Limits: values of undeclared keys count as endless. Alternatives of one item are
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from equivalence.arrays.closure import close_backwards
 from hybrid.json_schema.arrays import ArrayAutomaton
 from hybrid.json_schema.languages.automaton import Automaton, combine
 from hybrid.json_schema.languages.pattern import pattern
@@ -58,23 +60,43 @@ class Counts:
         found = self._known[one] = _sum(parts)
         return found
 
+    def scalars(self, one: Nonterminal) -> frozenset[tuple[str, Any]] | None:
+        """The values of a nonterminal, each with its kind; None: it has others than scalars, or too many."""
+        if one.array is not None or one.object is not None:
+            return None
+        numbers, strings = self._number_texts(one), self._string_texts(one)
+        if numbers is None or strings is None:
+            return None
+        constants = [None] * one.null + list(one.booleans)
+        found = [("constant", value) for value in constants]
+        return frozenset(
+            found + [("number", text) for text in numbers] + [("string", text) for text in strings]
+        )
+
     def _numbers(self, one: Nonterminal) -> int | None:
-        if one.numbers.op == "false":
-            return 0
-        texts = self._nonterminals.numbers.texts(one.numbers)
-        words = combine([texts, canonical_numbers()], all, _BOUND).words(MOST_COUNTED)
-        return None if words is None else len(words)
+        texts = self._number_texts(one)
+        return None if texts is None else len(texts)
 
     def _strings(self, one: Nonterminal) -> int | None:
-        if one.strings.op == "false":
-            return 0
-        parts: list[int | None] = []
-        for piece in self._nonterminals.strings.pieces(one.strings):
+        texts = self._string_texts(one)
+        return None if texts is None else len(texts)
+
+    def _number_texts(self, one: Nonterminal) -> list[str] | None:
+        if one.numbers.op == "false":
+            return []
+        texts = self._nonterminals.numbers.texts(one.numbers)
+        return combine([texts, canonical_numbers()], all, _BOUND).words(MOST_COUNTED)
+
+    def _string_texts(self, one: Nonterminal) -> list[str] | None:
+        found: list[str] = []
+        for piece in self._nonterminals.strings.pieces(one.strings) if one.strings.op != "false" else ():
             if piece.characters is not None and piece.most != 0:
                 return None
             words = piece.prefix.words(MOST_COUNTED)
-            parts.append(None if words is None else len(words))
-        return _sum(parts)
+            if words is None:
+                return None
+            found += words
+        return found
 
     def _array(self, automaton: ArrayAutomaton, state: int) -> int | None:
         counted = automaton.counted[state]
@@ -128,3 +150,47 @@ def _product(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return None
     return one * other if one * other <= MOST_COUNTED else None
+
+
+def always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
+    """Whether an array of unique items can always be ended, whatever came before: from each state by items
+    of which there are endlessly many, or one that cannot have come before.
+
+    Args:
+        array: whose items are remembered, with `is_live`.
+        counts: of the schema.
+    """
+    n = len(array.accepting)
+    sources: list[list[int]] = [[] for _ in range(n)]
+    for state in range(n):
+        for _, target in array.edges[state]:
+            sources[target].append(state)
+    before: list[list[int]] = [[] for _ in range(n)]
+    ends = array.accepting[:]
+    for state, counted in enumerate(array.counted):
+        if counted is not None:
+            ends[state] = not counted.least or counts.of(counted.value) is None
+            continue
+        for value, target in array.edges[state]:
+            if counts.of(value) is None or _has_new(array, value, state, sources, counts):
+                before[target].append(state)
+    close_backwards(ends, before)
+    return all(end for end, is_live in zip(ends, array.is_live, strict=True) if is_live)
+
+
+def _has_new(array: ArrayAutomaton, value: Any, state: int, sources: list[list[int]], counts: Counts) -> bool:
+    """Whether some value of a nonterminal cannot have come before a state."""
+    values = counts.scalars(value)
+    if values is None:
+        return False
+    behind = [False] * len(sources)
+    behind[state] = True
+    close_backwards(behind, sources)
+    for source, is_behind in enumerate(behind):
+        for earlier, target in array.edges[source] if is_behind else ():
+            if behind[target]:
+                others = counts.scalars(earlier)
+                if others is None:
+                    return False
+                values -= others
+    return bool(values)

@@ -19,7 +19,7 @@ from equivalence.deadline import Deadline
 from equivalence.network.reading import ReadGrammar
 from hybrid.json_schema.arrays import bound_unique
 from hybrid.json_schema.assertions import Assertions
-from hybrid.json_schema.counting import Counts
+from hybrid.json_schema.counting import Counts, always_ends
 from hybrid.json_schema.dialects import Dialect, dialect_of
 from hybrid.json_schema.ebnf import ebnf_of
 from hybrid.json_schema.emission import emit
@@ -201,10 +201,12 @@ def _attempt(
         start = nonterminals.of(assertions.root())
         nonterminals.build_all()
         _refuse_negated(locations, names)
-        _bound_unique(nonterminals)
+        counts = Counts(nonterminals)
+        _bound_unique(nonterminals, counts)
         find_productive(nonterminals.all)
         if not start.is_productive:
             raise SchemaRefused("unsatisfiable", "", "", "is satisfied by no instance")
+        _check_unique(nonterminals, counts)
         remember_repeats(nonterminals)
         places = places_of(nonterminals, start)
         rows, root = emit(nonterminals, start, layout)
@@ -213,13 +215,23 @@ def _attempt(
     return SchemaGrammar(nonterminals, start, rows, root, left_out, places)
 
 
-def _bound_unique(nonterminals: Nonterminals) -> None:
-    """End arrays of unique items where their values run out."""
-    counts = Counts(nonterminals)
+def _bound_unique(nonterminals: Nonterminals, counts: Counts) -> None:
+    """End arrays of unique items where their values run out, if these are all of one kind."""
     for one in nonterminals.all:
         if one.array is not None and one.array.is_unique:
             counted = one.array.counted[0]
             bound_unique(one.array, None if counted is None else counts.of(counted.value))
+
+
+def _check_unique(nonterminals: Nonterminals, counts: Counts) -> None:
+    """Refuse arrays of unique items of several kinds that might have no end once some values came."""
+    for one in nonterminals.all:
+        array = one.array
+        if array is None or not array.is_unique or array.counted[0] is not None or not one.is_productive:
+            continue
+        if not always_ends(array, counts):
+            error = SchemaRefused("unsupported", "uniqueItems", "", "asks for items that may run out")
+            raise nonterminals.placed(error, one.formula)
 
 
 def _refuse_negated(locations: Locations, names: frozenset[tuple[str, str]]) -> None:

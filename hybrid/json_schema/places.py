@@ -36,6 +36,8 @@ class Place(NamedTuple):
         is_unique: whether the items of an array here all differ.
         has_unique_keys: whether the keys of an object here all differ.
         may_run_out: whether an item of such an array may be begun so that few values are left for it.
+        may_be_last: whether an item may be the last one that is left for such an array without its states
+            telling it.
         beginnings: from which on there are always more values than came before; None where all are.
         items: the place of its items.
         names: the place of the value of each declared key.
@@ -45,6 +47,7 @@ class Place(NamedTuple):
     is_unique: bool
     has_unique_keys: bool
     may_run_out: bool
+    may_be_last: bool
     beginnings: Beginnings | None
     items: int
     names: dict[str, int]
@@ -105,7 +108,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
         nonterminals.check()
         arrays = [one for one in values if one.array is not None and one.arrays.op != "false"]
         objects = [one for one in values if one.object is not None]
-        unique = {one.array.is_unique for one in arrays if one.array is not None}
+        unique = {one.array.is_unique for one in arrays if one.array is not None} - {None}
         if len(unique) > 1:
             error = SchemaRefused(
                 "unsupported", "uniqueItems", "", "holds for some of the arrays that may stand there only"
@@ -116,7 +119,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
         made.append(Place(
             unique == {True},
             any(one.object is not None and one.object.has_unique_keys for one in objects),
-            *_running_out(nonterminals, list(_items(arrays)) if unique == {True} else []),
+            *_running_out(nonterminals, arrays if unique == {True} else []),
             place(_items(arrays)),
             {name: place(_of_key(objects, name)) for name in sorted(names)},
             tuple((keys, place(iter(found))) for keys, found in _of_others(objects)),
@@ -165,10 +168,14 @@ def _of_key(objects: list[Nonterminal], name: str | None) -> Iterator[Nontermina
                 yield from (value for _, edges in extras for value, _ in edges)
 
 
-def _running_out(nonterminals: Nonterminals, values: list[Nonterminal]) -> tuple[bool, Beginnings | None]:
-    """`may_run_out` and `beginnings` of a place whose items are these."""
-    found = beginnings_of(nonterminals, values)
-    return (True, found) if found is not None else (False, None)
+def _running_out(
+    nonterminals: Nonterminals, arrays: list[Nonterminal]
+) -> tuple[bool, bool, Beginnings | None]:
+    """`may_run_out`, `may_be_last` and `beginnings` of a place of these arrays of unique items."""
+    found = beginnings_of(nonterminals, list(_items(arrays)))
+    if found is None:
+        return False, False, None
+    return True, any(one.array is not None and one.array.counted[0] is None for one in arrays), found
 
 
 def _pruned(places: list[Place], start: int) -> Places | None:

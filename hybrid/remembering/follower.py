@@ -19,6 +19,7 @@ from equivalence.deadline import Deadline
 from hybrid.api.follower import Follower, Outgrown
 from hybrid.json_schema.places import Places
 from hybrid.remembering.cursor import (
+    BEFORE,
     ENDING_SCALAR,
     ESCAPED,
     IN_NUMBER,
@@ -137,6 +138,10 @@ class RememberingFollower(Follower):
                     cursor.set_apart(one)
             elif not may_be_new(behind(), cursor, one):
                 return None
+        if cursor.mode == BEFORE and cursor.open:
+            top = cursor.open[-1]
+            if top.texts and top.place is not None and top.place.may_be_last:
+                return cursor if may_be_new(behind(), cursor, top) else None
         return cursor
 
     def fill_by_class(self, words: Any) -> None:

@@ -26,7 +26,7 @@ _POWER_OF_ZERO = re.compile(r"-?0(?:\.0*)?[eE][-+0-9]*")
 
 
 def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
-    """Whether the item that is begun can become one that did not come before.
+    """Whether the item that is begun, or comes next, can become one that did not come before.
 
     Args:
         first: a follower of the grammar that has read it.
@@ -34,7 +34,8 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
         array: the open container of the cursor that the item is one of.
     """
     depth = cursor.open.index(array)
-    begun = cursor.begun_text(array)
+    assert array.place is not None
+    begun = cursor.begun_text(array) if array.begins >= 0 else ""
     if _POWER_OF_ZERO.fullmatch(begun):  # has endlessly many spellings, and one value
         return array.seen is not None and number("0") not in array.seen
     n_same = sum(1 for one in array.texts if one.startswith(begun))
@@ -52,7 +53,8 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
                     continue
                 if len(after.open) <= depth or after.open[depth].begins < 0:
                     return True  # a new one has ended
-                if not is_consistent(after.begun_text(after.open[depth]), array.texts):
+                text = after.begun_text(after.open[depth])
+                if not is_consistent(text, array.texts) or array.place.is_endless_behind(text):
                     return True  # whatever it becomes
                 twin = follower.fork()
                 twin.accept_string(byte)

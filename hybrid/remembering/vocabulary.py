@@ -20,7 +20,7 @@ _ENDS = re.compile(rb'[",\]} \t\n\r]')
 _ENDS_NOTHING = re.compile(rb'[ \t\n\r,:]*(?:"[^"]*)?')
 _OPENS_AND_ENDS = re.compile(rb"[\[{].*[,\]}]", re.DOTALL)
 _ENDS_STRING = re.compile(rb'([^"\\]*)"[ \t\n\r,:]*')
-_SPELLED = re.compile(rb"[ \t\n\r\\.eE]")
+_SPELLED = re.compile(rb"[ \t\n\r\\.eE]|^,")
 
 _lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 _made: weakref.WeakKeyDictionary[Vocabulary, Kinds] = weakref.WeakKeyDictionary()
@@ -36,7 +36,8 @@ class Kinds:
         ending_scalar: bool of each id: it may end a number or a constant.
         opening: bool of each id: it may open a container and end an item of it.
         escaped: bool of each id: it has a backslash.
-        spelled: bool of each id: outside of strings it may be another spelling of something shorter.
+        spelled: bool of each id: outside of strings it may be another spelling of something shorter, or
+            begin behind a comma.
         by_text: the ids of each text of tokens.
         ending_string: the ids that end a string and nothing else, by the text before its end.
         longest: bytes of the longest text.
