@@ -34,7 +34,7 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"$ref": "#"}, "invalid", "$ref", ""),
     ({"$schema": "http://json-schema.org/draft-03/schema#"}, "unsupported", "$schema", ""),
     (
-        {"properties": {"l": {"uniqueItems": True, "prefixItems": [{"type": "string"}]}}},
+        {"properties": {"l": {"type": "array", "not": {"uniqueItems": True}}}},
         "unsupported",
         "uniqueItems",
         "/properties/l",
@@ -66,17 +66,29 @@ def test_what_is_refused_says_keyword_place_and_way_out(
 
 def test_on_request_it_is_left_out_by_name() -> None:
     schema = {
-        "type": "array", "uniqueItems": True, "prefixItems": [{"type": "string"}],
-        "items": {"type": "string", "pattern": "(?<=x)y"},
+        "properties": {
+            "a": {"anyOf": [{"type": "array", "uniqueItems": True}, {"type": "array", "maxItems": 2}]},
+            "b": {"type": "string", "pattern": "(?<=x)y"},
+            "c": {"type": "string", "format": "regex"},
+        },
     }  # fmt: skip
     compiled = compiled_bytes(schema, relax=True)
-    assert [(one.pointer, one.keyword) for one in compiled.relaxed] == [
-        ("", "uniqueItems"),
-        ("/items", "pattern"),
+    assert sorted((one.pointer, one.keyword) for one in compiled.relaxed) == [
+        ("/properties/a/anyOf/0", "uniqueItems"),
+        ("/properties/b", "pattern"),
+        ("/properties/c", "format"),
     ]
-    assert written(compiled, '["a","a"]')
+    assert written(compiled, '{"a":["a","a","a"],"b":"x","c":"["}')
     with pytest.raises(HybridError, match="uniqueItems"):
         compiled_bytes(schema, relax=True, strict=True)
+
+
+def test_a_format_that_is_no_regular_language_is_named() -> None:
+    compiled = compiled_bytes({"type": "string", "format": "regex"})
+    assert [one.keyword for one in compiled.relaxed] == ["format"]
+    assert written(compiled, '"["')
+    with pytest.raises(HybridError, match="regular language"):
+        compiled_bytes({"type": "string", "format": "regex"}, strict=True)
 
 
 def test_nothing_is_left_out_below_a_negation() -> None:
@@ -86,7 +98,7 @@ def test_nothing_is_left_out_below_a_negation() -> None:
 
 def test_left_out_keywords_are_kept_in_files(tmp_path: Path) -> None:
     compiler = GrammarCompiler(BYTES, strategy="classifier", semantics="json-schema")
-    schema = {"type": "array", "prefixItems": [{"type": "integer"}], "uniqueItems": True}
+    schema = {"anyOf": [{"type": "array", "uniqueItems": True}, {"type": "array", "maxItems": 2}]}
     compiled = compiler.compile_json_schema(schema, relax=True, strict_mode=False)
     compiled.save(tmp_path / "schema.equimask")
     loaded = CompiledGrammar.load(tmp_path / "schema.equimask", BYTES)

@@ -62,7 +62,7 @@ class SchemaGrammar:
     Attributes:
         nonterminals: sets of values that it distinguishes.
         start: that of the whole text.
-        left_out: keywords that were left out on request.
+        left_out: keywords that were left out on request, and formats that are not asserted.
         places: where items or keys have to be remembered, as the grammar lets them repeat; None: nowhere.
         convert: makes XGrammar's grammar of the text.
     """
@@ -212,6 +212,8 @@ def _attempt(
         rows, root = emit(nonterminals, start, layout)
     except RecursionError as error:
         raise SchemaRefused("bounds", "", "", "is nested too deeply") from error
+    for pointer in dict.fromkeys(strings.not_asserted):
+        left_out += (LeftOut(pointer, "format", "is no regular language; it is an annotation"),)
     return SchemaGrammar(nonterminals, start, rows, root, left_out, places)
 
 

@@ -27,7 +27,7 @@ from hybrid.json_schema.languages.automaton import (
     without,
     words,
 )
-from hybrid.json_schema.languages.formats import LONGEST_MAIL, format_language
+from hybrid.json_schema.languages.formats import LONGEST_MAIL, NOT_REGULAR, format_language
 from hybrid.json_schema.languages.lengths import window, with_length
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.locations import Location
@@ -59,9 +59,13 @@ class Strings:
     Args:
         formulas: its formulas.
         bound: states of an automaton at most.
+
+    Attributes:
+        not_asserted: places of formats that are known and no regular languages.
     """
 
     def __init__(self, formulas: Formulas, bound: int) -> None:
+        self.not_asserted: list[str] = []
         self._formulas, self._bound = formulas, bound
         self._automata: dict[Any, Automaton] = {}
         self._patterns: dict[str, Formula] = {}
@@ -82,6 +86,8 @@ class Strings:
             is_bounded = "maxLength" in schema or "minLength" in schema
             is_long = "maxLength" in schema and count_of(location, "maxLength") >= LONGEST_MAIL
             language = format_language(name, is_bounded, is_long) if isinstance(name, str) else None
+            if name in NOT_REGULAR:
+                self.not_asserted.append(location.pointer)
             if language is not None:
                 yield self._known(("format", name, is_bounded, is_long), language)
 

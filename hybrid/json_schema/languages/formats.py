@@ -165,6 +165,9 @@ LONGEST_MAIL = 64 + 1 + 253
 FORMATS = frozenset(_SOURCES)
 """Formats that are asserted."""
 
+NOT_REGULAR = frozenset({"regex"})
+"""Formats that are known, and not asserted: what holds them says so."""
+
 
 @cache
 def format_language(name: str, under_lengths: bool = False, within_bounds: bool = False) -> Automaton | None:
