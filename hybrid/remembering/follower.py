@@ -79,15 +79,15 @@ class RememberingFollower(Follower):
     def _forbidden(self, tokens: list[int]) -> list[int]:
         """Those by which something comes again, or has to, of tokens that the grammar takes."""
         mode, found = self._cursor.mode, []
-        alike = self._kinds.alike[mode in (IN_STRING, ESCAPED)]
-        known: dict[int, bool] = {}
+        is_within = mode in (IN_STRING, ESCAPED)
+        known: dict[bytes, bool] = {}
         ended: list[Cursor | None] = []
         for token in tokens:
             text = self._tokens[token]
             if token in self._stops or not text:
                 continue
-            number = alike[token]
-            if number not in known:
+            alike = self._kinds.alike(token, is_within)
+            if alike not in known:
                 begin: Cursor | None = self._cursor
                 is_string = mode == IN_STRING and text[0] == QUOTE
                 if is_string or (mode == IN_SCALAR and text[0] in ENDING_SCALAR):
@@ -95,8 +95,8 @@ class RememberingFollower(Follower):
                     begin, rest = ended[0], text[is_string:]
                 else:
                     rest = text
-                known[number] = begin is None or self._after(begin, rest, partial(self._behind, text)) is None
-            if known[number]:
+                known[alike] = begin is None or self._after(begin, rest, partial(self._behind, text)) is None
+            if known[alike]:
                 found.append(token)
         return found
 

@@ -10,17 +10,16 @@ from __future__ import annotations
 import re
 import threading
 import weakref
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import Vocabulary, forking
 
-_ENDS = re.compile(rb'[",\]} \t\n\r]')
-_ENDS_NOTHING = re.compile(rb'[ \t\n\r,:]*(?:"[^"]*)?')
+_ENDS_NOTHING = re.compile(rb'[ \t\n\r,:]*"[^"]*')
 _OPENS_AND_ENDS = re.compile(rb"[\[{].*[,\]}]", re.DOTALL)
 _ENDS_STRING = re.compile(rb'([^"\\]*)"[ \t\n\r,:]*')
-_SPELLED = re.compile(rb"[ \t\n\r\\.eE]|^,")
 
 _lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 _made: weakref.WeakKeyDictionary[Vocabulary, Kinds] = weakref.WeakKeyDictionary()
@@ -38,39 +37,65 @@ class Kinds:
         escaped: bool of each id: it has a backslash.
         spelled: bool of each id: outside of strings it may be another spelling of something shorter, or
             begin behind a comma.
-        by_text: the ids of each text of tokens.
         ending_string: the ids that end a string and nothing else, by the text before its end.
         longest: bytes of the longest text.
-        alike: two lists, for outside of strings and within: a number of each id; those of equal numbers read
-            alike, but for white space.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        tokens = vocabulary.tokens
-        self.with_quote = _those(b'"' in text for text in tokens)
-        self.ending_scalar = _those(_ENDS.search(text) is not None for text in tokens)
-        self.ending = self.ending_scalar & ~_those(
-            _ENDS_NOTHING.fullmatch(text) is not None for text in tokens
-        )
-        self.opening = _those(_OPENS_AND_ENDS.search(text) is not None for text in tokens)
-        self.escaped = _those(b"\\" in text for text in tokens)
-        self.spelled = _those(_SPELLED.search(text) is not None for text in tokens)
-        self.by_text: dict[bytes, list[int]] = {}
+        tokens, numbers = vocabulary.tokens, np.arange(vocabulary.size)
+        self._tokens = tokens
+        self._alike: tuple[dict[int, bytes], dict[int, bytes]] = {}, {}
+        data, offsets = vocabulary.flat
+        lengths = np.diff(offsets)
+
+        def count(letters: bytes) -> NDArray[np.int64]:
+            """How many bytes of each token are among some."""
+            table = np.zeros(256, np.int64)
+            table[list(letters)] = 1
+            sums = np.concatenate(([0], np.cumsum(table[data])))
+            return sums[offsets[1:]] - sums[offsets[:-1]]
+
+        self.with_quote = count(b'"') > 0
+        self.ending_scalar = count(b'",]} \t\n\r') > 0
+        self.escaped = count(b"\\") > 0
+        self.spelled = count(b" \t\n\r\\.eE") > 0
+        self.ending = self.ending_scalar & (count(b" \t\n\r,:") < lengths)
+        self.opening = (count(b"[{") > 0) & (count(b",]}") > 0)
+        for number in numbers[self.opening].tolist():
+            self.opening[number] = _OPENS_AND_ENDS.search(tokens[number]) is not None
+        for number in numbers[count(b",") > 0].tolist():
+            self.spelled[number] |= tokens[number][:1] == b","
         self.ending_string: dict[bytes, list[int]] = {}
         self.in_string = self.with_quote.copy()
-        for number, text in enumerate(tokens):
-            if text:
-                self.by_text.setdefault(text, []).append(number)
-            ends = _ENDS_STRING.fullmatch(text)
+        for number in numbers[self.with_quote].tolist():
+            if _ENDS_NOTHING.fullmatch(tokens[number]):
+                self.ending[number] = False
+            ends = _ENDS_STRING.fullmatch(tokens[number])
             if ends is not None:
                 self.ending_string.setdefault(ends[1], []).append(number)
                 self.in_string[number] = False
-        self.longest = max(map(len, tokens), default=0)
-        numbers: dict[bytes, int] = {}
-        self.alike = tuple(
-            [numbers.setdefault(without(text), len(numbers)) for text in tokens]
-            for without in (_outside, _within)
-        )
+        self.longest = int(lengths.max(initial=0))
+
+    @cached_property
+    def by_text(self) -> dict[bytes, list[int]]:
+        """The ids of each text of tokens."""
+        found: dict[bytes, list[int]] = {}
+        for number, text in enumerate(self._tokens):
+            found.setdefault(text, []).append(number)
+        return found
+
+    def alike(self, number: int, is_within: bool) -> bytes:
+        """What tokens have in common that read alike, but for white space.
+
+        Args:
+            number: an id.
+            is_within: whether it is read within a string.
+        """
+        known = self._alike[is_within]
+        found = known.get(number)
+        if found is None:
+            found = known[number] = (_within if is_within else _outside)(self._tokens[number])
+        return found
 
 
 def _outside(text: bytes) -> bytes:
@@ -90,10 +115,6 @@ def _within(text: bytes) -> bytes:
         return text
     begin, _, rest = text.partition(b'"')
     return begin + b'"' + _outside(rest)
-
-
-def _those(values: object) -> NDArray[np.bool_]:
-    return np.fromiter(values, bool)  # type: ignore[call-overload]
 
 
 def kinds_of(vocabulary: Vocabulary) -> Kinds:
