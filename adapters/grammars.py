@@ -19,6 +19,7 @@ from equivalence import forking
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError, BatchError, VocabularyError
 from hybrid import CompiledGrammar, GrammarCompiler, Vocabulary
+from hybrid.json_schema import MOST_WHITE_SPACE
 
 _lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 
@@ -28,7 +29,7 @@ ALLOWED = (
 
 
 def compiled_grammars(
-    given: Any, tokenizer: Any = None, semantics: str | None = None
+    given: Any, tokenizer: Any = None, semantics: str | None = None, max_whitespace_cnt: int | None = None
 ) -> list[CompiledGrammar]:
     """The grammars that a user gave, compiled, all over one vocabulary.
 
@@ -38,6 +39,8 @@ def compiled_grammars(
         tokenizer: of `transformers`, a `hybrid.Vocabulary` or a `hybrid.GrammarCompiler`; None if all is
             compiled.
         semantics: what schemas mean, "xgrammar" or "json-schema"; None: what the compiler says.
+        max_whitespace_cnt: characters that a run of white space may have; -1 is no bound; None: what the
+            compiler says, or 128.
 
     Raises:
         ArgumentError: something else.
@@ -65,7 +68,8 @@ def compiled_grammars(
                 "what hybrid.GrammarCompiler compiled"
             )
         else:
-            grammars.append(compiler.compile_json_schema(item, semantics=semantics))
+            most = white_space(compiler, max_whitespace_cnt)
+            grammars.append(compiler.compile_json_schema(item, semantics=semantics, max_whitespace_cnt=most))
     vocabularies = {grammar.vocabulary.fingerprint: grammar.vocabulary for grammar in grammars}
     if len(vocabularies) > 1:
         raise VocabularyError(
@@ -73,6 +77,18 @@ def compiled_grammars(
             f"{list(vocabularies.values())}; compile all of them with one GrammarCompiler"
         )
     return grammars
+
+
+def white_space(compiler: GrammarCompiler, given: int | None = None) -> int:
+    """The bound on runs of white space where nobody has to read what plain XGrammar writes: with none, small
+    models go on with it to the end of their tokens.
+
+    Args:
+        compiler: its own bound comes second.
+        given: comes first.
+    """
+    most = compiler.max_whitespace_cnt if given is None else given
+    return MOST_WHITE_SPACE if most is None else most
 
 
 def compiler_of(tokenizer: Any) -> GrammarCompiler:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from adapters.grammars import compiler_of
+from adapters.grammars import compiler_of, white_space
 from adapters.mlx_lm import is_wrapper
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError, UnsupportedGrammar
@@ -67,7 +67,7 @@ def grammar_of(model: Any, output_type: Any) -> CompiledGrammar:
                 f"whitespace_pattern is {term.whitespace_pattern!r}, allowed is None; compile the schema "
                 "with hybrid.GrammarCompiler.compile_json_schema, which has options for white space"
             )
-        return compiler.compile_json_schema(term.schema)
+        return compiler.compile_json_schema(term.schema, max_whitespace_cnt=white_space(compiler))
     return compiler.compile_regex(dsl.to_regex(term))
 
 

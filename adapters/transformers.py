@@ -83,6 +83,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             pydantic model class.
         tokenizer: what schemas are compiled for: the model's tokenizer, a `hybrid.Vocabulary` or a
             `hybrid.GrammarCompiler`. One compiler is kept for a tokenizer.
+        max_whitespace_cnt: characters that a run of white space between the parts of a JSON text may have;
+            -1 is no bound; None: what the compiler says, or 128.
         semantics: what schemas mean, "xgrammar" or "json-schema" (docs/json-schema.md); None: what the
             compiler says, "xgrammar" where it is made here.
         prompt_length: columns of `input_ids` that are prompt (padding included); None finds out by itself,
@@ -124,6 +126,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         tokenizer: Any = None,
         *,
         semantics: str | None = None,
+        max_whitespace_cnt: int | None = None,
         prompt_length: int | None = None,
         override_stop_tokens: int | Sequence[int] | None = None,
         pad_token_id: int | None = None,
@@ -132,7 +135,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         prefix: str | bytes | Sequence[str | bytes] = b"",
         opportunistic: float | Sampling | transformers.GenerationConfig | None = None,
     ) -> None:
-        self._grammars = compiled_grammars(compiled, tokenizer, semantics)
+        self._grammars = compiled_grammars(compiled, tokenizer, semantics, max_whitespace_cnt)
         if overruled not in ("error", "finish"):
             raise ArgumentError(f"overruled is {overruled!r}, allowed are 'error' and 'finish'")
         self.prompt_length = prompt_length

@@ -34,7 +34,7 @@ class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
         folder = settings.cache_folder()
         bounds: dict[str, Any] = {
             "budget": Budget(seconds=settings.compile_seconds()), "cache_dir": folder,
-            "semantics": settings.semantics(),
+            "semantics": settings.semantics(), "max_whitespace_cnt": settings.max_whitespace_cnt(),
         }  # fmt: skip
         super().__init__(tokenizer_info, **{**bounds, **options})
         self.hybrid.vocabulary.prepare(folder)

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass
+
+from hybrid.json_schema import MOST_WHITE_SPACE
 
 DEFAULT_SECONDS = 30.0
 
@@ -52,6 +55,25 @@ class Settings:
                 f"{self.meaning} is {given!r}, allowed are xgrammar (the default) and json-schema"
             )
         return given
+
+    @property
+    def blanks(self) -> str:
+        """Name of the variable with the bound on runs of white space."""
+        return f"{self.enabled}_MAX_WHITESPACE"
+
+    def max_whitespace_cnt(self) -> int:
+        """Characters that a run of white space between the parts of a JSON text may have; -1: no bound.
+
+        Raises:
+            ValueError: another number than -1 and those above 0.
+        """
+        given = os.environ.get(self.blanks, str(MOST_WHITE_SPACE))
+        if not re.fullmatch("-1|0*[1-9][0-9]{0,5}", given):
+            raise ValueError(
+                f"{self.blanks} is {given!r}, allowed are whole numbers from 1 on, and -1 for no bound; "
+                f"{MOST_WHITE_SPACE} if not set"
+            )
+        return int(given)
 
     def is_enabled(self) -> bool:
         """Whether the adapter serves: 1 if it is not set.

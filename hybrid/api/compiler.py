@@ -50,9 +50,13 @@ from hybrid.compile.strategy import (
     check_semantics,
     check_strategy,
 )
+from hybrid.json_schema import MOST_WHITE_SPACE
 from hybrid.xgrammar.guard import Guard
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
+
+NO_BOUND = -1
+"""`max_whitespace_cnt` of as much white space as a model likes."""
 
 logger = logging.getLogger("hybrid")
 
@@ -85,6 +89,9 @@ class GrammarCompiler:
             are not used (docs/strategies.md).
         semantics: what JSON schemas mean where a call does not say: "xgrammar" (what XGrammar's converter
             makes of them) or "json-schema" (what they say; docs/json-schema.md).
+        max_whitespace_cnt: characters that a run of white space between the parts of a JSON text may have,
+            where a call for a schema does not say; -1 is no bound. None: 128 with
+            ``semantics="json-schema"``, no bound with "xgrammar".
 
     Raises:
         StrategyError, HybridError: an argument that is not allowed; the message says what is.
@@ -106,6 +113,7 @@ class GrammarCompiler:
         on_demand: bool = False,
         deterministic: bool = False,
         semantics: str = "xgrammar",
+        max_whitespace_cnt: int | None = None,
     ) -> None:
         if isinstance(vocabulary, xgrammar.TokenizerInfo):
             vocabulary = Vocabulary.from_tokenizer_info(vocabulary)
@@ -128,6 +136,9 @@ class GrammarCompiler:
         self.n_jobs = threads
         self.on_demand = flag(on_demand, "on_demand")
         self.semantics = check_semantics(semantics)
+        if max_whitespace_cnt is not None:
+            max_whitespace_cnt = integer_from(-1, max_whitespace_cnt, "max_whitespace_cnt")
+        self.max_whitespace_cnt = max_whitespace_cnt
         settings = Settings(
             strategy, budget, threads, self.on_demand, self.on_budget, self.deterministic, seconds
         )
@@ -211,7 +222,7 @@ class GrammarCompiler:
             relax: with "json-schema", leave out by name what cannot be kept, in place of refusing the schema.
             **options: those of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
                 separators, strict_mode (properties and items that are not named are forbidden; not the same
-                as `strict`), max_whitespace_cnt, any_order.
+                as `strict`), max_whitespace_cnt (-1: no bound; None: the compiler's), any_order.
 
         Raises:
             GrammarError: XGrammar refuses the schema; or `strict`, and the message names the keywords.
@@ -333,7 +344,9 @@ class GrammarCompiler:
     def _schema(
         self, schema: Any, strict: bool, static: bool, semantics: str | None, relax: bool, options: Any
     ) -> Request:
-        if (self.semantics if semantics is None else check_semantics(semantics)) == "json-schema":
+        semantics = self.semantics if semantics is None else check_semantics(semantics)
+        options = self._with_white_space(options, semantics)
+        if semantics == "json-schema":
             return ExactSchemaRequest(schema, options, strict, relax, settings=self._settings, static=static)
         if relax:
             raise HybridError(
@@ -341,6 +354,17 @@ class GrammarCompiler:
                 "what it does not know (CompiledGrammar.relaxed)"
             )
         return JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static)
+
+    def _with_white_space(self, options: dict[str, Any], semantics: str) -> dict[str, Any]:
+        """The options of a schema with a bound on white space, where the call does not say it."""
+        most = options.get("max_whitespace_cnt")
+        if most is None:
+            most = self.max_whitespace_cnt
+        if most is None:
+            most = MOST_WHITE_SPACE if semantics == "json-schema" else NO_BOUND
+        if most == NO_BOUND:
+            return {name: value for name, value in options.items() if name != "max_whitespace_cnt"}
+        return {**options, "max_whitespace_cnt": most}
 
     def _tag(self, *arguments: Any, static: bool) -> Request:
         return StructuralTagRequest(arguments, settings=self._settings, static=static)

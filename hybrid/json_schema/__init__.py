@@ -11,10 +11,12 @@ from hybrid.json_schema.grammar import (
     grammar_of_schema,
     in_xgrammar,
 )
+from hybrid.json_schema.layout import MOST_WHITE_SPACE
 from hybrid.json_schema.nonterminals import Bounds
 from hybrid.json_schema.places import Places
 
 __all__ = [
+    "MOST_WHITE_SPACE",
     "Bounds",
     "LeftOut",
     "Places",

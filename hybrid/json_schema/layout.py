@@ -14,6 +14,10 @@ from typing import Any
 
 from equivalence.errors import GrammarError
 
+MOST_WHITE_SPACE = 128
+"""Characters in one run of white space, where nobody says how many: a line break and twelve levels of eight
+spaces are 97."""
+
 BLANKS = ((9, 10), (13, 13), (32, 32))
 """JSON's white space, as ranges of bytes."""
 

@@ -1,0 +1,117 @@
+"""White space between the parts of JSON texts: bounded where nobody says otherwise, but for plain XGrammar's.
+
+The bound is on one run. A document that is printed with indentation has to pass; a model that writes blanks
+until its tokens are used up has to be stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+import adapters.xgrammar
+from adapters.engines.serving import BoundedCompiler
+from adapters.engines.settings import Settings
+from adapters.transformers import GrammarLogitsProcessor
+from equivalence.errors import ArgumentError
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid.json_schema import MOST_WHITE_SPACE
+from tests.generating import COMPILER, EOS, PAD, SCHEMA, VOCABULARY, ids
+
+BYTES = Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), b""], stop_token_ids=256)
+MEANINGS = "xgrammar", "json-schema"
+
+OBJECT = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
+NESTED = {
+    "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+    "$ref": "#/$defs/node",
+}
+
+
+def longest_run(compiled: CompiledGrammar, most: int = 400) -> int:
+    """Blanks that are taken behind the bracket of an object; `most` if there is no end."""
+    matcher = GrammarMatcher(compiled)
+    assert matcher.accept_string("{")
+    for blanks in range(most):
+        if not matcher.accept_string(" "):
+            return blanks
+    return most
+
+
+@pytest.mark.parametrize("meaning", MEANINGS)
+@pytest.mark.parametrize("given", [None, 3, 200, -1])
+@pytest.mark.parametrize("asked", [None, 7, -1])
+def test_calls_come_first_then_compilers_then_the_meaning(
+    meaning: str, given: int | None, asked: int | None
+) -> None:
+    compiler = GrammarCompiler(BYTES, semantics=meaning, max_whitespace_cnt=given)
+    compiled = compiler.compile_json_schema(OBJECT, max_whitespace_cnt=asked)
+    default = MOST_WHITE_SPACE if meaning == "json-schema" else -1
+    expected = next(one for one in (asked, given, default) if one is not None)
+    assert longest_run(compiled) == (400 if expected == -1 else expected)
+
+
+def test_what_is_no_bound_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="max_whitespace_cnt is -2"):
+        GrammarCompiler(BYTES, max_whitespace_cnt=-2)
+    for meaning in MEANINGS:
+        compiler = GrammarCompiler(BYTES, semantics=meaning)
+        for wrong in (0, -2, "3"):
+            with pytest.raises(Exception, match="whitespace"):
+                compiler.compile_json_schema(OBJECT, max_whitespace_cnt=wrong)
+
+
+@pytest.mark.parametrize("meaning", MEANINGS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_is_printed_with_indentation_passes(meaning: str, end: str) -> None:
+    value: Any = {}
+    for _ in range(11):
+        value = {"next": value}
+    text = json.dumps({"next": value}, indent=8).replace("\n", end)
+    compiler = GrammarCompiler(BYTES, semantics=meaning, max_whitespace_cnt=MOST_WHITE_SPACE)
+    matcher = GrammarMatcher(compiler.compile_json_schema(NESTED))
+    assert matcher.accept_string(text) and matcher.is_completed()
+
+
+def test_adapters_bound_it_in_both_meanings_and_the_drop_in_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for meaning in MEANINGS:
+        processor = GrammarLogitsProcessor(OBJECT, BYTES, semantics=meaning)
+        assert longest_run(processor._grammars[0]) == MOST_WHITE_SPACE
+        processor = GrammarLogitsProcessor(OBJECT, BYTES, semantics=meaning, max_whitespace_cnt=5)
+        assert longest_run(processor._grammars[0]) == 5
+    drop_in = adapters.xgrammar.GrammarCompiler(BYTES.tokenizer_info).compile_json_schema(OBJECT)
+    assert longest_run(drop_in.hybrid) == 400
+    settings = Settings("EQUIMASK_TEST")
+    for given, expected in ((None, MOST_WHITE_SPACE), ("9", 9), ("-1", 400)):
+        if given is not None:
+            monkeypatch.setenv("EQUIMASK_TEST_MAX_WHITESPACE", given)
+        compiler = BoundedCompiler(BYTES.tokenizer_info, settings=settings)
+        assert longest_run(compiler.compile_json_schema(OBJECT).hybrid) == expected
+        assert longest_run(compiler.compile_json_schema(OBJECT, max_whitespace_cnt=2).hybrid) == 2
+    for wrong in ("0", "many", "-2", ""):
+        monkeypatch.setenv("EQUIMASK_TEST_MAX_WHITESPACE", wrong)
+        with pytest.raises(ValueError, match="from 1 on"):
+            settings.max_whitespace_cnt()
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_random_model_spends_fewer_tokens_on_it(model: Any) -> None:
+    spent = {}
+    for most in (-1, 4):
+        compiled = COMPILER.compile_json_schema(json.dumps(SCHEMA), max_whitespace_cnt=most)
+        spent[most] = 0
+        for seed in range(8):
+            torch.manual_seed(seed)
+            processor = GrammarLogitsProcessor(compiled)
+            row = model.generate(
+                **ids("Give me JSON: "), logits_processor=[processor], max_new_tokens=60, do_sample=True,
+                top_k=0, pad_token_id=PAD,
+            )[0]  # fmt: skip
+            texts = [VOCABULARY.tokens[token] for token in row.tolist() if token not in (EOS, PAD)]
+            spent[most] += sum(not text.strip() for text in texts)
+    assert spent[4] < spent[-1]
