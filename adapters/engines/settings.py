@@ -13,8 +13,6 @@ import os
 import re
 from dataclasses import dataclass
 
-from hybrid.json_schema import MOST_WHITE_SPACE
-
 DEFAULT_SECONDS = 30.0
 
 
@@ -67,6 +65,8 @@ class Settings:
         Raises:
             ValueError: another number than -1 and those above 0.
         """
+        from hybrid.json_schema import MOST_WHITE_SPACE  # an entry point imports nothing heavy
+
         given = os.environ.get(self.blanks, str(MOST_WHITE_SPACE))
         if not re.fullmatch("-1|0*[1-9][0-9]{0,5}", given):
             raise ValueError(
