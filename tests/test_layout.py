@@ -36,7 +36,7 @@ PACKAGE_ORDER = ("equivalence, tools", "hybrid", "adapters", "bench", "tests")
 EQUIVALENCE_ORDER = (
     "errors, built, weak_methods",
     "forking, store",
-    "arguments, arrays, bounds, deadline, runs",
+    "arguments, arrays, bounds, deadline, json_text, runs",
     "network, parser, trie",
     "walks",
     "vocabulary",

@@ -1,11 +1,11 @@
 """Our errors as programs written for XGrammar expect them.
 
 What: XGrammar raises `RuntimeError`, or something more special, such as `InvalidJSONError`, that is one; and
-`TypeError` for arguments of most types that it does not take. What leaves this package is XGrammar's own
-error where there is one, else ours, which then is a `RuntimeError` besides what it is. Errors of arguments,
-stop tokens and bitmasks are `TypeError` as well.
+`TypeError` for arguments of most types that it does not take. What leaves this package is an error of
+XGrammar's type where there is one, else ours, which then is a `RuntimeError` besides what it is. Errors of
+arguments, stop tokens and bitmasks are `TypeError` as well.
 When: around every call of `hybrid` that may raise.
-Limits: messages are ours where the error is ours.
+Limits: messages are ours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def as_xgrammar(error: HybridError) -> Exception:
         and not isinstance(cause, HybridError)
     ):
         if str(error).startswith("XGrammar "):  # "refuses", "cannot compile"
-            return cause
+            return type(cause)(str(error)) if isinstance(cause, RuntimeError) else cause
     kind = _expected_kind(type(error))
     return error if kind is type(error) else kind(*error.args).with_traceback(error.__traceback__)
 

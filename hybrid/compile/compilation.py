@@ -60,7 +60,8 @@ from hybrid.representatives.token_level import (
     refuse_missing_bytes,
     refuse_unknown_ids,
 )
-from hybrid.xgrammar.guard import Guard, shortened
+from hybrid.xgrammar.guard import Guard
+from hybrid.xgrammar.messages import shortened
 from hybrid.xgrammar.sanitize import classes_as_rules, refuse_endless_rules, shield_root, without_lookahead
 
 
@@ -96,7 +97,7 @@ class Compilation:
             GrammarError: XGrammar refuses it.
             BudgetExceeded: it is too late to begin, or to go on.
         """
-        name = request.notation.replace("_", " ")
+        name = request.title
         deadline.check(f"waiting for XGrammar's parser of the {name}")
         began = time.perf_counter()
         try:

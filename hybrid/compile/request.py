@@ -28,6 +28,7 @@ from hybrid.compile.strategy import Budget, OnBudget
 from hybrid.json_schema import Bounds, SchemaGrammar, grammar_of_schema
 from hybrid.lark.source import LarkGrammar
 from hybrid.xgrammar.guard.estimate import Estimate, schema_estimate, text_estimate
+from hybrid.xgrammar.messages import way_out
 from hybrid.xgrammar.relaxed import Relaxation, SchemaText, describe, schema_text
 from hybrid.xgrammar.token_strings import with_token_ids
 
@@ -148,6 +149,9 @@ class Request(ABC):
 class Parsed(Request):
     """A grammar that XGrammar parses or converts, then compiled as the strategy says."""
 
+    title: ClassVar[str] = "grammar"
+    """Names it in messages."""
+
     @abstractmethod
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         """XGrammar's grammar."""
@@ -164,8 +168,10 @@ class Parsed(Request):
 class Converted(Parsed):
     """A text that one of XGrammar's own functions turns into a grammar: here, or in another process."""
 
-    title: ClassVar[str]
-    """Names it in the messages of `hybrid.xgrammar.guard`."""
+    @property
+    def given(self) -> object:
+        """What messages look for faults in, where it is a text."""
+        return None
 
     @abstractmethod
     def estimate(self) -> Estimate | None:
@@ -180,7 +186,17 @@ class Converted(Parsed):
         """The function of XGrammar's library that is to be called in another process, and its arguments."""
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
-        return guard.convert(self, deadline)
+        return self.converted(guard, deadline)
+
+    def converted(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
+        """`Guard.convert`, with errors that say what to do."""
+        try:
+            return guard.convert(self, deadline)
+        except (GrammarError, RuntimeError, TypeError) as error:
+            told = way_out(str(error), self.title, self.given, SCHEMA_OPTIONS)
+            if told is None:
+                raise
+            raise GrammarError(f"XGrammar refuses the {self.title}: {told}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +232,10 @@ class EbnfRequest(Converted):
         _check_text(self.text, "the grammar", "text or an xgrammar.Grammar")
         _check_text(self.root_rule_name, "root_rule_name")
         return super().settled(compilation, deadline)
+
+    @property
+    def given(self) -> object:
+        return self.text
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -296,7 +316,12 @@ class JsonSchemaRequest(Converted):
         return schema_estimate(self.schema, self.options) if is_known else None
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
-        return guard.convert(replace(self, schema=self.text.text), deadline)  # a model class is asked once
+        asked = replace(self, schema=self.text.text)  # a model class is asked once
+        return asked.converted(guard, deadline)
+
+    @property
+    def given(self) -> object:
+        return self.schema
 
     def here(self) -> xgrammar.Grammar:
         return xgrammar.Grammar.from_json_schema(self.schema, **self.options)
@@ -429,7 +454,11 @@ class StructuralTagRequest(Converted):
         text = self._text()
         if self.vocabulary is not None:
             text = with_token_ids(text, self.vocabulary)
-        return guard.convert(replace(self, arguments=(text,)), deadline)
+        return replace(self, arguments=(text,)).converted(guard, deadline)
+
+    @property
+    def given(self) -> object:
+        return self.arguments[0]
 
     def _text(self) -> Any:
         """The tag as JSON text; what is none of its forms comes back as it is, for XGrammar to refuse."""

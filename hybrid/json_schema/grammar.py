@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import xgrammar
 
 from equivalence.deadline import Deadline
+from equivalence.json_text import fault_of
 from equivalence.network.reading import ReadGrammar
 from hybrid.json_schema.arrays import bound_unique
 from hybrid.json_schema.assertions import Assertions
@@ -182,7 +183,8 @@ def read_schema(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise SchemaRefused("invalid", "", "", f"is not JSON: {error}") from error
+        why = f"cannot be read: {fault_of(text) or error}"
+        raise SchemaRefused("invalid", "", "", why) from error
     except RecursionError as error:
         raise SchemaRefused("bounds", "", "", "is nested too deeply") from error
 

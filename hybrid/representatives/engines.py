@@ -17,7 +17,8 @@ from equivalence import GrammarError, HybridError, TokenClasses, Vocabulary, for
 from equivalence.classes.byte_strings import Features
 from equivalence.deadline import Deadline
 from hybrid.representatives.token_level import in_engine_ids
-from hybrid.xgrammar.guard import Guard, shortened
+from hybrid.xgrammar.guard import Guard
+from hybrid.xgrammar.messages import shortened
 from hybrid.xgrammar.sanitize import prefix_closed
 
 

@@ -37,8 +37,9 @@ from hybrid.xgrammar.guard.estimate import (
     grammar_estimate,
     pattern_estimate,
 )
+from hybrid.xgrammar.messages import shortened
 
-__all__ = ["Conversion", "Guard", "shortened"]
+__all__ = ["Conversion", "Guard"]
 
 QUICK_SECONDS = 0.1
 """What a conversion may be estimated to take, to be called right here. The other process costs some 3 ms."""
@@ -54,9 +55,6 @@ CONVERT_BYTES, COMPILE_BYTES = 2**30, 2 * 2**30
 
 MOST_LEXER_STATES = 50_000
 """Of a Lark grammar's lexer, where `Budget.states` allows more."""
-
-MESSAGE_CHARACTERS = 1000
-"""Of XGrammar's messages, which quote whole schemas, what is passed on."""
 
 QUICK_TEXT, QUICK_BYTES = 20_000, 500_000
 """Size of a serialised grammar whose automata are asked for right here, and of the answer."""
@@ -310,12 +308,3 @@ class Guard:
                     f"cannot be ended in another process: {error}; raise Budget.seconds, or simplify it"
                 ) from error
             return None
-
-
-def shortened(error: BaseException) -> str:
-    """What an error of XGrammar says, without most of what it quotes."""
-    text = str(error) or f"{type(error).__name__} without a message"
-    if len(text) <= MESSAGE_CHARACTERS:
-        return text
-    half = MESSAGE_CHARACTERS // 2
-    return f"{text[:half]} ... {text[-half:]}"

@@ -1,0 +1,36 @@
+"""What is wrong with a text that was to be JSON.
+
+What: `fault_of` finds the first fault and says where it is, by line and column, and what to do.
+When: for texts of schemas and structural tags that no parser takes.
+Limits: a text that Python's `json` takes has none, `NaN` included.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+_FILE_NAME = re.compile(r"[\w./\\~:-]*[\w-]\.[A-Za-z]\w{0,9}")
+
+
+def fault_of(text: str) -> str | None:
+    """The first fault; None where there is none."""
+    if _FILE_NAME.fullmatch(text.strip()):
+        return f"{text.strip()!r} looks like the name of a file; pass the text that is in it"
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        before = text[: error.pos].rstrip()
+        if text[error.pos : error.pos + 1] in ("}", "]") and before.endswith(","):
+            return f"a comma stands before a closing bracket at {_place(text, len(before) - 1)}; remove it"
+        if not text.strip():
+            return "it is empty"
+        return f"it is no JSON at {_place(text, error.pos)}: {error.msg[:1].lower()}{error.msg[1:]}"
+    except RecursionError:
+        return "it is nested too deeply"
+    return None
+
+
+def _place(text: str, at: int) -> str:
+    line = text.count("\n", 0, at) + 1
+    return f"line {line}, column {at - text.rfind(chr(10), 0, at)}"

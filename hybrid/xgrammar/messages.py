@@ -1,0 +1,65 @@
+"""What XGrammar says, for users: without time stamps and the places of its sources.
+
+What: `shortened` is the message of an error; `way_out` is what to do about it, where that can be told.
+When: where XGrammar refuses a grammar, a schema, a tag or a regular expression.
+Limits: messages that are not known are passed on as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from equivalence.json_text import fault_of
+
+MESSAGE_CHARACTERS = 1_000
+"""What is kept of a message: XGrammar quotes whole schemas."""
+
+TYPES = "array", "boolean", "integer", "null", "number", "object", "string"
+
+_PLACE = re.compile(r"(?m)^\[\d\d:\d\d:\d\d\] \S+:\d+: (?:Check failed: .*? is false: )?")
+_TYPE = re.compile(r'Unsupported type "([^"]*)"')
+_OPTION = re.compile(r"unexpected keyword argument '(\w+)'")
+_FILE_NAME = re.compile(r"[\w./\\~:-]+\.[A-Za-z]\w*")
+
+
+def shortened(error: BaseException) -> str:
+    """What an error of XGrammar says, without most of what it quotes."""
+    text = _PLACE.sub("", str(error)).strip() or f"{type(error).__name__} without a message"
+    if len(text) <= MESSAGE_CHARACTERS:
+        return text
+    half = MESSAGE_CHARACTERS // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
+
+def way_out(message: str, title: str, text: object, options: Iterable[str] = ()) -> str | None:
+    """A message in place of one of XGrammar's that says what to do; None where that cannot be told.
+
+    Args:
+        message: XGrammar's.
+        title: what was refused: "JSON schema", "structural tag", "grammar" or another.
+        text: as it was given.
+        options: those that there are.
+    """
+    option = _OPTION.search(message)
+    if option is not None:
+        name = option[1]
+        return f"the option {name!r} is not known, allowed are {', '.join(options)}{_near(name, options)}"
+    kind = _TYPE.search(message)
+    if kind is not None:
+        return f"the type {kind[1]!r} does not exist, allowed are {', '.join(TYPES)}{_near(kind[1], TYPES)}"
+    if not isinstance(text, str):
+        return None
+    if title == "grammar":
+        if "::=" not in text and _FILE_NAME.fullmatch(text.strip()):
+            return f"{text.strip()!r} looks like the name of a file; pass the text that is in it"
+        return None
+    if title in ("JSON schema", "structural tag"):
+        return fault_of(text)
+    return None
+
+
+def _near(name: str, allowed: Iterable[str]) -> str:
+    found = get_close_matches(name, list(allowed), 1)
+    return f"; is {found[0]!r} meant?" if found else ""

@@ -1,0 +1,115 @@
+"""What users read where a grammar or a schema is refused: where the fault is and what to do, and no place in
+XGrammar's sources."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import adapters.xgrammar
+from equivalence import GrammarError, Vocabulary
+from equivalence.json_text import fault_of
+from hybrid import GrammarCompiler
+from hybrid.xgrammar.messages import MESSAGE_CHARACTERS, shortened
+
+BYTES = Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), b""], stop_token_ids=256)
+COMPILERS = {meaning: GrammarCompiler(BYTES, semantics=meaning) for meaning in ("xgrammar", "json-schema")}
+PLACE = re.compile(r"\d\d:\d\d:\d\d|\.cc|Check failed")
+
+SCHEMAS: list[tuple[Any, dict[str, Any], str]] = [
+    ('{"type": "object",\n "required": ["a",]}', {}, "comma .* line 2, column 18; remove it"),
+    ('{"type": "object",\n}', {}, "comma .* line 1, column 18; remove it"),
+    ("schemas/person.json", {}, "'schemas/person.json' looks like the name of a file"),
+    ('{"type": object}', {}, "line 1, column 10"),
+    ("", {}, "empty"),
+    ({"type": "objekt"}, {}, "'objekt'.* allowed are"),
+    ({"type": "object"}, {"any_white_space": True}, "'any_white_space' is not known, allowed are any_whi"),
+]
+
+
+@pytest.mark.parametrize("meaning", COMPILERS)
+@pytest.mark.parametrize(("schema", "options", "told"), SCHEMAS)
+def test_schemas_that_are_refused_say_what_to_do(
+    schema: Any, options: dict[str, Any], told: str, meaning: str
+) -> None:
+    with pytest.raises(GrammarError, match=told) as refused:
+        COMPILERS[meaning].compile_json_schema(schema, **options)
+    assert not PLACE.search(str(refused.value))
+
+
+def test_what_was_meant_is_asked() -> None:
+    with pytest.raises(GrammarError, match="is 'object' meant"):
+        COMPILERS["xgrammar"].compile_json_schema({"type": "objekt"})
+    with pytest.raises(GrammarError, match="is 'any_whitespace' meant"):
+        COMPILERS["xgrammar"].compile_json_schema({}, any_white_space=True)
+
+
+@pytest.mark.parametrize(
+    ("method", "text", "told"),
+    [
+        ("compile_grammar", 'root ::= "a" | foo', 'line 1, column 16: Rule "foo" is not defined'),
+        ("compile_grammar", "grammars/c.ebnf", "looks like the name of a file"),
+        ("compile_regex", "(a", "position 3: The parenthesis is not closed"),
+        ("compile_structural_tag", '{"type": "structural_tag",}', "comma .* column 26; remove it"),
+        ("compile_structural_tag", "tag.json", "looks like the name of a file"),
+        (
+            "compile_structural_tag",
+            '{"type": "structural_tag", "format": {"type": "x"}}',
+            "not recognized: x",
+        ),
+    ],
+)
+def test_other_texts_too(method: str, text: str, told: str) -> None:
+    with pytest.raises(GrammarError, match=told) as refused:
+        getattr(COMPILERS["xgrammar"], method)(text)
+    assert not PLACE.search(str(refused.value))
+
+
+def test_the_drop_in_says_the_same() -> None:
+    with pytest.raises(RuntimeError, match="looks like the name of a file"):
+        adapters.xgrammar.GrammarCompiler(BYTES.tokenizer_info).compile_json_schema("person.json")
+
+
+def test_places_in_sources_and_long_quotations_go() -> None:
+    error = RuntimeError("[01:27:59] /project/cpp/a.cc:49: Check failed: (error.empty()) is false: it is\n")
+    assert shortened(error) == "it is"
+    assert shortened(RuntimeError("")) == "RuntimeError without a message"
+    assert len(shortened(RuntimeError("x" * 10_000))) < MESSAGE_CHARACTERS + 10
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(VALUES, st.integers(0, 200), st.sampled_from(["", ",", "}", '"', "\n", "x"]), st.integers(0, 2))
+def test_a_text_has_a_fault_if_and_only_if_it_is_no_json(value: Any, at: int, put: str, gone: int) -> None:
+    text = json.dumps(value, indent=1)
+    text = text[:at] + put + text[at + gone :]
+    try:
+        json.loads(text)
+    except ValueError:
+        fault = fault_of(text)
+        assert fault
+        for line, column in re.findall(r"line (\d+), column (\d+)", fault):
+            lines = text.split("\n")
+            assert 1 <= int(line) <= len(lines)
+            assert 1 <= int(column) <= len(lines[int(line) - 1]) + 1
+    else:
+        assert fault_of(text) is None
+
+
+@given(st.lists(st.integers(), min_size=1, max_size=4), st.sampled_from(["", " ", "\n "]))
+def test_the_comma_before_a_bracket_is_found(items: list[int], blanks: str) -> None:
+    text = "[" + ",".join(map(str, items)) + "," + blanks + "]"
+    fault = fault_of(text)
+    assert fault is not None and "comma" in fault
+    place = re.search(r"line 1, column (\d+)", fault)
+    assert place is not None and text[int(place[1]) - 1] == ","
