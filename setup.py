@@ -50,6 +50,17 @@ DIRECTIVES = {
     "binding": False,  # plain built-in functions: called faster, and seen by profilers
 }
 
+# Modules whose first line says `wraparound=True` are ordinary Python that is compiled as it is: indices,
+# integers and divisions mean what they mean in Python. The front end of JSON Schema takes three quarters of the
+# time so.
+ORDINARY = DIRECTIVES | {
+    "boundscheck": True,
+    "wraparound": True,
+    "cdivision": False,
+    "infer_types": None,
+    "annotation_typing": False,
+}
+
 # -O2: with -O3 the files grow by a sixth and nothing is faster. -g0: nine tenths of them would be symbols.
 # The build that checks every index runs small tests once: -O1 is built in less time.
 LEVEL = "-O1" if CHECKED else "-O2"
@@ -64,13 +75,15 @@ def _hash_of(source: Path) -> str:
     return module.source_hash(source)
 
 
-def _extensions() -> list[Extension]:
-    found = []
+def _extensions() -> tuple[list[Extension], list[Extension]]:
+    """The typed modules, and the ordinary ones."""
+    typed, ordinary = [], []
     for package in PACKAGES:
         for source in sorted((HERE / package).rglob("*.py")):
             with open(source, encoding="utf-8") as file:
-                if not file.readline().startswith("# cython:"):
-                    continue
+                first = file.readline()
+            if not first.startswith("# cython:"):
+                continue
             path = source.relative_to(HERE)
             name = ".".join(path.with_suffix("").parts)
             made_from = _hash_of(source)
@@ -80,8 +93,10 @@ def _extensions() -> list[Extension]:
                 note.parent.mkdir(parents=True, exist_ok=True)
                 note.write_text(made_from, encoding="utf-8")
             macros = [("EQUIMASK_SOURCE", f'"{made_from}"')]
-            found.append(Extension(name, [str(path)], define_macros=macros, extra_compile_args=FLAGS))
-    return [*found, Extension(SHARED, [SHARED.replace(".", "/") + ".c"], extra_compile_args=FLAGS)]
+            group = ordinary if "wraparound=True" in first else typed
+            group.append(Extension(name, [str(path)], define_macros=macros, extra_compile_args=FLAGS))
+    typed.append(Extension(SHARED, [SHARED.replace(".", "/") + ".c"], extra_compile_args=FLAGS))
+    return typed, ordinary
 
 
 class Build(build_ext):
@@ -118,14 +133,20 @@ class Build(build_ext):
             super().build_extension(extension)
 
 
-setup(
-    ext_modules=cythonize(
-        _extensions(),
-        compiler_directives=DIRECTIVES,
+def _translated(extensions: list[Extension], directives: dict[str, object]) -> list[Extension]:
+    return cythonize(
+        extensions,
+        compiler_directives=directives,
         build_dir=str(C_FILES),
         shared_utility_qualified_name=SHARED,
         nthreads=CORES,
         quiet=True,
-    ),
+    )
+
+
+TYPED, PLAIN = _extensions()
+
+setup(
+    ext_modules=[*_translated(TYPED, DIRECTIVES), *_translated(PLAIN, ORDINARY)],
     cmdclass={"build_ext": Build},
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from hybrid.json_schema.languages.automaton import (
     combine,
     complement,
     empty,
+    minimal,
     sign_vectors,
     universal,
     without,
@@ -281,3 +282,83 @@ def test_the_longest_and_the_shortest_text() -> None:
     assert (words(["ab", "abcd"]).shortest, words(["ab", "abcd"]).longest) == (2, 4)
     assert (empty().shortest, empty().longest) == (0, None)
     assert (universal().shortest, universal().longest) == (0, None)
+
+
+def moore(rows: list[list[tuple[int, int, int]]], accepting: list[bool]) -> dict[int, int]:
+    """The class of each state of a small complete automaton over characters 0 to 9, by Moore's algorithm."""
+
+    def step(state: int, code: int) -> int:
+        return next((target for low, high, target in rows[state] if low <= code <= high), -1)
+
+    colors = {-1: 0, **{state: 1 + accepting[state] for state in range(len(rows))}}
+    colors[-1] = 1  # it accepts nothing, as some others may
+    for _ in range(len(rows) + 1):
+        keys = {
+            state: (
+                colors[state],
+                *(colors[step(state, code)] if state >= 0 else colors[-1] for code in range(10)),
+            )
+            for state in colors
+        }
+        numbers: dict[object, int] = {}
+        colors = {state: numbers.setdefault(key, len(numbers)) for state, key in keys.items()}
+    return colors
+
+
+@st.composite
+def automata(draw: st.DrawFn) -> tuple[list[list[tuple[int, int, int]]], list[bool]]:
+    n = draw(st.integers(1, 7))
+    rows = []
+    for _ in range(n):
+        cuts = sorted(draw(st.sets(st.integers(0, 9), max_size=4)))
+        row = [
+            (
+                low,
+                draw(st.integers(low, (cuts[i + 1] if i + 1 < len(cuts) else 10) - 1)),
+                draw(st.integers(0, n - 1)),
+            )
+            for i, low in enumerate(cuts)
+        ]
+        rows.append(draw(st.permutations(row)))
+    return rows, draw(st.lists(st.booleans(), min_size=n, max_size=n))
+
+
+@given(automata())
+def test_a_minimal_automaton_has_one_state_for_each_class_that_matters(
+    one: tuple[list[list[tuple[int, int, int]]], list[bool]],
+) -> None:
+    rows, accepting = one
+    found = minimal(rows, accepting)
+    colors = moore(rows, accepting)
+    reached, todo = {0}, [0]
+    while todo:
+        for _, _, target in rows[todo.pop()]:
+            if target not in reached:
+                reached.add(target)
+                todo.append(target)
+    assert found.n_states == len({colors[state] for state in reached} - {colors[-1]})
+    pairs = {(0, 0 if found.n_states else -1)}
+    pending = list(pairs)
+    while pending:  # both are in equal states after equal texts
+        left, right = pending.pop()
+        assert (left >= 0 and accepting[left]) == (right >= 0 and found.accepting[right])
+        for code in range(10) if left >= 0 else ():
+            target = next((to for low, high, to in rows[left] if low <= code <= high), -1)
+            pair = target, found.step(right, code) if right >= 0 else -1
+            if pair not in pairs:
+                pairs.add(pair)
+                pending.append(pair)
+    for row in found.rows:
+        assert all(a[1] < b[0] and (a[1] + 1 < b[0] or a[2] != b[2]) for a, b in pairwise(row))
+
+
+@given(st.sets(st.text("abc", max_size=4), max_size=8))
+def test_words_are_what_minimising_their_trie_makes(texts: set[str]) -> None:
+    prefixes = sorted(
+        {text[:i] for text in texts for i in range(len(text) + 1)} | {""}, key=lambda one: (len(one), one)
+    )
+    number = {prefix: i for i, prefix in enumerate(prefixes)}
+    rows: list[list[tuple[int, int, int]]] = [[] for _ in prefixes]
+    for prefix in prefixes[1:]:
+        rows[number[prefix[:-1]]].append((ord(prefix[-1]), ord(prefix[-1]), number[prefix]))
+    assert words(sorted(texts)) == minimal(rows, [prefix in texts for prefix in prefixes])

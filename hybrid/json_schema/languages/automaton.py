@@ -1,3 +1,4 @@
+# cython: language_level=3, wraparound=True
 """Deterministic automata over characters, in canonical form.
 
 What: `Automaton` is the minimal automaton of a language of texts; equal languages are equal automata. Boolean
@@ -17,10 +18,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
+import cython
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.arrays.closure import close_backwards
+from equivalence import built
+from hybrid.json_schema.languages.minimise import minimised
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
 
 LAST = 0x10FFFF
 """The last code point."""
@@ -130,8 +138,10 @@ class Automaton:
 
     def words(self, limit: int) -> list[str] | None:
         """All its texts, if there are at most `limit`; else None."""
-        if any(high - low >= limit for row in self.rows for low, high, _ in row):
-            return None
+        for state, row in enumerate(self.rows):
+            for low, high, target in row:
+                if target == state or high - low >= limit:  # each state is reached, and leads to an end
+                    return None
         found: list[str] = []
         todo, steps = [(0, "")] if self.rows else [], 0
         while todo:
@@ -156,105 +166,9 @@ class Automaton:
         return found
 
 
-def minimal(rows: Sequence[Iterable[Edge]], accepting: Sequence[bool]) -> Automaton:
-    """The canonical automaton of a deterministic one that begins in state 0.
-
-    States are told apart first by the lengths of the shortest and the longest text to an end, which tells the
-    states of long chains apart at once, then by what they lead to (Moore's refinement).
-    """
-    live = _live(rows, accepting)
-    if not rows or not live[0]:
-        return Automaton((), ())
-    kept = [
-        _merged([edge for edge in row if live[edge[2]]]) if live[state] else ()
-        for state, row in enumerate(rows)
-    ]
-    order = _reached(kept)
-    colors = _colors(kept, accepting, order)
-    while True:
-        keys: dict[object, int] = {}
-        new = dict.fromkeys(order, 0)
-        for state in order:
-            row = _merged([(low, high, colors[target]) for low, high, target in kept[state]])
-            new[state] = keys.setdefault((colors[state], row), len(keys))
-        if len(keys) == len(set(colors.values())):
-            break
-        colors = new
-    return _numbered(kept, accepting, order, colors)
-
-
-def _numbered(
-    rows: Sequence[Row], accepting: Sequence[bool], order: list[int], colors: dict[int, int]
-) -> Automaton:
-    """One state a color, in the order in which they are reached from the first."""
-    representative: dict[int, int] = {}
-    for state in order:
-        representative.setdefault(colors[state], state)
-    number, queue = {colors[0]: 0}, [colors[0]]
-    found: list[Row] = []
-    for color in queue:
-        row = []
-        for low, high, target in rows[representative[color]]:
-            to = colors[target]
-            if to not in number:
-                number[to] = len(number)
-                queue.append(to)
-            row.append((low, high, number[to]))
-        found.append(_merged(row))
-    return Automaton(tuple(found), tuple(bool(accepting[representative[color]]) for color in queue))
-
-
-def _colors(rows: Sequence[Row], accepting: Sequence[bool], order: list[int]) -> dict[int, int]:
-    """A first partition: whether states accept, and their shortest and longest texts to an end."""
-    before: dict[int, list[int]] = {state: [] for state in order}
-    left = {}
-    for state in order:
-        targets = {target for _, _, target in rows[state]}
-        left[state] = len(targets)
-        for target in targets:
-            before[target].append(state)
-    shortest = {state: 0 for state in order if accepting[state]}
-    queue = list(shortest)
-    for state in queue:
-        for source in before[state]:
-            if source not in shortest:
-                shortest[source] = shortest[state] + 1
-                queue.append(source)
-    longest = dict.fromkeys(order, 0)
-    queue = [state for state in order if not left[state]]
-    for state in queue:
-        for source in before[state]:
-            longest[source] = max(longest[source], longest[state] + 1)
-            left[source] -= 1
-            if not left[source]:
-                queue.append(source)
-    keys: dict[object, int] = {}
-    return {
-        state: keys.setdefault(
-            (accepting[state], shortest[state], -1 if left[state] else longest[state]), len(keys)
-        )
-        for state in order
-    }
-
-
-def _live(rows: Sequence[Iterable[Edge]], accepting: Sequence[bool]) -> list[bool]:
-    before: list[list[int]] = [[] for _ in rows]
-    for state, row in enumerate(rows):
-        for _, _, target in row:
-            before[target].append(state)
-    live = [bool(one) for one in accepting]
-    close_backwards(live, before)
-    return live
-
-
-def _reached(rows: Sequence[Row]) -> list[int]:
-    met, queue = {0}, [0]
-    for state in queue:
-        for _, _, target in rows[state]:
-            if target not in met:
-                met.add(target)
-                queue.append(target)
-    return queue
+def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automaton:
+    """The canonical automaton of a deterministic one that begins in state 0."""
+    return Automaton(*minimised(rows, accepting))
 
 
 def _merged(edges: list[Edge]) -> Row:
@@ -281,20 +195,51 @@ def empty() -> Automaton:
 
 
 def words(texts: Iterable[str]) -> Automaton:
-    """Some texts."""
-    rows: list[dict[int, int]] = [{}]
+    """Some texts: a trie, whose nodes are merged from their ends (Revuz: Minimisation of Acyclic
+    Deterministic Automata in Linear Time, 1992).
+    """
+    below: list[dict[int, int]] = [{}]
     ends: set[int] = set()
     for text in texts:
         state = 0
-        for letter in text:
-            target = rows[state].get(ord(letter))
+        for code in map(ord, text):
+            target = below[state].get(code)
             if target is None:
-                target = rows[state][ord(letter)] = len(rows)
-                rows.append({})
+                target = below[state][code] = len(below)
+                below.append({})
             state = target
         ends.add(state)
-    edges = [[(code, code, target) for code, target in row.items()] for row in rows]
-    return minimal(edges, [state in ends for state in range(len(rows))])
+    if not ends:
+        return empty()
+    merged: dict[object, int] = {}
+    of = [0] * len(below)
+    rows: list[Row] = []
+    accepting: list[bool] = []
+    for state in range(len(below) - 1, -1, -1):  # what a node leads to has a greater number
+        row = [(code, code, of[target]) for code, target in below[state].items()]
+        edges = _merged(row) if len(row) > 1 else tuple(row)
+        key = state in ends, edges
+        found = merged.get(key)
+        if found is None:
+            found = merged[key] = len(rows)
+            rows.append(edges)
+            accepting.append(key[0])
+        of[state] = found
+    return _renumbered(rows, accepting, of[0])
+
+
+def _renumbered(rows: Sequence[Row], accepting: Sequence[bool], first: int) -> Automaton:
+    """States in the order in which they are reached from the first."""
+    number, queue = {first: 0}, [first]
+    for state in queue:
+        for _, _, target in rows[state]:
+            if target not in number:
+                number[target] = len(queue)
+                queue.append(target)
+    return Automaton(
+        tuple(tuple((low, high, number[target]) for low, high, target in rows[state]) for state in queue),
+        tuple(accepting[state] for state in queue),
+    )
 
 
 def without(language: Automaton, texts: Iterable[str]) -> Automaton:

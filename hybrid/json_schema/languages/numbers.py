@@ -20,7 +20,7 @@ from itertools import product
 from math import lcm
 from typing import Any
 
-from hybrid.json_schema.languages.automaton import Automaton, TooLarge, minimal, words
+from hybrid.json_schema.languages.automaton import Automaton, TooLarge, combine, minimal, words
 from hybrid.json_schema.languages.pattern import pattern
 
 Atom = tuple[Any, ...]
@@ -40,7 +40,7 @@ def number_texts(atoms: Sequence[Atom], accept: Callable[[tuple[bool, ...]], boo
         TooLarge: it needs more states than the bound.
     """
     if len(atoms) > _MOST_TABLED:
-        return _texts(tuple(atoms), accept, bound)
+        return _side_by_side(tuple(atoms), accept, bound)
     accepted = frozenset(signs for signs in product((False, True), repeat=len(atoms)) if accept(signs))
     return _tabled(tuple(atoms), accepted, bound)
 
@@ -58,7 +58,26 @@ def _tabled(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], boun
         return words(text_of(value) for value in values if holds(atoms, value) in accepted)
     if all(atom[0] in ("ge", "gt") and not atom[1] for atom in atoms):
         return _by_sign(atoms, accepted, bound)
-    return _texts(atoms, lambda signs: signs in accepted, bound, _is_integral(atoms, accepted))
+    integral = _is_integral(atoms, accepted)
+    if len(atoms) > 1 and any(atom[0] == "multiple" for atom in atoms):
+        return _side_by_side(atoms, lambda signs: signs in accepted, bound, integral)
+    return _texts(atoms, lambda signs: signs in accepted, bound, integral)
+
+
+def _side_by_side(
+    atoms: tuple[Atom, ...], accept: Callable[[tuple[bool, ...]], bool], bound: int, integral: bool = False
+) -> Automaton:
+    """The product of the minimal automata of the atoms: those of 4, 7 and 2.5 beside a bound take 8 ms, the
+    product of their machines took 0.9 s.
+    """
+    parts = [_texts((), lambda signs: True, bound, integral), *(_alone(atom, bound) for atom in atoms)]
+    return combine(parts, lambda signs: signs[0] and accept(signs[1:]), bound)
+
+
+@lru_cache(maxsize=512)
+def _alone(atom: Atom, bound: int) -> Automaton:
+    """The texts without exponent that one atom takes."""
+    return _texts((atom,), lambda signs: signs[0], bound)
 
 
 def _is_integral(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]]) -> bool:
@@ -148,6 +167,18 @@ class _Bound:
         order = (digit > expected) - (digit < expected)
         return (-1, order) if order else (max(at - 1, -2 - len(self._fraction)), 0)
 
+    def cuts(self, state: Any) -> tuple[int, ...]:
+        """Digits from which on the next step is another."""
+        at, order = state
+        if order or at >= len(self._whole):
+            return ()
+        behind = -1 - at
+        if at >= 0:
+            expected = int(self._whole[at])
+        else:
+            expected = int(self._fraction[behind]) if behind < len(self._fraction) else 0
+        return expected, expected + 1
+
     def point(self, state: Any) -> Any:
         return -1, self._whole_order(state)
 
@@ -164,6 +195,9 @@ class _Bound:
         if not order and -1 - min(at, -1) < len(self._fraction):
             return -1  # digits other than 0 are still missing
         return int(order)
+
+
+_EACH = tuple(range(1, 10))
 
 
 class _Residue:
@@ -190,6 +224,14 @@ class _Residue:
                 return places + 1, (10 * residue + int(digit)) % self._modulus
             return state if digit == "0" else -1
         return state if state == -1 else (10 * state + int(digit)) % self._modulus
+
+    def cuts(self, state: Any) -> tuple[int, ...]:
+        """Digits from which on the next step is another."""
+        if state == -1:
+            return ()
+        if isinstance(state, tuple) and state[0] == self._places:
+            return (1,)
+        return () if self._modulus == 1 else _EACH
 
     def point(self, state: Any) -> Any:
         return 0, state
@@ -270,13 +312,13 @@ def _texts(
     accepting = []
     for where, negative, is_nonzero, inner in states:
         row = []
-        for letter, after in _follow(machines, where, negative, is_nonzero, inner, integral):
+        for first, last, after in _follow(machines, where, negative, is_nonzero, inner, integral):
             if after not in numbers:
                 numbers[after] = len(states)
                 states.append(after)
                 if len(states) > bound:
                     raise TooLarge(bound)
-            row.append((ord(letter), ord(letter), numbers[after]))
+            row.append((ord(first), ord(last), numbers[after]))
         rows.append(row)
         ends = where in ("zero", "whole", "fraction") and (is_nonzero or not negative)
         if ends:
@@ -288,20 +330,25 @@ def _texts(
 
 def _follow(
     machines: list[Any], where: str, negative: bool, is_nonzero: bool, inner: tuple[Any, ...], integral: bool
-) -> list[tuple[str, Any]]:
-    """What may be read next, and where it leads."""
-    found: list[tuple[str, Any]] = []
+) -> list[tuple[str, str, Any]]:
+    """What may be read next, from a first to a last letter, and where it leads."""
+    found: list[tuple[str, str, Any]] = []
     if where == "begin" and not negative:
-        found.append(("-", ("begin", True, False, inner)))
+        found.append(("-", "-", ("begin", True, False, inner)))
     if where in ("zero", "whole") and not integral:
         states = tuple(machine.point(one) for machine, one in zip(machines, inner, strict=True))
-        found.append((".", ("point", negative, is_nonzero, states)))
+        found.append((".", ".", ("point", negative, is_nonzero, states)))
     if where == "zero":
         return found
-    for digit in "0123456789":
+    cuts = {0} if is_nonzero else {0, 1}
+    for machine, one in zip(machines, inner, strict=True):
+        cuts.update(machine.cuts(one))
+    begins = sorted(cuts - {10})
+    for begin, end in zip(begins, [*begins[1:], 10], strict=True):
+        digit = str(begin)
         states = tuple(machine.digit(one, digit) for machine, one in zip(machines, inner, strict=True))
         after = "fraction" if where in ("point", "fraction") else "whole"
-        if where == "begin" and digit == "0":
+        if where == "begin" and begin == 0:
             after = "zero"
-        found.append((digit, (after, negative, is_nonzero or digit != "0", states)))
+        found.append((digit, str(end - 1), (after, negative, is_nonzero or begin > 0, states)))
     return found

@@ -1,0 +1,322 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""The minimal automaton of a deterministic one over ranges of characters.
+
+What: `minimised` drops states that no text passes, merges states that no text tells apart, and numbers what
+is left in the order in which it is reached, so that equal languages have equal results.
+When: after each product of languages (`automaton.py`).
+Limits: targets are not checked: rows come from this package alone.
+
+States are told apart first by the lengths of the shortest and the longest text to an end, which tells the
+states of long chains apart at once, then by what they lead to (Moore: Gedanken-Experiments on Sequential
+Machines, 1956).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+
+import cython
+import numpy as np
+
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+
+_first = itemgetter(0)
+
+
+@cython.cclass
+class Minimiser:
+    """One call of `minimised`: the edges of state s are those from starts[s] to starts[s + 1].
+
+    Attributes:
+        n: states.
+        low, high, target: int64[edges]; an edge that leads nowhere has target -1.
+        accepting: int64[n].
+        color: int64[n], the class of each state; -1 where it is not reached.
+    """
+
+    n: cython.Py_ssize_t
+    starts: cython.longlong[::1]
+    low: cython.longlong[::1]
+    high: cython.longlong[::1]
+    target: cython.longlong[::1]
+    accepting: cython.longlong[::1]
+    color: cython.longlong[::1]
+    before: cython.longlong[::1]
+    before_starts: cython.longlong[::1]
+    order: cython.longlong[::1]
+    n_reached: cython.Py_ssize_t
+
+    def __init__(self, rows: Sequence, accepting: Sequence) -> None:
+        n: cython.Py_ssize_t = len(rows)
+        at: cython.Py_ssize_t = 0
+        state: cython.Py_ssize_t
+        last: cython.longlong
+        low: cython.longlong
+        self.n = n
+        ordered: list = []
+        self.starts = np.zeros(n + 1, np.int64)
+        for state in range(n):
+            row = rows[state]
+            last = -1
+            for edge in row:
+                low = edge[0]
+                if low < last:
+                    row = sorted(row, key=_first)
+                    break
+                last = low
+            ordered.append(row)
+            at += len(row)
+            self.starts[state + 1] = at
+        self.low = np.empty(at, np.int64)
+        self.high = np.empty(at, np.int64)
+        self.target = np.empty(at, np.int64)
+        at = 0
+        for row in ordered:
+            for edge in row:
+                self.low[at], self.high[at], self.target[at] = edge[0], edge[1], edge[2]
+                at += 1
+        self.accepting = np.array(accepting, np.int64)
+        self.color = np.full(n, -1, np.int64)
+        self.order = np.empty(n, np.int64)
+        self.n_reached = 0
+
+    @cython.cfunc
+    def index_sources(self) -> cython.int:
+        """Make `before`: the source of each edge that leads to a state, by that state."""
+        counts: cython.longlong[::1] = np.zeros(self.n + 1, np.int64)
+        edge: cython.Py_ssize_t
+        state: cython.Py_ssize_t
+        for edge in range(self.target.shape[0]):
+            if self.target[edge] >= 0:
+                counts[self.target[edge] + 1] += 1
+        for state in range(self.n):
+            counts[state + 1] += counts[state]
+        self.before_starts = counts.copy()
+        self.before = np.empty(counts[self.n], np.int64)
+        for state in range(self.n):
+            for edge in range(self.starts[state], self.starts[state + 1]):
+                if self.target[edge] >= 0:
+                    self.before[counts[self.target[edge]]] = state
+                    counts[self.target[edge]] += 1
+        return 0
+
+    @cython.cfunc
+    def keep_live(self) -> cython.int:
+        """Forget edges to states from which no end is reached, and list the states that are reached."""
+        live: cython.longlong[::1] = self.accepting.copy()
+        queue: cython.longlong[::1] = np.empty(self.n, np.int64)
+        begin: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = 0
+        state: cython.Py_ssize_t
+        edge: cython.Py_ssize_t
+        source: cython.Py_ssize_t
+        for state in range(self.n):
+            if live[state]:
+                queue[end] = state
+                end += 1
+        while begin < end:
+            state = queue[begin]
+            begin += 1
+            for edge in range(self.before_starts[state], self.before_starts[state + 1]):
+                source = self.before[edge]
+                if not live[source]:
+                    live[source] = 1
+                    queue[end] = source
+                    end += 1
+        for edge in range(self.target.shape[0]):
+            if not live[self.target[edge]]:
+                self.target[edge] = -1
+        if not live[0]:
+            return 0
+        self.color[0] = self.order[0] = 0
+        begin, end = 0, 1
+        while begin < end:
+            state = self.order[begin]
+            begin += 1
+            for edge in range(self.starts[state], self.starts[state + 1]):
+                source = self.target[edge]
+                if source >= 0 and self.color[source] < 0:
+                    self.color[source] = 0
+                    self.order[end] = source
+                    end += 1
+        self.n_reached = end
+        return 0
+
+    @cython.cfunc
+    def measure(self) -> cython.Py_ssize_t:
+        """Color states by whether they accept, and by their shortest and longest texts to an end; how many
+        colors there are.
+        """
+        n: cython.Py_ssize_t = self.n
+        shortest: cython.longlong[::1] = np.full(n, -1, np.int64)
+        longest: cython.longlong[::1] = np.zeros(n, np.int64)
+        left: cython.longlong[::1] = np.zeros(n, np.int64)
+        queue: cython.longlong[::1] = np.empty(n, np.int64)
+        begin: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t
+        state: cython.Py_ssize_t
+        edge: cython.Py_ssize_t
+        source: cython.Py_ssize_t
+        for i in range(self.n_reached):
+            state = self.order[i]
+            if self.accepting[state]:
+                shortest[state] = 0
+                queue[end] = state
+                end += 1
+            for edge in range(self.starts[state], self.starts[state + 1]):
+                if self.target[edge] >= 0:
+                    left[state] += 1
+        while begin < end:
+            state = queue[begin]
+            begin += 1
+            for edge in range(self.before_starts[state], self.before_starts[state + 1]):
+                source = self.before[edge]
+                if self.color[source] >= 0 and shortest[source] < 0:
+                    shortest[source] = shortest[state] + 1
+                    queue[end] = source
+                    end += 1
+        begin = end = 0
+        for i in range(self.n_reached):
+            state = self.order[i]
+            if not left[state]:
+                queue[end] = state
+                end += 1
+        while begin < end:
+            state = queue[begin]
+            begin += 1
+            for edge in range(self.before_starts[state], self.before_starts[state + 1]):
+                source = self.before[edge]
+                if self.color[source] < 0:
+                    continue
+                longest[source] = max(longest[source], longest[state] + 1)
+                left[source] -= 1
+                if not left[source]:
+                    queue[end] = source
+                    end += 1
+        keys: dict = {}
+        for i in range(self.n_reached):
+            state = self.order[i]
+            key = (self.accepting[state], shortest[state], -1 if left[state] else longest[state])
+            self.color[state] = keys.setdefault(key, len(keys))
+        return len(keys)
+
+    @cython.cfunc
+    def refine(self) -> cython.Py_ssize_t:
+        """Tell states apart whose edges lead to other colors; how many colors there are then."""
+        most: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t
+        state: cython.Py_ssize_t
+        edge: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        to: cython.longlong
+        for i in range(self.n_reached):
+            state = self.order[i]
+            most = max(most, self.starts[state + 1] - self.starts[state])
+        buffer: cython.longlong[::1] = np.empty(3 * most + 1, np.int64)
+        after: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
+        keys: dict = {}
+        for i in range(self.n_reached):
+            state = self.order[i]
+            buffer[0] = self.color[state]
+            at = 1
+            for edge in range(self.starts[state], self.starts[state + 1]):
+                if self.target[edge] < 0:
+                    continue
+                to = self.color[self.target[edge]]
+                if at > 1 and buffer[at - 1] == to and buffer[at - 2] + 1 >= self.low[edge]:
+                    buffer[at - 2] = self.high[edge]
+                    continue
+                buffer[at], buffer[at + 1], buffer[at + 2] = self.low[edge], self.high[edge], to
+                at += 3
+            if cython.compiled:
+                key = PyBytes_FromStringAndSize(cython.cast(cython.p_char, cython.address(buffer[0])), 8 * at)
+            else:
+                key = bytes(buffer[:at])
+            after[i] = keys.setdefault(key, len(keys))
+        for i in range(self.n_reached):
+            self.color[self.order[i]] = after[i]
+        return len(keys)
+
+    @cython.cfunc
+    def written(self, n_colors: cython.Py_ssize_t) -> tuple:
+        """One state a color, in the order in which they are reached from the first."""
+        representative: cython.longlong[::1] = np.full(n_colors, -1, np.int64)
+        number: cython.longlong[::1] = np.full(n_colors, -1, np.int64)
+        i: cython.Py_ssize_t
+        state: cython.Py_ssize_t
+        edge: cython.Py_ssize_t
+        to: cython.Py_ssize_t
+        low: cython.longlong
+        high: cython.longlong
+        before: cython.longlong
+        for i in range(self.n_reached):
+            state = self.order[i]
+            if representative[self.color[state]] < 0:
+                representative[self.color[state]] = state
+        number[self.color[0]] = 0
+        queue: list = [0]
+        rows: list = []
+        accepting: list = []
+        i = 0
+        while i < len(queue):
+            state = queue[i]
+            i += 1
+            row: list = []
+            low = high = before = -1
+            for edge in range(self.starts[state], self.starts[state + 1]):
+                if self.target[edge] < 0:
+                    continue
+                to = self.color[self.target[edge]]
+                if number[to] < 0:
+                    number[to] = len(queue)
+                    queue.append(representative[to])
+                if before == number[to] and high + 1 >= self.low[edge]:
+                    high = self.high[edge]
+                    continue
+                if before >= 0:
+                    row.append((low, high, before))
+                low, high, before = self.low[edge], self.high[edge], number[to]
+            if before >= 0:
+                row.append((low, high, before))
+            rows.append(tuple(row))
+            accepting.append(bool(self.accepting[state]))
+        return tuple(rows), tuple(accepting)
+
+    @cython.cfunc
+    def minimise(self) -> tuple:
+        before: cython.Py_ssize_t = 0
+        self.index_sources()
+        self.keep_live()
+        if self.n_reached == 0:
+            return (), ()
+        n_colors = self.measure()
+        while n_colors != before:
+            before = n_colors
+            n_colors = self.refine()
+        return self.written(n_colors)
+
+
+def minimised(rows: Sequence, accepting: Sequence) -> tuple:
+    """The minimal automaton of one that begins in state 0.
+
+    Args:
+        rows: for each state, its edges (first character, last character, state), disjoint.
+        accepting: for each state, whether a text may end there.
+
+    Returns:
+        Rows and accepting states of the minimal automaton, both tuples; empty for the empty language.
+    """
+    if not rows:
+        return (), ()
+    return Minimiser(rows, accepting).minimise()
