@@ -1,3 +1,5 @@
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """Boolean formulas, hash-consed and simplified.
 
 What: `Formulas` makes formulas of atoms, `and`, `or`, `not` and *exactly one*; equal formulas are one object,
@@ -15,10 +17,22 @@ Theory, 1960, rule I.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import cython
 
+from equivalence import built
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+
+
+@cython.cclass
 class Formula:
     """A formula; made by `Formulas` alone.
 
@@ -29,9 +43,7 @@ class Formula:
         atoms: all atoms in it.
     """
 
-    __slots__ = ("args", "atoms", "number", "op")
-
-    def __init__(self, op: str, args: tuple[Any, ...], number: int, atoms: frozenset[Formula]) -> None:
+    def __init__(self, op: str, args: tuple, number: int, atoms: frozenset) -> None:
         self.op, self.args, self.number = op, args, number
         self.atoms = atoms or (frozenset((self,)) if op == "atom" else frozenset())
 
@@ -41,6 +53,7 @@ class Formula:
         return f"{self.op}({', '.join(map(repr, self.args))})"
 
 
+@cython.cclass
 class Formulas:
     """The formulas of one schema.
 
@@ -49,17 +62,19 @@ class Formulas:
     """
 
     def __init__(self) -> None:
-        self._made: dict[Any, Formula] = {}
+        self._made = {}
         self.true = self._make("true", ())
         self.false = self._make("false", ())
 
-    def _make(self, op: str, args: tuple[Any, ...]) -> Formula:
-        key = (op, args) if op == "atom" else (op, *[one.number for one in args])
+    def _make(self, op: str, args: tuple) -> Formula:
+        part: Formula
+        key = (op, args)  # parts are compared by identity
         found = self._made.get(key)
         if found is None:
-            atoms: frozenset[Formula] = frozenset()
+            atoms = frozenset()
             if op != "atom" and args:
-                atoms = args[0].atoms if len(args) == 1 else atoms.union(*[one.atoms for one in args])
+                part = args[0]
+                atoms = part.atoms if len(args) == 1 else atoms.union(*[one.atoms for one in args])
             found = self._made[key] = Formula(op, args, len(self._made), atoms)
         return found
 
@@ -74,8 +89,7 @@ class Formulas:
     def negation(self, formula: Formula) -> Formula:
         """Not the formula."""
         if formula.op == "not":
-            inner: Formula = formula.args[0]
-            return inner
+            return formula.args[0]
         if not formula.atoms:
             return self.constant(formula is self.false)
         return self._make("not", (formula,))
@@ -90,20 +104,21 @@ class Formulas:
 
     def exactly_one(self, parts: Iterable[Formula]) -> Formula:
         """Exactly one of the parts."""
-        rest = [one for one in parts if one is not self.false]
-        certain = next((i for i, one in enumerate(rest) if one is self.true), -1)
-        if certain >= 0:
-            return self.conjunction(self.negation(one) for i, one in enumerate(rest) if i != certain)
+        rest: list = [one for one in parts if one is not self.false]
+        if self.true in rest:
+            rest.remove(self.true)  # one of them; where there is another, nothing satisfies all
+            return self.conjunction([self.negation(one) for one in rest])
         if len(rest) < 2:
             return rest[0] if rest else self.false
         if len(rest) == 2 and rest[0] is rest[1]:
             return self.false
-        return self._make("one", tuple(sorted(rest, key=_number)))
+        return self._make("one", _sorted(rest))
 
     def _join(self, op: str, parts: Iterable[Formula], zero: Formula, one: Formula) -> Formula:
         """`and` or `or`: `zero` decides it, `one` says nothing."""
-        found: dict[int, Formula] = {}
-        todo = list(parts)
+        part: Formula
+        found: dict = {}
+        todo: list = list(parts)
         while todo:
             part = todo.pop()
             if part is zero:
@@ -124,9 +139,11 @@ class Formulas:
             return next(iter(found.values())) if found else one
         return self._make(op, tuple(found[number] for number in sorted(found)))
 
-    def _literals(self, found: Mapping[int, Formula], zero: Formula, one: Formula) -> Any:
+    def _literals(self, found: dict, zero: Formula, one: Formula) -> dict:
         """What the literals among the parts decide of their atoms; None where two of them contradict."""
-        literals: dict[Formula, Formula] = {}
+        part: Formula
+        inner: Formula
+        literals: dict = {}
         for part in found.values():
             if part.op == "atom":
                 literals[part] = one
@@ -138,15 +155,19 @@ class Formulas:
                     literals[inner] = zero
         return literals
 
-    def _propagate(
-        self, op: str, found: dict[int, Formula], literals: dict[Formula, Formula], one: Formula
-    ) -> bool:
+    def _propagate(self, op: str, found: dict, literals: dict, one: Formula) -> bool:
         """Decide the literals in the other parts; whether anything changed."""
+        part: Formula
+        inner: Formula
+        decided: Formula
         changed = False
         for number, part in list(found.items()):
-            is_literal = part.op == "atom" or (part.op == "not" and part.args[0].op == "atom")
-            if is_literal or part.atoms.isdisjoint(literals):
+            if part.op == "atom" or part.atoms.isdisjoint(literals):
                 continue
+            if part.op == "not":
+                inner = part.args[0]
+                if inner.op == "atom":
+                    continue
             changed = True
             del found[number]
             decided = self.substitute(part, literals)
@@ -155,15 +176,13 @@ class Formulas:
                     found[inner.number] = inner
         return changed
 
-    def substitute(self, formula: Formula, values: Mapping[Formula, Formula]) -> Formula:
+    def substitute(self, formula: Formula, values: dict) -> Formula:
         """The formula with other formulas in place of some atoms."""
         if formula.atoms.isdisjoint(values):
             return formula
         return self._substituted(formula, values, {})
 
-    def _substituted(
-        self, formula: Formula, values: Mapping[Formula, Formula], done: dict[Formula, Formula]
-    ) -> Formula:
+    def _substituted(self, formula: Formula, values: dict, done: dict) -> Formula:
         if formula.op == "atom":
             return values.get(formula, formula)
         if formula.atoms.isdisjoint(values):
@@ -174,7 +193,7 @@ class Formulas:
             found = done[formula] = self.apply(formula.op, parts)
         return found
 
-    def apply(self, op: str, parts: list[Formula]) -> Formula:
+    def apply(self, op: str, parts: list) -> Formula:
         """An operator on parts."""
         if op == "not":
             return self.negation(parts[0])
@@ -197,6 +216,45 @@ def decide(formula: Formula, value: Callable[[tuple[Any, ...]], bool]) -> bool:
     if op == "or":
         return any(decide(one, value) for one in args)
     return sum(decide(one, value) for one in args) == 1
+
+
+def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool:
+    """Whether one atom's value plainly decides a formula: False also where that is not seen at once.
+
+    Nothing is made: substituting each of n atoms to see it was half of the time of hard schemas.
+
+    Args:
+        value: of the atom.
+        outcome: of the formula.
+    """
+    if formula is atom:
+        return value is outcome
+    if atom not in formula.atoms:
+        return False
+    op, args = formula.op, formula.args
+    one: Formula
+    if op == "not":
+        return decides(args[0], atom, value, not outcome)
+    if op == "one":
+        if outcome:
+            return False
+        for one in args:  # noqa: SIM110 - cpdef functions have no generators
+            if not decides(one, atom, value, False):
+                return False
+        return True
+    if outcome == (op == "or"):
+        for one in args:  # noqa: SIM110
+            if decides(one, atom, value, outcome):
+                return True
+        return False
+    for one in args:  # noqa: SIM110
+        if not decides(one, atom, value, outcome):
+            return False
+    return True
+
+
+def _sorted(parts: list) -> tuple:
+    return tuple(sorted(parts, key=_number))
 
 
 def _number(formula: Formula) -> int:

@@ -1,3 +1,4 @@
+# cython: language_level=3, wraparound=True
 """Splitting the value of a key or an item into disjoint cases.
 
 What: the value that comes next decides atoms of a formula: those whose condition it satisfies become one
@@ -21,8 +22,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import cython
+
+from equivalence import built
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.formulas import Formula
+from hybrid.json_schema.formulas import Formula, decides
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
 
 if TYPE_CHECKING:
     from hybrid.json_schema.nonterminals import Nonterminals
@@ -111,16 +120,15 @@ class _Splitter:
         required: list[Formula] = []
         while True:
             unknown = [atom for atom in after.atoms if atom.args[0] == "value"]
-            unknown.sort(key=lambda atom: atom.args[1].number)
+            unknown.sort(key=_number_of_value)
             for atom in unknown:
-                without = formulas.substitute(after, {atom: formulas.false})
-                if without is formulas.false:
+                if decides(after, atom, False, False):
                     required.append(atom.args[1])
                     after = formulas.substitute(after, {atom: formulas.true})
                     break
-                if formulas.substitute(after, {atom: formulas.true}) is formulas.false:
+                if decides(after, atom, True, False):
                     required.append(formulas.negation(atom.args[1]))
-                    after = without
+                    after = formulas.substitute(after, {atom: formulas.false})
                     break
             else:
                 return formulas.conjunction(required), after, unknown
@@ -167,6 +175,11 @@ class _Splitter:
                 )
             found.append((value, rest))
         return found
+
+
+def _number_of_value(atom: Formula) -> int:
+    number: int = atom.args[1].number
+    return number
 
 
 def _is_open(formula: Formula) -> bool:

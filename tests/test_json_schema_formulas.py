@@ -1,0 +1,82 @@
+"""Formulas: simplification keeps their truth, and what is plainly decided is decided."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hybrid.json_schema.formulas import Formula, Formulas, decide, decides
+
+NAMES = "abc"
+
+
+def build(formulas: Formulas, tree: object) -> tuple[Formula, object]:
+    """A formula of a tree, simplified."""
+    if isinstance(tree, str):
+        return formulas.atom(tree)
+    if isinstance(tree, bool):
+        return formulas.constant(tree)
+    op, parts = tree
+    made = [build(formulas, part) for part in parts]
+    return formulas.apply(op, made)
+
+
+def truth(tree: object, values: dict[str, bool]) -> bool:
+    """The truth of a tree as it was written."""
+    if isinstance(tree, str):
+        return values[tree]
+    if isinstance(tree, bool):
+        return tree
+    op, parts = tree
+    found = [truth(part, values) for part in parts]
+    if op == "not":
+        return not found[0]
+    return all(found) if op == "and" else any(found) if op == "or" else sum(found) == 1
+
+
+TREES = st.recursive(
+    st.sampled_from(NAMES) | st.booleans(),
+    lambda inner: (
+        st.tuples(st.just("not"), st.lists(inner, min_size=1, max_size=1))
+        | st.tuples(st.sampled_from(["and", "or", "one"]), st.lists(inner, max_size=4))
+    ),
+    max_leaves=12,
+)
+ALL = [dict(zip(NAMES, values, strict=True)) for values in product((False, True), repeat=len(NAMES))]
+
+
+@given(TREES)
+def test_simplification_keeps_the_truth(tree: object) -> None:
+    formula = build(Formulas(), tree)
+    for values in ALL:
+        assert decide(formula, lambda atom, values=values: values[atom[0]]) == truth(tree, values)
+
+
+@given(TREES, TREES)
+def test_equal_parts_are_one_object_and_substitution_keeps_the_truth(tree: object, other: object) -> None:
+    formulas = Formulas()
+    formula, inner = build(formulas, tree), build(formulas, other)
+    assert build(formulas, tree) is formula
+    found = formulas.substitute(formula, {formulas.atom("a"): inner})
+    for values in ALL:
+        replaced = values | {"a": truth(other, values)}
+        assert decide(found, lambda atom, values=values: values[atom[0]]) == truth(tree, replaced)
+
+
+@given(TREES, st.sampled_from(NAMES), st.booleans(), st.booleans())
+def test_what_one_atom_decides_is_so(tree: object, name: str, value: bool, outcome: bool) -> None:
+    formulas = Formulas()
+    formula = build(formulas, tree)
+    if decides(formula, formulas.atom(name), value, outcome):
+        assert all(truth(tree, one) is outcome for one in ALL if one[name] is value)
+
+
+def test_a_literal_of_a_conjunction_decides() -> None:
+    formulas = Formulas()
+    a, b, c = map(formulas.atom, NAMES)
+    both = formulas.disjunction([formulas.conjunction([a, b]), formulas.conjunction([a, c])])
+    assert decides(both, a, False, False)
+    assert not decides(both, b, False, False)
+    assert decides(formulas.negation(both), a, False, True)
