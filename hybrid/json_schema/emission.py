@@ -1,3 +1,4 @@
+# cython: language_level=3, wraparound=True
 """From nonterminals to the rules of a grammar of JSON texts.
 
 What: `emit` writes the automata of all nonterminals that the first one leads to as rows (`rows.py`): what
@@ -12,9 +13,12 @@ which the parser follows side by side.
 
 from __future__ import annotations
 
+import cython
+
+from equivalence import built
 from hybrid.json_schema.arrays import ArrayAutomaton, Counted, Edge
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.keys import NO_KEYS, KeyTrie
+from hybrid.json_schema.keys import NO_KEYS, KeyTree
 from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
 from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
 from hybrid.json_schema.languages.syntax import Ranges
@@ -23,8 +27,13 @@ from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
 from hybrid.json_schema.objects import ObjectAutomaton
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Piece
+from hybrid.json_schema.texts import TreeWriter
 
-_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+
 _FEW_BLANKS = 8
 """Bounds of white space up to which each blank has a state; beyond, a counter."""
 _DEEPEST = 64
@@ -111,6 +120,9 @@ class Emitter:
         return rule
 
     def _strings(self, one: Nonterminal) -> int:
+        listed = self._nonterminals.strings.listed(one.strings)
+        if listed is not None:
+            return self._listed(listed)
         pieces = self._nonterminals.strings.pieces(one.strings)
         rule = self._rules.get(pieces)
         if rule is None:
@@ -120,6 +132,20 @@ class Emitter:
             rows.byte(-1 - 2 * rule, '"', inside)
             for piece in pieces:
                 self._piece(piece, inside, -2 - 2 * rule)
+        return rule
+
+    def _listed(self, texts: frozenset[str]) -> int:
+        """The rule of some strings that a schema lists."""
+        rule = self._rules.get(texts)
+        if rule is None:
+            rows = self.rows
+            rule = self._rules[texts] = rows.rule(f"string_{len(self._rules)}")
+            tree, end = NO_KEYS, -2 - 2 * rule
+            for text in sorted(texts):
+                tree = tree.with_key(text, 0)
+            writer = TreeWriter(rows, lambda state, _: rows.byte(state, '"', end))
+            rows.byte(-1 - 2 * rule, '"', writer.state_of(tree))
+            writer.finish()
         return rule
 
     def _piece(self, piece: Piece, source: int, end: int) -> None:
@@ -266,13 +292,12 @@ class ObjectWriter:
     def __init__(self, emitter: Emitter, automaton: ObjectAutomaton, depth: int) -> None:
         self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
         self._automaton = automaton
-        self._tries: dict[int, KeyTrie] = {}
-        self._nodes: dict[KeyTrie, int] = {}
+        self._trees: dict[int, KeyTree] = {}
+        self._keys_below = TreeWriter(self._rows, self._key_ends)
         self._opened: dict[int, int] = {}
         self._behind: dict[int, int] = {}
         self._ends: dict[int, bool] = {}
         self._end = 0
-        self._todo: list[tuple[KeyTrie, int]] = []
 
     def write(self, begin: int, end: int) -> None:
         """Write everything from the opening to the closing brace."""
@@ -285,8 +310,7 @@ class ObjectWriter:
         if self._has_keys(0):
             first = emitter.literal(inside, layout.line(self._depth + 1))
             rows.byte(first, '"', self._keys(0))
-        while self._todo:
-            self._node(*self._todo.pop())
+        self._keys_below.finish()
 
     def _last(self, state: int) -> int:
         """The state once all declared keys are passed over, or -1 where that cannot be."""
@@ -314,36 +338,36 @@ class ObjectWriter:
         found = [(number, self._live(edges)) for number, edges in self._automaton.extra[last]]
         return [(number, edges) for number, edges in found if edges]
 
-    def _trie(self, state: int) -> KeyTrie:
+    def _tree(self, state: int) -> KeyTree:
         """The declared keys that may come next."""
         automaton = self._automaton
         chain = []
-        while state >= 0 and state not in self._tries and automaton.is_live[state]:
+        while state >= 0 and state not in self._trees and automaton.is_live[state]:
             if automaton.position[state] == len(automaton.names):
                 break
             chain.append(state)
             state = automaton.skipped[state]
-        trie = self._tries.get(state, NO_KEYS)
+        tree = self._trees.get(state, NO_KEYS)
         for one in reversed(chain):
             if self._live(automaton.edges[one]):
-                trie = trie.with_key(automaton.names[automaton.position[one]], one)
-            self._tries[one] = trie
-        return trie
+                tree = tree.with_key(automaton.names[automaton.position[one]], one)
+            self._trees[one] = tree
+        return tree
 
     def _has_keys(self, state: int) -> bool:
-        return self._trie(state) is not NO_KEYS or bool(self._extras(state))
+        return self._tree(state) is not NO_KEYS or bool(self._extras(state))
 
     def _keys(self, state: int) -> int:
         """The state of the text behind the opening quote of a key."""
         found = self._opened.get(state)
         if found is not None:
             return found
-        trie, extras = self._trie(state), self._extras(state)
+        tree, extras = self._tree(state), self._extras(state)
         if not extras:
-            found = self._opened[state] = self._state_of(trie)
+            found = self._opened[state] = self._keys_below.state_of(tree)
             return found
         found = self._opened[state] = self._rows.state()
-        self._todo.append((trie, found))
+        self._keys_below.write(tree, found)
         for number, edges in extras:
             key = self._automaton.classes[number].language
             if key.is_empty:
@@ -353,52 +377,11 @@ class ObjectWriter:
             self._value(behind, edges)
         return found
 
-    def _state_of(self, trie: KeyTrie) -> int:
-        found = self._nodes.get(trie)
-        if found is None:
-            found = self._nodes[trie] = self._rows.state()
-            self._todo.append((trie, found))
-        return found
-
-    def _node(self, trie: KeyTrie, state: int) -> None:
-        """Edges from one node of a trie, and from those behind it as long as one letter leads on."""
-        rows, nodes = self._rows, self._nodes
-        while trie.state < 0 and len(trie.below) == 1:
-            ((letter, below),) = trie.below.items()
-            if letter in _SHORT_ESCAPES or not " " <= letter <= "~":
-                break
-            target = nodes.get(below)
-            if target is not None:
-                rows.byte(state, letter, target)
-                return
-            target = nodes[below] = rows.state()
-            rows.byte(state, letter, target)
-            trie, state = below, target
-        for letter, below in trie.below.items():
-            target = self._state_of(below)
-            short = _SHORT_ESCAPES.get(letter)
-            if short is not None:
-                rows.text(state, short, target)
-            if letter < " " or letter > "~":
-                self._escaped(state, letter, target)
-            if letter >= " " and short is None:
-                rows.characters(state, ord(letter), ord(letter), target)
-        if trie.state >= 0:
-            behind = self._rows.state()
-            rows.byte(state, '"', behind)
-            self._value(behind, self._live(self._automaton.edges[trie.state]))
-
-    def _escaped(self, state: int, letter: str, target: int) -> None:
-        """A character as code units of four digits, in either case."""
-        units = letter.encode("utf-16-be", "surrogatepass")
-        for i in range(0, len(units), 2):
-            state = self._emitter.literal(state, "\\u")
-            digits = f"{int.from_bytes(units[i : i + 2], 'big'):04x}"
-            for j, digit in enumerate(digits):
-                after = target if i + 2 == len(units) and j == 3 else self._rows.state()
-                for spelling in {digit, digit.upper()}:
-                    self._rows.byte(state, spelling, after)
-                state = after
+    def _key_ends(self, state: int, key: int) -> None:
+        """What follows the last letter of a declared key, which is read in a state of the object."""
+        behind = self._rows.state()
+        self._rows.byte(state, '"', behind)
+        self._value(behind, self._live(self._automaton.edges[key]))
 
     def _value(self, behind: int, edges: list[Edge]) -> None:
         """What follows a key: the colon, and a value that leads on."""

@@ -1,3 +1,4 @@
+# cython: language_level=3, wraparound=True
 """The rules of a grammar as rows: states, and what leads from one to the next.
 
 What: `Rows` collects the automata of all rules of a grammar: edges that read nothing, bytes or characters, or
@@ -11,12 +12,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import cython
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence import built
 from equivalence.network import edge_types, serial
 from equivalence.network.characters import CHARACTERS, as_bytes
 from equivalence.network.reading import ReadGrammar
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
 
 EMPTY, BYTES, CALL = edge_types.EMPTY, edge_types.BYTES, edge_types.CALL
 
@@ -49,6 +57,8 @@ class Rows:
         self.repeats: dict[int, Repeat] = {}
         self._numbers: list[int] = []
         self._blocks: list[NDArray[np.int64]] = []
+        self._runs: list[tuple[int, int, int]] = []  # first state, length of the text, state behind it
+        self._texts: list[str] = []  # of the runs
         self._n_states = 0
 
     def rule(self, name: str) -> int:
@@ -84,16 +94,22 @@ class Rows:
         """An edge that calls a rule."""
         self._numbers += (source, CALL, rule, 0, target)
 
+    def run(self, text: str, target: int) -> int:
+        """A new state from which an ASCII text, which is not empty, leads to a state."""
+        first = self._n_states
+        self._n_states += len(text)
+        self._runs.append((first, len(text), target))
+        self._texts.append(text)
+        return first
+
     def text(self, source: int, text: str, target: int) -> None:
-        """Edges that read a text."""
-        if not text:
+        """Edges that read an ASCII text."""
+        if len(text) > 1:
+            self.byte(source, text[0], self.run(text[1:], target))
+        elif text:
+            self.byte(source, text, target)
+        else:
             self.empty(source, target)
-            return
-        for letter in text[:-1]:
-            after = self.state()
-            self.characters(source, ord(letter), ord(letter), after)
-            source = after
-        self.characters(source, ord(text[-1]), ord(text[-1]), target)
 
     def block(self, ranges: NDArray[np.int64], n_states: int) -> int:
         """Copies of the states of an automaton, with its edges.
@@ -118,7 +134,20 @@ class Rows:
     def table(self) -> NDArray[np.int64]:
         """All edges, int64[n, 5]: source, type, a, b, target."""
         own = np.array(self._numbers, np.int64).reshape(-1, 5)
-        return np.concatenate([own, *self._blocks]) if self._blocks else own
+        return np.concatenate([own, self._run_table(), *self._blocks])
+
+    def _run_table(self) -> NDArray[np.int64]:
+        """The edges of all runs."""
+        codes = np.frombuffer("".join(self._texts).encode("ascii"), np.uint8)
+        firsts, lengths, targets = np.array(self._runs, np.int64).reshape(-1, 3).T
+        ends = np.cumsum(lengths)
+        found = np.empty((len(codes), 5), np.int64)
+        found[:, 0] = np.arange(len(codes)) + np.repeat(firsts - (ends - lengths), lengths)
+        found[:, 1] = BYTES
+        found[:, 2] = found[:, 3] = codes
+        found[:, 4] = found[:, 0] + 1
+        found[ends - 1, 4] = targets
+        return found
 
     def reading(self, root: int) -> ReadGrammar:
         """The grammar as `equivalence.network` reads it.

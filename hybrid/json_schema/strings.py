@@ -10,7 +10,7 @@ counters, not states, wherever the pattern allows (`hybrid.json_schema.languages
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 from hybrid.json_schema.formulas import Formula, Formulas, decide
@@ -36,6 +36,33 @@ _EMPTY_TEXT, ANY_CHARACTER = words([""]), one_of(((0, LAST),))
 
 FINITE = 64
 """A pattern with at most so many words is a set of words."""
+
+
+class Listed(NamedTuple):
+    """Some texts, or all but these.
+
+    Attributes:
+        texts: they.
+        is_inverted: whether all others are meant.
+    """
+
+    texts: frozenset[str]
+    is_inverted: bool
+
+    @property
+    def inverted(self) -> Listed:
+        """All others."""
+        return Listed(self.texts, not self.is_inverted)
+
+    def __and__(self, other: Listed) -> Listed:
+        if self.is_inverted and other.is_inverted:
+            return Listed(self.texts | other.texts, True)
+        if self.is_inverted:
+            return Listed(other.texts - self.texts, False)
+        return Listed(self.texts - other.texts if other.is_inverted else self.texts & other.texts, False)
+
+    def __or__(self, other: Listed) -> Listed:
+        return (self.inverted & other.inverted).inverted
 
 
 class Piece(NamedTuple):
@@ -70,6 +97,7 @@ class Strings:
         self._automata: dict[Any, Automaton] = {}
         self._patterns: dict[str, Formula] = {}
         self._pieces: dict[Formula, tuple[Piece, ...]] = {}
+        self._lists: dict[Formula, Listed | None] = {}
         self._languages: dict[Formula, Automaton] = {}
 
     def clauses(self, location: Location, keywords: frozenset[str]) -> Iterator[Formula]:
@@ -197,8 +225,8 @@ class Strings:
         op, args = formula.op, formula.args
         listed = self._listed(formula)
         if listed is not None:
-            texts, is_inverted = listed
-            found = without(universal(), sorted(texts)) if is_inverted else words(sorted(texts))
+            texts = sorted(listed.texts)
+            found = without(universal(), texts) if listed.is_inverted else words(texts)
         elif op == "true":
             found = universal()
         elif op == "false":
@@ -212,14 +240,42 @@ class Strings:
         self._languages[formula] = found
         return found
 
-    def _listed(self, formula: Formula) -> tuple[set[str], bool] | None:
-        """The texts of a formula that knows no languages but listed ones: these, or with True all others."""
-        if any(atom.args[0] != "language" or atom.args[1][0] != "words" for atom in formula.atoms):
-            return None
-        known = set().union(*(atom.args[1][1] for atom in formula.atoms))
-        is_inverted = decide(formula, lambda atom: False)
-        texts = {text for text in known if self.holds(formula, text) != is_inverted}
-        return texts, is_inverted
+    def listed(self, formula: Formula) -> frozenset[str] | None:
+        """All texts of a formula that knows no languages but listed ones; None of others, and where no end of
+        others is left.
+        """
+        found = self._listed(formula) if formula.atoms else None
+        return None if found is None or found.is_inverted else found.texts
+
+    def _listed(self, formula: Formula) -> Listed | None:
+        """The texts of a formula that knows no languages but listed ones; None of others."""
+        if formula not in self._lists:
+            self._lists[formula] = self._find_listed(formula)
+        return self._lists[formula]
+
+    def _find_listed(self, formula: Formula) -> Listed | None:
+        op, args = formula.op, formula.args
+        if op == "atom":
+            known = args[0] == "language" and args[1][0] == "words"
+            return Listed(args[1][1], False) if known else None
+        if op in ("true", "false"):
+            return Listed(frozenset(), op == "true")
+        parts = []
+        for one in args:
+            part = self._listed(one)
+            if part is None:
+                return None
+            parts.append(part)
+        if op == "not":
+            return parts[0].inverted
+        if op == "and":
+            return reduce(Listed.__and__, parts)
+        if op == "or":
+            return reduce(Listed.__or__, parts)
+        none, single = Listed(frozenset(), True), Listed(frozenset(), False)
+        for part in parts:
+            none, single = none & part.inverted, (single & part.inverted) | (none & part)
+        return single
 
     def is_empty(self, formula: Formula) -> bool:
         """Whether no text satisfies a formula.
@@ -228,7 +284,7 @@ class Strings:
             TooLarge: it needs more states than the bound allows.
         """
         listed = self._listed(formula)
-        return not self.pieces(formula) if listed is None else not listed[0] and not listed[1]
+        return not self.pieces(formula) if listed is None else listed == (frozenset(), False)
 
     def _joined(self, op: str, args: tuple[Formula, ...]) -> Automaton:
         if op == "and":

@@ -1,0 +1,97 @@
+"""Trees of texts as rows: declared keys, and strings that a schema lists.
+
+What: `TreeWriter` writes the nodes of trees (`keys.py`) between the quotes of a JSON string. Printable ASCII
+stands for itself (`"` and `\\` escaped, `/` also as `\\/`), every other character in every spelling.
+When: while objects and listed strings are written (`hybrid.json_schema.emission`).
+Limits: what versions of a tree share is written once; equal parts of different trees are not, as the network
+merges equal states anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hybrid.json_schema.keys import Branch, KeyTree
+from hybrid.json_schema.rows import Rows
+
+_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+class TreeWriter:
+    """Writes trees.
+
+    Args:
+        rows: where they are written.
+        ended: called with a state and what the tree has there, once a text ends: it writes the closing quote
+            and what follows.
+    """
+
+    def __init__(self, rows: Rows, ended: Callable[[int, int], None]) -> None:
+        self._rows, self._ended = rows, ended
+        self._nodes: dict[KeyTree, int] = {}
+        self._behind_first: dict[Branch, int] = {}
+        self._todo: list[tuple[KeyTree, int]] = []
+
+    def state_of(self, tree: KeyTree) -> int:
+        """The state in which a tree begins."""
+        found = self._nodes.get(tree)
+        if found is None:
+            found = self._nodes[tree] = self._rows.state()
+            self._todo.append((tree, found))
+        return found
+
+    def write(self, tree: KeyTree, state: int) -> None:
+        """Write a tree so that it begins in a state, once `finish` is called."""
+        self._todo.append((tree, state))
+
+    def finish(self) -> None:
+        """Write all that was asked for."""
+        while self._todo:
+            tree, state = self._todo.pop()
+            for branch in tree.branches.values():
+                self._branch(branch, state)
+            if tree.state >= 0:
+                self._ended(state, tree.state)
+
+    def _branch(self, branch: Branch, state: int) -> None:
+        label, rows = branch.label, self._rows
+        if not (label.isascii() and label.isprintable()) or '"' in label or "\\" in label or "/" in label:
+            self._spell(state, label, self.state_of(branch.below))
+            return
+        found = self._behind_first.get(branch)
+        if found is None:  # versions of a tree share what follows the first letter
+            found = self.state_of(branch.below)
+            if len(label) > 1:
+                found = rows.run(label[1:], found)
+            self._behind_first[branch] = found
+        rows.byte(state, label[0], found)
+
+    def _spell(self, state: int, label: str, target: int) -> None:
+        """Edges that read a label, its characters in every spelling."""
+        rows = self._rows
+        for i, letter in enumerate(label):
+            after = target if i == len(label) - 1 else rows.state()
+            short = _SHORT_ESCAPES.get(letter)
+            if short is not None:
+                rows.text(state, short, after)
+            if letter == "/":
+                rows.text(state, "\\/", after)
+            if letter < " " or letter > "~":
+                self._escaped(state, letter, after)
+            if letter >= " " and short is None:
+                rows.characters(state, ord(letter), ord(letter), after)
+            state = after
+
+    def _escaped(self, state: int, letter: str, target: int) -> None:
+        """A character as code units of four digits, in either case."""
+        rows, units = self._rows, letter.encode("utf-16-be", "surrogatepass")
+        for i in range(0, len(units), 2):
+            behind = rows.state()
+            rows.text(state, "\\u", behind)
+            state = behind
+            digits = f"{int.from_bytes(units[i : i + 2], 'big'):04x}"
+            for j, digit in enumerate(digits):
+                after = target if i + 2 == len(units) and j == 3 else rows.state()
+                for spelling in {digit, digit.upper()}:
+                    rows.byte(state, spelling, after)
+                state = after

@@ -1,0 +1,64 @@
+"""Radix trees of keys: all versions of a tree hold what was put into them, and are written as such."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hybrid.json_schema import grammar_of_schema
+from hybrid.json_schema.keys import NO_KEYS, KeyTree
+
+KEYS = st.lists(st.text('ab/"\\é\n', max_size=5), max_size=8, unique=True)
+
+
+def held(tree: KeyTree) -> dict[str, int]:
+    """The keys of a tree, each with its state."""
+    found, todo = {}, [(tree, "")]
+    while todo:
+        node, text = todo.pop()
+        if node.state >= 0:
+            found[text] = node.state
+        for first, branch in node.branches.items():
+            assert branch.label[0] == first
+            todo.append((branch.below, text + branch.label))
+    return found
+
+
+@given(KEYS)
+def test_each_version_of_a_tree_holds_the_keys_so_far(keys: list[str]) -> None:
+    versions = [NO_KEYS]
+    for number, key in enumerate(keys):
+        versions.append(versions[-1].with_key(key, number))
+    for n, version in enumerate(versions):
+        assert held(version) == {key: number for number, key in enumerate(keys[:n])}
+
+
+def test_a_label_is_as_long_as_it_can_be() -> None:
+    tree = NO_KEYS.with_key("water", 0).with_key("waterfall", 1).with_key("watch", 2)
+    assert [branch.label for branch in tree.branches.values()] == ["wat"]
+    assert {branch.label for branch in tree.branches["w"].below.branches.values()} == {"er", "ch"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(KEYS.filter(bool), st.data())
+def test_listed_strings_and_keys_are_written_in_every_form_that_is_promised(
+    keys: list[str], data: st.DataObject
+) -> None:
+    enum = grammar_of_schema({"enum": keys}).xgrammar
+    object_ = grammar_of_schema(
+        {"properties": {key: {"const": 1} for key in keys}, "additionalProperties": False, "type": "object"}
+    ).xgrammar
+    text = data.draw(st.sampled_from(keys) | st.text('ab/"', max_size=4))
+    spelled = [json.dumps(text), json.dumps(text, ensure_ascii=False), json.dumps(text).replace("/", "\\/")]
+    for one in spelled:
+        assert takes(enum, one) == (text in keys)
+        assert takes(object_, "{" + one + ":1}") == (text in keys)
+
+
+def takes(grammar: object, text: str) -> bool:
+    """Whether XGrammar reads a text to its end under a grammar."""
+    from xgrammar.testing import _is_grammar_accept_string
+
+    return bool(_is_grammar_accept_string(grammar, text))
