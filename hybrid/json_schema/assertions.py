@@ -1,3 +1,4 @@
+# cython: language_level=3, wraparound=True
 """From keywords to formulas: what a subschema says of a value of each type.
 
 What: `Assertions.formula` turns a subschema into a formula, one atom for each location; `expand` says for one
@@ -12,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import cython
+
+from equivalence import built
 from hybrid.json_schema.atoms import TYPES, PropertySets, count_atom, items_atom
 from hybrid.json_schema.evaluated import Evaluated
 from hybrid.json_schema.formulas import Formula, Formulas
@@ -26,6 +30,11 @@ from hybrid.json_schema.keyword_values import (
 )
 from hybrid.json_schema.locations import NEGATING, Location, Locations
 from hybrid.json_schema.strings import Strings
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
 
 
 class Assertions:
@@ -42,6 +51,7 @@ class Assertions:
         self._keywords = locations.dialect.keywords
         self._expanded: dict[tuple[int, str], Formula] = {}
         self._under_way: set[tuple[int, str]] = set()
+        self._referred: dict[tuple[int, str, bool], Formula] = {}
         self._evaluated = Evaluated(self)
 
     def root(self) -> Formula:
@@ -51,22 +61,37 @@ class Assertions:
 
     def formula(self, location: Location, schema: Any, *path: Any) -> Formula:
         """The formula of a subschema of a location, to which a path of keywords, keys and indices leads."""
-        steps = "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)
         is_negated = location.is_negated or path[0] in NEGATING
-        return self._of(
-            self.locations.at(schema, location.resolver, f"{location.pointer}/{steps}", is_negated)
-        )
+        return self._of(self.locations.at(schema, location.resolver, (location, path), is_negated))
 
     def referred(self, location: Location, keyword: str) -> Formula:
         """The formula of what a reference of a location leads to."""
-        schema, resolver = self.locations.referred(location, keyword)
-        name = location.schema[keyword]
-        pointer = name[1:] if name.startswith("#/") else f"{location.pointer}/{keyword}"
-        return self._of(self.locations.at(schema, resolver, pointer, location.is_negated))
+        key = location.number, keyword, location.is_negated
+        found = self._referred.get(key)
+        if found is None:
+            schema, resolver = self.locations.referred(location, keyword)
+            name = location.schema[keyword]
+            way = name[1:] if name.startswith("#/") else (location, (keyword,))
+            found = self._of(self.locations.at(schema, resolver, way, location.is_negated))
+            self._referred[key] = found
+        return found
 
     def constant(self, value: Any) -> Formula:
         """The formula of one value alone."""
         return self._of(self.locations.constant(value))
+
+    def by_type(self, formula: Formula) -> list[Formula]:
+        """What a formula of locations says of the values of each type, in the order of `TYPES`."""
+        if formula.op == "atom":
+            location = self.locations.all[formula.args[1]]
+            named = location.schema.get("type")
+            if isinstance(named, str) and not self._is_alone(location):
+                found = [self.formulas.false] * len(TYPES)
+                kind = "number" if named == "integer" else named
+                if kind in TYPES:  # else it is refused below
+                    found[TYPES.index(kind)] = self.expand(formula, kind)
+                    return found
+        return [self.expand(formula, kind) for kind in TYPES]
 
     def _of(self, location: Location | bool) -> Formula:
         if isinstance(location, bool):

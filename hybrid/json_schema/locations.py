@@ -9,9 +9,8 @@ refused by name.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from functools import cache
+import marshal
+from functools import cache, cached_property
 from typing import Any
 
 from hybrid.json_schema.dialects import READ_BESIDE, Dialect, objects_in
@@ -21,23 +20,33 @@ NEGATING = frozenset(("not", "oneOf", "if", "contains", "propertyNames", "depend
 """Keywords below which a subschema that accepts more may make the whole accept less."""
 
 
-@dataclass(eq=False)
+Way = Any
+"""A JSON pointer, or a location and a tuple of keywords, keys and indices below it."""
+
+
 class Location:
     """A subschema.
+
+    Args:
+        way: where it stands, by the first way that led there: a JSON pointer, or the location above it and
+            the keywords, keys and indices that lead on from there.
 
     Attributes:
         schema: it.
         resolver: of `referencing`, for references in it; None: the schema has none.
-        pointer: where it stands, as a JSON pointer, by the first way that led there.
         number: among all `Locations`.
         is_negated: whether some way that led here passes a keyword of `NEGATING`.
     """
 
-    schema: dict[str, Any]
-    resolver: Any
-    pointer: str
-    number: int
-    is_negated: bool = False
+    def __init__(self, schema: dict[str, Any], resolver: Any, way: Way, number: int) -> None:
+        self.schema, self.resolver, self.number = schema, resolver, number
+        self.is_negated = False
+        self._way = way
+
+    @cached_property
+    def pointer(self) -> str:
+        """Where it stands, as a JSON pointer; for messages, so made when it is asked for."""
+        return pointer_of(self._way)
 
     def refused(self, keyword: str, why: str, kind: Any = "unsupported") -> SchemaRefused:
         """The error for a keyword that stands here."""
@@ -57,7 +66,7 @@ class Locations:
         self.dialect = dialect
         self.all: list[Location] = []
         self._left_out = left_out
-        self._numbers: dict[tuple[str, str], int] = {}
+        self._numbers: dict[tuple[str, bytes], int] = {}
         self._by_identity: dict[tuple[int, int], tuple[Any, Any, Location | None]] = {}
         self._read = dialect.keywords | READ_BESIDE
         self._schema = schema
@@ -70,20 +79,19 @@ class Locations:
             self._root_resolver = _resolver_of(self._schema, self.dialect)
         return self._schema, self._root_resolver
 
-    def at(self, schema: Any, resolver: Any, pointer: str, is_negated: bool) -> Location | bool:
+    def at(self, schema: Any, resolver: Any, way: Way, is_negated: bool) -> Location | bool:
         """The location of a subschema, or whether one that asserts nothing allows everything."""
         if schema is True or schema is False:
             return bool(schema)
         if not isinstance(schema, dict):
-            raise SchemaRefused(
-                "invalid", "", pointer, f"is {_shown(schema)}, allowed are objects and booleans"
-            )
+            why = f"is {_shown(schema)}, allowed are objects and booleans"
+            raise SchemaRefused("invalid", "", pointer_of(way), why)
         key = id(schema), id(resolver)
         known = self._by_identity.get(key)
         if known is not None:
             location = known[2]
         else:
-            location = self._found(schema, resolver, pointer)
+            location = self._found(schema, resolver, way)
             self._by_identity[key] = schema, resolver, location  # kept alive, so that ids stay theirs
         if location is None:
             return True
@@ -91,23 +99,28 @@ class Locations:
             location.is_negated = True
         return location
 
-    def _found(self, schema: dict[str, Any], resolver: Any, pointer: str) -> Location | None:
+    def _found(self, schema: dict[str, Any], resolver: Any, way: Way) -> Location | None:
         dialect = self.dialect
         if resolver is not None and isinstance(schema.get(dialect.id_keyword), str):
             if not (dialect.ref_alone and "$ref" in schema):
                 resolver = resolver.in_subresource(_specification(dialect).create_resource(schema))
-        if not any(keyword in self._read for keyword in schema):
+        if self._read.isdisjoint(schema):
             return None
         if self._left_out:
+            pointer = pointer_of(way)
             gone = {keyword for at, keyword in self._left_out if at == pointer}
             if gone:
                 schema = {keyword: value for keyword, value in schema.items() if keyword not in gone}
         base = "" if resolver is None else resolver._base_uri
-        key = base, json.dumps(schema)
+        try:
+            content = marshal.dumps(schema, 2)  # by content and order; a sixth of the time of JSON text
+        except ValueError as error:
+            raise SchemaRefused("bounds", "", pointer_of(way), "is nested too deeply") from error
+        key = base, content
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.all)
-            self.all.append(Location(schema, resolver, pointer, number))
+            self.all.append(Location(schema, resolver, way, number))
         return self.all[number]
 
     def constant(self, value: Any) -> Location | bool:
@@ -147,6 +160,15 @@ class Locations:
         if sum(one.get("$dynamicAnchor") == anchor for one in objects_in(self._schema)) > 1:
             raise location.refused("$dynamicRef", "depends on the way that leads to it")
         return name
+
+
+def pointer_of(way: Way) -> str:
+    """A way as a JSON pointer."""
+    if isinstance(way, str):
+        return way
+    above, path = way
+    steps = "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)
+    return f"{above.pointer}/{steps}"
 
 
 def _mentions_references(schema: Any) -> bool:

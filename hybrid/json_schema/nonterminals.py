@@ -1,3 +1,4 @@
+# cython: language_level=3, wraparound=True
 """Nonterminals: sets of JSON values that the grammar of a schema distinguishes.
 
 What: a `Nonterminal` is a canonical Boolean formula of subschemas, expanded type by type; `Nonterminals.of`
@@ -19,6 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import cython
+
+from equivalence import built
 from equivalence.deadline import Deadline
 from hybrid.json_schema.arrays import ArrayAutomaton, build_array
 from hybrid.json_schema.assertions import Assertions
@@ -29,6 +33,11 @@ from hybrid.json_schema.formulas import Formula, decide
 from hybrid.json_schema.languages.automaton import TooLarge
 from hybrid.json_schema.numbers import Numbers
 from hybrid.json_schema.objects import ObjectAutomaton, build_object
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
 
 if TYPE_CHECKING:
     from hybrid.json_schema.arrays import Edge
@@ -178,18 +187,17 @@ class Nonterminals:
 
     def _find(self, formula: Formula) -> Nonterminal:
         formulas = self.formulas
-        null, boolean, number, string, array, object_ = (
-            self.assertions.expand(formula, kind)
-            for kind in ("null", "boolean", "number", "string", "array", "object")
-        )
+        null, boolean, number, string, array, object_ = self.assertions.by_type(formula)
         if number is not formulas.false and number.atoms and self._numbers_empty(number):
             number = formulas.false
         if string is not formulas.false and string.atoms and self._strings_empty(string):
             string = formulas.false
-        declared = self._declarations.of(formula)
-        if self._is_strict:
-            array, object_ = self._closed(array, object_, declared)
-        names = declared.keys if object_ is not formulas.false else ()
+        names: tuple[str, ...] = ()
+        if array is not formulas.false or object_ is not formulas.false:
+            declared = self._declarations.of(formula)
+            if self._is_strict:
+                array, object_ = self._closed(array, object_, declared)
+            names = declared.keys if object_ is not formulas.false else ()
         key = (null, boolean, number, string, array, object_, names)
         found = self._by_content.get(key)
         if found is not None:

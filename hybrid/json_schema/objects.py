@@ -1,3 +1,4 @@
+# cython: language_level=3, wraparound=True
 """Objects: an automaton over keys in canonical order.
 
 What: `build_object` makes the automaton of a nonterminal's objects. Declared keys come in the order of first
@@ -18,12 +19,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import cython
+
+from equivalence import built
 from hybrid.json_schema.arrays import Edge
 from hybrid.json_schema.atoms import PropertySet, count_atom
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula
 from hybrid.json_schema.languages.automaton import Automaton, TooLarge, is_endless, universal
 from hybrid.json_schema.splitting import Condition, split
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
 
 if TYPE_CHECKING:
     from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
@@ -108,6 +117,10 @@ class _Builder:
         self._todo: list[tuple[int, Formula]] = []
 
     def build(self) -> None:
+        required = self._keys_of_conjunction()
+        if required is not None:
+            self._chain(*required)
+            return
         self._state(0, self._start)
         automaton = self._automaton
         while self._todo:
@@ -119,6 +132,65 @@ class _Builder:
             else:
                 self._undeclared(number, formula)
         automaton.is_growing = False
+
+    def _keys_of_conjunction(self) -> tuple[set[str], set[str]] | None:
+        """Required and forbidden keys, if all that is asked is in a conjunction with the like and with what
+        values and keys have to satisfy; None where it is not.
+        """
+        required: set[str] = set()
+        forbidden: set[str] = set()
+        start = self._start
+        for part in start.args if start.op == "and" else (start,) if start.atoms else ():
+            atom = part.args[0] if part.op == "not" else part
+            if atom.op != "atom":
+                return None
+            kind = atom.args[0]
+            if kind == "has":
+                (required if part is atom else forbidden).add(atom.args[1])
+            elif part is not atom or kind == "count":
+                return None
+        return required, forbidden
+
+    def _chain(self, required: set[str], forbidden: set[str]) -> None:
+        """The automaton of a conjunction: each declared key leads to the next, whether it comes or not.
+
+        Nine of ten objects of real schemas are such, and need no state but how many keys have gone by.
+        """
+        automaton, names = self._automaton, self._names
+        n = len(names)
+        if n >= self._nonterminals.bounds.states:
+            raise SchemaRefused("bounds", "", "", f"has an object of more than {n} states")
+        self._nonterminals.check()
+        sets = [atom.args[1] for atom in self._start.atoms if atom.args[0] == "properties"]
+        asked = [atom.args[1] for atom in self._start.atoms if atom.args[0] == "names"]
+        automaton.position = list(range(n + 1))
+        automaton.accepting = [False] * n + [True]
+        automaton.skipped = [-1 if name in required else i + 1 for i, name in enumerate(names)]
+        automaton.skipped.append(-1)
+        automaton.extra = [[] for _ in range(n + 1)]
+        automaton.edges = [[] for _ in range(n + 1)]
+        for i, name in enumerate(names):
+            if name in forbidden or not all(self._satisfies(one, name, None) for one in asked):
+                continue
+            automaton.edges[i] = self._edges(sets, name, None, i + 1)
+        for number, known in enumerate(automaton.classes):
+            if all(known.truth[one] for one in asked):
+                edges = self._edges(sets, "", known.truth, n)
+                if edges:
+                    automaton.extra[n].append((number, edges))
+        automaton.is_growing = False
+
+    def _edges(
+        self, sets: list[PropertySet], name: str, truth: dict[Formula, bool] | None, target: int
+    ) -> list[Edge]:
+        """The edges of a key whose value is as all property sets ask, in a conjunction."""
+        if len(sets) == 1:
+            value = self._value(sets[0], name, truth)
+        else:
+            value = self._formulas.conjunction([self._value(one, name, truth) for one in sets])
+        if value is self._formulas.false:
+            return []
+        return [(self._nonterminals.of(value), target)]
 
     def _state(self, position: int, formula: Formula) -> int:
         key = position, formula
