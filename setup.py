@@ -51,8 +51,8 @@ DIRECTIVES = {
 }
 
 # Modules whose first line says `wraparound=True` are ordinary Python that is compiled as it is: indices,
-# integers and divisions mean what they mean in Python. The front end of JSON Schema takes three quarters of the
-# time so.
+# integers and divisions mean what they mean in Python. The front end of JSON Schema takes three quarters of
+# the time so.
 ORDINARY = DIRECTIVES | {
     "boundscheck": True,
     "wraparound": True,
