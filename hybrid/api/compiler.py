@@ -50,7 +50,7 @@ from hybrid.compile.strategy import (
     check_semantics,
     check_strategy,
 )
-from hybrid.json_schema import MOST_WHITE_SPACE
+from hybrid.json_schema import MOST_WHITE_SPACE, load_referencing
 from hybrid.xgrammar.guard import Guard
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
@@ -136,6 +136,8 @@ class GrammarCompiler:
         self.n_jobs = threads
         self.on_demand = flag(on_demand, "on_demand")
         self.semantics = check_semantics(semantics)
+        if self.semantics == "json-schema":
+            load_referencing()
         if max_whitespace_cnt is not None:
             max_whitespace_cnt = integer_from(-1, max_whitespace_cnt, "max_whitespace_cnt")
         self.max_whitespace_cnt = max_whitespace_cnt

@@ -12,6 +12,7 @@ from hybrid.json_schema.grammar import (
     in_xgrammar,
 )
 from hybrid.json_schema.layout import MOST_WHITE_SPACE
+from hybrid.json_schema.locations import load_referencing
 from hybrid.json_schema.nonterminals import Bounds
 from hybrid.json_schema.places import Places
 
@@ -25,4 +26,5 @@ __all__ = [
     "canonical",
     "grammar_of_schema",
     "in_xgrammar",
+    "load_referencing",
 ]

@@ -162,6 +162,14 @@ class Locations:
         return name
 
 
+def load_referencing() -> None:
+    """Import what resolves references, so that the first schema that has some does not wait 40 ms for it."""
+    import jsonschema_specifications
+    import referencing.jsonschema  # noqa: F401
+
+    assert jsonschema_specifications.REGISTRY
+
+
 def pointer_of(way: Way) -> str:
     """A way as a JSON pointer."""
     if isinstance(way, str):
