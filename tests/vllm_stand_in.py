@@ -14,6 +14,7 @@ from types import ModuleType, SimpleNamespace
 import xgrammar
 
 MODULES = ("vllm", "vllm.v1", "vllm.v1.structured_output", "vllm.v1.structured_output.backend_xgrammar")
+FRONT_MODULES = ("vllm.sampling_params", "vllm.exceptions")
 
 BACKEND = """
 class XgrammarBackend:
@@ -41,6 +42,13 @@ class XgrammarBackend:
 
     def allocate_token_bitmask(self, max_num_seqs):
         return xgr.allocate_token_bitmask(max_num_seqs, self.vocab_size)
+
+
+def validate_xgrammar_grammar(sampling_params):
+    asked = sampling_params.structured_outputs
+    if asked.json is not None and "multipleOf" in str(asked.json):
+        raise ValueError("features not supported by xgrammar")
+    asked.was_asked = True
 """
 
 MANAGER = """
@@ -57,15 +65,30 @@ class StructuredOutputManager:
         return self.backend.compile_grammar(kind, text, stop_token_ids=stop_token_ids)
 """
 
+FRONT_END = """
+class SamplingParams:
+    def __init__(self, structured_outputs):
+        self.structured_outputs = structured_outputs
 
-def stand_in(backend: str = BACKEND, manager: str = MANAGER) -> dict[str, ModuleType]:
+    def _validate_structured_outputs(self, backend):
+        from vllm.v1.structured_output.backend_xgrammar import validate_xgrammar_grammar
+
+        self.structured_outputs._backend = backend
+        validate_xgrammar_grammar(self)
+"""
+
+
+def stand_in(
+    backend: str = BACKEND, manager: str = MANAGER, front_end: str = FRONT_END
+) -> dict[str, ModuleType]:
     """Modules by name, to be put among `sys.modules`.
 
     Args:
         backend: source of the module of XGrammar's backend.
         manager: source of the module of the manager.
+        front_end: source of the module that checks requests.
     """
-    made = {name: ModuleType(name) for name in MODULES}
+    made = {name: ModuleType(name) for name in (*MODULES, *FRONT_MODULES)}
     for name, module in made.items():
         module.__spec__ = ModuleSpec(name, None, is_package=True)
         module.__path__ = []
@@ -76,6 +99,8 @@ def stand_in(backend: str = BACKEND, manager: str = MANAGER) -> dict[str, Module
     if hasattr(last, "XgrammarBackend"):
         vars(before)["XgrammarBackend"] = last.XgrammarBackend
     exec(manager, vars(before))
+    exec(front_end, vars(made[FRONT_MODULES[0]]))
+    vars(made[FRONT_MODULES[1]])["VLLMValidationError"] = type("VLLMValidationError", (ValueError,), {})
     return made
 
 

@@ -3,7 +3,8 @@
 What: `register` binds three names: ``xgr`` in the module of vLLM's XGrammar backend, so that all of vLLM's
 own code runs over our compiler and matcher; `StructuredOutputManager.__init__`, which then makes everything
 warm; and `XgrammarBackend` where that manager makes one, so that it gets the warm one. The backend stays what
-it is: a subclass with a ``compile_grammar`` of its own would not have served 0.32 and 0.33 alike.
+it is: a subclass with a ``compile_grammar`` of its own would not have served 0.32 and 0.33 alike. Where JSON
+schemas have their own meaning, a fourth: `validate_xgrammar_grammar`, which vLLM's front end asks.
 When: by vLLM, in every process, maybe more than once.
 Limits: releases of vLLM that were tested are in docs/vllm.md; of others it is looked at whether they use the
 names as these did.
@@ -23,6 +24,7 @@ from adapters.vllm.settings import SETTINGS
 
 logger = logging.getLogger("vllm.equimask")
 
+FRONT_END = "vllm.sampling_params"
 MANAGER = "vllm.v1.structured_output"
 BACKEND = "vllm.v1.structured_output.backend_xgrammar"
 
@@ -46,6 +48,8 @@ def register() -> None:
     _look_at(manager, backend)
     if is_registered():
         return
+    if SETTINGS.semantics() == "json-schema":
+        _answer(backend)
     backend.xgr = Names(backend.xgr)  # type: ignore[attr-defined]
     warm_backend = WarmBackend(manager.XgrammarBackend)
     manager.XgrammarBackend = warm_backend  # type: ignore[attr-defined]
@@ -54,6 +58,30 @@ def register() -> None:
     logger.info(
         "equimask serves structured outputs of the backend xgrammar; %s=0 turns it off", SETTINGS.enabled
     )
+
+
+def _answer(backend: ModuleType) -> None:
+    """Have vLLM's front end ask us about JSON schemas.
+
+    Raises:
+        CannotRebind: it asks in another way than the releases that are known.
+    """
+    name, seconds = "validate_xgrammar_grammar", SETTINGS.check_seconds()
+    try:
+        front_end, errors = importlib.import_module(FRONT_END), importlib.import_module("vllm.exceptions")
+    except ModuleNotFoundError as error:
+        raise _unknown(f"there is no module {error.name}") from error
+    if not hasattr(backend, name) or not hasattr(errors, "VLLMValidationError"):
+        raise _unknown(f"{BACKEND} has no {name}, or vllm.exceptions no VLLMValidationError")
+    asking = getattr(getattr(front_end, "SamplingParams", None), "_validate_structured_outputs", None)
+    if not {name, BACKEND, "_backend", "structured_outputs"} <= _names_of(asking):
+        raise _unknown(f"{FRONT_END}.SamplingParams does not ask {BACKEND}.{name}")
+    if not {"structured_outputs", "json"} <= _names_of(getattr(backend, name)):
+        raise _unknown(f"{BACKEND}.{name} does not read structured_outputs.json")
+    from adapters.vllm.checking import SchemaCheck, answered  # heavy, and of no use elsewhere
+
+    bound = answered(getattr(backend, name), errors.VLLMValidationError, SchemaCheck(seconds))
+    setattr(backend, name, bound)
 
 
 def is_registered() -> bool:
@@ -90,11 +118,14 @@ def _names_read(kind: type) -> set[str]:
     """The names that the methods of a class read."""
     found: set[str] = set()
     for value in vars(kind).values():
-        function = getattr(value, "__func__", value)  # of static methods
-        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
-        if isinstance(code, CodeType):
-            found.update(code.co_names)
+        found |= _names_of(getattr(value, "__func__", value))  # of static methods
     return found
+
+
+def _names_of(function: Any) -> set[str]:
+    """The names that a function reads; none of what is no function of Python's."""
+    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    return {*code.co_names} if isinstance(code, CodeType) else set()
 
 
 def _unknown(why: str) -> CannotRebind:

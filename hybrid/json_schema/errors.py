@@ -30,10 +30,12 @@ class SchemaRefused(GrammarError):
             valid).
         keyword: the keyword; "" where no single one is to blame.
         pointer: the JSON pointer of the subschema that has it.
+        fault: what is wrong, without the ways out, which are those of a program and not of its users.
     """
 
     def __init__(self, kind: Kind, keyword: str, pointer: str, why: str) -> None:
         where = f" at {pointer or 'the root'}"
         named = f"the keyword {keyword!r}{where}" if keyword else f"the schema{where}"
-        super().__init__(f"{named} {why}; {_WAYS_OUT[kind]}")
+        self.fault = f"{named} {why}"
+        super().__init__(f"{self.fault}; {_WAYS_OUT[kind]}")
         self.kind, self.keyword, self.pointer, self.why = kind, keyword, pointer, why

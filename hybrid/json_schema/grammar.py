@@ -27,6 +27,7 @@ from hybrid.json_schema.emission import emit
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.instances import Instances
+from hybrid.json_schema.languages.until import until
 from hybrid.json_schema.layout import Layout, layout_of
 from hybrid.json_schema.locations import Locations
 from hybrid.json_schema.nonterminals import Bounds, Nonterminal, Nonterminals
@@ -140,7 +141,8 @@ def grammar_of_schema(
     while True:
         names = frozenset((one.pointer, one.keyword) for one in left_out)
         try:
-            found = _attempt(schema, dialect, layout, strict, bounds, deadline, names, tuple(left_out))
+            with until(deadline):
+                found = _attempt(schema, dialect, layout, strict, bounds, deadline, names, tuple(left_out))
             if convert is not None:
                 found.convert = convert
             return found

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from equivalence import built
 from hybrid.json_schema.languages.minimise import minimised
+from hybrid.json_schema.languages.until import look
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -168,6 +169,7 @@ class Automaton:
 
 def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automaton:
     """The canonical automaton of a deterministic one that begins in state 0."""
+    look()
     return Automaton(*minimised(rows, accepting))
 
 
@@ -342,6 +344,7 @@ def _product(
     start = tuple(-1 if one.is_empty else 0 for one in automata)
     numbers, states, rows = {start: 0}, [start], []
     for state in states:
+        look()
         row: list[Edge] = []
         for low, high, after in _steps(automata, state, with_dead):
             number = numbers.get(after)

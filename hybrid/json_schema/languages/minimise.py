@@ -21,6 +21,7 @@ import cython
 import numpy as np
 
 from equivalence import built
+from hybrid.json_schema.languages.until import look
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
@@ -302,6 +303,7 @@ class Minimiser:
             return (), ()
         n_colors = self.measure()
         while n_colors != before:
+            look()
             before = n_colors
             n_colors = self.refine()
         return self.written(n_colors)

@@ -22,6 +22,7 @@ from typing import Any
 
 from hybrid.json_schema.languages.automaton import Automaton, TooLarge, combine, minimal, words
 from hybrid.json_schema.languages.pattern import pattern
+from hybrid.json_schema.languages.until import look
 
 Atom = tuple[Any, ...]
 
@@ -311,6 +312,7 @@ def _texts(
     rows: list[list[tuple[int, int, int]]] = []
     accepting = []
     for where, negative, is_nonzero, inner in states:
+        look()
         row = []
         for first, last, after in _follow(machines, where, negative, is_nonzero, inner, integral):
             if after not in numbers:

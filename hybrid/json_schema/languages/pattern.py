@@ -28,6 +28,7 @@ from hybrid.json_schema.languages.syntax import (
     others,
     parse,
 )
+from hybrid.json_schema.languages.until import look
 
 __all__ = ["InvalidPattern", "Unsupported", "pattern"]
 
@@ -73,6 +74,7 @@ def _automaton(terms: _Terms, start: Term, bound: int) -> Automaton:
     numbers, states = {start: 0}, [start]
     rows: list[list[tuple[int, int, int]]] = []
     for term in states:
+        look()
         row: list[tuple[int, int, int]] = []
         points = terms.points(term)
         for i, low in enumerate(points):

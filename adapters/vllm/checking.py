@@ -1,0 +1,96 @@
+"""What vLLM's front end hears of a JSON schema, where schemas have their own meaning.
+
+What: vLLM looks for keywords that XGrammar does not know, and runs XGrammar's converter, for as long as it
+takes. `answered` puts `SchemaCheck` in that place, which makes the grammar that the engine will compile, and
+stops when its time is over. Everything else is asked of vLLM's own function.
+When: bound by `adapters.vllm.rebinding` under ``EQUIMASK_VLLM_SEMANTICS=json-schema``; called in the process
+that takes requests, by its event loop.
+Limits: what could not be decided in time is not refused: the engine compiles it within its own bound.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from equivalence import BudgetExceeded
+from equivalence.deadline import Deadline
+from hybrid.json_schema import SchemaRefused, grammar_of_schema
+
+logger = logging.getLogger("vllm.equimask")
+
+MOST_KEPT = 4096
+"""Answers kept; all are forgotten then. Each takes some 200 bytes."""
+
+LONGEST_ANSWER = 1000
+"""Characters of one: a keyword's value may be quoted in it."""
+
+
+class SchemaCheck:
+    """Says whether the engine will serve a schema.
+
+    Args:
+        seconds: of one answer.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._kept: dict[bytes, str] = {}
+
+    def __call__(self, schema: Any) -> str:
+        """Why a schema is refused; "" where it is not, or where time was over before that was known.
+
+        Args:
+            schema: JSON text, or what it says.
+        """
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        known = self._kept.get(key)
+        if known is None:
+            known = self._found(text)[:LONGEST_ANSWER]
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            self._kept[key] = known
+        return known
+
+    def _found(self, text: str) -> str:
+        try:
+            grammar_of_schema(text, deadline=Deadline(self._seconds))
+        except SchemaRefused as error:
+            return error.fault
+        except BudgetExceeded:
+            logger.info("A schema was not checked within %g s; the engine compiles it", self._seconds)
+        except Exception:
+            logger.exception("A schema could not be checked; the engine compiles it, or says why not")
+        return ""
+
+
+def answered(by_vllm: Callable[[Any], None], refused: Callable[[str], Exception], check: SchemaCheck) -> Any:
+    """vLLM's function that checks a request, with our answer where a JSON schema is all that is asked.
+
+    Only a request that has a backend is one that the engine will see. Without one vLLM asks whether XGrammar
+    could take the schema into a structural tag, where schemas have XGrammar's meaning: that stays its own
+    question.
+
+    Args:
+        by_vllm: its function.
+        refused: makes the error of a request that is refused.
+        check: of JSON schemas.
+    """
+
+    @functools.wraps(by_vllm)
+    def validate(sampling_params: Any) -> None:
+        asked = sampling_params.structured_outputs
+        if asked is None or asked.json is None or not asked._backend:
+            return by_vllm(sampling_params)
+        why = check(asked.json)
+        if why:
+            raise refused(f"The JSON schema cannot be served: {why}")
+        return None
+
+    vars(validate)["by_vllm"] = by_vllm
+    return validate

@@ -1,0 +1,96 @@
+"""What vLLM's own front end makes of JSON schemas with us; only where vLLM is installed."""
+
+import json
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+
+os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
+pytest.importorskip("vllm.v1.structured_output")
+
+from vllm import SamplingParams
+from vllm.exceptions import VLLMValidationError
+from vllm.parser import abstract_parser
+from vllm.sampling_params import StructuredOutputsParams
+from vllm.v1.structured_output import backend_xgrammar
+
+import adapters.vllm
+from tests.test_vllm_checking import LONG, NEVER, SERVED
+from tests.test_vllm_managers import TOKENIZER, manager_of, request_of, vllm  # noqa: F401 - a fixture
+
+UNSUPPORTED_BY_XGRAMMAR = ("multipleOf", "uniqueItems", "contains", "allOf", "pattern and length")
+
+
+@pytest.fixture
+def exact(vllm, monkeypatch):  # noqa: F811
+    """The plugin with schemas as they were written."""
+    monkeypatch.setenv("EQUIMASK_VLLM_SEMANTICS", "json-schema")
+    monkeypatch.setenv("EQUIMASK_VLLM_CHECK_SECONDS", "1")
+    monkeypatch.setattr(
+        backend_xgrammar, "validate_xgrammar_grammar", backend_xgrammar.validate_xgrammar_grammar
+    )
+    adapters.vllm.register()
+
+
+def chosen(backend: str, **kind) -> str:
+    """The backend that the front end chooses."""
+    asked = SamplingParams(structured_outputs=StructuredOutputsParams(**kind))
+    model = SimpleNamespace(is_diffusion=False)
+    asked._validate_structured_outputs(model, SimpleNamespace(backend=backend), TOKENIZER)
+    return asked.structured_outputs._backend
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED_BY_XGRAMMAR)
+def test_without_us_they_go_elsewhere(vllm, name):  # noqa: F811
+    with pytest.raises(VLLMValidationError, match="not supported by xgrammar"):
+        chosen("xgrammar", json=SERVED[name])
+    try:
+        found = chosen("auto", json=SERVED[name])
+    except (VLLMValidationError, ValueError):
+        return
+    assert found in ("guidance", "outlines")
+
+
+@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.parametrize("backend", ["xgrammar", "auto"])
+def test_with_us_they_are_served(exact, name, backend):
+    assert chosen(backend, json=SERVED[name]) == "xgrammar"
+    assert chosen(backend, json=json.dumps(SERVED[name])) == "xgrammar"
+
+
+def test_what_is_refused_is_an_error_or_goes_where_it_went(exact):
+    with pytest.raises(VLLMValidationError, match="satisfied by no instance"):
+        chosen("xgrammar", json=NEVER)
+    assert chosen("auto", json=NEVER) == "guidance"
+
+
+def test_other_kinds_are_asked_as_before(exact):
+    assert chosen("auto", regex="[a-z]+") == "xgrammar"
+    assert chosen("xgrammar", choice=["a", "b"]) == "xgrammar"
+    with pytest.raises(VLLMValidationError):
+        chosen("xgrammar", grammar="root ::= nowhere")
+
+
+def test_schemas_of_structural_tags_are_judged_as_before(exact):
+    assert not abstract_parser._xgrammar_supports(StructuredOutputsParams(json=SERVED["multipleOf"]))
+    assert abstract_parser._xgrammar_supports(StructuredOutputsParams(json={"type": "integer"}))
+
+
+def test_the_front_end_waits_for_a_bounded_time(exact):
+    began = time.process_time()
+    assert chosen("xgrammar", json=LONG) == "xgrammar"
+    assert time.process_time() - began < 5
+
+
+def test_the_engine_keeps_what_the_front_end_promised(exact):
+    manager = manager_of()
+    request = request_of(
+        manager, "a", {"json": json.dumps({"type": "integer", "multipleOf": 7, "minimum": 1})}
+    )
+    grammar = request.structured_output_request.grammar
+    assert manager.accept_tokens(request, TOKENIZER.encode("2", add_special_tokens=False))
+    assert not grammar.matcher.accept_token(TOKENIZER.convert_tokens_to_ids("<|eos|>"))  # 2 is no multiple
+    assert manager.accept_tokens(request, TOKENIZER.encode("1", add_special_tokens=False))
+    assert grammar.matcher.accept_token(TOKENIZER.convert_tokens_to_ids("<|eos|>"))
