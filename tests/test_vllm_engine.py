@@ -16,9 +16,9 @@ pytestmark = [
 ]
 
 
-def run(enabled: str, n_drafts: int):
+def run(enabled: str, n_drafts: int, *options: str):
     environment = {**os.environ, "EQUIMASK_VLLM": enabled, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.vllm_engine_run", str(n_drafts)]
+    command = [sys.executable, "-m", "tests.vllm_engine_run", str(n_drafts), *options]
     done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(next(line for line in reversed(done.stdout.splitlines()) if line.startswith('{"ours"')))
@@ -33,3 +33,10 @@ def test_the_ids_are_those_without_us_and_errors_end_one_request(n_drafts):
     failed = [[reason == "error" for reason in reasons] for reasons in ours["reasons"]]
     assert failed == [[False, True, False]] * 2
     assert bool(ours["accepted"]) == bool(n_drafts) and ours["accepted"] == theirs["accepted"]
+
+
+def test_drafts_of_grammars_save_passes_and_the_ids_stay():
+    theirs, ours = run("0", 0, "grammar"), run("1", 8, "grammar")
+    assert ours["ids"] == theirs["ids"]
+    before, after = (sum(one["passes"].values()) for one in (theirs, ours))
+    assert ours["accepted"] > 100 and 2 * after < before

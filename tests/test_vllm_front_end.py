@@ -63,7 +63,10 @@ def test_with_us_they_are_served(exact, name, backend):
 def test_what_is_refused_is_an_error_or_goes_where_it_went(exact):
     with pytest.raises(VLLMValidationError, match="satisfied by no instance"):
         chosen("xgrammar", json=NEVER)
-    assert chosen("auto", json=NEVER) == "guidance"
+    many_states = {"type": "integer", "multipleOf": 100003}
+    with pytest.raises(VLLMValidationError, match="states"):
+        chosen("xgrammar", json=many_states)
+    assert chosen("auto", json=many_states) == "guidance"
 
 
 def test_other_kinds_are_asked_as_before(exact):

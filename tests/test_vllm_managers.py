@@ -71,11 +71,11 @@ def ids_of(text: str) -> list[int]:
     return TOKENIZER.encode(text, add_special_tokens=False)
 
 
-def manager_of(n_spec: int = 0, rows: int = 8):
+def manager_of(n_spec: int = 0, rows: int = 8, speculation: dict | None = None):
     """A manager as an engine has it."""
     settings = SimpleNamespace(
         parallel_config=SimpleNamespace(distributed_executor_backend=None),
-        scheduler_config=SimpleNamespace(max_num_seqs=rows),
+        scheduler_config=SimpleNamespace(max_num_seqs=rows, async_scheduling=False),
         structured_outputs_config=SimpleNamespace(
             backend="xgrammar", reasoning_parser="", reasoning_parser_plugin="", enable_in_reasoning=False,
             disable_any_whitespace=False,
@@ -84,7 +84,9 @@ def manager_of(n_spec: int = 0, rows: int = 8):
             skip_tokenizer_init=False, get_vocab_size=lambda: SIZE, is_diffusion=False,
             hf_config=SimpleNamespace(model_type="llama"),
         ),
-        speculative_config=SimpleNamespace(num_speculative_tokens=n_spec) if n_spec else None,
+        speculative_config=(
+            SimpleNamespace(num_speculative_tokens=n_spec, **(speculation or {})) if n_spec else None
+        ),
         num_speculative_tokens=n_spec,
     )  # fmt: skip
     return structured_output.StructuredOutputManager(settings)

@@ -1,4 +1,6 @@
-"""Requests of every kind through vLLM with a small random model: ``python -m tests.vllm_engine_run DRAFTS``.
+"""Requests of every kind through vLLM with a small random model.
+
+``python -m tests.vllm_engine_run DRAFTS [grammar]``.
 
 What: makes model and tokenizer, starts `vllm.LLM` in this process, and prints what came out as JSON.
 When: by `tests/test_vllm_engine.py`, with ``EQUIMASK_VLLM`` 0 and 1.
@@ -26,12 +28,31 @@ SAMPLING = {
 PROMPTS = ["abcabcabcabc", "1212121212"]
 
 
-def main(n_drafts: int) -> None:
-    """Print {"ours": ..., "ids": {"kind/sampling": [[id, ...], ...]}, "accepted": drafts}."""
+def passes_of(executor: Any) -> list[int]:
+    """Counts the passes of an executor's model from now on."""
+    counted, execute = [0], executor.execute_model
+
+    def execute_model(self: Any, scheduled: Any, *given: Any, **options: Any) -> Any:
+        counted[0] += scheduled.total_num_scheduled_tokens > 0
+        return execute(self, scheduled, *given, **options)
+
+    executor.execute_model = execute_model
+    return counted
+
+
+def main(n_drafts: int, by_grammar: bool = False) -> None:
+    """Print {"ours": ..., "ids": {"kind/sampling": [[id, ...], ...]}, "accepted": drafts,
+    "passes": {"kind/sampling": passes of the model}}.
+
+    Args:
+        n_drafts: of a step; 0: no speculation.
+        by_grammar: drafts come from grammars alone, in place of ngrams; white space is not free then.
+    """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
+    from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
     import adapters.vllm
     from tests.test_vllm_managers import SIZE, STOP, TEXTS, TOKENIZER
@@ -52,6 +73,12 @@ def main(n_drafts: int) -> None:
             "prompt_lookup_min": 1,
             "prompt_lookup_max": 2,
         }
+        of_grammars = {
+            "method": "custom_class",
+            "model": "adapters.vllm.drafts.GrammarDrafts",
+            "num_speculative_tokens": n_drafts,
+        }
+        counted = passes_of(UniProcExecutor)
         engine = LLM(
             folder,
             max_model_len=256,
@@ -59,17 +86,19 @@ def main(n_drafts: int) -> None:
             enforce_eager=True,
             dtype="float32",
             disable_log_stats=False,
-            structured_outputs_config={"backend": "xgrammar"},
-            speculative_config=ngram if n_drafts else None,
+            structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": by_grammar},
+            speculative_config=(of_grammars if by_grammar else ngram) if n_drafts else None,
         )
-        found = {}
+        found, passes = {}, {}
         for name, (kind, _) in kinds.items():
             for how, sampling in SAMPLING.items():
-                if n_drafts and sampling["temperature"]:
+                if (n_drafts or by_grammar) and sampling["temperature"]:
                     continue
                 limits = StructuredOutputsParams(**kind)
                 asked = SamplingParams(max_tokens=40, structured_outputs=limits, **sampling)
+                before = counted[0]
                 answers = engine.generate(PROMPTS, asked, use_tqdm=False)
+                passes[f"{name}/{how}"] = counted[0] - before
                 found[f"{name}/{how}"] = [[*one.outputs[0].token_ids] for one in answers]
         accepted = sum(
             getattr(one, "value", 0)
@@ -78,7 +107,8 @@ def main(n_drafts: int) -> None:
         )
         ours = adapters.vllm.is_registered()
         reasons = reasons_of(engine) if ours else []
-    print("\n" + json.dumps({"ours": ours, "ids": found, "accepted": accepted, "reasons": reasons}))
+    counts = {"accepted": accepted, "passes": passes}
+    print("\n" + json.dumps({"ours": ours, "ids": found, "reasons": reasons, **counts}))
 
 
 def reasons_of(engine: Any) -> list[list[str]]:
@@ -107,4 +137,4 @@ def reasons_of(engine: Any) -> list[list[str]]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), "grammar" in sys.argv[2:])

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
+from adapters.vllm import drafts
 from adapters.vllm.names import OURS, Names
 from adapters.vllm.settings import SETTINGS
 
@@ -43,7 +44,10 @@ def register() -> None:
     if not SETTINGS.is_enabled():
         logger.info("%s is 0: structured outputs run in plain XGrammar", SETTINGS.enabled)
         return
-    SETTINGS.compile_seconds()  # so that what it cannot read is said here, and not to each request
+    (
+        SETTINGS.drafts(),
+        SETTINGS.compile_seconds(),
+    )  # so that what it cannot read is said here, and not to each request
     manager, backend = _modules()
     _look_at(manager, backend)
     if is_registered():
@@ -161,6 +165,8 @@ def _warming(begin: Callable[..., None], backend: WarmBackend) -> Callable[..., 
     @functools.wraps(begin)
     def begun(self: Any, vllm_config: Any, *arguments: Any, **options: Any) -> None:
         begin(self, vllm_config, *arguments, **options)
+        if drafts.are_wanted(vllm_config):
+            drafts.continue_drafts(self, vllm_config, _unknown)
         chosen = vllm_config.structured_outputs_config.backend
         tokenizer = getattr(self, "tokenizer", None)  # none where prompts come as ids
         if tokenizer is None or not (chosen == "auto" or chosen.startswith("xgrammar")):

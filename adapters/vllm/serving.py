@@ -44,9 +44,13 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
     Args:
         compiled_grammar, **options: of `adapters.xgrammar.GrammarMatcher`. What they may raise is raised,
             as vLLM makes matchers where it compiles.
+
+    Attributes:
+        learned: how many of its tokens a draft model has counted (`adapters.vllm.drafts`).
     """
 
     _failed = False
+    learned = 0
 
     def __init__(self, compiled_grammar: Any, **options: Any) -> None:
         options.pop("max_rollback_tokens", None)  # rollback has no bound, and XGrammar's warns of it as well
@@ -95,6 +99,12 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
         """Back to the start, errors forgotten."""
         super().reset()
         self._failed = False
+        self.learned = 0
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it answers with its stop tokens alone, after an error."""
+        return self._failed
 
     def _fail(self, what: str) -> None:
         """Note an error, which is being handled."""

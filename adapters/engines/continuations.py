@@ -1,0 +1,103 @@
+"""Drafts of requests, continued by what their grammars know.
+
+What: `Continuations` has a draft model for each grammar that requests follow now; it learns from what
+matchers read, and says which tokens are likely behind a draft, forced ones first of all.
+When: by the adapters of engines whose own speculation checks drafts, in the process that has the matchers.
+Limits: one thread. Draft models are forgotten, with what they have learned, when `MOST_MODELS` others were
+used since.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from hybrid import CompiledGrammar, GrammarMatcher
+from hybrid.drafts import DraftModel
+from hybrid.drafts.forced import Encode
+
+logger = logging.getLogger("equimask.drafts")
+
+MOST_MODELS = 64
+"""Draft models that are kept."""
+
+MODEL_BYTES = 4 << 20
+"""Of the counts of one: some 8,000 tokens of text."""
+
+
+def encode_of(tokenizer: Any) -> Encode | None:
+    """The function that cuts texts as a tokenizer does; None for one that cannot be asked."""
+
+    def encode(text: str) -> list[int]:
+        return [*tokenizer.encode(text, add_special_tokens=False)]
+
+    try:
+        return encode if all(isinstance(token, int) for token in encode('"a": 1')) else None
+    except Exception as error:  # noqa: BLE001 - tokenizers are many
+        logger.info("Forced text is cut into the longest tokens: the tokenizer cannot be asked (%r)", error)
+        return None
+
+
+class Continuations:
+    """Continues the drafts of requests.
+
+    Args:
+        most: tokens of a draft.
+        encode: the model's tokenizer, which cuts forced text; None takes the longest token that fits.
+        options: of each `hybrid.drafts.DraftModel`.
+
+    Attributes:
+        continued: tokens that were put behind drafts.
+    """
+
+    def __init__(self, most: int, encode: Encode | None = None, **options: Any) -> None:
+        self.most = most
+        self._options: dict[str, Any] = {"most_bytes": MODEL_BYTES, "encode": encode, **options}
+        self._models: OrderedDict[CompiledGrammar, DraftModel] = OrderedDict()
+        self.continued = 0
+
+    def model(self, grammar: CompiledGrammar) -> DraftModel:
+        """The draft model of a grammar."""
+        found = self._models.get(grammar)
+        if found is None:
+            found = self._models[grammar] = DraftModel(grammar, **self._options)
+            if len(self._models) > MOST_MODELS:
+                self._models.popitem(last=False)
+        else:
+            self._models.move_to_end(grammar)
+        return found
+
+    def learn(self, matcher: GrammarMatcher, new: int) -> None:
+        """Count the last tokens that a request has read."""
+        if new > 0:
+            self.model(matcher.compiled_grammar).learn(matcher, new)
+
+    def continue_draft(self, matcher: GrammarMatcher, draft: Sequence[int]) -> list[int]:
+        """A draft with what is likely behind it.
+
+        Args:
+            matcher: of the request, before the draft; it comes back to there.
+            draft: tokens that it allows, one after the other.
+
+        Returns:
+            The draft, and as much behind it as the grammar makes likely; it is not longer than `most`.
+        """
+        found = [*draft]
+        room = self.most - len(found)
+        if room <= 0:
+            return found
+        drafts, read = self.model(matcher.compiled_grammar), 0
+        try:
+            for token in found:
+                if not matcher.accept_token(token):
+                    return found
+                read += 1
+            if not matcher.is_terminated():
+                found += drafts.propose(matcher, room)
+        finally:
+            if read:
+                matcher.rollback(read)
+        self.continued += len(found) - len(draft)
+        return found

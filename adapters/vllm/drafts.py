@@ -1,0 +1,148 @@
+"""Forced and likely tokens as drafts of vLLM's own speculation.
+
+What: vLLM's scheduler takes the drafts of each step from the workers and cuts off what a request's grammar
+refuses. `continue_drafts` has it put behind what is left what the grammar forces, or makes likely: the
+grammars are there, and the workers check these tokens like any draft. `GrammarDrafts` is a proposer that
+proposes nothing itself, for engines that want these drafts alone.
+When: `adapters.vllm.rebinding` calls it where an engine is made, if drafts are wanted
+(``EQUIMASK_VLLM_DRAFTS=1``, or `GrammarDrafts`).
+Limits: proposers whose drafts are tokens without a distribution, and whose tokens go through the scheduler
+(ngram, suffix, custom_class). With others vLLM's workers keep drafts to themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+from typing import Any
+
+from adapters.vllm.settings import SETTINGS
+
+logger = logging.getLogger("vllm.equimask")
+
+SCHEDULER = "vllm.v1.core.sched.scheduler"
+METHODS = ("ngram", "suffix", "custom_class")
+PROPOSER = "adapters.vllm.drafts.GrammarDrafts"
+
+KEPT = "equimask_drafts"
+"""Attribute of a manager: its `Continuations`."""
+
+READ = frozenset({"requests", "req_ids", "structured_output_manager", "validate_tokens", "spec_token_ids"})
+"""What the scheduler's method that is bound anew has to use, to be the one that is known."""
+
+
+class GrammarDrafts:
+    """A proposer without drafts of its own: ``{"method": "custom_class", "model": PROPOSER, ...}``.
+
+    Args:
+        vllm_config: vLLM's configuration.
+    """
+
+    def __init__(self, vllm_config: Any) -> None:
+        del vllm_config
+
+    def load_model(self, model: Any) -> None:
+        """Load nothing."""
+
+    def propose(self, sampled_token_ids: list[list[int]], *_: Any, **__: Any) -> list[list[int]]:
+        """No draft for each request; the scheduler has them."""
+        return [[] for _ in sampled_token_ids]
+
+
+def are_wanted(vllm_config: Any) -> bool:
+    """Whether grammars continue the drafts of an engine.
+
+    Raises:
+        ValueError: they were asked for, and the engine's speculation has no place for them.
+    """
+    speculation = getattr(vllm_config, "speculative_config", None)
+    method = getattr(speculation, "method", None)
+    is_ours = method == "custom_class" and getattr(speculation, "model", None) == PROPOSER
+    if not (is_ours or SETTINGS.drafts()):
+        return False
+    scheduling = getattr(vllm_config.scheduler_config, "async_scheduling", False)
+    executor = vllm_config.parallel_config.distributed_executor_backend
+    backend = vllm_config.structured_outputs_config.backend
+    has_grammars = backend == "auto" or backend.startswith("xgrammar")
+    if has_grammars and method in METHODS and not scheduling and executor != "external_launcher":
+        return True
+    if not has_grammars:
+        why = f"the backend of structured outputs is {backend!r}"
+    elif speculation is None:
+        why = "there is no speculation"
+    elif method not in METHODS:
+        why = f"the method of speculation is {method!r}"
+    elif scheduling:
+        why = "scheduling is asynchronous"
+    else:
+        why = "of the executor external_launcher each rank would draft for itself"
+    raise ValueError(
+        f"{SETTINGS.drafting} is 1, or the proposer is {PROPOSER}, and {why}; allowed are the methods "
+        f"{', '.join(METHODS)} with synchronous scheduling and the backend xgrammar, as in "
+        f'speculative_config={{"method": "custom_class", "model": "{PROPOSER}", "num_speculative_tokens": 8}}'
+    )
+
+
+def continue_drafts(manager: Any, vllm_config: Any, unknown: Any) -> None:
+    """Have the scheduler of an engine continue drafts.
+
+    Args:
+        manager: of its structured outputs.
+        vllm_config: its configuration.
+        unknown: makes the error that says that this release of vLLM is another one.
+    """
+    module = importlib.import_module(SCHEDULER)
+    kind = getattr(module, "Scheduler", None)
+    update = getattr(kind, "update_draft_token_ids", None)
+    if not hasattr(update, "by_vllm"):
+        code = getattr(update, "__code__", None)
+        if code is None or not {*code.co_names} >= READ:
+            raise unknown(f"{SCHEDULER}.Scheduler does not update drafts as it did")
+        if not hasattr(manager, "_get_constraint_bounds"):
+            raise unknown(f"{type(manager).__name__} has no _get_constraint_bounds")
+        kind.update_draft_token_ids = continued(update)  # type: ignore[union-attr]
+    from adapters.engines.continuations import Continuations, encode_of
+
+    most = int(vllm_config.speculative_config.num_speculative_tokens)
+    setattr(manager, KEPT, Continuations(most, encode_of(getattr(manager, "tokenizer", None))))
+    logger.info("Grammars continue the drafts of speculation, up to %d tokens", most)
+
+
+def continued(update: Any) -> Any:
+    """The scheduler's method, which then continues each draft of a request that follows a grammar."""
+
+    @functools.wraps(update)
+    def update_draft_token_ids(self: Any, draft_token_ids: Any) -> None:
+        update(self, draft_token_ids)
+        manager = self.structured_output_manager
+        drafts = getattr(manager, KEPT, None)
+        if drafts is None or getattr(self, "dynamic_sd_lookup", None) is not None:
+            return
+        for name in draft_token_ids.req_ids:
+            request = self.requests.get(name)
+            if request is None or not request.use_structured_output or request.is_prefill_chunk:
+                continue
+            if not request.is_finished():
+                request.spec_token_ids = draft_of(drafts, manager, request)
+
+    vars(update_draft_token_ids)["by_vllm"] = update
+    return update_draft_token_ids
+
+
+def draft_of(drafts: Any, manager: Any, request: Any) -> list[int]:
+    """A request's draft, continued where all of it is text of its grammar."""
+    draft: list[int] = request.spec_token_ids
+    try:
+        grammar = request.structured_output_request.grammar
+        matcher = getattr(grammar, "matcher", None)
+        if not hasattr(matcher, "learned") or matcher.has_failed or grammar.is_terminated():
+            return draft
+        if manager._get_constraint_bounds(request, draft).grammar_start != 0:
+            return draft  # the model still thinks
+        drafts.learn(matcher, grammar.num_processed_tokens - matcher.learned)
+        matcher.learned = grammar.num_processed_tokens
+        return list(drafts.continue_draft(matcher, draft))
+    except Exception:
+        logger.exception("The draft of request %s is not continued", request.request_id)
+        return draft

@@ -1,0 +1,282 @@
+"""Drafts that grammars continue: over a stand-in for vLLM's scheduler, and over its own if that is there."""
+
+import json
+import os
+import sys
+from importlib.util import find_spec
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from adapters.engines import continuations
+from adapters.engines.continuations import Continuations, encode_of
+from equivalence import Vocabulary
+from hybrid import GrammarCompiler, GrammarMatcher
+from tests.test_vllm_checking import vllm as stand_in_fixture  # noqa: F401 - a fixture
+from tests.vllm_stand_in import MODULES, config
+
+TEXTS = [bytes([byte]) for byte in range(256)] + [b"</s>", b"ab", b"cde"]
+STOP, AB, CDE = 256, 257, 258
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    return GrammarCompiler(Vocabulary(TEXTS, [STOP], []))
+
+
+def spelled(tokens) -> bytes:
+    return b"".join(TEXTS[token] for token in tokens if token != STOP)
+
+
+# --- Continuations ---------------------------------------------------------------------------------------
+
+
+def test_forced_text_is_put_behind_a_draft(compiler):
+    matcher = GrammarMatcher(compiler.compile_grammar('root ::= "xabcde!" [0-9]'))
+    drafts = Continuations(8)
+    assert spelled(drafts.continue_draft(matcher, [])) == b"xabcde!"
+    assert drafts.continue_draft(matcher, [ord("x")]) == [ord("x"), AB, CDE, ord("!")]
+    assert drafts.continue_draft(matcher, [ord("x"), ord("a")])[:3] == [ord("x"), ord("a"), ord("b")]
+    assert matcher.accept_token(ord("x"))  # it has not moved
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3])
+def test_drafts_are_not_longer_than_asked(compiler, most):
+    matcher = GrammarMatcher(compiler.compile_grammar('root ::= "abcde" [0-9]'))
+    draft = Continuations(most).continue_draft(matcher, [])
+    assert draft == [AB, CDE][:most]
+    longer = [*b"abcde"]
+    assert Continuations(most).continue_draft(matcher, longer) == longer
+
+
+def test_a_draft_that_ends_the_text_or_leaves_the_grammar_is_left_alone(compiler):
+    matcher = GrammarMatcher(compiler.compile_grammar('root ::= "ab"'))
+    drafts = Continuations(8)
+    assert drafts.continue_draft(matcher, [AB, STOP]) == [AB, STOP]
+    assert drafts.continue_draft(matcher, [AB, AB]) == [AB, AB]
+    assert drafts.continue_draft(matcher, [AB]) == [AB]
+    assert matcher.accept_token(AB) and matcher.accept_token(STOP)
+
+
+def test_what_requests_wrote_is_likely_for_others_of_their_grammar(compiler):
+    compiled = compiler.compile_grammar("root ::= [a-z]{5}")
+    drafts = Continuations(8)
+    assert drafts.continue_draft(GrammarMatcher(compiled), []) == []
+    for _ in range(8):
+        matcher = GrammarMatcher(compiled)
+        for token in b"hello":
+            assert matcher.accept_token(token)
+        drafts.learn(matcher, 5)
+    assert spelled(drafts.continue_draft(GrammarMatcher(compiled), [ord("h")])) == b"hello"
+    other = GrammarMatcher(compiler.compile_grammar("root ::= [a-z]{5,6}"))
+    assert drafts.continue_draft(other, [ord("h")]) == [ord("h")]
+
+
+def test_models_of_grammars_are_bounded(compiler, monkeypatch):
+    monkeypatch.setattr(continuations, "MOST_MODELS", 3)
+    drafts = Continuations(4)
+    compiled = [compiler.compile_grammar(f'root ::= "{number}x" [0-9]') for number in range(6)]
+    first = drafts.model(compiled[0])
+    for one in compiled[:4]:
+        drafts.model(one)
+        assert drafts.model(compiled[0]) is first
+    assert len(drafts._models) == 3 and compiled[1] not in drafts._models
+
+
+def test_the_tokenizer_cuts_forced_text(compiler):
+    def encode(text: str, add_special_tokens: bool) -> list[int]:
+        assert not add_special_tokens
+        return [*text.encode()]
+
+    matcher = GrammarMatcher(compiler.compile_grammar('root ::= "abcde" [0-9]'))
+    cut = encode_of(SimpleNamespace(encode=encode))
+    assert Continuations(9, cut).continue_draft(matcher, []) == [*b"abcde"]
+    assert encode_of(object()) is None
+    assert encode_of(SimpleNamespace(encode=lambda *_, **__: ["a"])) is None
+
+
+# --- What is bound ---------------------------------------------------------------------------------------
+
+SCHEDULER = """
+class Scheduler:
+    def __init__(self, requests, manager):
+        self.requests, self.structured_output_manager = requests, manager
+
+    def update_draft_token_ids(self, draft_token_ids):
+        for name, spec_token_ids in zip(draft_token_ids.req_ids, draft_token_ids.draft_token_ids):
+            request = self.requests.get(name)
+            if request is not None:
+                manager = self.structured_output_manager
+                request.spec_token_ids = manager.validate_tokens(request, spec_token_ids)
+"""
+
+OURS = SimpleNamespace(
+    method="custom_class", model="adapters.vllm.drafts.GrammarDrafts", num_speculative_tokens=4
+)
+NGRAM = SimpleNamespace(method="ngram", model="ngram", num_speculative_tokens=4)
+
+
+def settings_of(speculation, *, asynchronous=False, executor=None, backend="auto"):
+    made = config(TEXTS, stops=[STOP], special={STOP}, size=288, backend=backend)
+    made.speculative_config = speculation
+    made.scheduler_config = SimpleNamespace(async_scheduling=asynchronous)
+    made.parallel_config = SimpleNamespace(distributed_executor_backend=executor)
+    return made
+
+
+@pytest.fixture
+def plugin(stand_in_fixture, monkeypatch):  # noqa: F811
+    """The plugin over a stand-in, and the stand-in's manager and scheduler."""
+    monkeypatch.delenv("EQUIMASK_VLLM_SEMANTICS")
+    monkeypatch.delenv("EQUIMASK_VLLM_DRAFTS", raising=False)
+
+    def put(scheduler: str = SCHEDULER):
+        adapter, _, _ = stand_in_fixture()
+        name = "vllm.v1.core.sched.scheduler"
+        module = ModuleType(name)
+        exec(scheduler, vars(module))
+        monkeypatch.setitem(sys.modules, name, module)
+        for inner in ("vllm.v1.core", "vllm.v1.core.sched"):
+            monkeypatch.setitem(sys.modules, inner, ModuleType(inner))
+        adapter.register()
+        manager = sys.modules[MODULES[2]].StructuredOutputManager
+        manager.validate_tokens = lambda self, request, tokens: tokens
+        manager._get_constraint_bounds = lambda self, request, tokens: SimpleNamespace(
+            grammar_start=0 if request.has_thought else 1
+        )
+        return manager, module, adapter
+
+    return put
+
+
+def request_of(manager, text: str, **options):
+    grammar = SimpleNamespace(
+        matcher=manager.grammar_init("ebnf", text), num_processed_tokens=0, is_terminated=lambda: False
+    )
+    given = {
+        "request_id": "a", "use_structured_output": True, "is_prefill_chunk": False, "has_thought": True,
+        "is_finished": lambda: False, "spec_token_ids": [],
+        "structured_output_request": SimpleNamespace(grammar=grammar),
+    }  # fmt: skip
+    return SimpleNamespace(**{**given, **options})
+
+
+@pytest.mark.parametrize("speculation", [OURS, NGRAM])
+def test_the_scheduler_continues_drafts(plugin, monkeypatch, speculation):
+    monkeypatch.setenv("EQUIMASK_VLLM_DRAFTS", "0" if speculation is OURS else "1")
+    kind, module, _ = plugin()
+    manager = kind(settings_of(speculation))
+    requests = {
+        "a": request_of(manager, 'root ::= "xabcde" [0-9]'),
+        "thinks": request_of(manager, 'root ::= "xabcde" [0-9]', has_thought=False),
+        "prompt": request_of(manager, 'root ::= "xabcde" [0-9]', is_prefill_chunk=True),
+        "done": request_of(manager, 'root ::= "xabcde" [0-9]', is_finished=lambda: True),
+        "free": SimpleNamespace(use_structured_output=False, is_prefill_chunk=False, spec_token_ids=[]),
+    }
+    names = ["a", "thinks", "gone", "prompt", "done", "free"]
+    drafts = SimpleNamespace(req_ids=names, draft_token_ids=[[120], [], [], [], [], [5]])
+    module.Scheduler(requests, manager).update_draft_token_ids(drafts)
+    assert requests["a"].spec_token_ids == [120, AB, CDE]
+    assert requests["free"].spec_token_ids == [5]
+    assert all(requests[name].spec_token_ids == [] for name in ("thinks", "prompt", "done"))
+
+
+def test_an_error_leaves_the_draft_as_it_was(plugin, monkeypatch, caplog):
+    kind, module, _ = plugin()
+    manager = kind(settings_of(OURS))
+    request = request_of(manager, 'root ::= "xabcde" [0-9]')
+    monkeypatch.setattr(Continuations, "continue_draft", lambda *_: 1 / 0)
+    drafts = SimpleNamespace(req_ids=["a"], draft_token_ids=[[120]])
+    module.Scheduler({"a": request}, manager).update_draft_token_ids(drafts)
+    assert request.spec_token_ids == [120] and "is not continued" in caplog.text
+
+
+def test_nothing_is_bound_where_drafts_are_not_wanted(plugin):
+    kind, module, _ = plugin()
+    before = module.Scheduler.update_draft_token_ids
+    kind(settings_of(NGRAM))
+    assert module.Scheduler.update_draft_token_ids is before
+    kind(settings_of(OURS))
+    bound = module.Scheduler.update_draft_token_ids
+    kind(settings_of(OURS))
+    assert module.Scheduler.update_draft_token_ids is bound is not before
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (settings_of(None), "there is no speculation"),
+        (settings_of(SimpleNamespace(method="eagle", model="x")), "the method of speculation is 'eagle'"),
+        (settings_of(NGRAM, asynchronous=True), "scheduling is asynchronous"),
+        (settings_of(NGRAM, executor="external_launcher"), "each rank would draft for itself"),
+        (settings_of(NGRAM, backend="guidance"), "backend of structured outputs is 'guidance'"),
+    ],
+)
+def test_an_engine_without_a_place_for_them_does_not_start(plugin, monkeypatch, settings, why):
+    monkeypatch.setenv("EQUIMASK_VLLM_DRAFTS", "1")
+    kind, _, _ = plugin()
+    with pytest.raises(ValueError, match=why):
+        kind(settings)
+
+
+def test_it_is_loud_where_the_scheduler_is_another(plugin):
+    kind, _, adapter = plugin(SCHEDULER.replace("spec_token_ids", "drafted"))
+    with pytest.raises(adapter.CannotRebind, match="does not update drafts as it did"):
+        kind(settings_of(OURS))
+
+
+def test_a_setting_that_cannot_be_read_is_an_error_at_start(plugin, monkeypatch):
+    monkeypatch.setenv("EQUIMASK_VLLM_DRAFTS", "yes")
+    with pytest.raises(ValueError, match="EQUIMASK_VLLM_DRAFTS is 'yes'"):
+        plugin()
+
+
+# --- vLLM's own scheduler and manager --------------------------------------------------------------------
+
+
+@pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
+def test_drafts_of_vllms_own_scheduler(monkeypatch):
+    os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
+    from vllm.v1 import structured_output
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.outputs import DraftTokenIds
+    from vllm.v1.structured_output import backend_xgrammar
+
+    import adapters.vllm
+    from tests import test_vllm_managers as managers
+
+    kind = structured_output.StructuredOutputManager
+    for module, name in (
+        (backend_xgrammar, "xgr"),
+        (structured_output, "XgrammarBackend"),
+        (kind, "__init__"),
+        (Scheduler, "update_draft_token_ids"),
+    ):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    monkeypatch.setattr(structured_output, "cached_tokenizer_from_config", lambda **_: managers.TOKENIZER)
+    monkeypatch.setenv("EQUIMASK_VLLM_DRAFTS", "1")
+    adapters.vllm.register()
+    manager = managers.manager_of(6, speculation={"method": "ngram"})
+    schema = json.dumps({"enum": ["forced text", "forced end"]})
+    request = managers.request_of(manager, "a", {"json": schema})
+    request.is_prefill_chunk, request.is_finished, request.spec_token_ids = False, lambda: False, []
+    scheduler = SimpleNamespace(requests={"a": request}, structured_output_manager=manager)
+    text, read = managers.ids_of('"forced end"'), 0
+    passes = 0
+    while not request.structured_output_request.grammar.is_terminated():
+        Scheduler.update_draft_token_ids(scheduler, DraftTokenIds(["a"], [[]]))
+        draft = request.spec_token_ids
+        assert len(draft) <= 6 and manager.validate_tokens(request, draft) == draft
+        rows = managers.rows_of(manager, [request], {"a": draft})
+        assert rows.shape[0] == len(draft) + 1
+        wanted = [*text, managers.STOP]
+        taken = 0
+        while taken < len(draft) and draft[taken] == wanted[read + taken]:
+            taken += 1
+        new = wanted[read : read + taken + 1]
+        for row, token in zip(rows, new, strict=False):
+            assert token in managers.allowed(row)
+        assert manager.accept_tokens(request, new)
+        read += len(new)
+        passes += 1
+    assert passes <= 4 < len(text)
