@@ -75,6 +75,22 @@ class Settings:
             )
         return int(given)
 
+    @property
+    def drafting(self) -> str:
+        """Name of the variable that says whether grammars continue drafts."""
+        return f"{self.enabled}_DRAFTS"
+
+    def drafts(self) -> bool:
+        """Whether grammars continue the drafts of the engine's speculation: 0 if it is not set.
+
+        Raises:
+            ValueError: neither 0 nor 1.
+        """
+        given = os.environ.get(self.drafting, "0")
+        if given not in ("0", "1"):
+            raise ValueError(f"{self.drafting} is {given!r}, allowed are 0 (the default) and 1")
+        return given == "1"
+
     def is_enabled(self) -> bool:
         """Whether the adapter serves: 1 if it is not set.
 

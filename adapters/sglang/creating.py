@@ -18,7 +18,9 @@ from sglang.srt.constrained.xgrammar_backend import TokenizerNotSupportedError, 
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.runtime_context import get_context, get_serving
 
+from adapters.engines.continuations import encode_of
 from adapters.sglang.backend import Backend, ReasoningBackend
+from adapters.sglang.chains import draft_chains
 from adapters.sglang.drafts import read_at_once
 from adapters.sglang.settings import SETTINGS
 from adapters.sglang.warming import look_at_wrapper, warm
@@ -42,6 +44,7 @@ def create_backend(
 
     Raises:
         ValueError: what environment variables say cannot be read; strict thinking without a backend.
+        CannotDraft: drafts from grammars were asked for where there is no place for them.
         TypeError: this release of SGLang makes compilers or grammars in another way.
     """
     began = time.perf_counter()
@@ -66,6 +69,8 @@ def create_backend(
         warm(backend)
         if getattr(server_args, "speculative_algorithm", None):
             read_at_once()
+        if SETTINGS.drafts():
+            draft_chains(server_args, encode_of(tokenizer))
         logger.info("equimask is ready for structured outputs, after %.1f s", time.perf_counter() - began)
     if not serving.reasoning_parser:
         return backend

@@ -31,9 +31,11 @@ class Grammar(XGrammarGrammar):
 
     Attributes:
         failed_at: how many tokens had been read where something failed; None if nothing has.
+        learned: how many tokens a draft model has counted (`adapters.sglang.chains`).
     """
 
     failed_at: int | None = None
+    learned = 0
 
     def accept_token(self, token: int) -> None:
         """Advance by a token; what follows the end of the grammar is not read.

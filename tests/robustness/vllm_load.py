@@ -1,8 +1,9 @@
 """Many requests with new schemas at once in a real vLLM: with us, stock XGrammar and guidance, in one run.
 
-What: serves a small random model over a real tokenizer in a process for each backend, sends bursts of
-requests with JSON schemas that were never seen, takes the time to each one's first token and to the last of
-all, and compares the ids of our answers with stock XGrammar's.
+What: serves a small random model over a real tokenizer in a process for each way to serve, sends bursts of
+requests with JSON schemas that were never seen, and with structural tags around them, takes the time to each
+one's first token and to the last of all, counts passes of the model, and compares the ids of our answers with
+stock XGrammar's.
 When: ``python -m tests.robustness.vllm_load --tokenizer FOLDER --schemas FOLDER``; docs/vllm.md has figures.
 Limits: on the CPU, with vLLM's own Python environment. What vLLM itself refuses is counted.
 """
@@ -21,8 +22,19 @@ from typing import Annotated, Any
 
 import typer
 
-BACKENDS = {"ours": ("xgrammar", "1"), "xgrammar": ("xgrammar", "0"), "guidance": ("guidance", "0")}
-"""Name to vLLM's name of the backend, and whether our plugin is on."""
+BACKENDS: dict[str, tuple[str, dict[str, str]]] = {
+    "ours": ("xgrammar", {}),
+    "drafts": ("xgrammar", {}),
+    "exact": ("auto", {"EQUIMASK_VLLM_SEMANTICS": "json-schema"}),
+    "xgrammar": ("xgrammar", {"EQUIMASK_VLLM": "0"}),
+    "guidance": ("guidance", {"EQUIMASK_VLLM": "0"}),
+}
+"""Ways to serve: vLLM's name of the backend, and settings of our plugin. "exact" gives schemas their own
+meaning, "drafts" has grammars draft tokens for vLLM's speculation."""
+
+DRAFTS = {
+    "method": "custom_class", "model": "adapters.vllm.drafts.GrammarDrafts", "num_speculative_tokens": 8,
+}  # fmt: skip
 
 CHARACTERS = 6000
 """Longer schemas are left out."""
@@ -43,8 +55,29 @@ def drawn(folder: Path, count: int) -> list[str]:
     return found[:count]
 
 
-def burst(engine: Any, name: str, schemas: list[str | None]) -> dict[str, Any]:
-    """Send requests at once, and serve them to the end."""
+def tag_of(schema: str) -> str:
+    """A structural tag around a schema."""
+    content = {"type": "json_schema", "json_schema": json.loads(schema)}
+    return json.dumps(
+        {
+            "type": "structural_tag",
+            "format": {"type": "tag", "begin": "<call>", "content": content, "end": "</call>"},
+        }
+    )
+
+
+def burst(
+    engine: Any, name: str, schemas: list[str | None], *, in_tags: bool = False, greedy: bool = False
+) -> dict[str, Any]:
+    """Send requests at once, and serve them to the end.
+
+    Args:
+        engine: vLLM's.
+        name: of the burst.
+        schemas: one for each request; None: without.
+        in_tags: put each into a structural tag.
+        greedy: take the likeliest token, in place of a draw.
+    """
     from vllm import SamplingParams
     from vllm.exceptions import VLLMValidationError
     from vllm.sampling_params import StructuredOutputsParams
@@ -54,26 +87,32 @@ def burst(engine: Any, name: str, schemas: list[str | None]) -> dict[str, Any]:
     ids: dict[str, list[int]] = {}
     reasons, refused, done = [], 0, 0.0
     for number, schema in enumerate(schemas):
-        limits = None if schema is None else StructuredOutputsParams(json=schema)
-        asked = SamplingParams(max_tokens=LENGTH, temperature=1.0, seed=number, structured_outputs=limits)
+        limits = None
+        if schema is not None:
+            kind = {"structural_tag": tag_of(schema)} if in_tags else {"json": schema}
+            limits = StructuredOutputsParams(**kind)
+        how = {"temperature": 0.0} if greedy else {"temperature": 1.0, "seed": number}
+        asked = SamplingParams(max_tokens=LENGTH, structured_outputs=limits, **how)
         try:
             engine.add_request(f"{name} {number}", "abc", asked)
         except (ValueError, VLLMValidationError):  # vLLM's own check of what its backend does not take
             refused += 1
+    passes = 0
     while engine.has_unfinished_requests():
         for answer in engine.step():
             now = time.perf_counter() - began
             first.setdefault(answer.request_id, now)
+            passes += len(answer.outputs[0].token_ids) > len(ids.get(answer.request_id, ()))
             ids[answer.request_id] = [*answer.outputs[0].token_ids]
             if answer.finished:
                 reasons.append(answer.outputs[0].finish_reason)
                 done = now
     failed = sum(reason not in ("stop", "length") for reason in reasons)
-    counts = {"refused": refused, "failed": failed}
+    counts = {"refused": refused, "failed": failed, "passes": passes}
     return {"name": name, "first": sorted(first.values()), "done": done, "ids": ids, **counts}
 
 
-def serve(backend: str, tokenizer_folder: Path, schemas: list[str]) -> list[dict[str, Any]]:
+def serve(backend: str, tokenizer_folder: Path, schemas: list[str], greedy: bool) -> list[dict[str, Any]]:
     """All bursts on one backend, in this process."""
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
@@ -102,17 +141,29 @@ def serve(backend: str, tokenizer_folder: Path, schemas: list[str]) -> list[dict
             max_num_seqs=half,
             enforce_eager=True,
             dtype="float32",
-            structured_outputs_config={"backend": BACKENDS[backend][0]},
+            structured_outputs_config={
+                "backend": BACKENDS[backend][0],
+                "disable_any_whitespace": greedy,  # else a model may write blanks alone
+            },
+            speculative_config=DRAFTS if backend == "drafts" else None,
         ).llm_engine
         burst(engine, "warm", [None] * 4)
-        bursts = {"new": schemas[:half], "again": schemas[:half], "others": schemas[half:]}
-        return [burst(engine, name, list(each)) for name, each in bursts.items()]
+        bursts = {
+            "new": schemas[:half],
+            "again": schemas[:half],
+            "others": schemas[half:],
+            "tags": schemas[half:],
+        }
+        return [
+            burst(engine, name, list(each), in_tags=name == "tags", greedy=greedy)
+            for name, each in bursts.items()
+        ]
 
 
 def in_new_process(backend: str, arguments: list[str]) -> list[dict[str, Any]]:
     """As `serve`, in a process of its own."""
     environment = {
-        **os.environ, "EQUIMASK_VLLM": BACKENDS[backend][1], "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        **os.environ, **BACKENDS[backend][1], "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_TARGET_DEVICE": "cpu", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
         "OMP_NUM_THREADS": "1",
         "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"),
@@ -129,32 +180,38 @@ def command(
     tokenizer: Annotated[Path, typer.Option(help="Folder of a Hugging Face tokenizer.")],
     schemas: Annotated[Path, typer.Option(help="Folder of JSON schemas.")],
     requests: Annotated[int, typer.Option(help="Of a burst.")] = 64,
-    only: Annotated[str, typer.Option(help="Serve one backend in this process.")] = "",
+    greedy: Annotated[bool, typer.Option(help="The likeliest tokens, and compact JSON.")] = False,
+    ways: Annotated[str, typer.Option(help="Ways to serve.")] = "ours,xgrammar,guidance",
+    only: Annotated[str, typer.Option(help="Serve one way, in this process.")] = "",
     json_file: Annotated[Path | None, typer.Option("--json", help="Where its answers go.")] = None,
 ) -> None:
-    """Bursts of new schemas in vLLM: ours, stock XGrammar, guidance."""
+    """Bursts of new schemas in vLLM: ours, drafts, exact, stock xgrammar, guidance."""
     if only:
-        found = serve(only, tokenizer, drawn(schemas, 2 * requests))
+        found = serve(only, tokenizer, drawn(schemas, 2 * requests), greedy)
         if json_file is not None:
             json_file.write_text(json.dumps(found), encoding="utf-8")
         return
     arguments = ["--tokenizer", str(tokenizer), "--schemas", str(schemas), "--requests", str(requests)]
-    served = {backend: in_new_process(backend, arguments) for backend in BACKENDS}
-    print("backend | burst | served | refused, failed | first token p50, p99, s | all done, s")
+    arguments += ["--greedy"] if greedy else []
+    served = {backend: in_new_process(backend, arguments) for backend in ways.split(",")}
+    print("way | burst | served | refused, failed | first token p50, p99, s | all done, s | tokens a pass")
     for backend, bursts in served.items():
         for one in bursts:
             first = one["first"]
             middle, last = first[len(first) // 2], first[int(0.99 * (len(first) - 1))]
             print(
                 f"{backend} | {one['name']} | {len(one['ids'])} | {one['refused']}, {one['failed']} | "
-                f"{middle:.2f}, {last:.2f} | {one['done']:.2f}"
+                f"{middle:.2f}, {last:.2f} | {one['done']:.2f} | "
+                f"{sum(map(len, one['ids'].values())) / one['passes']:.2f}"
             )
-    ours, theirs = (
-        {name: ids for one in served[each] for name, ids in one["ids"].items()}
-        for each in ("ours", "xgrammar")
-    )
-    equal = sum(ours.get(name) == ids for name, ids in theirs.items())
-    print(f"{equal} of {len(theirs)} answers have the ids of stock XGrammar's")
+    answers = {
+        way: {name: ids for one in bursts for name, ids in one["ids"].items()}
+        for way, bursts in served.items()
+    }
+    theirs = answers.get("xgrammar", {})
+    for way in set(answers) & {"ours", "drafts"} if theirs else ():
+        equal = sum(answers[way].get(name) == ids for name, ids in theirs.items())
+        print(f"{way}: {equal} of {len(theirs)} answers have the ids of stock XGrammar's")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,242 @@
+"""Chains from grammars in SGLang's NGRAM speculation: over a stand-in, and over its own worker."""
+
+import ast
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.sglang_backends import SIZE, STOP, TEXTS, bits, installed
+from tests.sglang_stand_in import BASE, SPECULATION, request_of
+
+WORKER = "sglang.srt.speculative.ngram_worker"
+
+SOURCE = """
+import numpy as np
+
+
+class NGRAMWorker:
+    def __init__(self, width, corpus, enable_overlap=False):
+        self.draft_token_num, self.ngram_corpus, self.enable_overlap = width, corpus, enable_overlap
+
+    def _prepare_draft_tokens(self, batch):
+        ids = [request.output_ids[-1] for request in batch.reqs]
+        drafts, mask = self.ngram_corpus.batch_get(ids, self.draft_token_num)
+        return drafts, mask
+"""
+
+
+class Corpus:
+    """What SGLang's corpus answers: a tree for each request, here one draft, the token 7, and padding."""
+
+    def batch_get(self, last, width, *_):
+        last = [one[-1] if isinstance(one, list) else one for one in last]
+        tokens = np.zeros((len(last), width), np.int64)
+        tokens[:, 0], tokens[:, 1] = last, 7
+        mask = np.stack([np.eye(width, dtype=bool)] * len(last))
+        mask[:, :, 0] = True
+        return tokens.reshape(-1), mask.reshape(-1)
+
+
+def parents_of(mask) -> list[int]:
+    """The node above each node, as SGLang reads it from a mask."""
+    width = len(mask)
+    return [max((j for j in range(i) if mask[i, j]), default=-1) for i in range(width)]
+
+
+@pytest.fixture
+def make(monkeypatch):
+    """Makes a backend, and the worker's class, where drafts are wanted."""
+    monkeypatch.setenv("EQUIMASK_SGLANG_DRAFTS", "1")
+    with installed(monkeypatch) as put:
+
+        def made(source=SOURCE, algorithm="NGRAM", tp_size=1, **serving):
+            adapter, modules = put(**serving)
+            worker = ModuleType(WORKER)
+            exec(source, vars(worker))
+            sys.modules[WORKER] = worker
+            adapter.register()
+            create = modules[BASE].GRAMMAR_BACKEND_REGISTRY["equimask"]
+            arguments = SimpleNamespace(tp_size=tp_size, pp_size=1, speculative_algorithm=algorithm)
+            backend = create(arguments, SimpleNamespace(texts=TEXTS, override=None), SIZE, {STOP})
+            return backend, worker
+
+        yield made
+
+
+def batch_of(grammars, ids, needs_sync=True):
+    requests = [
+        SimpleNamespace(grammar=grammar, output_ids=list(read), rid=str(row))
+        for row, (grammar, read) in enumerate(zip(grammars, ids, strict=True))
+    ]
+    return SimpleNamespace(reqs=requests, has_grammar=any(grammars), grammar_needs_sync=lambda: needs_sync)
+
+
+def test_rows_of_requests_with_grammars_become_chains(make):
+    backend, worker = make()
+    grammars = [
+        request_of(backend, "ebnf", 'root ::= "xabcd" [0-9]'),
+        None,
+        request_of(backend, "ebnf", "root ::= [a-z]*"),
+    ]
+    for grammar in (grammars[0], grammars[2]):
+        grammar.accept_token(ord("x"))
+    made = worker.NGRAMWorker(6, Corpus())
+    batch = batch_of(grammars, [[120], [5], [120]])
+    drafts, mask = made._prepare_draft_tokens(batch)
+    tokens, ancestors = drafts.reshape(3, 6), mask.reshape(3, 6, 6)
+    assert tokens[0].tolist() == [120, *b"abcd", 0]
+    assert parents_of(ancestors[0]) == [-1, 0, 1, 2, 3, 0]
+    for row in (1, 2):  # no grammar, and nothing likely
+        assert tokens[row].tolist()[1] == 7 and parents_of(ancestors[row]) == [-1, 0, 0, 0, 0, 0]
+    rows = torch.full((6, SIZE // 32), -1, dtype=torch.int32)
+    links = [torch.tensor([1, 2, 3, 4, -1, -1]), torch.tensor([-1, 5, -1, -1, -1, -1])]
+    sys.modules[SPECULATION].traverse_tree(*links, torch.from_numpy(tokens[0]), grammars[0], rows, SIZE)
+    assert [bits(row) for row in rows[:4]] == [[one] for one in b"abcd"]
+    assert bits(rows[4]) == [*b"0123456789"]
+    grammars[0].accept_token(ord("a"))  # nothing has moved
+
+
+def test_what_others_wrote_is_learned(make):
+    backend, worker = make()
+    made = worker.NGRAMWorker(4, Corpus())
+    for _ in range(8):
+        grammar = request_of(backend, "ebnf", "root ::= [a-z]{5}")
+        read = []
+        for token in b"hello":
+            grammar.accept_token(token)
+            read.append(token)
+            drafts, _ = made._prepare_draft_tokens(batch_of([grammar], [read]))
+    grammar = request_of(backend, "ebnf", "root ::= [a-z]{5}")
+    grammar.accept_token(ord("h"))
+    drafts, _ = made._prepare_draft_tokens(batch_of([grammar], [[ord("h")]]))
+    assert drafts.tolist() == [*b"hell"]
+
+
+def test_a_grammar_that_is_behind_or_has_failed_gets_no_chain(make, monkeypatch, caplog):
+    backend, worker = make()
+    grammar = request_of(backend, "ebnf", 'root ::= "xabcd" [0-9]')
+    grammar.accept_token(ord("x"))
+    made, overlapping = worker.NGRAMWorker(6, Corpus()), worker.NGRAMWorker(6, Corpus(), enable_overlap=True)
+    assert made._prepare_draft_tokens(batch_of([grammar], [[120, 97]]))[0][1] == 7
+    assert overlapping._prepare_draft_tokens(batch_of([grammar], [[120]], needs_sync=False))[0][1] == 7
+    assert overlapping._prepare_draft_tokens(batch_of([grammar], [[120]]))[0][1] == ord("a")
+    from adapters.engines.continuations import Continuations
+
+    with monkeypatch.context() as context:
+        context.setattr(Continuations, "continue_draft", lambda *_: 1 / 0)
+        assert made._prepare_draft_tokens(batch_of([grammar], [[120]]))[0][1] == 7
+    assert "are SGLang's own" in caplog.text
+    grammar.failed_at = 1
+    assert made._prepare_draft_tokens(batch_of([grammar], [[120]]))[0][1] == 7
+
+
+def test_to_make_two_backends_binds_once(make):
+    _, worker = make()
+    from adapters.sglang.chains import draft_chains
+
+    bound = worker.NGRAMWorker._prepare_draft_tokens
+    draft_chains(SimpleNamespace(tp_size=1, pp_size=1, speculative_algorithm="ngram"))
+    assert worker.NGRAMWorker._prepare_draft_tokens is bound
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"algorithm": None}, "algorithm NONE on 1 ranks"),
+        ({"algorithm": "EAGLE"}, "algorithm EAGLE on 1 ranks"),
+        ({"tp_size": 2}, "algorithm NGRAM on 2 ranks"),
+        ({"source": SOURCE.replace("NGRAMWorker", "Worker")}, "has no NGRAMWorker._prepare_draft_tokens"),
+        ({"source": SOURCE.replace("batch_get", "get")}, "is not the one that is known"),
+        ({"source": SOURCE.replace("tokens(self, batch)", "tokens(self, batch, other=1)")}, "is not the one"),
+    ],
+)
+def test_a_server_without_a_place_for_them_does_not_start(make, options, why):
+    with pytest.raises(RuntimeError, match=why):
+        make(**options)
+
+
+def test_nothing_is_bound_unless_asked_for(make, monkeypatch):
+    monkeypatch.setenv("EQUIMASK_SGLANG_DRAFTS", "0")
+    _, worker = make()
+    assert not hasattr(worker.NGRAMWorker._prepare_draft_tokens, "by_sglang")
+
+
+# --- SGLang's own worker ---------------------------------------------------------------------------------
+
+
+def worker_from_source() -> ModuleType:
+    """What makes drafts in SGLang's worker, whose module imports kernels that need a device."""
+    import sglang
+
+    source = Path(sglang.__path__[0]) / "srt" / "speculative" / "ngram_worker.py"
+    body = {node.name: node for node in ast.parse(source.read_text()).body if hasattr(node, "name")}
+    kind = body["NGRAMWorker"]
+    kind.bases = []
+    kind.body = [
+        one
+        for one in kind.body
+        if getattr(one, "name", "") in ("_prepare_draft_tokens", "_efficient_concat_last_n")
+    ]
+    before = ast.parse("from __future__ import annotations\nimport numpy as np\nimport torch").body
+    found = ModuleType(WORKER)
+    exec(
+        compile(ast.Module([*before, body["_derive_tree_links"], kind], []), str(source), "exec"), vars(found)
+    )
+    return found
+
+
+@pytest.mark.skipif(find_spec("sglang") is None, reason="SGLang is not installed")
+def test_sglangs_own_worker(monkeypatch):
+    pytest.importorskip("sglang.srt.constrained.grammar_manager")
+    ngram_worker = worker_from_source()
+    monkeypatch.setitem(sys.modules, WORKER, ngram_worker)
+
+    import adapters.sglang
+    from adapters.sglang.chains import draft_chains
+    from tests import test_sglang_managers as managers
+    from tests.sglang_scheduler import Scheduler, allowed
+
+    kind = ngram_worker.NGRAMWorker
+    monkeypatch.setattr(kind, "_prepare_draft_tokens", kind._prepare_draft_tokens)
+    adapters.sglang.register()
+    draft_chains(SimpleNamespace(tp_size=1, pp_size=1, speculative_algorithm="NGRAM"))
+    worker = object.__new__(kind)
+    worker.draft_token_num, worker.max_trie_depth, worker.enable_overlap = 8, 18, True
+    worker.ngram_corpus = SimpleNamespace(
+        synchronize=lambda: None, batch_get=lambda ids, last, lengths: Corpus().batch_get(last, 8)
+    )
+    scheduler = Scheduler("equimask", managers.TOKENIZER, managers.SIZE, {managers.STOP})
+    schema = json.dumps({"type": "object", "properties": {"kind": {"const": "forced"}}, "required": ["kind"]})
+    request = scheduler.request("json_schema", schema)
+    request.origin_input_ids_unpadded, request.output_ids = [1, 2], []
+    wanted = [*managers.TOKENIZER.encode('{"kind": "forced"}', add_special_tokens=False), managers.STOP]
+    request.grammar.accept_token(wanted[0])
+    request.output_ids.append(wanted[0])
+    passes = 1
+    while len(request.output_ids) < len(wanted):
+        batch = SimpleNamespace(reqs=[request], has_grammar=True, grammar_needs_sync=lambda: True)
+        drafts, mask = worker._prepare_draft_tokens(batch)
+        child, sibling = ngram_worker._derive_tree_links(mask, 1, 8)
+        tree = (child[0].tolist(), sibling[0].tolist(), drafts.tolist())
+        rows = scheduler.tree_rows([request], [tree])
+        node = 0
+        while True:  # as the verification goes down the tree
+            token = wanted[len(request.output_ids)]
+            assert allowed(rows[node], managers.SIZE)[token]
+            request.grammar.accept_token(token)
+            request.output_ids.append(token)
+            below = int(child[0, node])
+            while below >= 0 and int(drafts[below]) != token:
+                below = int(sibling[0, below])
+            if below < 0 or len(request.output_ids) == len(wanted):
+                break
+            node = below
+        passes += 1
+    assert request.output_ids == wanted and request.grammar.is_terminated()
+    assert 2 * passes < len(wanted)
