@@ -116,9 +116,9 @@ OURS = SimpleNamespace(
 NGRAM = SimpleNamespace(method="ngram", model="ngram", num_speculative_tokens=4)
 
 
-def settings_of(speculation, *, asynchronous=False, executor=None, backend="auto"):
+def settings_of(speculation, *, asynchronous=False, executor=None, backend="auto", v2=False):
     made = config(TEXTS, stops=[STOP], special={STOP}, size=288, backend=backend)
-    made.speculative_config = speculation
+    made.speculative_config, made.use_v2_model_runner = speculation, v2
     made.scheduler_config = SimpleNamespace(async_scheduling=asynchronous)
     made.parallel_config = SimpleNamespace(distributed_executor_backend=executor)
     return made
@@ -208,6 +208,7 @@ def test_nothing_is_bound_where_drafts_are_not_wanted(plugin):
         (settings_of(None), "there is no speculation"),
         (settings_of(SimpleNamespace(method="eagle", model="x")), "the method of speculation is 'eagle'"),
         (settings_of(NGRAM, asynchronous=True), "scheduling is asynchronous"),
+        (settings_of(NGRAM, v2=True), "model runner V2 keeps drafts in the workers"),
         (settings_of(NGRAM, executor="external_launcher"), "each rank would draft for itself"),
         (settings_of(NGRAM, backend="guidance"), "backend of structured outputs is 'guidance'"),
     ],
@@ -268,7 +269,7 @@ def test_drafts_of_vllms_own_scheduler(monkeypatch):
         draft = request.spec_token_ids
         assert len(draft) <= 6 and manager.validate_tokens(request, draft) == draft
         rows = managers.rows_of(manager, [request], {"a": draft})
-        assert rows.shape[0] == len(draft) + 1
+        assert rows.shape[0] > len(draft)  # 0.33 has rows for padding, too
         wanted = [*text, managers.STOP]
         taken = 0
         while taken < len(draft) and draft[taken] == wanted[read + taken]:

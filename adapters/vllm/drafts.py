@@ -7,7 +7,7 @@ proposes nothing itself, for engines that want these drafts alone.
 When: `adapters.vllm.rebinding` calls it where an engine is made, if drafts are wanted
 (``EQUIMASK_VLLM_DRAFTS=1``, or `GrammarDrafts`).
 Limits: proposers whose drafts are tokens without a distribution, and whose tokens go through the scheduler
-(ngram, suffix, custom_class). With others vLLM's workers keep drafts to themselves.
+(ngram, suffix, custom_class, on model runner V1). With others vLLM's workers keep drafts to themselves.
 """
 
 from __future__ import annotations
@@ -65,7 +65,12 @@ def are_wanted(vllm_config: Any) -> bool:
     executor = vllm_config.parallel_config.distributed_executor_backend
     backend = vllm_config.structured_outputs_config.backend
     has_grammars = backend == "auto" or backend.startswith("xgrammar")
-    if has_grammars and method in METHODS and not scheduling and executor != "external_launcher":
+    in_workers = bool(getattr(vllm_config, "use_v2_model_runner", False))
+    if (
+        has_grammars
+        and method in METHODS
+        and not (scheduling or in_workers or executor == "external_launcher")
+    ):
         return True
     if not has_grammars:
         why = f"the backend of structured outputs is {backend!r}"
@@ -75,6 +80,8 @@ def are_wanted(vllm_config: Any) -> bool:
         why = f"the method of speculation is {method!r}"
     elif scheduling:
         why = "scheduling is asynchronous"
+    elif in_workers:
+        why = "model runner V2 keeps drafts in the workers (VLLM_USE_V2_MODEL_RUNNER=0 is V1)"
     else:
         why = "of the executor external_launcher each rank would draft for itself"
     raise ValueError(
