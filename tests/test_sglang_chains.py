@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,7 +176,7 @@ def worker_from_source() -> ModuleType:
     import sglang
 
     source = Path(sglang.__path__[0]) / "srt" / "speculative" / "ngram_worker.py"
-    body = {node.name: node for node in ast.parse(source.read_text()).body if hasattr(node, "name")}
+    body: dict[str, Any] = {getattr(node, "name", ""): node for node in ast.parse(source.read_text()).body}
     kind = body["NGRAMWorker"]
     kind.bases = []
     kind.body = [

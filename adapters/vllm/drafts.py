@@ -142,7 +142,7 @@ def draft_of(drafts: Any, manager: Any, request: Any) -> list[int]:
     draft: list[int] = request.spec_token_ids
     try:
         grammar = request.structured_output_request.grammar
-        matcher = getattr(grammar, "matcher", None)
+        matcher: Any = getattr(grammar, "matcher", None)
         if not hasattr(matcher, "learned") or matcher.has_failed or grammar.is_terminated():
             return draft
         if manager._get_constraint_bounds(request, draft).grammar_start != 0:
