@@ -142,6 +142,7 @@ def test_an_error_in_the_middle_takes_all_back(
             raise HybridError("no more")
         return fill(*arguments)
 
+    monkeypatch.setattr("hybrid.api.draft_tree.fill_trees", lambda *_: [0])  # so that it is walked
     monkeypatch.setattr(matcher, "_fill", failing)
     with pytest.raises(HybridError, match="no more"):
         matcher.traverse_draft_tree(**chain(6), token_bitmask=allocate_token_bitmask(6, 320))

@@ -10,17 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from equivalence import ArgumentError, BatchError, BitmaskError, HybridError
 from equivalence.arguments import integer_from, integers, shown
 from hybrid.api.arguments import text_of
 from hybrid.api.draft_tree import temperature_or_none, temperatures_of
 from hybrid.api.matcher import GrammarMatcher
-from hybrid.classifier.batch import are_known, fill_rows, find_steps, known_steps
+from hybrid.classifier.batch import are_known, find_steps, known_steps
+from hybrid.classifier.drafts import fill_drafts
+
+ONES = 0xFFFFFFFF
+"""A word in which every bit is set."""
 
 
 class BatchGrammarMatcher:
@@ -60,16 +66,51 @@ class BatchGrammarMatcher:
             for matcher, number in zip(matchers, numbers, strict=True):
                 matcher.fill_next_token_bitmask(bitmask, number, debug_print=debug_print)
             return
-        if fill_rows(matchers, bitmask, numbers):
-            return
-        targets = [
-            matcher._rows_of(bitmask).row(number) for matcher, number in zip(matchers, numbers, strict=True)
-        ]
-        masks = [np.empty(len(target), np.uint32) for target in targets]
-        for matcher, mask in zip(matchers, masks, strict=True):
-            matcher._fill(mask, debug_print)
-        for target, mask in zip(targets, masks, strict=True):
-            target[:] = mask
+        fill_drafts(matchers, bitmask, numbers, None, partial(_rows_alone, debug_print=debug_print))
+
+    @staticmethod
+    def batch_fill_draft_bitmask(
+        matchers: Sequence[GrammarMatcher],
+        bitmask: torch.Tensor,
+        drafts: Sequence[Sequence[int]],
+        indices: Iterable[int] | None = None,
+    ) -> list[int]:
+        """Fill for each matcher a row for where it stands, and one behind each of its draft tokens: all that
+        a step of speculative decoding asks for. No matcher moves.
+
+        Row ``indices[i] + k`` is the mask of matcher i behind its first k drafts. Where a draft is not taken,
+        this row and those behind it are the row before; where the text has ended, and behind a draft of -1
+        (no draft), all bits are set. This is what vLLM's workers get.
+
+        Args:
+            matchers, bitmask: as of `batch_fill_next_token_bitmask`.
+            drafts: a list of ids for each matcher, of any lengths.
+            indices: the first row of each; None: behind those of the matchers before.
+
+        Returns:
+            How many drafts of each were taken.
+
+        Raises:
+            BitmaskError, MatcherError: as `batch_fill_next_token_bitmask`; rows that overlap.
+            ArgumentError: drafts that are no lists of integers. BatchError: not one list for each matcher.
+                Nothing was written, whatever is raised.
+        """
+        matchers = checked(matchers)
+        lists = _drafts_of(matchers, drafts)
+        if indices is None:
+            numbers = [0, *accumulate(len(tokens) + 1 for tokens in lists)][: len(lists)]
+        else:
+            numbers = integers(indices, "indices", BitmaskError)
+            _check_length(matchers, numbers, "indices", BitmaskError)
+            _check_apart(numbers, lists)
+        if not matchers:
+            return []
+        try:
+            return fill_drafts(matchers, bitmask, numbers, lists, _rows_alone)
+        except (TypeError, OverflowError):
+            for tokens in lists:
+                integers(tokens, "drafts")
+            raise
 
     @staticmethod
     def batch_fill_closing_bitmask(
@@ -134,7 +175,7 @@ class BatchGrammarMatcher:
         matchers = checked(matchers)
         ids = integers(tokens, "tokens")
         _check_length(matchers, ids, "tokens")
-        if len(matchers) > 1 and are_known(matchers, -1):
+        if len(matchers) > 1 and are_known(matchers):
             taken = None if debug_print else known_steps(matchers, ids)
             if taken is not None:
                 return taken
@@ -201,6 +242,49 @@ def rows_of(matchers: list[GrammarMatcher], indices: Any) -> Sequence[int]:
             f"index {twice} is given twice in indices, allowed is a row of its own for each matcher"
         )
     return rows
+
+
+def _drafts_of(matchers: list[Any], drafts: Any) -> list[Any]:
+    """A list of tokens for each matcher; what is in them is looked at where it is read."""
+    if isinstance(drafts, (str, bytes)) or not isinstance(drafts, Sequence):
+        raise ArgumentError(f"drafts is {shown(drafts)}, allowed is a list of lists of ids")
+    lists = [one if isinstance(one, (list, tuple)) else integers(one, "drafts") for one in drafts]
+    _check_length(matchers, lists, "drafts")
+    return lists
+
+
+def _check_apart(numbers: list[int], lists: list[Any]) -> None:
+    """Raise `BitmaskError` where rows of two matchers overlap."""
+    end = None
+    for number, tokens in sorted(zip(numbers, map(len, lists), strict=True)):
+        if end is not None and number <= end:
+            raise BitmaskError(
+                f"row {number} is the first of a matcher, and one of another matcher's drafts; allowed are "
+                "rows of its own for each matcher, one more than it has drafts"
+            )
+        end = number + tokens
+
+
+def _rows_alone(
+    matcher: GrammarMatcher, tokens: Sequence[int], debug_print: bool = False
+) -> tuple[NDArray[np.uint32], int]:
+    """The rows of a matcher and its drafts, asked one after the other; how many drafts were taken."""
+    masks = np.full((len(tokens) + 1, matcher._width), ONES, np.uint32)
+    taken = 0
+    matcher._fill(masks[0], debug_print)
+    try:
+        for at, token in enumerate(tokens, 1):
+            if token == -1:
+                break
+            if matcher.is_terminated() or not matcher.accept_token(token):
+                masks[at:] = masks[at - 1]
+                break
+            taken += 1
+            if not matcher.is_terminated():
+                matcher._fill(masks[at], debug_print)
+    finally:
+        matcher.rollback(taken)
+    return masks, taken
 
 
 def _counts(matchers: list[Any], given: Any, name: str, least: int) -> list[int]:

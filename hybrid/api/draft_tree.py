@@ -1,7 +1,8 @@
 """Masks for a tree of draft tokens: XGrammar's `traverse_draft_tree` on every strategy.
 
 What: node 0 is the root, whose token the matcher has read; every other node is read after its parent, if the
-parent's mask allows it, gets its own mask, and is taken back.
+parent's mask allows it, gets its own mask, and is taken back. On a classifier nothing is read nor taken back:
+the tree is looked up in one call (`hybrid.classifier.drafts`).
 When: behind `GrammarMatcher.traverse_draft_tree`, for speculative decoding.
 Limits: arrays that are no tree (a node that is reached twice, a number out of range) are refused, where
 XGrammar would not return or read elsewhere; what the root does not reach is not looked at.
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from equivalence import ArgumentError, BitmaskError
 from equivalence.arguments import shown
+from hybrid.classifier.drafts import fill_trees
 
 if TYPE_CHECKING:
     from hybrid.api.matcher import GrammarMatcher
@@ -45,11 +47,12 @@ def traverse(
     begun = time.monotonic()
     if isinstance(time_threshold, bool) or not isinstance(time_threshold, (int, float)):
         raise ArgumentError(f"time_threshold is {shown(time_threshold)}, allowed are seconds")
-    tree = _Tree(
+    parts = (
         _numbers(retrieve_next_token, "retrieve_next_token"),
         _numbers(retrieve_next_sibling, "retrieve_next_sibling"),
         _numbers(draft_tokens, "draft_tokens"),
     )
+    tree = _Tree(*(part.tolist() for part in parts))
     _check_tree(tree)
     nodes = len(tree.token)
     rows = matcher._rows_of(token_bitmask)
@@ -66,6 +69,10 @@ def traverse(
     if heat is not None:
         heat[:] = NO_TEMPERATURE
     late = begun + time_threshold if time_threshold > 0 else None
+    if heat is None and (late is None or time.monotonic() < late):
+        arrays = (np.ascontiguousarray(part)[None, :] for part in parts)
+        if not fill_trees([matcher], rows, [0], *arrays, True, late is None):
+            return True
     return _Walk(matcher, tree, rows.words, heat, late).run()
 
 
@@ -153,14 +160,13 @@ def temperatures_of(temperatures: Any) -> NDArray[np.float32]:
     return array
 
 
-def _numbers(values: Any, name: str) -> list[int]:
+def _numbers(values: Any, name: str) -> NDArray[np.int64]:
     array = _on_the_cpu(values)
     if array is None or array.ndim != 1 or array.dtype != np.int64:
         raise ArgumentError(
             f"{name} is {_kind(values)}, allowed is an int64 tensor of one dimension on the CPU"
         )
-    found: list[int] = array.tolist()
-    return found
+    return array
 
 
 def _kind(values: Any) -> str:

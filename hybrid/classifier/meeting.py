@@ -26,12 +26,14 @@ from hybrid.representatives.follower import check_time
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.known import Known, mask_of, note
+    from cython.cimports.hybrid.classifier.known import Known, note
+    from cython.cimports.hybrid.classifier.rows import source_of
     from cython.cimports.hybrid.classifier.store import Store
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
-    from hybrid.classifier.known import mask_of, note
+    from hybrid.classifier.known import note
+    from hybrid.classifier.rows import source_of
 
 
 @cython.cclass
@@ -73,8 +75,26 @@ class Meeting(Known):
         Args:
             token: not negative.
         """
+        if self.ended:
+            return -1
+        after = self.step_of(self.config, token)
+        if after <= 0:
+            return cython.cast(cython.int, after)
+        self.make_room()
+        note(self, token, after)
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def step_of(self, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Make a step of any configuration of the session known: the one after it, 0 if the token is not
+        taken, -1 if it was not asked.
+
+        Args:
+            token: not negative.
+        """
         session = self.session
-        if self.ended or token >= self.rows.gather.vocab_size or not self.is_here(session):
+        if token >= self.rows.gather.vocab_size or not self.is_here(session):
             return -1
         for i in range(self.rows.stops.shape[0]):
             if self.rows.stops[i] == token:
@@ -84,18 +104,14 @@ class Meeting(Known):
         after: cython.Py_ssize_t = 0
         with self.classifier.lock:
             try:
-                after = session.store.advance(self.config, token)
+                after = session.store.advance(config, token)
             except BudgetExceeded:
                 return -1
             if self.steps.is_full:  # else a call less
-                session.remember(self.config, token, after)
+                session.remember(config, token, after)
             else:
-                self.steps.add(self.config, token, after)
-        if after == 0:
-            return 0
-        self.make_room()
-        note(self, token, after)
-        return 1
+                self.steps.add(config, token, after)
+        return after
 
     def look_at_walks(self) -> None:
         """Let the classifier be looked at if walks have become long; without the lock."""
@@ -110,27 +126,33 @@ class Meeting(Known):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def meet_mask(self) -> cython.bint:
-        """Make a mask known; whether it is.
+        """Make the mask known; whether it is. Raises as `mask_at`."""
+        return not self.ended and self.mask_at(self.config)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def mask_at(self, config: cython.Py_ssize_t) -> cython.bint:
+        """Make the mask of any configuration of the session known; whether it is.
 
         Raises:
             BudgetExceeded: it took longer than `Budget.mask_seconds`.
         """
         session, classifier = self.session, self.classifier
-        if self.ended or not self.is_here(session):
+        if not self.is_here(session):
             return False
         began = perf_counter()
         with classifier.lock:
             try:
-                mask = session.store.class_mask(self.config)
+                mask = session.store.class_mask(config)
                 if type(session.store) is not Store:
-                    classifier.note_mask(session, self.config, mask, self.rows)
-                elif not self.rows.of(self.config, mask):
+                    classifier.note_mask(session, config, mask, self.rows)
+                elif not self.rows.of(config, mask):
                     store: Store = session.store
                     before = self.rows.nbytes
-                    self.rows.make_of(self.config, mask, store.known)
+                    self.rows.make_of(config, mask, store.known)
                     session.left -= self.rows.nbytes - before
             except BudgetExceeded:
                 return False
         Meeting.look_at_walks(self)
         check_time(began, self.compiled.mask_seconds)
-        return mask_of(self) != 0
+        return source_of(self.rows, config) != 0

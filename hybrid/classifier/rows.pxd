@@ -26,6 +26,8 @@ cdef class Rows:
     cdef list bases
     cdef Py_ssize_t n_configurations
     cdef readonly Py_ssize_t nbytes
+    cdef Py_ssize_t readers
+    cdef list former
 
     cdef int make_of(self, Py_ssize_t configuration, Py_ssize_t mask, Summaries known) except -1
     cdef int make_with(self, Spare spare, Py_ssize_t configuration, Py_ssize_t mask, const unsigned int[::1] given, bint is_changed, const unsigned int[::1] both, const unsigned int[::1] added) except -1
@@ -43,6 +45,65 @@ cdef inline Py_ssize_t source_of(Rows rows, Py_ssize_t configuration) noexcept n
     if 0 <= configuration < rows.of_configuration.shape[0]:
         return rows.of_configuration[configuration]
     return 0
+
+
+# Who reads without the interpreter's lock sees all that was written before an address was.
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define EQUIMASK_PUT_SOURCE(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
+    #define EQUIMASK_GET_SOURCE(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
+    #else
+    #define EQUIMASK_PUT_SOURCE(place, value) (*(volatile Py_ssize_t *)(place) = (value))
+    #define EQUIMASK_GET_SOURCE(place) (*(volatile Py_ssize_t *)(place))
+    #endif
+    """
+    void put_source "EQUIMASK_PUT_SOURCE" (Py_ssize_t *place, Py_ssize_t value) noexcept nogil
+    Py_ssize_t get_source "EQUIMASK_GET_SOURCE" (Py_ssize_t *place) noexcept nogil
+
+
+cdef inline void publish_source(Rows rows, Py_ssize_t configuration, Py_ssize_t source) noexcept:
+    put_source(&rows.of_configuration[configuration], source)
+
+
+cdef inline Py_ssize_t source_at(Py_ssize_t address, Py_ssize_t count, Py_ssize_t configuration) noexcept nogil:
+    return get_source(<Py_ssize_t*>address + configuration) if 0 <= configuration < count else 0
+
+
+# Between these two calls, both with the interpreter's lock, the array at the address is neither freed nor moved.
+cdef inline Py_ssize_t begin_reading_rows(Rows rows) noexcept:
+    rows.readers += 1
+    return <Py_ssize_t>&rows.of_configuration[0]
+
+
+cdef inline void end_reading_rows(Rows rows) noexcept:
+    rows.readers -= 1
+    if rows.readers == 0 and rows.former:
+        rows.former = []
+
+
+cdef inline Py_ssize_t address_of_stops(Rows rows) noexcept:
+    return <Py_ssize_t>&rows.stops[0] if rows.stops.shape[0] else 0
+
+
+cdef inline bint is_stop_at(Py_ssize_t address, Py_ssize_t count, Py_ssize_t token) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        if (<const Py_ssize_t*>address)[i] == token:
+            return True
+    return False
+
+
+cdef inline bint allows(Py_ssize_t source, Py_ssize_t token) noexcept nogil:
+    cdef const long long* patch = <const long long*>(source & ~3)
+    cdef Py_ssize_t place = token >> 5
+    cdef Py_ssize_t k
+    if not source & 2:
+        return (<const unsigned int*>patch)[place] >> (token & 31) & 1
+    for k in range(2, 2 + <Py_ssize_t>patch[1]):
+        if patch[k] >> 32 == place:
+            return <unsigned int>patch[k] >> (token & 31) & 1
+    return word_of(<Py_ssize_t>patch[0], place) >> (token & 31) & 1
 
 
 cdef inline Py_ssize_t address_of_words(const unsigned int[::1] words) noexcept nogil:

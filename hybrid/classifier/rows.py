@@ -9,7 +9,8 @@ A row that is nearly empty, or nearly another one, is kept as a *patch*: the wor
 masks of a JSON document nearly all are: a patch takes some hundred bytes where a row takes 16 KB of memory,
 which is new for each mask and may cost a page fault for each 4 KB.
 Limits: rows are never changed or forgotten. All methods hold the interpreter's lock from beginning to end
-where they look or write, so that threads see arrays before or after they grew.
+where they look or write, so that threads see arrays before or after they grew. Who reads without it
+(`hybrid.classifier.lookup`) has said so: what is replaced meanwhile is kept until all readers are done.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if cython.compiled:
         address_of_words,
         bytes_of_patch,
         copy_row,
+        publish_source,
         source_of,
         word_of,
     )
@@ -51,6 +53,45 @@ else:
             if 0 <= configuration < len(rows.of_configuration)
             else 0
         )
+
+    def publish_source(rows: Rows, configuration: int, source: int) -> None:
+        """Note where a configuration's row is."""
+        rows.of_configuration[configuration] = source
+
+    def begin_reading_rows(rows: Rows) -> int:
+        """Where `of_configuration` is; it stays there until `end_reading_rows`."""
+        rows.readers += 1
+        return int(rows.of_configuration.ctypes.data)
+
+    def end_reading_rows(rows: Rows) -> None:
+        """Let go of arrays that were replaced meanwhile."""
+        rows.readers -= 1
+        if not rows.readers:
+            rows.former = []
+
+    def source_at(address: int, count: int, configuration: int) -> int:
+        """As `source_of`, in the array of so many numbers at an address."""
+        inside = 0 <= configuration < count
+        return int(ctypes.c_int64.from_address(int(address) + 8 * int(configuration)).value) if inside else 0
+
+    def address_of_stops(rows: Rows) -> int:
+        """Where the stop ids are; 0 if there are none."""
+        return int(rows.stops.ctypes.data) if len(rows.stops) else 0
+
+    def is_stop_at(address: int, count: int, token: int) -> bool:
+        """Whether a token is one of so many stop ids at an address."""
+        return int(token) in (ctypes.c_int64 * int(count)).from_address(int(address)) if count else False
+
+    def allows(source: int, token: int) -> bool:
+        """Whether a row has a token's bit; the token is an id of the row."""
+        source, place = int(source), int(token) >> 5
+        if source & 2:
+            base, n = (ctypes.c_int64 * 2).from_address(source & ~3)
+            pairs = (ctypes.c_int64 * n).from_address((source & ~3) + 16)
+            word = next((pair & WORD for pair in pairs if pair >> 32 == place), word_of(base, place))
+        else:
+            word = word_of(source & ~3, place)
+        return bool(word >> (int(token) & 31) & 1)
 
     def fetch_row(source: int, address: int, n_bytes: int) -> None:
         """Ask the processor for the beginnings of the pages that a copy reads and writes, all at once.
@@ -172,6 +213,8 @@ class Rows:
         of_mask: of each number that `Store.class_mask` gives, the same.
         rows: the rows and patches, which keep them in memory.
         bases: the last rows that are no patches.
+        readers: how many read `of_configuration` without the interpreter's lock.
+        former: arrays that were replaced while they were read so.
         nbytes: memory held.
     """
 
@@ -185,7 +228,8 @@ class Rows:
         self.of_mask = np.zeros(64, np.int64)
         self.rows = []
         self.bases = []
-        self.n_configurations = 0
+        self.n_configurations = self.readers = 0
+        self.former = []
         self.nbytes = 0
 
     def __len__(self) -> int:
@@ -460,11 +504,13 @@ class Rows:
         """Note where a configuration's row is."""
         size: cython.Py_ssize_t = self.of_configuration.shape[0]
         if configuration >= size:
+            if self.readers:
+                self.former.append(np.asarray(self.of_configuration))
             self.of_configuration = _longer(self.of_configuration, 2 * configuration)
             self.nbytes += 8 * (self.of_configuration.shape[0] - size)
         if self.of_configuration[configuration] == 0:
             self.n_configurations += 1
-        self.of_configuration[configuration] = source
+        publish_source(self, configuration, source)
 
     @cython.cfunc
     @cython.nogil

@@ -8,13 +8,35 @@ cdef struct Step:
 cdef class Steps:
     cdef Step[::1] table
     cdef Py_ssize_t count
+    cdef Py_ssize_t readers
+    cdef list former
+
+
+# Who reads without the interpreter's lock sees all of a record, or none of it: its configuration is written last,
+# and read first.
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define EQUIMASK_PUBLISH(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
+    #define EQUIMASK_PUBLISHED(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
+    #else
+    #define EQUIMASK_PUBLISH(place, value) (*(volatile int *)(place) = (value))
+    #define EQUIMASK_PUBLISHED(place) (*(volatile int *)(place))
+    #endif
+    """
+    void publish "EQUIMASK_PUBLISH" (int *place, int value) noexcept nogil
+    int published "EQUIMASK_PUBLISHED" (int *place) noexcept nogil
 
 
 # Inlined where it is used, so that a known step reads no other module's code.
+cdef inline Py_ssize_t first_slot(Py_ssize_t last, Py_ssize_t configuration, Py_ssize_t token) noexcept nogil:
+    cdef Py_ssize_t h = (configuration * 0x2545F491) ^ (token * 0x61C88647)
+    return (h ^ (h >> 17)) & last
+
+
 cdef inline Py_ssize_t slot_of(Steps steps, Py_ssize_t configuration, Py_ssize_t token) noexcept nogil:
     cdef Py_ssize_t last = steps.table.shape[0] - 1
-    cdef Py_ssize_t h = (configuration * 0x2545F491) ^ (token * 0x61C88647)
-    cdef Py_ssize_t slot = (h ^ (h >> 17)) & last
+    cdef Py_ssize_t slot = first_slot(last, configuration, token)
     while steps.table[slot].configuration >= 0:
         if steps.table[slot].configuration == configuration and steps.table[slot].token == token:
             break
@@ -22,6 +44,35 @@ cdef inline Py_ssize_t slot_of(Steps steps, Py_ssize_t configuration, Py_ssize_t
     return slot
 
 
+cdef inline Py_ssize_t following_at(Py_ssize_t address, Py_ssize_t last, Py_ssize_t configuration, Py_ssize_t token) noexcept nogil:
+    cdef Step* table = <Step*>address
+    cdef Py_ssize_t slot = first_slot(last, configuration, token)
+    cdef int found = published(&table[slot].configuration)
+    while found >= 0:
+        if found == configuration and table[slot].token == token:
+            return table[slot].following
+        slot = (slot + 1) & last
+        found = published(&table[slot].configuration)
+    return -1
+
+
 cdef inline Py_ssize_t following(Steps steps, Py_ssize_t configuration, Py_ssize_t token) noexcept nogil:
-    cdef Py_ssize_t slot = slot_of(steps, configuration, token)
-    return steps.table[slot].following if steps.table[slot].configuration >= 0 else -1
+    return following_at(<Py_ssize_t>&steps.table[0], steps.table.shape[0] - 1, configuration, token)
+
+
+cdef inline void put(Steps steps, Py_ssize_t slot, Py_ssize_t configuration, Py_ssize_t token, Py_ssize_t following) noexcept:
+    steps.table[slot].token = <int>token
+    steps.table[slot].following = <int>following
+    publish(&steps.table[slot].configuration, <int>configuration)
+
+
+# Between these two calls, both with the interpreter's lock, the table at the address is neither freed nor moved.
+cdef inline Py_ssize_t begin_reading_steps(Steps steps) noexcept:
+    steps.readers += 1
+    return <Py_ssize_t>&steps.table[0]
+
+
+cdef inline void end_reading_steps(Steps steps) noexcept:
+    steps.readers -= 1
+    if steps.readers == 0 and steps.former:
+        steps.former = []

@@ -6,7 +6,8 @@ What: a hash table in which a step that is known takes one look, into one line o
 dictionary of Python's it takes four.
 When: one for each session of a classifier; matchers look without any lock.
 Limits: nothing is forgotten. All methods hold the interpreter's lock, so that threads see the table before
-or after it grew.
+or after it grew. Who reads without it (`hybrid.classifier.lookup`) has said so: a table that has grown since
+is kept until all readers are done, and a record is seen whole or not at all.
 """
 
 from __future__ import annotations
@@ -15,13 +16,41 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import absent_records
+from equivalence.arrays.growing import absent_records, array_of
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
+    import ctypes
+
+    def put(steps: Steps, slot: int, configuration: int, token: int, following: int) -> None:
+        """Write a record."""
+        record = steps.table[slot]
+        record.token, record.following, record.configuration = token, following, configuration
+
+    def begin_reading_steps(steps: Steps) -> int:
+        """Where the table is; it stays there until `end_reading_steps`."""
+        steps.readers += 1
+        return int(steps.table.ctypes.data)
+
+    def end_reading_steps(steps: Steps) -> None:
+        """Let go of tables that were replaced meanwhile."""
+        steps.readers -= 1
+        if not steps.readers:
+            steps.former = []
+
+    def following_at(address: int, last: int, configuration: int, token: int) -> int:
+        """As `following`, in the table at an address, whose last slot has this number."""
+        numbers = (ctypes.c_int32 * (4 * (int(last) + 1))).from_address(int(address))
+        h = (int(configuration) * 0x2545F491) ^ (int(token) * 0x61C88647)
+        slot = (h ^ (h >> 17)) & int(last)
+        while numbers[4 * slot] >= 0:
+            if numbers[4 * slot] == configuration and numbers[4 * slot + 1] == token:
+                return numbers[4 * slot + 2]
+            slot = (slot + 1) & int(last)
+        return -1
 
     def slot_of(steps: Steps, configuration: int, token: int) -> int:
         """The place of a step, or the empty one that it would have."""
@@ -51,11 +80,14 @@ class Steps:
     Attributes:
         table: records of 16 bytes; a configuration of -1 is none.
         count: steps.
+        readers: how many read the table without the interpreter's lock.
+        former: tables that grew while they were read so.
     """
 
     def __init__(self) -> None:
         self.table = absent_records(256, STEP, np.int32)
-        self.count = 0
+        self.count = self.readers = 0
+        self.former = []
 
     def __len__(self) -> int:
         """How many steps are known."""
@@ -89,13 +121,13 @@ class Steps:
         slot = slot_of(self, configuration, token)
         if self.table[slot].configuration < 0:
             self.count += 1
-        self.table[slot].token = cython.cast(cython.int, token)
-        self.table[slot].following = cython.cast(cython.int, following)
-        self.table[slot].configuration = cython.cast(cython.int, configuration)
+        put(self, slot, configuration, token, following)
 
     def _grow(self) -> None:
         """Twice the room."""
         old = self.table
+        if self.readers:
+            self.former.append(array_of(old))
         self.table = absent_records(2 * old.shape[0], STEP, np.int32)
         for i in range(old.shape[0]):
             if old[i].configuration >= 0:

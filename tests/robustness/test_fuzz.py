@@ -101,7 +101,6 @@ def test_a_planted_wrong_bit_is_found_and_made_small(strategy: str, monkeypatch:
         return True
 
     monkeypatch.setattr(GrammarMatcher, "fill_next_token_bitmask", flipped)
-    monkeypatch.setattr("hybrid.api.batch.fill_rows", lambda *_: False)
     outcome = run_case(WORDS, vocabulary_of(WORDS, {}))
     assert outcome.wrong[strategy] > 0 and not outcome.wrong["engine"] and not outcome.other
     case, finding = minimise(WORDS, outcome.findings[0], {})

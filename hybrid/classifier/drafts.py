@@ -1,0 +1,259 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""All rows of a step of a server: masks of many matchers, and those behind their draft tokens, in one call.
+
+What: `fill_drafts` for chains of draft tokens (or none), `fill_trees` for trees of them. Both look up what is
+known without the interpreter's lock (`hybrid.classifier.lookup`), and move no matcher.
+When: called by `hybrid.api.batch.BatchGrammarMatcher` and `GrammarMatcher.traverse_draft_tree`; several
+threads may fill different rows of one bitmask.
+Limits: matchers that are not on a classifier, and those whose tables are full, are the caller's to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cython
+import numpy as np
+
+from equivalence import built
+from hybrid.api.calls import Calls
+from hybrid.classifier.lookup import REPEATS, Lookup
+from hybrid.classifier.meeting import Meeting
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.hybrid.api.calls import Calls
+    from cython.cimports.hybrid.classifier.lookup import Lookup
+    from cython.cimports.hybrid.classifier.meeting import Meeting
+
+    built.check(__name__, EQUIMASK_SOURCE)
+
+PADDING = cython.declare(cython.Py_ssize_t, -1)
+
+ONES: dict[int, Any] = {}
+"""Rows in which every bit is set, by their bytes."""
+
+EMPTY = np.zeros(2, np.int64)
+"""The patch of a row of zeros."""
+
+ADDRESS_OF_EMPTY = EMPTY.ctypes.data | 2
+
+
+def fill_drafts(
+    matchers: list, bitmask: Any, numbers: Any, drafts: list | None, alone: Callable
+) -> list[int]:
+    """Write each matcher's mask, and behind it that after each of its draft tokens.
+
+    Args:
+        matchers: at least one.
+        bitmask: as `GrammarMatcher.fill_next_token_bitmask` takes it.
+        numbers: of each matcher's first row; no row twice.
+        drafts: the tokens of each matcher; None: there are none. From the first -1 on they are not read.
+        alone: called with a matcher and its tokens where it has to be asked itself: its rows, uint32[1 +
+            tokens, words], and how many tokens were taken.
+
+    Returns:
+        How many tokens of each were taken.
+
+    Raises:
+        BitmaskError: as `GrammarMatcher.fill_next_token_bitmask`.
+        MatcherError: a matcher has terminated.
+        BudgetExceeded: a matcher has no mask within its budget, and no other strategy.
+        TypeError, OverflowError: a token is no integer of 64 bits. Nothing was written, whatever is raised.
+    """
+    n: cython.Py_ssize_t = len(matchers)
+    n_bytes: cython.Py_ssize_t = 4 * matchers[0]._width
+    rows = matchers[0]._rows_of(bitmask)
+    count: cython.Py_ssize_t = rows.count
+    first: cython.Py_ssize_t
+    between: cython.Py_ssize_t
+    first, between = rows.place
+    lookup = Lookup(n, n if drafts is None else n + sum(map(len, drafts)))
+    is_all_here: cython.bint = True
+    i: cython.Py_ssize_t
+    for i in range(n):
+        tokens = () if drafts is None else drafts[i]
+        number: cython.Py_ssize_t = numbers[i]
+        last: cython.Py_ssize_t = number + len(tokens)
+        if number < 0 or last >= count:
+            rows.checked(number if number < 0 else last)
+        calls: Calls = matchers[i]
+        if is_here(calls, n_bytes, last > number):
+            add_chain(lookup, calls.known, tokens, first + between * number, between)
+        else:
+            matchers[i]._rows_of(bitmask)  # which looks at its width
+            is_all_here = False
+            add_chain(lookup, None, tokens, first + between * number, between)
+    ones: cython.Py_ssize_t = address_of_ones(n_bytes)
+    if is_all_here and lookup.fill(ones, REPEATS, n_bytes):
+        return [] if drafts is None else [lookup.taken(i) for i in range(n)]
+    lookup.find()
+    left = set(lookup.left())
+    taken: list = []
+    for i in range(n):
+        if lookup.followers[i] is None or i in left:
+            masks, of_it = alone(matchers[i], () if drafts is None else drafts[i])
+            lookup.give(i, masks)
+            taken.append(of_it)
+        else:
+            taken.append(-1)
+    done = lookup.fill(ones, REPEATS, n_bytes)
+    assert done, "what is not known is given"
+    return [lookup.taken(i) if taken[i] < 0 else taken[i] for i in range(n)]
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def is_here(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint) -> cython.bint:
+    """Whether a matcher is on a classifier with rows of so many bytes, where tokens alone end a text.
+
+    Raises:
+        MatcherError: it has terminated.
+    """
+    known: Meeting = calls.known
+    if known is None or known.rows.n_bytes != n_bytes or (with_drafts and known.ends_freely):
+        return False
+    if known.ended:
+        known.refuse_ended()
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def add_chain(
+    lookup: Lookup, follower: object, tokens: object, address: cython.Py_ssize_t, between: cython.Py_ssize_t
+) -> cython.int:
+    """Add a sequence, a node for its place and for each token up to the first -1, and a row for each token.
+
+    Args:
+        follower: None where the rows are going to be given.
+        tokens: a list or tuple.
+        address, between: of the first row, and from each to the next.
+    """
+    sequence = lookup.follow(follower)
+    node: cython.Py_ssize_t = PADDING
+    if follower is not None:
+        node = lookup.add(sequence, -1, 0)
+    lookup.row(node, address)
+    token: cython.Py_ssize_t
+    for token in tokens:
+        if node != PADDING:
+            node = PADDING if token == -1 else lookup.add(sequence, node, token)
+        address += between
+        lookup.row(node, address)
+    return 0
+
+
+def fill_trees(
+    matchers: list, rows: Any, numbers: Any, children: cython.Py_ssize_t[:, ::1],
+    siblings: cython.Py_ssize_t[:, ::1], tokens: cython.Py_ssize_t[:, ::1], writes_zeros: bool, finds: bool,
+) -> list[int]:  # fmt: skip
+    """Write the masks of trees of draft tokens, each behind the place where its matcher stands.
+
+    Args:
+        matchers: one for each tree.
+        rows: of the bitmask (`hybrid.api.bitmask.Rows`), which fits all of them.
+        numbers: of the row of each tree's node 0; its other nodes follow. They are rows of the bitmask, and
+            none is given twice.
+        children, siblings, tokens: int64[trees, nodes]: of each node the first child, the next child of the
+            same node, -1 where there is none, and the token; node 0 is where the matcher stands.
+        writes_zeros: whether a node that is not taken, or behind which the text has ended, gets a row of
+            zeros; else it stays as it is, as in any case what lies below it does.
+        finds: whether what is not known is computed.
+
+    Returns:
+        The trees of which nothing was written: their matchers have to be asked.
+
+    Raises:
+        ValueError: a tree that is none, by its number; nothing was written.
+        BudgetExceeded: as `fill_drafts`.
+    """
+    trees: cython.Py_ssize_t = len(matchers)
+    nodes: cython.Py_ssize_t = tokens.shape[1]
+    if children.shape[0] != trees or siblings.shape[0] != trees or tokens.shape[0] != trees:
+        raise IndexError("there are not as many trees as matchers")
+    if children.shape[1] != nodes or siblings.shape[1] != nodes:
+        raise IndexError("the trees have different numbers of nodes")
+    n_bytes: cython.Py_ssize_t = 4 * matchers[0]._width
+    first: cython.Py_ssize_t
+    between: cython.Py_ssize_t
+    first, between = rows.place
+    lookup = Lookup(trees, trees * nodes)
+    reached = np.empty(nodes, np.int64)
+    waiting = np.empty((nodes + 1, 2), np.int64)
+    left: list = []
+    places: list = []
+    i: cython.Py_ssize_t
+    for i in range(trees):
+        calls: Calls = matchers[i]
+        known: Meeting = calls.known
+        if known is None or known.rows.n_bytes != n_bytes or known.ends_freely:
+            left.append(i)
+            continue
+        number: cython.Py_ssize_t = numbers[i]
+        rows.checked(number)
+        rows.checked(number + nodes - 1)
+        places.append(i)
+        sequence = lookup.follow(known)
+        if not add_tree(
+            lookup, sequence, children[i], siblings[i], tokens[i], reached, waiting, first + between * number,
+            between,
+        ):  # fmt: skip
+            raise ValueError(i)
+    refused: cython.Py_ssize_t = ADDRESS_OF_EMPTY if writes_zeros else 0
+    if not lookup.fill(0, refused, n_bytes):
+        if finds:
+            lookup.find()
+        left += [places[sequence] for sequence in lookup.left()]
+        done = lookup.fill(0, refused, n_bytes)
+        assert done, "what is not known is left"
+    return left
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def add_tree(
+    lookup: Lookup, sequence: cython.Py_ssize_t, children: cython.Py_ssize_t[::1],
+    siblings: cython.Py_ssize_t[::1], tokens: cython.Py_ssize_t[::1], reached: cython.Py_ssize_t[::1],
+    waiting: cython.Py_ssize_t[:, ::1], address: cython.Py_ssize_t, between: cython.Py_ssize_t,
+) -> cython.bint:  # fmt: skip
+    """Add a node and a row for each node of a tree that the root reaches; whether it is a tree."""
+    nodes = tokens.shape[0]
+    n_waiting: cython.Py_ssize_t = 1
+    i: cython.Py_ssize_t
+    if nodes == 0 or siblings[0] != -1:
+        return False
+    for i in range(nodes):
+        reached[i] = 0
+    waiting[0, 0] = 0
+    waiting[0, 1] = -1
+    reached[0] = 1
+    while n_waiting:
+        n_waiting -= 1
+        node = waiting[n_waiting, 0]
+        parent = waiting[n_waiting, 1]
+        added = lookup.add(sequence, parent, tokens[node])
+        lookup.row(added, address + between * node)
+        for after, above in ((siblings[node], parent), (children[node], added)):
+            if after == -1:
+                continue
+            if not 0 < after < nodes or reached[after]:
+                return False
+            reached[after] = 1
+            waiting[n_waiting, 0] = after
+            waiting[n_waiting, 1] = above
+            n_waiting += 1
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def address_of_ones(n_bytes: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Where there is a row of so many bytes in which every bit is set."""
+    found = ONES.get(n_bytes)
+    if found is None:
+        words = np.full(n_bytes // 4, -1, np.int32)
+        found = ONES[n_bytes] = words, words.ctypes.data
+    return found[1]

@@ -1,0 +1,439 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Where drafts of many sequences lead, and their masks: looked up and copied without the interpreter's lock.
+
+What: a `Lookup` has a *node* for each row that is asked for: the place where a sequence stands, or that after
+a draft token behind another node. `fill` finds the configuration and the mask of every node and copies the
+masks, in one piece of compiled code where all are known; what is new is computed first. No matcher moves, so
+nothing has to be taken back.
+When: behind `hybrid.classifier.batch`, for the rows of one step of a server.
+Limits: sequences on classifiers; one call at a time for each of them, as for all of a matcher. Nodes that
+cannot be found (full tables, a session that is over, ids that are no text) are left to the caller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import cython
+import numpy as np
+
+from equivalence import BudgetExceeded, built
+from hybrid.classifier.meeting import Meeting
+from hybrid.classifier.rows import Rows
+from hybrid.classifier.steps import Steps
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.hybrid.classifier.meeting import Meeting
+    from cython.cimports.hybrid.classifier.rows import (
+        Rows,
+        address_of_stops,
+        address_of_words,
+        allows,
+        begin_reading_rows,
+        copy_row,
+        end_reading_rows,
+        fetch_row,
+        is_stop_at,
+        source_at,
+        source_of,
+    )
+    from cython.cimports.hybrid.classifier.steps import (
+        Steps,
+        begin_reading_steps,
+        end_reading_steps,
+        following,
+        following_at,
+    )
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from hybrid.classifier.rows import (
+        address_of_stops,
+        address_of_words,
+        allows,
+        begin_reading_rows,
+        copy_row,
+        end_reading_rows,
+        fetch_row,
+        is_stop_at,
+        source_at,
+        source_of,
+    )
+    from hybrid.classifier.steps import (
+        begin_reading_steps,
+        end_reading_steps,
+        following,
+        following_at,
+    )
+
+# numbers of a node: its sequence, the node before it (-1: none) and the token behind that; the configuration
+# there, and where its mask is, as `Rows` says it
+SEQUENCE = cython.declare(cython.Py_ssize_t, 0)
+PARENT = cython.declare(cython.Py_ssize_t, 1)
+TOKEN = cython.declare(cython.Py_ssize_t, 2)
+CONFIG = cython.declare(cython.Py_ssize_t, 3)
+SOURCE = cython.declare(cython.Py_ssize_t, 4)
+
+# in place of a configuration: it is not known, the token is not taken, the text has ended, or one of the last
+# two is so of a node before
+UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
+REFUSED = cython.declare(cython.Py_ssize_t, 0)
+ENDED = cython.declare(cython.Py_ssize_t, -2)
+BELOW = cython.declare(cython.Py_ssize_t, -3)
+
+# of a sequence, what `look` reads: where its steps are and their last slot, where masks of configurations are
+# noted and how many, its stop ids and how many, its configuration, and bits of a row
+STEPS = cython.declare(cython.Py_ssize_t, 0)
+LAST_SLOT = cython.declare(cython.Py_ssize_t, 1)
+MASKS = cython.declare(cython.Py_ssize_t, 2)
+N_MASKS = cython.declare(cython.Py_ssize_t, 3)
+STOPS = cython.declare(cython.Py_ssize_t, 4)
+N_STOPS = cython.declare(cython.Py_ssize_t, 5)
+STANDS = cython.declare(cython.Py_ssize_t, 6)
+N_BITS = cython.declare(cython.Py_ssize_t, 7)
+PLACE = 8
+
+# in place of a row's node: it is filled up, or what is copied there is given
+PADDING = cython.declare(cython.Py_ssize_t, -1)
+GIVEN = cython.declare(cython.Py_ssize_t, -2)
+
+REPEATS = -1
+"""As `refused`: a row that is refused, and all behind it, are that before it."""
+
+LOCKED_UP_TO = cython.declare(cython.Py_ssize_t, 4)
+"""Rows that are copied with the interpreter's lock held: to let it go, and to wait for it, takes as long."""
+
+
+@cython.final
+@cython.cclass
+class Lookup:
+    """The nodes of some sequences, and the rows that they are copied to; both are added first.
+
+    Args:
+        most_sequences, most: sequences, and nodes and rows, that are added at most.
+
+    Attributes:
+        followers: of the sequences; None: its rows are given.
+        begins: int64[2, most_sequences + 1]: the first row and the first node of each sequence.
+        nodes: int64[most, 5], see above; a parent comes before its children.
+        place: int64[3, most]: of each row what is copied there (an address as `Rows` has them; 0:
+            nothing), its own address, and its node.
+        held: what has to stay in memory while rows are copied.
+        n_left: nodes that are not known.
+    """
+
+    def __init__(self, most_sequences: cython.Py_ssize_t, most: cython.Py_ssize_t) -> None:
+        self.nodes = np.empty((most, 5), np.int64)
+        self.place = np.empty((3, most), np.int64)
+        self.begins = np.zeros((2, most_sequences + 1), np.int64)
+        self.where = np.empty((most_sequences, PLACE), np.int64)
+        self.followers, self.held = [], []
+        self.n_nodes = self.n_rows = self.n_left = 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def follow(self, follower: object) -> cython.Py_ssize_t:
+        """Add a sequence, whose nodes and rows are added next; its number."""
+        sequence: cython.Py_ssize_t = len(self.followers)
+        self.followers.append(follower)
+        self.begins[0, sequence] = self.n_rows
+        self.begins[1, sequence] = self.n_nodes
+        return sequence
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def add(
+        self, sequence: cython.Py_ssize_t, parent: cython.Py_ssize_t, token: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Add a node, for which there is room; its number."""
+        node = self.n_nodes
+        self.nodes[node, SEQUENCE] = sequence
+        self.nodes[node, PARENT] = parent
+        self.nodes[node, TOKEN] = token
+        self.nodes[node, CONFIG] = UNKNOWN
+        self.nodes[node, SOURCE] = 0
+        self.n_nodes += 1
+        return node
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def row(self, node: cython.Py_ssize_t, address: cython.Py_ssize_t) -> cython.void:
+        """Add a row, for which there is room, at an address; a node, or -1, to be filled up."""
+        self.place[0, self.n_rows] = 0
+        self.place[1, self.n_rows] = address
+        self.place[2, self.n_rows] = node
+        self.n_rows += 1
+
+    def give(self, sequence: cython.Py_ssize_t, masks: cython.uint[:, ::1]) -> None:
+        """Say what is copied to the rows of a sequence."""
+        row = self.begins[0, sequence]
+        for i in range(masks.shape[0]):
+            self.place[0, row + i] = address_of_words(masks[i])
+            self.place[2, row + i] = GIVEN
+        self.held.append(masks)
+
+    def taken(self, sequence: cython.Py_ssize_t) -> int:
+        """How many tokens of a sequence were taken."""
+        count: cython.Py_ssize_t = 0
+        end = self.n_nodes
+        if sequence + 1 < len(self.followers):
+            end = self.begins[1, sequence + 1]
+        for i in range(self.begins[1, sequence], end):
+            count += self.nodes[i, PARENT] >= 0 and (
+                self.nodes[i, CONFIG] > 0 or self.nodes[i, CONFIG] == ENDED
+            )
+        return count
+
+    def fill(self, full: cython.Py_ssize_t, refused: cython.Py_ssize_t, n_bytes: cython.Py_ssize_t) -> bool:
+        """Copy all masks if all are known; whether it was done.
+
+        Args:
+            full: the address of a row of ones: of places where the text has ended, and of those that are
+                filled up.
+            refused: the address of a row for tokens that are not taken, and for places where the text has
+                ended; 0: such rows stay as they are. `REPEATS`: see there.
+            n_bytes: of a row.
+        """
+        self.look(True, full, refused, n_bytes)
+        return self.n_left == 0
+
+    def find(self) -> None:
+        """Compute what is new, as far as it can be."""
+        while self.n_left and self.find_once():
+            self.look(False, 0, 0, 0)
+
+    def left(self) -> list[int]:
+        """The sequences of which something is not known; their nodes do not count any more."""
+        found = set()
+        i: cython.Py_ssize_t
+        for i in range(self.n_nodes):
+            if self.is_left(i):
+                found.add(self.nodes[i, SEQUENCE])
+        for i in range(self.n_nodes):
+            if self.nodes[i, SEQUENCE] in found:
+                self.nodes[i, CONFIG] = BELOW
+        return sorted(found)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_left(self, node: cython.Py_ssize_t) -> cython.bint:
+        """Whether a node is not known."""
+        config = self.nodes[node, CONFIG]
+        return config == UNKNOWN or (config > 0 and self.nodes[node, SOURCE] == 0)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def look(
+        self, copies: cython.bint, full: cython.Py_ssize_t, refused: cython.Py_ssize_t,
+        n_bytes: cython.Py_ssize_t,
+    ) -> cython.int:  # fmt: skip
+        """Look up what is not known yet; copy if asked to, and if all is known."""
+        n: cython.Py_ssize_t = len(self.followers)
+        i: cython.Py_ssize_t
+        tables: list = []
+        for i in range(n):
+            if self.followers[i] is None:
+                continue
+            follower: Meeting = self.followers[i]
+            steps: Steps = follower.steps
+            rows: Rows = follower.rows
+            tables.append(steps)
+            tables.append(rows)
+            self.where[i, STEPS] = begin_reading_steps(steps)
+            self.where[i, LAST_SLOT] = steps.table.shape[0] - 1
+            self.where[i, MASKS] = begin_reading_rows(rows)
+            self.where[i, N_MASKS] = rows.of_configuration.shape[0]
+            self.where[i, STOPS] = address_of_stops(rows)
+            self.where[i, N_STOPS] = rows.stops.shape[0]
+            self.where[i, STANDS] = ENDED if follower.ended else follower.config
+            self.where[i, N_BITS] = 8 * rows.n_bytes
+        self.held.append(tables)
+        if cython.compiled:
+            if self.n_rows <= LOCKED_UP_TO:
+                self.look_and_copy(copies, full, refused, n_bytes)
+            else:
+                with cython.nogil:
+                    self.look_and_copy(copies, full, refused, n_bytes)
+        else:
+            self.look_and_copy(copies, full, refused, n_bytes)
+        for i in range(len(tables) // 2):
+            steps = tables[2 * i]
+            rows = tables[2 * i + 1]
+            end_reading_steps(steps)
+            end_reading_rows(rows)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def look_and_copy(
+        self, copies: cython.bint, full: cython.Py_ssize_t, refused: cython.Py_ssize_t,
+        n_bytes: cython.Py_ssize_t,
+    ) -> cython.void:  # fmt: skip
+        """As `look`, in which tables are neither freed nor moved."""
+        self.look_up()
+        if copies and self.n_left == 0:
+            self.lay(full, refused)
+            self.copy(n_bytes)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def look_up(self) -> cython.void:
+        """Find configurations and masks of nodes."""
+        left: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t
+        for i in range(self.n_nodes):
+            if self.nodes[i, SOURCE] != 0:
+                continue
+            of = self.nodes[i, SEQUENCE]
+            config = self.nodes[i, CONFIG]
+            if config == UNKNOWN:
+                config = self.where[of, STANDS] if self.nodes[i, PARENT] < 0 else self.step_behind(i)
+                self.nodes[i, CONFIG] = config
+            if config > 0:
+                self.nodes[i, SOURCE] = source_at(self.where[of, MASKS], self.where[of, N_MASKS], config)
+            left += self.is_left(i)
+        self.n_left = left
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def step_behind(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The configuration of a node that has a parent, or what stands in its place."""
+        parent = self.nodes[node, PARENT]
+        above = self.nodes[parent, CONFIG]
+        if above <= 0:
+            return UNKNOWN if above == UNKNOWN else BELOW
+        of, token = self.nodes[node, SEQUENCE], self.nodes[node, TOKEN]
+        if not 0 <= token < self.where[of, N_BITS]:
+            return REFUSED
+        is_stop = is_stop_at(self.where[of, STOPS], self.where[of, N_STOPS], token)
+        if not is_stop:
+            after = following_at(self.where[of, STEPS], self.where[of, LAST_SLOT], above, token)
+            if after >= 0:
+                return after  # 0 is `REFUSED`
+        source = self.nodes[parent, SOURCE]
+        if source == 0:
+            return UNKNOWN
+        if not allows(source, token):
+            return REFUSED
+        return ENDED if is_stop else UNKNOWN
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def lay(self, full: cython.Py_ssize_t, refused: cython.Py_ssize_t) -> cython.void:
+        """Write what is copied to each row."""
+        repeats: cython.bint = refused < 0
+        is_refused: cython.bint = False
+        source: cython.Py_ssize_t = 0
+        row: cython.Py_ssize_t
+        for row in range(self.n_rows):
+            node = self.place[2, row]
+            if node == GIVEN:
+                continue
+            if node == PADDING:
+                self.place[0, row] = source if is_refused else full
+                continue
+            config = self.nodes[node, CONFIG]
+            if self.nodes[node, PARENT] < 0:
+                is_refused = False
+            if config > 0:
+                source = self.nodes[node, SOURCE]
+            elif not repeats:
+                source = 0 if config == BELOW else refused
+            elif config == ENDED:
+                source = full
+            else:
+                is_refused = True  # and what is copied is what was before
+            self.place[0, row] = source
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def copy(self, n_bytes: cython.Py_ssize_t) -> cython.void:
+        """Copy what is laid to the rows, each of so many bytes.
+
+        The beginnings of the next row's pages are asked for while a row is copied, as by
+        `hybrid.classifier.rows.fetch_row`.
+        """
+        row: cython.Py_ssize_t
+        for row in range(self.n_rows):
+            if row + 1 < self.n_rows and self.place[0, row + 1] != 0:
+                fetch_row(self.place[0, row + 1], self.place[1, row + 1], n_bytes)
+            if self.place[0, row] != 0:
+                copy_row(self.place[0, row], self.place[1, row], n_bytes)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def find_once(self) -> cython.bint:
+        """Compute the masks and the steps of all nodes whose parents are known; whether any is known now."""
+        nodes = self.nodes
+        masks: list = []
+        steps: list = []
+        i: cython.Py_ssize_t
+        for i in range(self.n_nodes):
+            config = nodes[i, CONFIG]
+            follower = self.followers[nodes[i, SEQUENCE]]
+            if config > 0:
+                if nodes[i, SOURCE] == 0:
+                    masks.append((follower, config))
+            elif config == UNKNOWN and nodes[i, PARENT] >= 0 and nodes[nodes[i, PARENT], CONFIG] > 0:
+                steps.append((follower, nodes[nodes[i, PARENT], CONFIG], nodes[i, TOKEN]))
+        look_ahead_masks(masks)
+        look_ahead_steps(steps)
+        is_found: cython.bint = False
+        for one, config, token in steps:
+            asked: Meeting = one
+            if token >= 0 and following(asked.steps, config, token) < 0:
+                is_found |= asked.step_of(config, token) >= 0
+            else:
+                is_found = True
+        for one, config in masks:
+            asked = one
+            is_found |= source_of(asked.rows, config) != 0 or asked.mask_at(config)
+        return is_found
+
+
+def look_ahead_masks(asked: list) -> None:
+    """Compute the class masks of some pairs of a follower and a configuration, those of a session at once."""
+    by_session: dict = {}
+    for follower, config in asked:
+        by_session.setdefault(follower.session, []).append((follower, config))
+    for session, group in by_session.items():
+        if len(group) > 1 and group[0][0].is_current(session):
+            configs = np.array([config for _, config in group], np.int64)
+            # where the tables are full, each sequence sees to itself
+            with group[0][0].lock, contextlib.suppress(BudgetExceeded):
+                session.store.class_masks(configs, np.empty(len(group), np.int64))
+
+
+def look_ahead_steps(asked: list) -> None:
+    """Make some steps known, each of a follower, a configuration and a token; those of a session at once."""
+    by_session: dict[Any, list[tuple[Any, int, int]]] = {}
+    for follower, config, token in asked:
+        if (
+            follower.by_text
+            and 0 <= token < len(follower.tokens)
+            and follower.steps.get(config, token) < 0
+            and follower.tokens[token]
+        ):
+            by_session.setdefault(follower.session, []).append((follower, config, token))
+    for session, group in by_session.items():
+        if len(group) < 2 or not group[0][0].is_current(session):
+            continue
+        configs = np.array([config for _, config, _ in group], np.int64)
+        tokens = np.array([token for _, _, token in group], np.int64)
+        found = np.empty(len(group), np.int64)
+        with group[0][0].lock:
+            try:
+                session.store.advances(configs, tokens, found)
+            except BudgetExceeded:
+                continue
+            for config, token, after in zip(configs.tolist(), tokens.tolist(), found.tolist(), strict=True):
+                session.remember(config, token, after)

@@ -1,0 +1,263 @@
+"""All rows of a step in one call: masks, and those behind drafts, are what asking row by row says.
+
+What: random drafts (taken, refused, stop tokens, ids that do not exist, padding) of several matchers on every
+strategy, beside a loop that accepts, fills and takes back as vLLM's does; threads that fill while tables
+grow; budgets of tables that are full; trees in one call; tables of wrong arguments.
+When: after any change of `hybrid.classifier.drafts` or `hybrid.classifier.lookup`.
+Limits: small made vocabularies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equivalence import ArgumentError, BatchError, BitmaskError, HybridError, MatcherError
+from hybrid import (
+    BatchGrammarMatcher,
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
+    Vocabulary,
+    allocate_token_bitmask,
+)
+from hybrid.classifier.drafts import fill_trees
+from tests.misuse import SUBJECTS, WORDS, A, B, buffer, compiled_by, unmoved, untouched
+
+pytestmark = pytest.mark.kernels
+
+SIZE, STOP = 70, 5
+VOCABULARY = Vocabulary.from_bytes(
+    [b"a", b"b", b"ab", b"c", b"abc", b"", b'"'], stop_token_ids=STOP, vocab_size=SIZE
+)
+GRAMMARS = ('root ::= "a"* "b" "c"?', 'root ::= ("a" | "ab" | "abc") root | "c"', "root ::= [a-c]{2,4}")
+LARK = 'start: A* "b" "c"?\nA: "a"'
+
+STRATEGIES = ("classifier", "representatives", "engine")
+
+
+def compiled_anew() -> list[CompiledGrammar]:
+    """Grammars of all strategies that have met nothing."""
+    made = [
+        GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(text)
+        for strategy, text in itertools.product(STRATEGIES, GRAMMARS)
+    ]
+    return [*made, GrammarCompiler(VOCABULARY).compile_lark(LARK)]
+
+
+COMPILED = compiled_anew()
+
+
+def by_rows(matcher: GrammarMatcher, drafts: list[int], rows: torch.Tensor) -> int:
+    """What vLLM's loop writes for a request; how many drafts were taken."""
+    taken, ended, padded, failed = 0, False, False, -1
+    for at in range(len(drafts) + 1):
+        if failed >= 0:
+            rows[at] = rows[failed]
+            continue
+        if padded or ended:
+            rows[at] = -1
+        else:
+            matcher.fill_next_token_bitmask(rows, at)
+        if at == len(drafts):
+            break
+        if drafts[at] == -1:
+            padded = True
+        elif not padded:
+            if not ended and matcher.accept_token(drafts[at]):
+                taken += 1
+                ended = matcher.is_terminated()
+            else:
+                failed = at
+    matcher.rollback(taken)
+    return taken
+
+
+def check(matchers: list[GrammarMatcher], drafts: list[list[int]], gap: int = 0) -> list[int]:
+    """Both ways write the same rows, and leave all others; how many drafts were taken."""
+    firsts = [0, *itertools.accumulate(len(one) + 1 + gap for one in drafts)]
+    found, expected = buffer(3 * firsts[-1]).view(-1, 3), buffer(3 * firsts[-1]).view(-1, 3)
+    told = BatchGrammarMatcher.batch_fill_draft_bitmask(matchers, found, drafts, firsts[:-1] if gap else None)
+    taken = [
+        by_rows(matcher, one, expected[first : first + len(one) + 1])
+        for matcher, one, first in zip(matchers, drafts, firsts, strict=False)
+    ]
+    assert told == taken
+    assert found.equal(expected), (drafts, found.tolist(), expected.tolist())
+    return taken
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data(), is_new=st.booleans(), free_end=st.booleans(), gap=st.integers(0, 2))
+def test_random_drafts(data: st.DataObject, is_new: bool, free_end: bool, gap: int) -> None:
+    grammars = compiled_anew() if is_new else COMPILED
+    chosen = data.draw(st.lists(st.integers(0, len(grammars) - 1), min_size=1, max_size=7))
+    matchers = [
+        GrammarMatcher(grammars[one], terminate_without_stop_token=free_end and one % 2 == 0)
+        for one in chosen
+    ]
+    for matcher in matchers:
+        for token in data.draw(st.lists(st.integers(0, 6), max_size=2)):
+            if matcher.accept_token(token) and matcher.is_terminated():
+                matcher.rollback(1)
+    token = st.one_of(st.integers(0, 6), st.sampled_from([STOP, -1, 64, SIZE, 1 << 40, -7]))
+    drafts = [data.draw(st.lists(token, max_size=4)) for _ in matchers]
+    check(matchers, drafts, gap)
+    check(matchers, drafts)  # nothing moved, and all is known now
+
+
+def test_what_is_new_is_found_in_one_call() -> None:
+    matchers = [GrammarMatcher(one) for one in compiled_anew()[:3] for _ in range(3)]
+    drafts = [[A, B], [A, A, B, STOP], [B], [4, 2], [2, 2, 2], [3, STOP, A], [A, A], [4, A], [2, A, 0, 1]]
+    assert sum(check(matchers, drafts)) > 12
+
+
+def test_full_tables_are_left_to_each_matcher() -> None:
+    compiled = compiled_anew()[1]
+    matchers = [GrammarMatcher(compiled) for _ in range(6)]
+    assert compiled.classifier is not None
+    compiled.classifier.session.left = 0
+    check(matchers, [[0, 2], [2], [4, 0], [3, STOP], [], [1]])
+
+
+@pytest.mark.parametrize("n_matchers", [3, 40])
+def test_rows_are_filled_while_tables_grow(n_matchers: int) -> None:
+    """Tables are replaced while other threads read them without the interpreter's lock."""
+    vocabulary = Vocabulary.from_bytes(
+        [bytes([byte]) for byte in range(256)] + [b"ab", b'": ', b"]}", b""], stop_token_ids=259
+    )
+    compiled = GrammarCompiler(vocabulary, strategy="classifier").compile_builtin_json_grammar()
+    texts = [b"{", b'{"a', b'{"a": ', b"[1", b"[1, ", b"[true", b'["\\u12']
+    matchers, drafts = [], []
+    for at in range(n_matchers):
+        matcher = GrammarMatcher(compiled)
+        assert matcher.accept_string(texts[at % len(texts)])
+        matchers.append(matcher)
+        drafts.append([b'"', b'"', b"1", b"1", b'"', b",", b"3"][at % len(texts)] + b"x, ]")
+    ids = [list(one[: 1 + at % 5]) for at, one in enumerate(drafts)]
+    n_rows = sum(map(len, ids)) + n_matchers
+    expected = allocate_token_bitmask(n_rows, 260)
+    taken = BatchGrammarMatcher.batch_fill_draft_bitmask(matchers, expected, ids)
+    done = threading.Event()
+
+    def grow(seed: int) -> int:
+        """Read other texts, so that steps and masks are met."""
+        randomness, count = random.Random(seed), 0
+        row = allocate_token_bitmask(1, 260)
+        while not done.is_set():
+            matcher = GrammarMatcher(compiled)
+            matcher.accept_string(b'{"')
+            for _ in range(40):
+                count += matcher.accept_token(randomness.choice(b'ab":,[]{}01e. '))
+                matcher.fill_next_token_bitmask(row)
+        return count
+
+    def fill(twins: list[GrammarMatcher]) -> bool:
+        bitmask = allocate_token_bitmask(n_rows, 260)
+        for _ in range(300):
+            bitmask.fill_(0x55555555)
+            if BatchGrammarMatcher.batch_fill_draft_bitmask(twins, bitmask, ids) != taken:
+                return False
+            if not bitmask.equal(expected):
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        growing = [pool.submit(grow, seed) for seed in range(2)]
+        try:
+            twins = [[matcher.fork() for matcher in matchers] for _ in range(2)]
+            assert all(pool.map(fill, twins))
+        finally:
+            done.set()
+        assert all(one.result() > 0 for one in growing)
+
+
+def trees() -> Iterator[list[Any]]:
+    """First children, next siblings and tokens of trees that differ."""
+    yield [[1, 3, -1, -1], [-1, 2, -1, -1], [0, A, B, A]]
+    yield [[1, 2, 3, -1], [-1, -1, -1, -1], [0, 2, 3, STOP]]
+    yield [[2, -1, 3, 1], [-1, -1, -1, -1], [0, STOP, 3, 1 << 40]]
+
+
+@pytest.mark.parametrize("writes_zeros", [True, False])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_trees_of_many_matchers_are_filled_in_one_call(strategy: str, writes_zeros: bool) -> None:
+    compiled = [
+        GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(GRAMMARS[at % 3]) for at in range(3)
+    ]
+    matchers = [GrammarMatcher(one) for one in compiled]
+    parts = [torch.tensor(part) for part in zip(*trees(), strict=True)]
+    found = buffer(3 * 20).view(20, 3)
+    rows = matchers[0]._rows_of(found)
+    for finds in (False, True, True):
+        left = fill_trees(matchers, rows, [0, 8, 16], *(part.numpy() for part in parts), writes_zeros, finds)
+        if strategy != "classifier" or not finds:
+            assert left == [0, 1, 2] and untouched(found)
+    if strategy != "classifier":
+        return
+    assert left == []
+    for at, matcher in enumerate(matchers):
+        expected = buffer(12).view(4, 3)
+        assert matcher.traverse_draft_tree(*(part[at] for part in parts), expected)
+        if not writes_zeros:
+            expected[~expected.any(dim=1)] = buffer(3)
+        assert found[8 * at : 8 * at + 4].equal(expected)
+    assert untouched(found[4:8].clone(), found[12:16].clone())
+
+
+@pytest.fixture(params=SUBJECTS)
+def matcher(request: pytest.FixtureRequest) -> GrammarMatcher:
+    return GrammarMatcher(compiled_by(request.param))
+
+
+WRONG: dict[str, tuple[Any, Any, type[HybridError], str]] = {
+    "fewer lists": ([[A]], None, BatchError, "drafts size is 1, matchers size is 2"),
+    "one list": ([A, B], None, ArgumentError, "drafts"),
+    "no list": (None, None, ArgumentError, "drafts is None"),
+    "text": ("ab", None, ArgumentError, "drafts is"),
+    "ids in text": ([["a"], []], None, ArgumentError, "drafts"),
+    "half an id": ([[A], [0.5]], None, ArgumentError, "drafts"),
+    "rows that overlap": ([[A], []], [0, 1], BitmaskError, "row 1 is the first of a matcher"),
+    "a row twice": ([[], []], [2, 2], BitmaskError, "row 2 is the first of a matcher"),
+    "rows that do not exist": ([[A], [A, B]], [0, 2], BitmaskError, "index is 4"),
+    "a row below 0": ([[A], []], [0, -1], BitmaskError, "index is -1"),
+    "fewer rows": ([[A], []], [0], BitmaskError, "indices size is 1"),
+}
+
+
+@pytest.mark.parametrize(("drafts", "indices", "error", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_drafts_write_nothing(
+    matcher: GrammarMatcher, drafts: Any, indices: Any, error: type[HybridError], message: str
+) -> None:
+    twin, bitmask = matcher.fork(), buffer(4 * WORDS).view(4, WORDS)
+    with pytest.raises(error, match=message):
+        BatchGrammarMatcher.batch_fill_draft_bitmask([matcher, twin], bitmask, drafts, indices)
+    assert untouched(bitmask) and unmoved(matcher) and unmoved(twin)
+
+
+def test_numbers_of_numpy_are_drafts(matcher: GrammarMatcher) -> None:
+    bitmask, other = buffer(3 * WORDS).view(3, WORDS), buffer(3 * WORDS).view(3, WORDS)
+    batch = BatchGrammarMatcher()
+    assert batch.batch_fill_draft_bitmask([matcher], bitmask, [np.array([A, B])]) == [2]
+    assert batch.batch_fill_draft_bitmask([matcher], other, [(A, B)]) == [2]
+    assert bitmask.equal(other) and unmoved(matcher)
+    assert batch.batch_fill_draft_bitmask([], bitmask, []) == []
+
+
+def test_a_matcher_that_has_ended_is_refused(matcher: GrammarMatcher) -> None:
+    for token in (A, B, 3):
+        assert matcher.accept_token(token)
+    bitmask = buffer(2 * WORDS).view(2, WORDS)
+    with pytest.raises(MatcherError, match="terminated"):
+        BatchGrammarMatcher.batch_fill_draft_bitmask([matcher.fork(), matcher], bitmask, [[], []])
+    assert untouched(bitmask)
