@@ -8,6 +8,7 @@ Limits: no model runs here.
 
 import json
 import os
+import random
 import time
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from vllm.v1.structured_output.request import StructuredOutputRequest
 from vllm.v1.structured_output.utils import apply_grammar_bitmask
 
 import adapters.vllm
+from adapters.vllm import steps
 from tests.byte_tokenizer import byte_tokenizer
 
 SCHEMA = {
@@ -100,6 +102,7 @@ def vllm(monkeypatch):
     monkeypatch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
     kind = structured_output.StructuredOutputManager
     monkeypatch.setattr(kind, "__init__", kind.__init__)
+    monkeypatch.setattr(kind, "grammar_bitmask", kind.grammar_bitmask)
     assert not adapters.vllm.is_registered()
 
 
@@ -217,6 +220,84 @@ def test_many_rows_are_filled_by_several_threads():
     rows = rows_of(manager, requests)
     for i, row in enumerate(rows):
         assert allowed(row) == {*ids_of(f"abc{i}"[:4])}
+
+
+def test_the_loop_is_one_that_is_known():
+    kind = structured_output.StructuredOutputManager
+    assert steps.digest(kind, backend_xgrammar.XgrammarGrammar) in steps.KNOWN
+    adapters.vllm.register()
+    assert kind.grammar_bitmask.__wrapped__
+    assert steps.digest(kind, backend_xgrammar.XgrammarGrammar) not in steps.KNOWN  # bound once, not twice
+
+
+@pytest.mark.parametrize("parser", ["", "deepseek_r1"])
+@pytest.mark.parametrize("n_spec", [0, 4])
+def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
+    """Every row of random steps, over our matchers on both sides: drafts that are taken, refused, or padding,
+    ends of grammars, requests that think, and one that fails."""
+    adapters.vllm.register()
+    kind = structured_output.StructuredOutputManager
+    by_vllm = kind.grammar_bitmask.__wrapped__
+    randomness = random.Random(n_spec)
+    manager = manager_of(n_spec, rows=32)
+    if parser:
+        thinks = SimpleNamespace(is_reasoning_end=lambda ids: False, is_reasoning_end_streaming=lambda *_: False)
+        manager.reasoner_cls = lambda tokenizer, **_: thinks
+    requests = [
+        request_of(manager, f"{name} {i}", TEXTS[name][0], [STOP])
+        for i in range(4) for name in ("json", "ebnf", "regex", "choice")
+    ]  # fmt: skip
+    if parser:
+        for request in requests[::3]:
+            request.structured_output_request.reasoning_ended = False
+    grammars = [request.structured_output_request.grammar for request in requests]
+    left = {request.request_id: ids_of(TEXTS[request.request_id.split()[0]][1]) for request in requests}
+    loops = []
+    monkeypatch.setattr(steps.logger, "exception", lambda *_: loops.append("failed"))
+    for round_ in range(12):
+        drafts = {}
+        for request in requests:
+            text = [*left[request.request_id], STOP, STOP]
+            ids = [one if randomness.random() < 0.9 else randomness.choice([STOP, 7, SIZE - 1]) for one in text]
+            ids = ids[: randomness.randrange(n_spec + 1)]
+            padding = [-1] * randomness.randrange(n_spec + 1 - len(ids)) if n_spec else []
+            if ids or padding:
+                drafts[request.request_id] = [*ids, *padding]
+        if round_ == 6:
+            grammars[1].matcher._failed = True
+        chosen = randomness.sample(requests, randomness.randrange(1, len(requests) + 1))
+        names = [request.request_id for request in chosen]
+        asked = {request.request_id: request for request in requests}, names, drafts
+        rows = {}
+        for way, call in (("loop", by_vllm), ("one call", kind.grammar_bitmask)):
+            manager.grammar_bitmask(*asked)  # which allocates
+            manager._grammar_bitmask.fill_(0x5A5A5A5A)
+            states = [(g.num_processed_tokens, g.is_terminated()) for g in grammars]
+            rows[way] = call(manager, *asked).copy(), manager._grammar_bitmask.clone()
+            assert states == [(g.num_processed_tokens, g.is_terminated()) for g in grammars]
+        assert (rows["loop"][0] == rows["one call"][0]).all() and len(rows["loop"][0]) >= len(names)
+        assert torch.equal(rows["loop"][1], rows["one call"][1])
+        for request in requests:
+            n = randomness.randrange(3)
+            taken, left[request.request_id] = left[request.request_id][:n], left[request.request_id][n:]
+            if n and not taken and randomness.random() < 0.3:
+                taken = [STOP]
+            if taken and request.structured_output_request.reasoning_ended:
+                manager.accept_tokens(request, taken)
+    assert not loops and any(g.is_terminated() for g in grammars)
+
+
+def test_rows_of_a_step_are_one_call(monkeypatch):
+    adapters.vllm.register()
+    manager = manager_of(3, rows=200)
+    requests = [request_of(manager, f"{i}", {"regex": f"[a-c]{{1,9}}{i}"}) for i in range(150)]
+    drafts = {r.request_id: ids_of("abc"[: i % 4]) for i, r in enumerate(requests)}
+    by_row = rows_of(manager, requests, drafts)
+    calls = []
+    monkeypatch.setattr(
+        backend_xgrammar.XgrammarGrammar, "fill_bitmask", lambda *arguments: calls.append(arguments)
+    )
+    assert torch.equal(by_row, rows_of(manager, requests, drafts)) and not calls
 
 
 def test_masks_reach_the_logits():

@@ -4,7 +4,9 @@ What: `register` binds three names: ``xgr`` in the module of vLLM's XGrammar bac
 own code runs over our compiler and matcher; `StructuredOutputManager.__init__`, which then makes everything
 warm; and `XgrammarBackend` where that manager makes one, so that it gets the warm one. The backend stays what
 it is: a subclass with a ``compile_grammar`` of its own would not have served 0.32 and 0.33 alike. Where JSON
-schemas have their own meaning, a fourth: `validate_xgrammar_grammar`, which vLLM's front end asks.
+schemas have their own meaning, a fourth: `validate_xgrammar_grammar`, which vLLM's front end asks. Where its
+source is known, the manager's ``grammar_bitmask``, which then fills all rows in one call
+(`adapters.vllm.steps`).
 When: by vLLM, in every process, maybe more than once.
 Limits: releases of vLLM that were tested are in docs/vllm.md; of others it is looked at whether they use the
 names as these did.
@@ -19,7 +21,7 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from adapters.vllm import drafts
+from adapters.vllm import drafts, steps
 from adapters.vllm.names import OURS, Names
 from adapters.vllm.settings import SETTINGS
 
@@ -59,6 +61,7 @@ def register() -> None:
     manager.XgrammarBackend = warm_backend  # type: ignore[attr-defined]
     kind = manager.StructuredOutputManager
     kind.__init__ = _warming(kind.__init__, warm_backend)
+    steps.bind(manager, backend)
     logger.info(
         "equimask serves structured outputs of the backend xgrammar; %s=0 turns it off", SETTINGS.enabled
     )

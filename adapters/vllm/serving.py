@@ -52,6 +52,12 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
     _failed = False
     learned = 0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its masks and steps are those of its grammar and nothing else, so that all rows of a step
+        may be filled in one call (`adapters.vllm.steps`), and not by the methods below."""
+        return not self._failed
+
     def __init__(self, compiled_grammar: Any, **options: Any) -> None:
         options.pop("max_rollback_tokens", None)  # rollback has no bound, and XGrammar's warns of it as well
         super().__init__(compiled_grammar, **options)

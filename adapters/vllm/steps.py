@@ -1,0 +1,190 @@
+"""All rows of a step of vLLM's in one call, where vLLM's manager asks row by row in Python.
+
+What: `in_one_call` stands where the manager's ``grammar_bitmask`` does: rows of requests whose masks are ours
+alone, and rows behind their drafts, are filled by `hybrid.BatchGrammarMatcher`, which reads no draft and takes
+none back. The rows of all others (of another backend, while a model thinks, after an error, at the end) are
+filled by vLLM's own loop, and so are all if the call fails. What workers get is the same bit by bit.
+When: bound by `adapters.vllm.rebinding`.
+Limits: sources of vLLM's loop, and of the grammar that it moves, that are in `KNOWN`. Others stay as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+logger = logging.getLogger("vllm.equimask")
+
+Loop = Callable[[Any, dict[str, Any], list[str], dict[str, list[int]]], Any]
+
+READ = (
+    ("StructuredOutputManager", "_get_reasoner", "_get_constraint_bounds", "_fill_bitmasks", "grammar_bitmask"),
+    ("XgrammarGrammar", "accept_tokens", "rollback", "fill_bitmask", "is_terminated"),
+)
+"""What a step runs of vLLM's: methods of the manager, and of the grammar of its XGrammar backend."""
+
+KNOWN = {"f00c69ca85d616dd": False, "741310f266aa028f": True}
+"""By a digest of these sources (0.32.0, 0.33.0), whether each request has as many rows, whatever drafts it has."""
+
+
+def bind(manager: ModuleType, backend: ModuleType) -> None:
+    """Put the call in the place of the loop; leave the loop alone where it is not one that is known.
+
+    Args:
+        manager, backend: vLLM's modules of the manager, and of its XGrammar backend.
+    """
+    kind = manager.StructuredOutputManager
+    made = digest(kind, getattr(backend, "XgrammarGrammar", None))
+    if made not in KNOWN:
+        logger.info("vLLM asks for masks row by row: its loop (%s) is not one that is known", made)
+        return
+    kind.grammar_bitmask = in_one_call(kind.grammar_bitmask, backend.XgrammarGrammar, KNOWN[made])
+
+
+def digest(manager: Any, grammar: Any) -> str:
+    """A digest of the sources of what a step runs; what is missing there, or bound anew, makes another one."""
+    found = hashlib.sha256()
+    for kind, (_, *names) in zip((manager, grammar), READ, strict=True):
+        for name in names:
+            function = vars(kind).get(name) if isinstance(kind, type) else None
+            try:
+                source = "" if hasattr(function, "__wrapped__") else inspect.getsource(function)  # type: ignore[arg-type]
+            except (OSError, TypeError):  # there is no such file, or no such function
+                source = ""
+            found.update(f"{name}\0{source}\0".encode())
+    return found.hexdigest()[:16]
+
+
+class _Step(NamedTuple):
+    """The requests of a step whose rows are ours alone, and all others.
+
+    Attributes:
+        names: of those requests.
+        matchers, drafts, rows: their matchers, draft tokens and first rows.
+        others: of each other request its name and its first row.
+        count: rows of all.
+    """
+
+    names: list[str]
+    matchers: list[Any]
+    drafts: list[Sequence[int]]
+    rows: list[int]
+    others: list[tuple[str, int]]
+    count: int
+
+
+def in_one_call(by_vllm: Loop, grammar: type, is_strided: bool) -> Loop:
+    """The manager's ``grammar_bitmask``.
+
+    Args:
+        by_vllm: vLLM's own.
+        grammar: the class of grammars that it moves.
+        is_strided: whether each request has as many rows, whatever drafts it has.
+    """
+
+    @functools.wraps(by_vllm)
+    def grammar_bitmask(
+        self: Any,
+        requests: dict[str, Any],
+        structured_output_request_ids: list[str],
+        scheduled_spec_decode_tokens: dict[str, list[int]],
+    ) -> Any:
+        asked = requests, structured_output_request_ids, scheduled_spec_decode_tokens
+        bitmask = self._grammar_bitmask
+        if bitmask is None or self.vllm_config.model_config.is_diffusion:
+            return by_vllm(self, *asked)
+        step = _step_of(self, grammar, is_strided, *asked)
+        if not step.names or step.count > len(bitmask) or not _fill(step, bitmask):
+            return by_vllm(self, *asked)
+        try:
+            for names, row in _runs(step.others, structured_output_request_ids):
+                self._grammar_bitmask = bitmask[row:]  # in which these are the first
+                by_vllm(self, requests, names, scheduled_spec_decode_tokens)
+        finally:
+            self._grammar_bitmask = bitmask
+        return bitmask[: step.count].numpy()
+
+    return grammar_bitmask
+
+
+def _step_of(
+    manager: Any,
+    grammar: type,
+    is_strided: bool,
+    requests: dict[str, Any],
+    names: list[str],
+    scheduled: dict[str, list[int]],
+) -> _Step:
+    """Who is asked for which rows; nobody where a request has more drafts than rows."""
+    kind = _matcher()
+    found = _Step([], [], [], [], [], 0)
+    stride = manager.vllm_config.num_speculative_tokens + 1
+    from_start = manager.enable_in_reasoning or manager.reasoner_cls is None
+    row = 0
+    for name in names:
+        asked = requests[name].structured_output_request
+        made = asked.grammar
+        drafts = scheduled.get(name, ())
+        if is_strided and len(drafts) >= stride:
+            return _Step([], [], [], [], [], 0)
+        if (
+            (from_start or asked.reasoning_ended)
+            and type(made) is grammar
+            and not made.is_terminated()
+            and type(made.matcher) is kind
+            and made.matcher.is_plain
+        ):
+            found.names.append(name)
+            found.matchers.append(made.matcher)
+            found.drafts.append(drafts)
+            found.rows.append(row)
+        else:
+            found.others.append((name, row))
+        row += stride if is_strided else len(drafts) + 1
+    return found._replace(count=row)
+
+
+def _fill(step: _Step, bitmask: Any) -> bool:
+    """Fill the rows that are ours; whether it was done."""
+    try:
+        taken = _batches().batch_fill_draft_bitmask(step.matchers, bitmask, step.drafts, step.rows)
+    except Exception:
+        logger.exception("The masks of a step failed together; each one is made alone")
+        return False
+    for name, drafts, count in zip(step.names, step.drafts, taken, strict=True):
+        if count < len(drafts) and drafts[count] != -1:
+            logger.error("Unexpected: a draft of request %s, token %s, is not allowed", name, drafts[count])
+    return True
+
+
+def _runs(others: list[tuple[str, int]], names: list[str]) -> list[tuple[list[str], int]]:
+    """Requests that follow each other in a step, together, and the first row of each such run."""
+    found: list[tuple[list[str], int]] = []
+    place = {name: at for at, name in enumerate(names)} if others else {}
+    last = -2
+    for name, row in others:
+        if place[name] == last + 1:
+            found[-1][0].append(name)
+        else:
+            found.append(([name], row))
+        last = place[name]
+    return found
+
+
+@functools.cache
+def _matcher() -> type:
+    from adapters.vllm.serving import GrammarMatcher
+
+    return GrammarMatcher
+
+
+@functools.cache
+def _batches() -> Any:
+    from hybrid import BatchGrammarMatcher
+
+    return BatchGrammarMatcher()
