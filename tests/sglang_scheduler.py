@@ -28,7 +28,7 @@ from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
 from adapters.sglang import creating
-from adapters.sglang.drafts import NAME, PARAMETERS, at_once
+from adapters.sglang.drafts import NAME, PARAMETERS, WALK, at_once
 
 KINDS = ("json_schema", "regex", "ebnf", "structural_tag")
 
@@ -153,8 +153,10 @@ class Scheduler:
     ) -> torch.Tensor:
         """The mask of a tree of drafts for each request; node by node where SGLang is asked for it."""
         tensors = [torch.tensor([tree[i] for tree in trees]) for i in range(3)]
-        with mock.patch.dict(SPECULATION, {} if by_sglang else {NAME: at_once(SPECULATION[NAME])}):
-            return SPECULATION["generate_token_bitmask"](requests, *tensors, self.size)[0]
+        generate = SPECULATION[NAME]
+        if not by_sglang:
+            generate = at_once(generate, SPECULATION[WALK])
+        return generate(requests, *tensors, self.size)[0]
 
 
 def _from_source(*names: str) -> dict[str, Any]:
@@ -168,8 +170,8 @@ def _from_source(*names: str) -> dict[str, Any]:
     return space
 
 
-SPECULATION = _from_source(NAME, "generate_token_bitmask")
-assert [*inspect.signature(SPECULATION[NAME]).parameters] == PARAMETERS
+SPECULATION = _from_source(NAME, WALK)
+assert {name: [*inspect.signature(SPECULATION[name]).parameters] for name in PARAMETERS} == PARAMETERS
 
 
 def allowed(row: torch.Tensor, size: int) -> np.ndarray:

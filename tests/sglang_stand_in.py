@@ -179,6 +179,9 @@ class ReasonerGrammarObject(BaseGrammarObject):
     def maybe_init_reasoning(self, reasoning):
         self.after = -1 if reasoning else 0
 
+    def allocate_vocab_mask(self, vocab_size, batch_size, device):
+        return self.grammar.allocate_vocab_mask(vocab_size, batch_size, device)
+
     def accept_token(self, token):
         if self._is_generation():
             self.grammar.accept_token(token)
@@ -246,6 +249,24 @@ def traverse_tree(
     visit(0)
 
 
+def generate_token_bitmask(
+    reqs, retrieve_next_token_cpu, retrieve_next_sibling_cpu, draft_tokens_cpu, vocab_size
+):
+    """Masks of the drafts of a batch, tree by tree."""
+    rows, grammar, nodes = None, None, draft_tokens_cpu.shape[-1]
+    for place, request in enumerate(reqs):
+        if request.grammar is not None:
+            grammar = request.grammar
+            if rows is None:
+                rows = grammar.allocate_vocab_mask(
+                    vocab_size=vocab_size, batch_size=draft_tokens_cpu.numel(), device="cpu"
+                )
+            trees = retrieve_next_token_cpu, retrieve_next_sibling_cpu, draft_tokens_cpu
+            own = rows[place * nodes : (place + 1) * nodes]
+            traverse_tree(*(part[place] for part in trees), grammar, own, vocab_size=vocab_size)
+    return rows, grammar
+
+
 def stand_in(**serving: Any) -> dict[str, ModuleType]:
     """Modules by name, to be put among `sys.modules`.
 
@@ -284,7 +305,9 @@ def stand_in(**serving: Any) -> dict[str, ModuleType]:
             "ReasonerGrammarObject": ReasonerGrammarObject, "ReasonerGrammarBackend": ReasonerGrammarBackend,
         },
         PARSER: {"ReasoningParser": ReasoningParser},
-        SPECULATION: {"traverse_tree": traverse_tree},
+        SPECULATION: {
+            "traverse_tree": traverse_tree, "generate_token_bitmask": generate_token_bitmask,
+        },
         CONTEXT: {
             "get_context": lambda: context, "get_serving": lambda: SimpleNamespace(**{**options, **serving}),
             "overridden": overridden,

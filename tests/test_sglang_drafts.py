@@ -1,13 +1,14 @@
-"""Trees of drafts of SGLang's, over a stand-in for it: the masks of a whole tree in one call."""
+"""Trees of drafts of SGLang's, over a stand-in for it: the masks of all trees of a batch in one call."""
 
 import random
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from tests.sglang_backends import EBNF, SIZE, STOP, TEXTS, bits, installed, maker, stock
-from tests.sglang_stand_in import SPECULATION, XGrammarGrammar, request_of, traverse_tree
+from tests.sglang_stand_in import SPECULATION, XGrammarGrammar, generate_token_bitmask, request_of
 
 
 @pytest.fixture
@@ -44,35 +45,45 @@ def tree_of(randomness, words: list[bytes], n: int) -> list[torch.Tensor]:
     return [torch.tensor(part) for part in (child, sibling, tokens)]
 
 
-def tree_rows(traverse, tree, grammar) -> torch.Tensor:
-    rows = torch.full((len(tree[0]), SIZE // 32), -1, dtype=torch.int32)
-    traverse(*tree, grammar, rows, vocab_size=SIZE)
+def rows_of_trees(generate, trees, grammars) -> torch.Tensor:
+    """What SGLang's function, or ours, makes of a batch."""
+    requests = [SimpleNamespace(grammar=grammar) for grammar in grammars]
+    parts = (torch.stack(list(part)) for part in zip(*trees, strict=True))
+    rows, last = generate(requests, *parts, SIZE)
+    assert last is [grammar for grammar in grammars if grammar is not None][-1]
     return rows
+
+
+def ours():
+    return sys.modules[SPECULATION].generate_token_bitmask  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("parser", [None, "bang"])
 def test_trees_of_drafts_are_read_at_once(make, monkeypatch, parser):
     backend = make(speculates="EAGLE", reasoning_parser=parser)
-    traverse = sys.modules[SPECULATION].traverse_tree  # type: ignore[attr-defined]
-    assert traverse.by_sglang is traverse_tree
-    grammar = request_of(backend, "ebnf", EBNF)
+    assert ours().by_sglang is generate_token_bitmask
+    grammars = [request_of(backend, "ebnf", EBNF), None, request_of(backend, "regex", "a1?[a-z]{1,3}"), None]
+    grammars[3] = request_of(backend, "ebnf", EBNF)
     alone = []
 
     def counting(self, vocab_mask, idx):
         alone.append(idx)
         XGrammarGrammar.fill_vocab_mask(self, vocab_mask, idx)
 
-    monkeypatch.setattr(type(getattr(grammar, "grammar", grammar)), "fill_vocab_mask", counting)
+    monkeypatch.setattr(type(getattr(grammars[0], "grammar", grammars[0])), "fill_vocab_mask", counting)
     randomness = random.Random(1)
-    for _ in range(60):
-        tree = tree_of(randomness, [b"aa1bb", b"a12b", b"7"], 20)
-        rows = tree_rows(traverse, tree, grammar)
+    for round_ in range(60):
+        trees = [tree_of(randomness, [b"aa1bb", b"a12b", b"7"], 20) for _ in grammars]
+        rows = rows_of_trees(ours(), trees, grammars)
         assert not alone
-        assert torch.equal(rows, tree_rows(traverse_tree, tree, grammar)) and alone
+        assert torch.equal(rows, rows_of_trees(generate_token_bitmask, trees, grammars)) and alone
         alone.clear()
-    grammar.accept_token(ord("7"))
+        if round_ % 20 == 9:
+            for grammar in (grammars[0], grammars[2]):
+                grammar.accept_token(ord("a"))
+    grammars[3].accept_token(ord("7"))
     tree = [torch.tensor(part) for part in ([1, -1, -1], [-1, 2, -1], [0, STOP, ord("8")])]
-    rows = tree_rows(traverse, tree, grammar)
+    rows = rows_of_trees(ours(), [tree], grammars[3:])
     assert [len(bits(row)) for row in rows] == [11, SIZE, 11]  # nothing is written where the grammar ends
 
 
@@ -83,46 +94,53 @@ def test_a_tree_comes_to_where_nothing_is_allowed(make):
     tree = [
         torch.tensor(part) for part in ([1, -1, -1, -1], [-1, 2, 3, -1], [0, ord("q"), ord("x"), ord("a")])
     ]
-    traverse = sys.modules[SPECULATION].traverse_tree  # type: ignore[attr-defined]
-    rows = tree_rows(traverse, tree, grammar)
-    assert torch.equal(rows, tree_rows(traverse_tree, tree, grammar))
+    rows = rows_of_trees(ours(), [tree], [grammar])
+    assert torch.equal(rows, rows_of_trees(generate_token_bitmask, [tree], [grammar]))
     assert [len(bits(row)) for row in rows[1:]] == [0, SIZE, 1]
 
 
 def test_sglang_walks_trees_of_other_grammars(make, monkeypatch):
     backend = make(speculates="EAGLE", reasoning_parser="bang")
-    traverse = sys.modules[SPECULATION].traverse_tree  # type: ignore[attr-defined]
     tree = [torch.tensor(part) for part in ([1, -1], [-1, -1], [0, ord("1")])]
     thinking = request_of(backend, "ebnf", EBNF, True)
-    own, ended, broken = (
+    own, ended, good = (
         request_of(stock(), "regex", "1"),
         *(request_of(backend, "regex", "1") for _ in "12"),
     )
     for token in (ord("1"), STOP):
         ended.accept_token(token)
-    monkeypatch.setattr(type(broken.grammar.matcher), "traverse_draft_tree", fail)
-    for grammar, wanted in (
-        (thinking, [SIZE, SIZE]),
-        (own, [1, 1]),
-        (ended, [SIZE, SIZE]),
-        (broken, [1, 1]),
-    ):
-        assert [len(bits(row)) for row in tree_rows(traverse, tree, grammar)] == wanted
+    wanted = {id(thinking): [SIZE, SIZE], id(own): [1, 1], id(ended): [SIZE, SIZE], id(good): [1, 1]}
+    for together in ([thinking], [own], [ended], [own, thinking, good, ended]):
+        rows = rows_of_trees(ours(), [tree] * len(together), together)
+        assert [len(bits(row)) for row in rows] == [n for one in together for n in wanted[id(one)]]
+    monkeypatch.setattr("adapters.sglang.drafts.fill_trees", fail)
+    rows = rows_of_trees(ours(), [tree] * 2, [good, thinking])
+    assert [len(bits(row)) for row in rows] == [1, 1, SIZE, SIZE]
+
+
+def test_what_is_no_tree_is_left_to_sglang(make):
+    backend = make(speculates="EAGLE")
+    grammar = request_of(backend, "ebnf", EBNF)
+    tree = [torch.tensor(part) for part in ([1, -1], [-1, 5], [0, ord("a")])]
+    with pytest.raises(IndexError):
+        rows_of_trees(ours(), [tree], [grammar])
 
 
 def test_servers_that_do_not_speculate_or_walk_otherwise_are_left_alone(make, monkeypatch, sglang):
     make()
-    assert sys.modules[SPECULATION].traverse_tree is traverse_tree  # type: ignore[attr-defined]
+    assert ours() is generate_token_bitmask
     from adapters.sglang.drafts import read_at_once
 
     module = sys.modules[SPECULATION]
-    for other in (lambda tree, grammar: None, None):
-        monkeypatch.setattr(module, "traverse_tree", other)
-        read_at_once()
-        assert module.traverse_tree is other
-    monkeypatch.setattr(module, "traverse_tree", traverse_tree)
+    for name in ("traverse_tree", "generate_token_bitmask"):
+        for other in (lambda tree, grammar: None, None):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, name, other)
+                read_at_once()
+                assert not hasattr(ours(), "by_sglang")
+    monkeypatch.setattr(module, "generate_token_bitmask", generate_token_bitmask)
     for _ in range(2):
         read_at_once()
-        assert module.traverse_tree.by_sglang is traverse_tree
+        assert ours().by_sglang is generate_token_bitmask
     sys.modules[SPECULATION] = None
     read_at_once()

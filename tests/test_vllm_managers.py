@@ -241,7 +241,9 @@ def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
     randomness = random.Random(n_spec)
     manager = manager_of(n_spec, rows=32)
     if parser:
-        thinks = SimpleNamespace(is_reasoning_end=lambda ids: False, is_reasoning_end_streaming=lambda *_: False)
+        thinks = SimpleNamespace(
+            is_reasoning_end=lambda ids: False, is_reasoning_end_streaming=lambda *_: False
+        )
         manager.reasoner_cls = lambda tokenizer, **_: thinks
     requests = [
         request_of(manager, f"{name} {i}", TEXTS[name][0], [STOP])
@@ -257,9 +259,9 @@ def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
     for round_ in range(12):
         drafts = {}
         for request in requests:
-            text = [*left[request.request_id], STOP, STOP]
-            ids = [one if randomness.random() < 0.9 else randomness.choice([STOP, 7, SIZE - 1]) for one in text]
-            ids = ids[: randomness.randrange(n_spec + 1)]
+            text = [*left[request.request_id], STOP, STOP][: randomness.randrange(n_spec + 1)]
+            others = STOP, 7, SIZE - 1
+            ids = [one if randomness.random() < 0.9 else randomness.choice(others) for one in text]
             padding = [-1] * randomness.randrange(n_spec + 1 - len(ids)) if n_spec else []
             if ids or padding:
                 drafts[request.request_id] = [*ids, *padding]

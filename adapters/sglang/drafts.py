@@ -1,9 +1,8 @@
-"""Trees of drafts, read by the matcher at once, where SGLang walks them in Python node by node.
+"""Trees of drafts of a whole batch, looked up in one call, where SGLang walks them in Python node by node.
 
-What: `read_at_once` puts that in the place of SGLang's function; the masks are the same. 64 drafts take 0.25
-ms in place of 1.1 (152,000 ids, masks met before).
+What: `read_at_once` puts that in the place of SGLang's ``generate_token_bitmask``; the masks are the same.
 When: in schedulers that speculate.
-Limits: where SGLang's function is another one, or a grammar is not ours alone, SGLang walks.
+Limits: where SGLang's functions are other ones, or a grammar is not ours alone, SGLang walks.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import functools
 import importlib
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,90 +19,102 @@ import torch
 from numpy.typing import NDArray
 
 from adapters.sglang.grammar import Grammar, constraining
+from hybrid.classifier.drafts import fill_trees
 
 logger = logging.getLogger("sglang.equimask")
 
-MODULE, NAME = "sglang.srt.speculative.spec_utils", "traverse_tree"
-PARAMETERS = [
-    "retrieve_next_token", "retrieve_next_sibling", "draft_tokens", "grammar", "allocate_token_bitmask",
-    "vocab_size",
-]  # fmt: skip
+MODULE = "sglang.srt.speculative.spec_utils"
+NAME, WALK = "generate_token_bitmask", "traverse_tree"
+PARAMETERS = {
+    NAME: ["reqs", "retrieve_next_token_cpu", "retrieve_next_sibling_cpu", "draft_tokens_cpu", "vocab_size"],
+    WALK: [
+        "retrieve_next_token", "retrieve_next_sibling", "draft_tokens", "grammar", "allocate_token_bitmask",
+        "vocab_size",
+    ],
+}  # fmt: skip
 
-Traverse = Callable[..., None]
+Generate = Callable[..., Any]
+Tree = tuple[torch.Tensor, ...]
 
 
 def read_at_once() -> None:
-    """Replace SGLang's function, once; leave it alone where it is not the one that is known."""
+    """Replace SGLang's function, once; leave it alone where it, or what walks, is not what is known."""
     try:
         module = importlib.import_module(MODULE)
     except ImportError as error:  # SGLang will say more, should it need the module itself
         logger.info("SGLang walks trees of drafts: %s", error)
         return
-    found = getattr(module, NAME, None)
-    if hasattr(found, "by_sglang"):
+    if hasattr(getattr(module, NAME, None), "by_sglang"):
         return
-    if found is None or [*inspect.signature(found).parameters] != PARAMETERS:
-        logger.info("SGLang walks trees of drafts: its %s is not the one that is known", NAME)
-        return
-    setattr(module, NAME, at_once(found))
+    for name, parameters in PARAMETERS.items():
+        found = getattr(module, name, None)
+        if found is None or [*inspect.signature(found).parameters] != parameters:
+            logger.info("SGLang walks trees of drafts: its %s is not the one that is known", name)
+            return
+    setattr(module, NAME, at_once(getattr(module, NAME), getattr(module, WALK)))
 
 
-def at_once(by_sglang: Traverse) -> Traverse:
-    """SGLang's function for grammars that are not ours, or that fail, and the matcher's for all others."""
+def at_once(by_sglang: Generate, walk: Callable[..., None]) -> Generate:
+    """SGLang's function for batches without grammars of ours; else one call for all trees that are ours, and
+    SGLang's walk for each other one.
+
+    Args:
+        by_sglang: SGLang's function.
+        walk: its walk of one tree.
+    """
 
     @functools.wraps(by_sglang)
-    def traverse(
-        retrieve_next_token: torch.Tensor,
-        retrieve_next_sibling: torch.Tensor,
-        draft_tokens: torch.Tensor,
-        grammar: Any,
-        allocate_token_bitmask: torch.Tensor,
-        vocab_size: int | None = None,
-    ) -> None:
-        tree = retrieve_next_token, retrieve_next_sibling, draft_tokens
-        ours = constraining(grammar)
-        if ours is None or not _fill(ours, tree, allocate_token_bitmask):
-            by_sglang(*tree, grammar, allocate_token_bitmask, vocab_size=vocab_size)
+    def generate(
+        reqs: Sequence[Any],
+        retrieve_next_token_cpu: torch.Tensor,
+        retrieve_next_sibling_cpu: torch.Tensor,
+        draft_tokens_cpu: torch.Tensor,
+        vocab_size: int,
+    ) -> tuple[torch.Tensor | None, Any]:
+        trees = retrieve_next_token_cpu, retrieve_next_sibling_cpu, draft_tokens_cpu
+        asked = [
+            (place, request.grammar) for place, request in enumerate(reqs) if request.grammar is not None
+        ]
+        ours = {place: found for place, one in asked if (found := constraining(one)) is not None}
+        if not ours:
+            return by_sglang(reqs, *trees, vocab_size)  # type: ignore[no-any-return]
+        rows = asked[0][1].allocate_vocab_mask(
+            vocab_size=vocab_size, batch_size=draft_tokens_cpu.numel(), device="cpu"
+        )
+        nodes = draft_tokens_cpu.shape[-1]
+        done = _fill(ours, trees, rows)
+        for place, grammar in asked:
+            if place not in done:
+                own = rows[place * nodes : (place + 1) * nodes]
+                walk(*(part[place] for part in trees), grammar, own, vocab_size=vocab_size)
+        return rows, asked[-1][1]
 
-    vars(traverse)["by_sglang"] = by_sglang
-    return traverse
+    vars(generate)["by_sglang"] = by_sglang
+    return generate
 
 
-def _fill(grammar: Grammar, tree: tuple[torch.Tensor, ...], rows: torch.Tensor) -> bool:
-    """Fill the row of each draft that the grammar allows, and leave the others; False if that failed."""
-    if grammar.is_terminated():
-        return False
+def _fill(grammars: dict[int, Grammar], trees: Tree, bitmask: torch.Tensor) -> set[int]:
+    """Fill the row of each draft that its grammar allows, and leave the others; the trees of which that was
+    done.
+
+    Args:
+        grammars: of some trees, by their places.
+        trees: int[batch, nodes]: first children, next siblings, tokens.
+        bitmask: a row for each node; none is written where not all could be.
+    """
+    places = list(grammars)
+    matchers = [grammar.matcher for grammar in grammars.values()]
     try:
-        wide = [part.to(torch.int64).contiguous() for part in tree]
-        grammar.matcher.traverse_draft_tree(*wide, rows)
+        nodes = trees[2].shape[-1]
+        parts = (_numbers(part, places) for part in trees)
+        rows = [matcher._rows_of(bitmask) for matcher in matchers]
+        left = fill_trees(matchers, rows[0], [place * nodes for place in places], *parts, False, True)
     except Exception:
-        logger.exception("A tree of drafts failed as a whole; SGLang walks it")
-        rows.fill_(-1)
-        return False
-    words = rows.numpy()
-    empty = np.flatnonzero(~words.any(axis=1)).tolist()
-    if not empty:
-        return True
-    children, siblings, tokens = (part.tolist() for part in wide)
-    above = _parents(children, siblings)
-    stops = grammar.matcher.stop_token_ids
-    for node in empty:
-        # A grammar may come to where it allows nothing. All other empty rows are of drafts that are refused,
-        # or that end the grammar, and there SGLang writes nothing.
-        if node and (tokens[node] in stops or not _allows(words[above[node]], tokens[node])):
-            words[node] = -1
-    return True
+        logger.exception("Trees of drafts failed together; SGLang walks them")
+        return set()
+    return set(places) - {places[tree] for tree in left}
 
 
-def _allows(row: NDArray[np.int32], token: int) -> bool:
-    return 0 <= token < 32 * len(row) and bool(row[token >> 5] >> (token & 31) & 1)
-
-
-def _parents(children: list[int], siblings: list[int]) -> list[int]:
-    """The node above each node."""
-    above = [-1] * len(children)
-    for node, child in enumerate(children):
-        while child >= 0:
-            above[child] = node
-            child = siblings[child]
-    return above
+def _numbers(part: torch.Tensor, places: list[int]) -> NDArray[np.int64]:
+    """Some rows of a tensor, as compiled code takes them."""
+    return np.ascontiguousarray(part.numpy()[places], np.int64)

@@ -1,11 +1,11 @@
 """All rows of a step of vLLM's in one call, where vLLM's manager asks row by row in Python.
 
 What: `in_one_call` stands where the manager's ``grammar_bitmask`` does: rows of requests whose masks are ours
-alone, and rows behind their drafts, are filled by `hybrid.BatchGrammarMatcher`, which reads no draft and takes
-none back. The rows of all others (of another backend, while a model thinks, after an error, at the end) are
+alone, and rows behind their drafts, are filled by `hybrid.BatchGrammarMatcher`, which reads no draft and so
+takes none back. Rows of all others (of another backend, while a model thinks, after an error, at the end) are
 filled by vLLM's own loop, and so are all if the call fails. What workers get is the same bit by bit.
 When: bound by `adapters.vllm.rebinding`.
-Limits: sources of vLLM's loop, and of the grammar that it moves, that are in `KNOWN`. Others stay as they are.
+Limits: sources of vLLM's loop, and of the grammar that it moves, that are in `KNOWN`; others stay.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ logger = logging.getLogger("vllm.equimask")
 Loop = Callable[[Any, dict[str, Any], list[str], dict[str, list[int]]], Any]
 
 READ = (
-    ("StructuredOutputManager", "_get_reasoner", "_get_constraint_bounds", "_fill_bitmasks", "grammar_bitmask"),
-    ("XgrammarGrammar", "accept_tokens", "rollback", "fill_bitmask", "is_terminated"),
+    ("_get_reasoner", "_get_constraint_bounds", "_fill_bitmasks", "grammar_bitmask"),
+    ("accept_tokens", "rollback", "fill_bitmask", "is_terminated"),
 )
 """What a step runs of vLLM's: methods of the manager, and of the grammar of its XGrammar backend."""
 
 KNOWN = {"f00c69ca85d616dd": False, "741310f266aa028f": True}
-"""By a digest of these sources (0.32.0, 0.33.0), whether each request has as many rows, whatever drafts it has."""
+"""By a digest of these sources (0.32.0, 0.33.0), whether each request has as many rows, whatever drafts it
+has."""
 
 
 def bind(manager: ModuleType, backend: ModuleType) -> None:
@@ -47,9 +48,9 @@ def bind(manager: ModuleType, backend: ModuleType) -> None:
 
 
 def digest(manager: Any, grammar: Any) -> str:
-    """A digest of the sources of what a step runs; what is missing there, or bound anew, makes another one."""
+    """A digest of the sources of what a step runs; what is missing, or bound anew, makes it another."""
     found = hashlib.sha256()
-    for kind, (_, *names) in zip((manager, grammar), READ, strict=True):
+    for kind, names in zip((manager, grammar), READ, strict=True):
         for name in names:
             function = vars(kind).get(name) if isinstance(kind, type) else None
             try:
