@@ -23,6 +23,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -79,8 +80,8 @@ def load_average() -> tuple[float, float, float] | None:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use, by its affinity and its cgroup's quota."""
+    return int(joblib.cpu_count())
 
 
 def write_json(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:

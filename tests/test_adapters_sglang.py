@@ -107,6 +107,12 @@ def in_new_process(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("parser", [None, "bang"])
+def test_its_pool_is_as_large_as_there_are_cores(make, monkeypatch, parser):
+    monkeypatch.setattr("joblib.cpu_count", lambda: 3)
+    assert make(reasoning_parser=parser).executor._max_workers == 7
+
+
 def test_the_entry_point_imports_nothing_heavy():
     code = (
         "import sys; before = set(sys.modules); import importlib.machinery, types; "

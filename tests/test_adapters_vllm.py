@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import time
@@ -140,6 +141,16 @@ def test_each_request_has_stop_tokens_of_its_own(vllm):
         assert matcher.accept_token(stop) and matcher.is_terminated()
         matcher.rollback(2)
         assert not matcher.is_terminated() and stop not in mask_of(matcher)
+
+
+def test_pools_of_the_manager_are_as_large_as_there_are_cores(vllm, monkeypatch):
+    adapter, manager, _ = vllm()
+    adapter.register()
+    monkeypatch.setattr("joblib.cpu_count", lambda: 5)
+    assert manager.StructuredOutputManager(small()).workers == 3
+    adapter, manager, _ = vllm(manager=MANAGER.replace("multiprocessing", "os"))
+    adapter.register()  # which finds no name to bind
+    assert manager.StructuredOutputManager(small()).workers == (os.cpu_count() + 1) // 2
 
 
 def test_to_register_twice_changes_nothing(vllm):

@@ -219,7 +219,7 @@ def test_many_threads_take_turns() -> None:
         except Exception as error:  # noqa: BLE001 - seen by the thread that looks
             errors.append(error)
 
-    threads = [threading.Thread(target=several) for _ in range(2 * worker.CHILDREN)]
+    threads = [threading.Thread(target=several) for _ in range(2 * worker.children())]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -99,7 +99,8 @@ def vllm(monkeypatch):
     """Every test begins with vLLM as it is, and leaves it so; its tokenizer is ours."""
     monkeypatch.setattr(structured_output, "cached_tokenizer_from_config", lambda **_: TOKENIZER)
     monkeypatch.setattr(backend_xgrammar, "xgr", backend_xgrammar.xgr)
-    monkeypatch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
+    for name in ("XgrammarBackend", "multiprocessing"):
+        monkeypatch.setattr(structured_output, name, getattr(structured_output, name))
     kind = structured_output.StructuredOutputManager
     monkeypatch.setattr(kind, "__init__", kind.__init__)
     monkeypatch.setattr(kind, "grammar_bitmask", kind.grammar_bitmask)
@@ -220,6 +221,16 @@ def test_many_rows_are_filled_by_several_threads():
     rows = rows_of(manager, requests)
     for i, row in enumerate(rows):
         assert allowed(row) == {*ids_of(f"abc{i}"[:4])}
+
+
+def test_pools_are_as_large_as_there_are_cores(monkeypatch):
+    monkeypatch.setattr("joblib.cpu_count", lambda: 5)
+    theirs = manager_of(rows=200)
+    adapters.vllm.register()
+    ours = manager_of(rows=200)
+    assert (ours.executor._max_workers, ours.executor_for_fillmask._max_workers) == (3, 2)
+    cores = os.cpu_count()
+    assert theirs.executor._max_workers == (cores + 1) // 2
 
 
 def test_the_loop_is_one_that_is_known():

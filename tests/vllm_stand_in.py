@@ -52,8 +52,11 @@ def validate_xgrammar_grammar(sampling_params):
 """
 
 MANAGER = """
+import multiprocessing
+
 class StructuredOutputManager:
     def __init__(self, vllm_config):
+        self.workers = (multiprocessing.cpu_count() + 1) // 2
         self.backend, self.vllm_config = None, vllm_config
         if not vllm_config.model_config.skip_tokenizer_init:
             self.tokenizer = vllm_config.model_config.tokenizer

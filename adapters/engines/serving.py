@@ -15,15 +15,20 @@ import torch
 import xgrammar
 
 import adapters.xgrammar
+from adapters.engines.cores import usable
 from adapters.engines.settings import Settings
 from hybrid import Budget
+
+MOST_THREADS = 8
+"""Of one compilation in XGrammar, as XGrammar has it and as both engines ask for it."""
 
 
 class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
     """Compiles grammars for an engine, in as many threads as it likes; the vocabulary is made at once.
 
     Args:
-        tokenizer_info, **options: of `adapters.xgrammar.GrammarCompiler`.
+        tokenizer_info, **options: of `adapters.xgrammar.GrammarCompiler`; no more threads than there are
+            cores.
         settings: where the operator's bounds are read.
 
     Raises:
@@ -36,6 +41,7 @@ class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
             "budget": Budget(seconds=settings.compile_seconds()), "cache_dir": folder,
             "semantics": settings.semantics(), "max_whitespace_cnt": settings.max_whitespace_cnt(),
         }  # fmt: skip
+        bounds["max_threads"] = min(options.pop("max_threads", MOST_THREADS), usable())
         super().__init__(tokenizer_info, **{**bounds, **options})
         self.hybrid.vocabulary.prepare(folder)
 

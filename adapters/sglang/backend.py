@@ -9,6 +9,7 @@ Limits: those of `hybrid.Budget`.
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import xgrammar
@@ -16,6 +17,7 @@ from sglang.srt.constrained.base_grammar_backend import InvalidGrammarObject
 from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
 from sglang.srt.constrained.xgrammar_backend import XGrammarGrammarBackend
 
+from adapters.engines.cores import pool
 from adapters.engines.serving import BoundedCompiler
 from adapters.sglang.grammar import Grammar, ReasoningGrammar, matcher_of, wrapped_anew
 from adapters.sglang.kept import Kept, Key
@@ -64,6 +66,7 @@ class Backend(XGrammarGrammarBackend):
     def __init__(self, *arguments: Any, n_ranks: int, **options: Any) -> None:
         self.n_ranks = n_ranks
         super().__init__(*arguments, **options)
+        self.executor = pool_for(self.executor)
         self.grammar_compiler = GrammarCompiler(self._tokenizer_info, deterministic=n_ranks > 1)
         self.cache = kept_for(n_ranks)
 
@@ -91,6 +94,7 @@ class ReasoningBackend(ReasonerGrammarBackend):
 
     def __init__(self, grammar_backend: Backend, *arguments: Any, **options: Any) -> None:
         super().__init__(grammar_backend, *arguments, **options)
+        self.executor = pool_for(self.executor)
         self.cache = kept_for(grammar_backend.n_ranks)
 
     def _make_grammar_object(self, *arguments: Any, **options: Any) -> ReasoningGrammar:
@@ -100,6 +104,13 @@ class ReasoningBackend(ReasonerGrammarBackend):
         """Forget all grammars, those of the backend below too."""
         super().reset()
         self.grammar_backend.reset()
+
+
+def pool_for(theirs: ThreadPoolExecutor) -> ThreadPoolExecutor:
+    """A pool for compilations in the place of SGLang's, which nobody has used yet, and which is made for all
+    cores of the machine."""
+    theirs.shutdown(wait=False)
+    return pool()
 
 
 def kept_for(n_ranks: int) -> Kept:

@@ -6,7 +6,8 @@ warm; and `XgrammarBackend` where that manager makes one, so that it gets the wa
 it is: a subclass with a ``compile_grammar`` of its own would not have served 0.32 and 0.33 alike. Where JSON
 schemas have their own meaning, a fourth: `validate_xgrammar_grammar`, which vLLM's front end asks. Where its
 source is known, the manager's ``grammar_bitmask``, which then fills all rows in one call
-(`adapters.vllm.steps`).
+(`adapters.vllm.steps`); and ``multiprocessing`` where that manager asks how many cores there are
+(`adapters.engines.cores`).
 When: by vLLM, in every process, maybe more than once.
 Limits: releases of vLLM that were tested are in docs/vllm.md; of others it is looked at whether they use the
 names as these did.
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
+from adapters.engines.cores import Cores
 from adapters.vllm import drafts, steps
 from adapters.vllm.names import OURS, Names
 from adapters.vllm.settings import SETTINGS
@@ -62,6 +64,10 @@ def register() -> None:
     kind = manager.StructuredOutputManager
     kind.__init__ = _warming(kind.__init__, warm_backend)
     steps.bind(manager, backend)
+    if isinstance(getattr(manager, "multiprocessing", None), ModuleType) and "cpu_count" in _names_read(kind):
+        manager.multiprocessing = Cores(manager.multiprocessing)  # type: ignore[attr-defined]
+    else:
+        logger.info("vLLM sizes the pools of its structured outputs in a way that is not known")
     logger.info(
         "equimask serves structured outputs of the backend xgrammar; %s=0 turns it off", SETTINGS.enabled
     )

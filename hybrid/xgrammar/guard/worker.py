@@ -4,7 +4,7 @@ What: `run` has one task done by a child of a process that this one starts when 
 (`hybrid.xgrammar.guard.process`), and waits for the answer until a deadline is over; then the child is ended.
 When: in `hybrid.xgrammar.guard`, for calls that may be slow, or need too much memory or stack. Thread-safe.
 Limits: Linux, and a Python that can start itself (`is_available`). To start the process takes 0.2 s, once;
-a task takes 2 ms and the time that its answer travels. At most `CHILDREN` tasks run at once, others wait in
+a task takes 2 ms and the time that its answer travels. At most `children` tasks run at once, others wait in
 their own time.
 """
 
@@ -33,8 +33,8 @@ from equivalence import forking
 from equivalence.deadline import Deadline
 from hybrid.xgrammar.guard import process as protocol
 
-CHILDREN = max(2, min(8, os.cpu_count() or 1))
-"""Tasks at once."""
+FEWEST, MOST = 2, 8
+"""Tasks at once, however few or many cores there are."""
 
 START_SECONDS = 30.0
 """What the process may take to start, on a machine that is busy."""
@@ -275,17 +275,26 @@ def close() -> None:
         ended.end()
 
 
+def children() -> int:
+    """Tasks at once: one for each core that this process may use, by its affinity and its cgroup's quota."""
+    import joblib  # 0.1 s, which the first tasks do not wait for
+
+    return max(FEWEST, min(MOST, joblib.cpu_count()))
+
+
 @contextlib.contextmanager
 def _turn(deadline: Deadline, phase: str) -> Iterator[None]:
-    turn = object()
+    turn, most = object(), 0
     try:
         while True:
             with _free:
-                if len(_running) < CHILDREN:
+                if len(_running) < max(most, FEWEST):
                     _running.add(turn)
                     break
-                left = deadline.left
-                _free.wait(WAIT_SECONDS if left is None else min(left, WAIT_SECONDS))
+                if most:
+                    left = deadline.left
+                    _free.wait(WAIT_SECONDS if left is None else min(left, WAIT_SECONDS))
+            most = most or children()
             deadline.check(phase)
         yield
     finally:
