@@ -349,6 +349,20 @@ def test_a_mask_that_fails_ends_its_request_alone(monkeypatch):
     assert allowed(rows[0]) == {STOP} and allowed(rows[1]) == {*ids_of("(0123456789")}
     assert not manager.accept_tokens(requests[0], [STOP])  # on which the scheduler ends it with an error
     assert manager.accept_tokens(requests[1], ids_of("1"))
+    rows = rows_of(manager, requests)  # the one after the other, of which one only is filled in one call
+    assert allowed(rows[0]) == {STOP} and allowed(rows[1]) == {STOP, *ids_of("0123456789")}
+
+
+def test_a_step_that_fails_is_made_row_by_row(monkeypatch, caplog):
+    adapters.vllm.register()
+    manager = manager_of(2)
+    requests = [request_of(manager, name, TEXTS["ebnf"][0]) for name in "abc"]
+    drafts = {"a": ids_of("(1"), "b": [*ids_of(")"), -1]}
+    wanted = rows_of(manager, requests, drafts)
+    assert torch.equal(wanted, rows_of(manager, requests, drafts))
+    monkeypatch.setattr("hybrid.api.batch.fill_drafts", lambda *_: 1 / 0)
+    with caplog.at_level("ERROR", "vllm.equimask"):
+        assert torch.equal(wanted, rows_of(manager, requests, drafts))
 
 
 def test_beam_search_and_other_readers_of_the_backend_get_ours():
