@@ -25,6 +25,7 @@ from bench import (
     opportunistic,
     schemas,
     starting,
+    steps,
     strategies,
     testsuite,
 )
@@ -50,6 +51,7 @@ app.command("invasive")(invasive.command)
 app.command("opportunistic")(opportunistic.command)
 app.command("starting")(starting.command)
 app.command("growth")(growth.command)
+app.command("steps")(steps.command)
 app.command("generating")(generating.command)
 app.command("report")(reporting.command)
 app.command("page")(reporting.page_command)

@@ -1,7 +1,7 @@
 """All rows of a step of vLLM's in one call, where vLLM's manager asks row by row in Python.
 
 What: `in_one_call` stands where the manager's ``grammar_bitmask`` does: rows of requests whose masks are ours
-alone, and rows behind their drafts, are filled by `hybrid.BatchGrammarMatcher`, which reads no draft and so
+alone, and rows behind their drafts, are filled as by `hybrid.BatchGrammarMatcher`, which reads no draft and
 takes none back. Rows of all others (of another backend, while a model thinks, after an error, at the end) are
 filled by vLLM's own loop, and so are all if the call fails. What workers get is the same bit by bit.
 When: bound by `adapters.vllm.rebinding`.
@@ -153,7 +153,8 @@ def _step_of(
 def _fill(step: _Step, bitmask: Any) -> bool:
     """Fill the rows that are ours; whether it was done."""
     try:
-        taken = _batches().batch_fill_draft_bitmask(step.matchers, bitmask, step.drafts, step.rows)
+        fill_drafts, rows_alone = _asked()
+        taken = fill_drafts(step.matchers, bitmask, step.rows, step.drafts, rows_alone)
     except Exception:
         logger.exception("The masks of a step failed together; each one is made alone")
         return False
@@ -185,7 +186,9 @@ def _matcher() -> type:
 
 
 @functools.cache
-def _batches() -> Any:
-    from hybrid import BatchGrammarMatcher
+def _asked() -> tuple[Callable[..., list[int]], Callable[..., Any]]:
+    """What `hybrid.BatchGrammarMatcher` asks when all is checked, as it is here."""
+    from hybrid.api.batch import rows_alone
+    from hybrid.classifier.drafts import fill_drafts
 
-    return BatchGrammarMatcher()
+    return fill_drafts, rows_alone

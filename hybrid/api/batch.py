@@ -66,7 +66,7 @@ class BatchGrammarMatcher:
             for matcher, number in zip(matchers, numbers, strict=True):
                 matcher.fill_next_token_bitmask(bitmask, number, debug_print=debug_print)
             return
-        fill_drafts(matchers, bitmask, numbers, None, partial(_rows_alone, debug_print=debug_print))
+        fill_drafts(matchers, bitmask, numbers, None, partial(rows_alone, debug_print=debug_print))
 
     @staticmethod
     def batch_fill_draft_bitmask(
@@ -106,7 +106,7 @@ class BatchGrammarMatcher:
         if not matchers:
             return []
         try:
-            return fill_drafts(matchers, bitmask, numbers, lists, _rows_alone)
+            return fill_drafts(matchers, bitmask, numbers, lists, rows_alone)
         except (TypeError, OverflowError):
             for tokens in lists:
                 integers(tokens, "drafts")
@@ -265,7 +265,7 @@ def _check_apart(numbers: list[int], lists: list[Any]) -> None:
         end = number + tokens
 
 
-def _rows_alone(
+def rows_alone(
     matcher: GrammarMatcher, tokens: Sequence[int], debug_print: bool = False
 ) -> tuple[NDArray[np.uint32], int]:
     """The rows of a matcher and its drafts, asked one after the other; how many drafts were taken."""

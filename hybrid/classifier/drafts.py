@@ -69,8 +69,13 @@ def fill_drafts(
     count: cython.Py_ssize_t = rows.count
     first: cython.Py_ssize_t
     between: cython.Py_ssize_t
-    first, between = rows.place
-    lookup = Lookup(n, n if drafts is None else n + sum(map(len, drafts)))
+    calls: Calls = matchers[0]
+    if calls.bitmask is bitmask and bitmask is not None:
+        first, between = calls.address, calls.between
+    else:
+        first, between = rows.place
+    total: cython.Py_ssize_t = n if drafts is None else n + sum(map(len, drafts))
+    lookup = Lookup(n, total)
     is_all_here: cython.bint = True
     i: cython.Py_ssize_t
     for i in range(n):
@@ -79,7 +84,7 @@ def fill_drafts(
         last: cython.Py_ssize_t = number + len(tokens)
         if number < 0 or last >= count:
             rows.checked(number if number < 0 else last)
-        calls: Calls = matchers[i]
+        calls = matchers[i]
         if is_here(calls, n_bytes, last > number):
             add_chain(lookup, calls.known, tokens, first + between * number, between)
         else:
@@ -88,7 +93,7 @@ def fill_drafts(
             add_chain(lookup, None, tokens, first + between * number, between)
     ones: cython.Py_ssize_t = address_of_ones(n_bytes)
     if is_all_here and lookup.fill(ones, REPEATS, n_bytes):
-        return [] if drafts is None else [lookup.taken(i) for i in range(n)]
+        return [0] * n if total == n else [lookup.taken(i) for i in range(n)]
     lookup.find()
     left = set(lookup.left())
     taken: list = []
@@ -137,6 +142,8 @@ def add_chain(
     if follower is not None:
         node = lookup.add(sequence, -1, 0)
     lookup.row(node, address)
+    if not tokens:
+        return 0
     token: cython.Py_ssize_t
     for token in tokens:
         if node != PADDING:

@@ -4,10 +4,10 @@ cdef class Lookup:
     cdef readonly Py_ssize_t n_left
     cdef Py_ssize_t n_nodes
     cdef Py_ssize_t n_rows
-    cdef Py_ssize_t[:, ::1] nodes
-    cdef Py_ssize_t[:, ::1] place
-    cdef Py_ssize_t[:, ::1] where
-    cdef Py_ssize_t[:, ::1] begins
+    cdef Py_ssize_t[::1] nodes
+    cdef Py_ssize_t[::1] place
+    cdef Py_ssize_t[::1] where
+    cdef Py_ssize_t[::1] begins
 
     cdef Py_ssize_t follow(self, object follower) except -1
     cdef Py_ssize_t add(self, Py_ssize_t sequence, Py_ssize_t parent, Py_ssize_t token) noexcept

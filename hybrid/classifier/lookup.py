@@ -76,6 +76,7 @@ PARENT = cython.declare(cython.Py_ssize_t, 1)
 TOKEN = cython.declare(cython.Py_ssize_t, 2)
 CONFIG = cython.declare(cython.Py_ssize_t, 3)
 SOURCE = cython.declare(cython.Py_ssize_t, 4)
+NODE = cython.declare(cython.Py_ssize_t, 5)
 
 # in place of a configuration: it is not known, the token is not taken, the text has ended, or one of the last
 # two is so of a node before
@@ -94,7 +95,7 @@ STOPS = cython.declare(cython.Py_ssize_t, 4)
 N_STOPS = cython.declare(cython.Py_ssize_t, 5)
 STANDS = cython.declare(cython.Py_ssize_t, 6)
 N_BITS = cython.declare(cython.Py_ssize_t, 7)
-PLACE = 8
+PLACE = cython.declare(cython.Py_ssize_t, 8)
 
 # in place of a row's node: it is filled up, or what is copied there is given
 PADDING = cython.declare(cython.Py_ssize_t, -1)
@@ -117,19 +118,23 @@ class Lookup:
 
     Attributes:
         followers: of the sequences; None: its rows are given.
-        begins: int64[2, most_sequences + 1]: the first row and the first node of each sequence.
-        nodes: int64[most, 5], see above; a parent comes before its children.
-        place: int64[3, most]: of each row what is copied there (an address as `Rows` has them; 0:
+        begins: two numbers of each sequence, its first row and its first node.
+        nodes: five of each node, see above; a parent comes before its children.
+        where: eight of each sequence, see above.
+        place: three of each row: what is copied there (an address as `Rows` has them; 0:
             nothing), its own address, and its node.
         held: what has to stay in memory while rows are copied.
         n_left: nodes that are not known.
     """
 
     def __init__(self, most_sequences: cython.Py_ssize_t, most: cython.Py_ssize_t) -> None:
-        self.nodes = np.empty((most, 5), np.int64)
-        self.place = np.empty((3, most), np.int64)
-        self.begins = np.zeros((2, most_sequences + 1), np.int64)
-        self.where = np.empty((most_sequences, PLACE), np.int64)
+        # one array, as each costs some microseconds with cold caches
+        numbers: cython.Py_ssize_t[::1] = np.empty((NODE + 3) * most + (PLACE + 2) * most_sequences, np.int64)
+        self.nodes = numbers[: NODE * most]
+        self.place = numbers[NODE * most : (NODE + 3) * most]
+        rest = numbers[(NODE + 3) * most :]
+        self.begins = rest[: 2 * most_sequences]
+        self.where = rest[2 * most_sequences :]
         self.followers, self.held = [], []
         self.n_nodes = self.n_rows = self.n_left = 0
 
@@ -139,8 +144,8 @@ class Lookup:
         """Add a sequence, whose nodes and rows are added next; its number."""
         sequence: cython.Py_ssize_t = len(self.followers)
         self.followers.append(follower)
-        self.begins[0, sequence] = self.n_rows
-        self.begins[1, sequence] = self.n_nodes
+        self.begins[2 * sequence + 0] = self.n_rows
+        self.begins[2 * sequence + 1] = self.n_nodes
         return sequence
 
     @cython.cfunc
@@ -150,11 +155,11 @@ class Lookup:
     ) -> cython.Py_ssize_t:
         """Add a node, for which there is room; its number."""
         node = self.n_nodes
-        self.nodes[node, SEQUENCE] = sequence
-        self.nodes[node, PARENT] = parent
-        self.nodes[node, TOKEN] = token
-        self.nodes[node, CONFIG] = UNKNOWN
-        self.nodes[node, SOURCE] = 0
+        self.nodes[NODE * node + SEQUENCE] = sequence
+        self.nodes[NODE * node + PARENT] = parent
+        self.nodes[NODE * node + TOKEN] = token
+        self.nodes[NODE * node + CONFIG] = UNKNOWN
+        self.nodes[NODE * node + SOURCE] = 0
         self.n_nodes += 1
         return node
 
@@ -162,17 +167,17 @@ class Lookup:
     @cython.exceptval(check=False)
     def row(self, node: cython.Py_ssize_t, address: cython.Py_ssize_t) -> cython.void:
         """Add a row, for which there is room, at an address; a node, or -1, to be filled up."""
-        self.place[0, self.n_rows] = 0
-        self.place[1, self.n_rows] = address
-        self.place[2, self.n_rows] = node
+        self.place[3 * self.n_rows + 0] = 0
+        self.place[3 * self.n_rows + 1] = address
+        self.place[3 * self.n_rows + 2] = node
         self.n_rows += 1
 
     def give(self, sequence: cython.Py_ssize_t, masks: cython.uint[:, ::1]) -> None:
         """Say what is copied to the rows of a sequence."""
-        row = self.begins[0, sequence]
+        row = self.begins[2 * sequence + 0]
         for i in range(masks.shape[0]):
-            self.place[0, row + i] = address_of_words(masks[i])
-            self.place[2, row + i] = GIVEN
+            self.place[3 * (row + i) + 0] = address_of_words(masks[i])
+            self.place[3 * (row + i) + 2] = GIVEN
         self.held.append(masks)
 
     def taken(self, sequence: cython.Py_ssize_t) -> int:
@@ -180,10 +185,10 @@ class Lookup:
         count: cython.Py_ssize_t = 0
         end = self.n_nodes
         if sequence + 1 < len(self.followers):
-            end = self.begins[1, sequence + 1]
-        for i in range(self.begins[1, sequence], end):
-            count += self.nodes[i, PARENT] >= 0 and (
-                self.nodes[i, CONFIG] > 0 or self.nodes[i, CONFIG] == ENDED
+            end = self.begins[2 * (sequence + 1) + 1]
+        for i in range(self.begins[2 * sequence + 1], end):
+            count += self.nodes[NODE * i + PARENT] >= 0 and (
+                self.nodes[NODE * i + CONFIG] > 0 or self.nodes[NODE * i + CONFIG] == ENDED
             )
         return count
 
@@ -211,10 +216,10 @@ class Lookup:
         i: cython.Py_ssize_t
         for i in range(self.n_nodes):
             if self.is_left(i):
-                found.add(self.nodes[i, SEQUENCE])
+                found.add(self.nodes[NODE * i + SEQUENCE])
         for i in range(self.n_nodes):
-            if self.nodes[i, SEQUENCE] in found:
-                self.nodes[i, CONFIG] = BELOW
+            if self.nodes[NODE * i + SEQUENCE] in found:
+                self.nodes[NODE * i + CONFIG] = BELOW
         return sorted(found)
 
     @cython.cfunc
@@ -222,8 +227,8 @@ class Lookup:
     @cython.exceptval(check=False)
     def is_left(self, node: cython.Py_ssize_t) -> cython.bint:
         """Whether a node is not known."""
-        config = self.nodes[node, CONFIG]
-        return config == UNKNOWN or (config > 0 and self.nodes[node, SOURCE] == 0)
+        config = self.nodes[NODE * node + CONFIG]
+        return config == UNKNOWN or (config > 0 and self.nodes[NODE * node + SOURCE] == 0)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -243,14 +248,14 @@ class Lookup:
             rows: Rows = follower.rows
             tables.append(steps)
             tables.append(rows)
-            self.where[i, STEPS] = begin_reading_steps(steps)
-            self.where[i, LAST_SLOT] = steps.table.shape[0] - 1
-            self.where[i, MASKS] = begin_reading_rows(rows)
-            self.where[i, N_MASKS] = rows.of_configuration.shape[0]
-            self.where[i, STOPS] = address_of_stops(rows)
-            self.where[i, N_STOPS] = rows.stops.shape[0]
-            self.where[i, STANDS] = ENDED if follower.ended else follower.config
-            self.where[i, N_BITS] = 8 * rows.n_bytes
+            self.where[PLACE * i + STEPS] = begin_reading_steps(steps)
+            self.where[PLACE * i + LAST_SLOT] = steps.table.shape[0] - 1
+            self.where[PLACE * i + MASKS] = begin_reading_rows(rows)
+            self.where[PLACE * i + N_MASKS] = rows.of_configuration.shape[0]
+            self.where[PLACE * i + STOPS] = address_of_stops(rows)
+            self.where[PLACE * i + N_STOPS] = rows.stops.shape[0]
+            self.where[PLACE * i + STANDS] = ENDED if follower.ended else follower.config
+            self.where[PLACE * i + N_BITS] = 8 * rows.n_bytes
         self.held.append(tables)
         if cython.compiled:
             if self.n_rows <= LOCKED_UP_TO:
@@ -288,15 +293,21 @@ class Lookup:
         left: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t
         for i in range(self.n_nodes):
-            if self.nodes[i, SOURCE] != 0:
+            if self.nodes[NODE * i + SOURCE] != 0:
                 continue
-            of = self.nodes[i, SEQUENCE]
-            config = self.nodes[i, CONFIG]
+            of = self.nodes[NODE * i + SEQUENCE]
+            config = self.nodes[NODE * i + CONFIG]
             if config == UNKNOWN:
-                config = self.where[of, STANDS] if self.nodes[i, PARENT] < 0 else self.step_behind(i)
-                self.nodes[i, CONFIG] = config
+                config = (
+                    self.where[PLACE * of + STANDS]
+                    if self.nodes[NODE * i + PARENT] < 0
+                    else self.step_behind(i)
+                )
+                self.nodes[NODE * i + CONFIG] = config
             if config > 0:
-                self.nodes[i, SOURCE] = source_at(self.where[of, MASKS], self.where[of, N_MASKS], config)
+                self.nodes[NODE * i + SOURCE] = source_at(
+                    self.where[PLACE * of + MASKS], self.where[PLACE * of + N_MASKS], config
+                )
             left += self.is_left(i)
         self.n_left = left
 
@@ -305,19 +316,21 @@ class Lookup:
     @cython.exceptval(check=False)
     def step_behind(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration of a node that has a parent, or what stands in its place."""
-        parent = self.nodes[node, PARENT]
-        above = self.nodes[parent, CONFIG]
+        parent = self.nodes[NODE * node + PARENT]
+        above = self.nodes[NODE * parent + CONFIG]
         if above <= 0:
             return UNKNOWN if above == UNKNOWN else BELOW
-        of, token = self.nodes[node, SEQUENCE], self.nodes[node, TOKEN]
-        if not 0 <= token < self.where[of, N_BITS]:
+        of, token = self.nodes[NODE * node + SEQUENCE], self.nodes[NODE * node + TOKEN]
+        if not 0 <= token < self.where[PLACE * of + N_BITS]:
             return REFUSED
-        is_stop = is_stop_at(self.where[of, STOPS], self.where[of, N_STOPS], token)
+        is_stop = is_stop_at(self.where[PLACE * of + STOPS], self.where[PLACE * of + N_STOPS], token)
         if not is_stop:
-            after = following_at(self.where[of, STEPS], self.where[of, LAST_SLOT], above, token)
+            after = following_at(
+                self.where[PLACE * of + STEPS], self.where[PLACE * of + LAST_SLOT], above, token
+            )
             if after >= 0:
                 return after  # 0 is `REFUSED`
-        source = self.nodes[parent, SOURCE]
+        source = self.nodes[NODE * parent + SOURCE]
         if source == 0:
             return UNKNOWN
         if not allows(source, token):
@@ -334,24 +347,24 @@ class Lookup:
         source: cython.Py_ssize_t = 0
         row: cython.Py_ssize_t
         for row in range(self.n_rows):
-            node = self.place[2, row]
+            node = self.place[3 * row + 2]
             if node == GIVEN:
                 continue
             if node == PADDING:
-                self.place[0, row] = source if is_refused else full
+                self.place[3 * row + 0] = source if is_refused else full
                 continue
-            config = self.nodes[node, CONFIG]
-            if self.nodes[node, PARENT] < 0:
+            config = self.nodes[NODE * node + CONFIG]
+            if self.nodes[NODE * node + PARENT] < 0:
                 is_refused = False
             if config > 0:
-                source = self.nodes[node, SOURCE]
+                source = self.nodes[NODE * node + SOURCE]
             elif not repeats:
                 source = 0 if config == BELOW else refused
             elif config == ENDED:
                 source = full
             else:
                 is_refused = True  # and what is copied is what was before
-            self.place[0, row] = source
+            self.place[3 * row + 0] = source
 
     @cython.cfunc
     @cython.nogil
@@ -364,10 +377,10 @@ class Lookup:
         """
         row: cython.Py_ssize_t
         for row in range(self.n_rows):
-            if row + 1 < self.n_rows and self.place[0, row + 1] != 0:
-                fetch_row(self.place[0, row + 1], self.place[1, row + 1], n_bytes)
-            if self.place[0, row] != 0:
-                copy_row(self.place[0, row], self.place[1, row], n_bytes)
+            if row + 1 < self.n_rows and self.place[3 * (row + 1) + 0] != 0:
+                fetch_row(self.place[3 * (row + 1) + 0], self.place[3 * (row + 1) + 1], n_bytes)
+            if self.place[3 * row + 0] != 0:
+                copy_row(self.place[3 * row + 0], self.place[3 * row + 1], n_bytes)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -378,13 +391,19 @@ class Lookup:
         steps: list = []
         i: cython.Py_ssize_t
         for i in range(self.n_nodes):
-            config = nodes[i, CONFIG]
-            follower = self.followers[nodes[i, SEQUENCE]]
+            config = nodes[NODE * i + CONFIG]
+            follower = self.followers[nodes[NODE * i + SEQUENCE]]
             if config > 0:
-                if nodes[i, SOURCE] == 0:
+                if nodes[NODE * i + SOURCE] == 0:
                     masks.append((follower, config))
-            elif config == UNKNOWN and nodes[i, PARENT] >= 0 and nodes[nodes[i, PARENT], CONFIG] > 0:
-                steps.append((follower, nodes[nodes[i, PARENT], CONFIG], nodes[i, TOKEN]))
+            elif (
+                config == UNKNOWN
+                and nodes[NODE * i + PARENT] >= 0
+                and nodes[NODE * nodes[NODE * i + PARENT] + CONFIG] > 0
+            ):
+                steps.append(
+                    (follower, nodes[NODE * nodes[NODE * i + PARENT] + CONFIG], nodes[NODE * i + TOKEN])
+                )
         look_ahead_masks(masks)
         look_ahead_steps(steps)
         is_found: cython.bint = False

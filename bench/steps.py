@@ -1,0 +1,251 @@
+"""All rows of a step of a server: 1 to 1,024 sequences, without drafts and with four each.
+
+What: seconds of a step with caches that are warm, with caches that 64 MiB of other work has emptied, and
+beside a thread that keeps the interpreter busy. Asked are our one call, XGrammar's batches (one for each depth of
+drafts, and as many to read them), both of them row by row, and vLLM's own manager over both
+(`bench.peers.vllm_steps`) where vLLM can be imported.
+When: ``python -m bench steps --vocabulary SPEC --json FILE``.
+Limits: sequences stand at places of a document of some made schemas, which both engines have met before;
+drafts are what follows there. All rows of all ways are compared before times count, but for the bits behind
+the vocabulary. Medians of calls, wall time and CPU time of the process; ways take turns, warm ones some calls at a time, as the others
+would empty their caches.
+"""
+
+from __future__ import annotations
+
+import json as json_format
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter, process_time
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import typer
+import xgrammar
+from rich.console import Console
+
+from bench import options, report, workloads
+from bench.cold_caches import TOUCHED_BYTES
+from bench.growth import nested_document, nested_schema
+from bench.peers.vllm_steps import Managers
+from bench.report import Spread, readable
+from bench.request import quiet
+from hybrid.testing.segmentation import tokenize_greedy
+
+ROWS = (1, 64, 256, 1024)
+DRAFTS = (0, 4)
+SCHEMAS = 16
+DEPTH = 10
+
+TURNS = {"warm": (4, 8), "cold": (10, 1), "busy": (3, 2)}
+"""Turns of each way in each regime, and calls of a turn."""
+
+MOST_BUSY_ROWS = 64
+"""Row by row beside a busy thread, a call may wait for the interpreter's lock 5 ms for each row."""
+
+Step = Callable[[], Any]
+
+
+class StepBench:
+    """Grammars of both engines over one vocabulary, and where sequences stand."""
+
+    def __init__(self, vocabulary: Any, schemas: int) -> None:
+        self.vocabulary = vocabulary
+        ours, plain = (
+            workloads.hybrid_compiler(vocabulary, "auto", 1),
+            workloads.plain_compiler(vocabulary, 1),
+        )
+        texts = [json_format.dumps(nested_schema(DEPTH, number)) for number in range(schemas)]
+        self.grammars = [(ours.compile_json_schema(text), plain.compile_json_schema(text)) for text in texts]
+        self.ids = tokenize_greedy(vocabulary, nested_document(DEPTH))
+        self.cores = report.usable_cores()
+        self.memory = np.zeros(TOUCHED_BYTES // 8, np.int64)
+        self.rows = self.differences = 0
+        try:
+            self.managers: Managers | None = Managers()
+        except ImportError:
+            self.managers = None
+
+    def place(self, number: int, count: int, n_drafts: int) -> int:
+        """Tokens of the document that a sequence has read."""
+        return number * (len(self.ids) - n_drafts) // count
+
+    def matchers(self, make: Callable[[Any, Any], Any], count: int, n_drafts: int) -> list[Any]:
+        """Matchers at their places.
+
+        Args:
+            make: a matcher of a compiled grammar of ours or of XGrammar's.
+        """
+        found = []
+        for number in range(count):
+            matcher = make(*self.grammars[number % len(self.grammars)])
+            for token in self.ids[: self.place(number, count, n_drafts)]:
+                assert matcher.accept_token(token)
+            found.append(matcher)
+        return found
+
+    def ways(self, count: int, n_drafts: int) -> dict[str, tuple[Step, torch.Tensor]]:
+        """What asks for all rows of a step, and where they are written, by what is asked."""
+        from hybrid import BatchGrammarMatcher, GrammarMatcher
+
+        size = self.vocabulary.size
+        places = [self.place(number, count, n_drafts) for number in range(count)]
+        drafts = [list(self.ids[place : place + n_drafts]) for place in places]
+        ours = self.matchers(lambda one, _: GrammarMatcher(one), count, n_drafts)
+        plain = self.matchers(lambda _, one: xgrammar.GrammarMatcher(one), count, n_drafts)
+        found: dict[str, tuple[Step, torch.Tensor]] = {}
+
+        def add(name: str, ask: Callable[..., Any], *given: Any) -> None:
+            bitmask = xgrammar.allocate_token_bitmask(count * (1 + n_drafts), size)
+            found[name] = (lambda: ask(*given, bitmask, drafts)), bitmask
+
+        batch = BatchGrammarMatcher()
+        add("ours, one call", lambda rows, ids: batch.batch_fill_draft_bitmask(ours, rows, ids))
+        add("ours, row by row", by_rows, ours)
+        for threads in sorted({1, self.cores}):
+            name = f"XGrammar, batches, {threads} thread{'s' * (threads > 1)}"
+            add(name, by_batches, xgrammar.BatchGrammarMatcher(max_threads=threads), plain)
+        add("XGrammar, row by row", by_rows, plain)
+        if self.managers is not None:
+            managers = self.managers
+            served = self.matchers(lambda one, _: managers.ours(one, self.vocabulary), count, n_drafts)
+            for name, matchers, is_ours in (
+                ("vLLM with us", served, True),
+                ("vLLM's loop, our matchers", served, False),
+                ("vLLM's loop, XGrammar's", plain, False),
+            ):
+                found[name] = managers.step(matchers, drafts, size, self.cores, is_ours)
+        return found
+
+    def measure(self, count: int, n_drafts: int) -> dict[str, Any]:
+        """Seconds of a step by way and regime, after all rows were compared."""
+        ways = self.ways(count, n_drafts)
+        for step, bitmask in ways.values():
+            bitmask.fill_(0x55555555)
+            step()
+        self.compare([bitmask for _, bitmask in ways.values()])
+        quiet()
+        found: dict[str, dict[str, dict[str, Spread]]] = {name: {} for name in ways}
+        for regime in TURNS:
+            if regime == "busy" and count > MOST_BUSY_ROWS:
+                continue
+            with busy(regime == "busy"):
+                times = self.times(regime, {name: step for name, (step, _) in ways.items()})
+            for name, pairs in times.items():
+                wall, cpu = zip(*pairs, strict=True)
+                found[name][regime] = {"wall": Spread.of(wall), "CPU": Spread.of(cpu)}
+        return {"size": count, "drafts": n_drafts, **found}
+
+    def times(self, regime: str, ways: dict[str, Step]) -> dict[str, list[tuple[float, float]]]:
+        """Seconds of the calls of each way, of the wall and of the CPU."""
+        turns, calls = TURNS[regime]
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+        for _ in range(turns):
+            for name, step in ways.items():
+                if regime == "warm":
+                    step()
+                for _ in range(calls):
+                    if regime == "cold":
+                        np.add(self.memory, 1, out=self.memory)
+                    began, cpu = perf_counter(), process_time()
+                    step()
+                    times[name].append((perf_counter() - began, process_time() - cpu))
+        return times
+
+    def compare(self, bitmasks: Sequence[torch.Tensor]) -> None:
+        """Count rows that differ from those of the first way."""
+        size = self.vocabulary.size
+        first: Any = None
+        for bitmask in bitmasks:
+            bits = np.unpackbits(bitmask.numpy().view(np.uint8), axis=1, bitorder="little")[:, :size]
+            if first is None:
+                first = bits
+                self.rows += len(bits)
+            else:
+                self.differences += int((bits != first).any(axis=1).sum())
+
+
+def by_rows(matchers: Sequence[Any], bitmask: Any, drafts: Sequence[list[int]]) -> None:
+    """Ask for one row after the other, and take drafts back, as vLLM's loop does."""
+    row = 0
+    for matcher, tokens in zip(matchers, drafts, strict=True):
+        matcher.fill_next_token_bitmask(bitmask, row)
+        for token in tokens:
+            row += 1
+            matcher.accept_token(token)
+            matcher.fill_next_token_bitmask(bitmask, row)
+        if tokens:
+            matcher.rollback(len(tokens))
+        row += 1
+
+
+def by_batches(batch: Any, matchers: Sequence[Any], bitmask: Any, drafts: Sequence[list[int]]) -> None:
+    """Ask for a row of all matchers at once, once for each depth of their drafts, which are of one length."""
+    n_drafts = len(drafts[0])
+    for depth in range(n_drafts + 1):
+        rows = list(range(depth, len(bitmask), n_drafts + 1))
+        batch.batch_fill_next_token_bitmask(matchers, bitmask, rows)
+        if depth < n_drafts:
+            batch.batch_accept_token(matchers, [tokens[depth] for tokens in drafts])
+    if n_drafts:
+        batch.batch_rollback(matchers, n_drafts)
+
+
+@contextmanager
+def busy(is_wanted: bool) -> Iterator[None]:
+    """A thread that keeps the interpreter busy, if it is wanted."""
+    done = threading.Event()
+
+    def count() -> None:
+        while not done.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=count, daemon=True)
+    if is_wanted:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if is_wanted:
+            thread.join()
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    json: options.RecordOption,
+    rows: Annotated[list[int] | None, typer.Option(min=1, help="Sequences of a step; repeatable.")] = None,
+    drafts: Annotated[list[int] | None, typer.Option(min=0, help="Drafts of each; repeatable.")] = None,
+    schemas: Annotated[int, typer.Option(min=1, help="Schemas that sequences share.")] = SCHEMAS,
+) -> None:
+    """All rows of a step of a server, beside XGrammar's batches and vLLM's own loop."""
+    arguments = dict(locals())
+    console = report.make_console()
+    with workloads.usage_errors():
+        bench = StepBench(workloads.load_vocabulary(vocabulary), schemas)
+    found = [bench.measure(count, n) for n in drafts or DRAFTS for count in rows or ROWS]
+    for n_drafts in drafts or DRAFTS:
+        _print(console, n_drafts, [row for row in found if row["drafts"] == n_drafts])
+    report.say(console, f"{bench.rows:,} rows compared, {bench.differences:,} differences")
+    record = {"benchmark": "steps", **report.environment(arguments), "steps": found}
+    report.write_json(json, {**record, "rows": bench.rows, "differences": bench.differences})
+    if bench.differences:
+        raise typer.Exit(1)
+
+
+def _print(console: Console, n_drafts: int, rows: Sequence[dict[str, Any]]) -> None:
+    """A row for each way and regime, a column for each number of sequences; beside a busy thread, the CPU's
+    time is that thread's too, and is left out."""
+    sizes = [f"{row['size']:,}" for row in rows]
+    table = report.make_table(f"a step, {n_drafts} drafts each: wall (CPU)", ("asked", "caches"), sizes)
+    for name in [name for name in rows[0] if name not in ("size", "drafts")]:
+        for regime in TURNS:
+            cells = []
+            for row in rows:
+                one = row[name].get(regime)
+                cpu = "" if one is None or regime == "busy" else f" ({readable(one['CPU'].p50)})"
+                cells.append("" if one is None else readable(one["wall"].p50) + cpu)
+            table.add_row(name, regime, *cells)
+    console.print(table)
