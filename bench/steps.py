@@ -1,14 +1,14 @@
 """All rows of a step of a server: 1 to 1,024 sequences, without drafts and with four each.
 
 What: seconds of a step with caches that are warm, with caches that 64 MiB of other work has emptied, and
-beside a thread that keeps the interpreter busy. Asked are our one call, XGrammar's batches (one for each depth of
-drafts, and as many to read them), both of them row by row, and vLLM's own manager over both
+beside a thread that keeps the interpreter busy. Asked are our one call, XGrammar's batches (one for each
+depth of drafts, and as many to read them), both of them row by row, and vLLM's own manager over both
 (`bench.peers.vllm_steps`) where vLLM can be imported.
 When: ``python -m bench steps --vocabulary SPEC --json FILE``.
 Limits: sequences stand at places of a document of some made schemas, which both engines have met before;
 drafts are what follows there. All rows of all ways are compared before times count, but for the bits behind
-the vocabulary. Medians of calls, wall time and CPU time of the process; ways take turns, warm ones some calls at a time, as the others
-would empty their caches.
+the vocabulary. Medians of calls, wall time and CPU time of the process; ways take turns, warm ones some calls
+at a time, as the others would empty their caches.
 """
 
 from __future__ import annotations
