@@ -261,9 +261,9 @@ def generate_token_bitmask(
                 rows = grammar.allocate_vocab_mask(
                     vocab_size=vocab_size, batch_size=draft_tokens_cpu.numel(), device="cpu"
                 )
-            trees = retrieve_next_token_cpu, retrieve_next_sibling_cpu, draft_tokens_cpu
+            children, siblings = retrieve_next_token_cpu[place], retrieve_next_sibling_cpu[place]
             own = rows[place * nodes : (place + 1) * nodes]
-            traverse_tree(*(part[place] for part in trees), grammar, own, vocab_size=vocab_size)
+            traverse_tree(children, siblings, draft_tokens_cpu[place], grammar, own, vocab_size=vocab_size)
     return rows, grammar
 
 

@@ -196,11 +196,14 @@ def test_trees_of_many_matchers_are_filled_in_one_call(strategy: str, writes_zer
         GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(GRAMMARS[at % 3]) for at in range(3)
     ]
     matchers = [GrammarMatcher(one) for one in compiled]
-    parts = [torch.tensor(part) for part in zip(*trees(), strict=True)]
+    parts: Any = [torch.tensor(part) for part in zip(*trees(), strict=True)]
+    child, sibling, token = parts
     found = buffer(3 * 20).view(20, 3)
     rows = matchers[0]._rows_of(found)
     for finds in (False, True, True):
-        left = fill_trees(matchers, rows, [0, 8, 16], *(part.numpy() for part in parts), writes_zeros, finds)
+        left = fill_trees(
+            matchers, rows, [0, 8, 16], child.numpy(), sibling.numpy(), token.numpy(), writes_zeros, finds
+        )
         if strategy != "classifier" or not finds:
             assert left == [0, 1, 2] and untouched(found)
     if strategy != "classifier":
@@ -208,7 +211,7 @@ def test_trees_of_many_matchers_are_filled_in_one_call(strategy: str, writes_zer
     assert left == []
     for at, matcher in enumerate(matchers):
         expected = buffer(12).view(4, 3)
-        assert matcher.traverse_draft_tree(*(part[at] for part in parts), expected)
+        assert matcher.traverse_draft_tree(child[at], sibling[at], token[at], expected)
         if not writes_zeros:
             expected[~expected.any(dim=1)] = buffer(3)
         assert found[8 * at : 8 * at + 4].equal(expected)
@@ -248,7 +251,7 @@ def test_wrong_drafts_write_nothing(
 def test_numbers_of_numpy_are_drafts(matcher: GrammarMatcher) -> None:
     bitmask, other = buffer(3 * WORDS).view(3, WORDS), buffer(3 * WORDS).view(3, WORDS)
     batch = BatchGrammarMatcher()
-    assert batch.batch_fill_draft_bitmask([matcher], bitmask, [np.array([A, B])]) == [2]
+    assert batch.batch_fill_draft_bitmask([matcher], bitmask, [np.array([A, B])]) == [2]  # type: ignore[list-item]
     assert batch.batch_fill_draft_bitmask([matcher], other, [(A, B)]) == [2]
     assert bitmask.equal(other) and unmoved(matcher)
     assert batch.batch_fill_draft_bitmask([], bitmask, []) == []

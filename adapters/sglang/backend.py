@@ -66,7 +66,7 @@ class Backend(XGrammarGrammarBackend):
     def __init__(self, *arguments: Any, n_ranks: int, **options: Any) -> None:
         self.n_ranks = n_ranks
         super().__init__(*arguments, **options)
-        self.executor = pool_for(self.executor)
+        self.executor: ThreadPoolExecutor = pool_for(self.executor)
         self.grammar_compiler = GrammarCompiler(self._tokenizer_info, deterministic=n_ranks > 1)
         self.cache = kept_for(n_ranks)
 
@@ -94,7 +94,7 @@ class ReasoningBackend(ReasonerGrammarBackend):
 
     def __init__(self, grammar_backend: Backend, *arguments: Any, **options: Any) -> None:
         super().__init__(grammar_backend, *arguments, **options)
-        self.executor = pool_for(self.executor)
+        self.executor: ThreadPoolExecutor = pool_for(self.executor)
         self.cache = kept_for(grammar_backend.n_ranks)
 
     def _make_grammar_object(self, *arguments: Any, **options: Any) -> ReasoningGrammar:

@@ -77,7 +77,7 @@ def at_once(by_sglang: Generate, walk: Callable[..., None]) -> Generate:
         ]
         ours = {place: found for place, one in asked if (found := constraining(one)) is not None}
         if not ours:
-            return by_sglang(reqs, *trees, vocab_size)  # type: ignore[no-any-return]
+            return by_sglang(reqs, *trees, vocab_size)
         rows = asked[0][1].allocate_vocab_mask(
             vocab_size=vocab_size, batch_size=draft_tokens_cpu.numel(), device="cpu"
         )
@@ -106,9 +106,11 @@ def _fill(grammars: dict[int, Grammar], trees: Tree, bitmask: torch.Tensor) -> s
     matchers = [grammar.matcher for grammar in grammars.values()]
     try:
         nodes = trees[2].shape[-1]
-        parts = (_numbers(part, places) for part in trees)
+        children, siblings, tokens = (_numbers(part, places) for part in trees)
         rows = [matcher._rows_of(bitmask) for matcher in matchers]
-        left = fill_trees(matchers, rows[0], [place * nodes for place in places], *parts, False, True)
+        left = fill_trees(
+            matchers, rows[0], [place * nodes for place in places], children, siblings, tokens, False, True
+        )
     except Exception:
         logger.exception("Trees of drafts failed together; SGLang walks them")
         return set()

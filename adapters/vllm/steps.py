@@ -68,7 +68,7 @@ class _Step(NamedTuple):
         names: of those requests.
         matchers, drafts, rows: their matchers, draft tokens and first rows.
         others: of each other request its name and its first row.
-        count: rows of all.
+        n_rows: of all.
     """
 
     names: list[str]
@@ -76,10 +76,10 @@ class _Step(NamedTuple):
     drafts: list[Sequence[int]]
     rows: list[int]
     others: list[tuple[str, int]]
-    count: int
+    n_rows: int
 
 
-def in_one_call(by_vllm: Loop, grammar: type, is_strided: bool) -> Loop:
+def in_one_call(by_vllm: Loop, grammar: Any, is_strided: bool) -> Loop:
     """The manager's ``grammar_bitmask``.
 
     Args:
@@ -97,10 +97,12 @@ def in_one_call(by_vllm: Loop, grammar: type, is_strided: bool) -> Loop:
     ) -> Any:
         asked = requests, structured_output_request_ids, scheduled_spec_decode_tokens
         bitmask = self._grammar_bitmask
-        if bitmask is None or self.vllm_config.model_config.is_diffusion:
+        if bitmask is None or len(structured_output_request_ids) < 2:  # for one the loop is as fast
+            return by_vllm(self, *asked)
+        if self.vllm_config.model_config.is_diffusion:
             return by_vllm(self, *asked)
         step = _step_of(self, grammar, is_strided, *asked)
-        if not step.names or step.count > len(bitmask) or not _fill(step, bitmask):
+        if not step.names or step.n_rows > len(bitmask) or not _fill(step, bitmask):
             return by_vllm(self, *asked)
         try:
             for names, row in _runs(step.others, structured_output_request_ids):
@@ -108,21 +110,21 @@ def in_one_call(by_vllm: Loop, grammar: type, is_strided: bool) -> Loop:
                 by_vllm(self, requests, names, scheduled_spec_decode_tokens)
         finally:
             self._grammar_bitmask = bitmask
-        return bitmask[: step.count].numpy()
+        return bitmask[: step.n_rows].numpy()
 
     return grammar_bitmask
 
 
 def _step_of(
     manager: Any,
-    grammar: type,
+    grammar: Any,
     is_strided: bool,
     requests: dict[str, Any],
     names: list[str],
     scheduled: dict[str, list[int]],
 ) -> _Step:
     """Who is asked for which rows; nobody where a request has more drafts than rows."""
-    kind = _matcher()
+    kind: Any = _matcher()
     found = _Step([], [], [], [], [], 0)
     stride = manager.vllm_config.num_speculative_tokens + 1
     from_start = manager.enable_in_reasoning or manager.reasoner_cls is None
@@ -147,7 +149,7 @@ def _step_of(
         else:
             found.others.append((name, row))
         row += stride if is_strided else len(drafts) + 1
-    return found._replace(count=row)
+    return found._replace(n_rows=row)
 
 
 def _fill(step: _Step, bitmask: Any) -> bool:

@@ -70,8 +70,8 @@ def traverse(
         heat[:] = NO_TEMPERATURE
     late = begun + time_threshold if time_threshold > 0 else None
     if heat is None and (late is None or time.monotonic() < late):
-        arrays = (np.ascontiguousarray(part)[None, :] for part in parts)
-        if not fill_trees([matcher], rows, [0], *arrays, True, late is None):
+        children, siblings, tokens = (np.ascontiguousarray(part)[None, :] for part in parts)
+        if not fill_trees([matcher], rows, [0], children, siblings, tokens, True, late is None):
             return True
     return _Walk(matcher, tree, rows.words, heat, late).run()
 
