@@ -36,7 +36,7 @@ $(VENV)/.project: pyproject.toml constraints.txt
 	@echo "installing into $(VENV), once; torch is large, so this can take some minutes"
 	$(PIP) install --quiet $(TORCH)
 	$(PIP) install --quiet --constraint constraints.txt setuptools cython
-	$(WITH_COMPILER) $(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable .
+	$(WITH_COMPILER) $(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[demo,pages]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.project

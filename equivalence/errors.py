@@ -52,5 +52,18 @@ class StrategyError(HybridError, ValueError):
     """An unknown strategy name, or one that this grammar cannot be compiled with."""
 
 
+class NotInstalled(HybridError, ImportError):
+    """A package that only a part of the project needs is missing; the message has the line that installs it.
+
+    Args:
+        what: the part.
+        package: by the name that it is imported by.
+        extra: of the project, that brings it.
+    """
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f'{what} needs {package}, which is not installed: pip install "equimask[{extra}]"')
+
+
 class ArtifactError(HybridError, ValueError):
     """A compiled grammar that cannot be written to a file, or a file that must not be used as one."""

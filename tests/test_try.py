@@ -7,10 +7,6 @@ Limits: what the screen looks like is not compared; its contents are.
 
 from __future__ import annotations
 
-import builtins
-import json
-from typing import Any
-
 import pytest
 from typer.testing import CliRunner
 
@@ -77,19 +73,6 @@ def test_a_refused_text_stays_and_is_marked(board: Board) -> None:
         styles = ["".join(text for style, text, *_ in content.get_line(1) if style == name) for name in (
             "", "class:refused", "class:beyond")]  # fmt: skip
     assert styles[0].strip() == '"' and styles[1] == "x" and styles[2].strip() == '": 1'
-
-
-def test_without_prompt_toolkit_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    really = builtins.__import__
-
-    def refusing(name: str, *arguments: Any, **options: Any) -> Any:
-        if name.split(".")[0] == "prompt_toolkit":
-            raise ImportError(f"No module named {name!r}")
-        return really(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", refusing)
-    result = CliRunner().invoke(app, ["try", json.dumps(SCHEMA)], env={"COLUMNS": "200"})
-    assert result.exit_code == 2 and "equimask[try]" in result.output
 
 
 def test_a_grammar_that_is_refused() -> None:

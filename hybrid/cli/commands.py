@@ -21,6 +21,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
+from equivalence.errors import NotInstalled, VocabularyError
 from hybrid.cli.artifacts import SUFFIX, compile_files, inspect_file
 from hybrid.cli.explaining import explain_grammar
 from hybrid.cli.grammar_source import ALLOWED as GRAMMARS
@@ -47,9 +48,18 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the random weights and of the sampling.")] = 0,
 ) -> None:
     """Constrain a randomly initialised model by three grammars, and check everything."""
-    # looked up by name, because the adapters build on this package and not the other way round
-    module = importlib.import_module("adapters.demo")
-    raise typer.Exit(module.run(tokens=tokens, seed=seed))
+    try:
+        # looked up by name, because the adapters build on this package and not the other way round
+        module = importlib.import_module("adapters.demo")
+    except ModuleNotFoundError as error:
+        if error.name != "jsonschema":
+            raise
+        raise _refused(Console(), NotInstalled("python -m hybrid demo", error.name, "demo")) from error
+    try:
+        status = module.run(tokens=tokens, seed=seed)
+    except VocabularyError as error:
+        raise _refused(Console(), error) from error
+    raise typer.Exit(status)
 
 
 @app.command()

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from rich.console import Console
 
-from equivalence import ArgumentError
+from equivalence.errors import NotInstalled
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.matcher import GrammarMatcher
@@ -123,11 +123,8 @@ def try_grammar(
     """
     try:
         import prompt_toolkit  # noqa: F401 - an extra
-    except ImportError as error:
-        raise ArgumentError(
-            "python -m hybrid try needs prompt_toolkit, which is not installed; install it with: "
-            'pip install "equimask[try]", or use python -m hybrid explain'
-        ) from error
+    except ModuleNotFoundError as error:
+        raise NotInstalled("python -m hybrid try", "prompt_toolkit", "try") from error
     named = read_named(grammar, root, strict, semantics)
     with console.status("compiling"):
         compiled = compiled_by(GrammarCompiler(load_vocabulary(vocabulary)), named)

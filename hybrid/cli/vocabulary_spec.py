@@ -73,7 +73,7 @@ def _load_tekken(cache_dir: str | os.PathLike[str] | None) -> Vocabulary:
     except (ImportError, OSError, ValueError) as error:
         raise VocabularyError(
             f"'tekken' needs the file {TEKKEN_FILE} of the package mistral-common, which cannot be read "
-            f"({error}); install it with: pip install 'mistral-common>=1.5'"
+            f'({error}): pip install "equimask[demo]"'
         ) from error
     try:
         size = int(content["config"]["default_vocab_size"])

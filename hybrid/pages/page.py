@@ -13,6 +13,7 @@ import base64
 import hashlib
 import importlib.resources
 
+from equivalence.errors import NotInstalled
 from hybrid.explain.characters import shown
 from hybrid.pages.facts import Facts
 
@@ -21,8 +22,15 @@ MOST_BYTES = 2 * 2**20
 
 
 def render(facts: Facts) -> str:
-    """The page; where it would be larger than `MOST_BYTES`, less is told of places."""
-    import jinja2  # 50 ms, and only here
+    """The page; where it would be larger than `MOST_BYTES`, less is told of places.
+
+    Raises:
+        NotInstalled: jinja2 is an extra.
+    """
+    try:
+        import jinja2  # 50 ms, and only here
+    except ModuleNotFoundError as error:
+        raise NotInstalled("python -m hybrid explain --html", "jinja2", "pages") from error
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
