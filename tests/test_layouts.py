@@ -1,4 +1,4 @@
-"""Layouts of other versions of XGrammar: read as ours, written back, or refused by name."""
+"""Layouts and meanings of other versions of XGrammar: read as ours, written back, or left to XGrammar."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import xgrammar
 
 from equivalence.errors import GrammarError, UnsupportedGrammar
-from equivalence.network import dialect, serial
+from equivalence.network import dialect, reading, serial
 from equivalence.network.layouts import OWN, PREVIEW, own_layout, written
 from equivalence.network.reading import read_as_far, read_grammar
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
@@ -118,3 +118,96 @@ def test_repeats_of_repeats(grammar: str, refused: bool) -> None:
             dialect.refuse_repeats_in_repeats(*arguments)
     else:
         dialect.refuse_repeats_in_repeats(*arguments)
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^a+$"}}, "required": ["a"]}
+
+TAG = {
+    "type": "structural_tag",
+    "format": {
+        "type": "tag",
+        "begin": "<a>",
+        "content": {"type": "json_schema", "json_schema": SCHEMA},
+        "end": "</a>",
+    },
+}
+
+REQUESTS: dict[str, Any] = {
+    "schema": lambda compiler: compiler.compile_json_schema(SCHEMA),
+    "regex": lambda compiler: compiler.compile_regex("a+b"),
+    "grammar": lambda compiler: compiler.compile_grammar('root ::= "ab" | "b"'),
+    "tag": lambda compiler: compiler.compile_structural_tag(TAG),
+    "json": lambda compiler: compiler.compile_builtin_json_grammar(),
+}
+
+BYTES = Vocabulary.from_bytes([*(bytes([one]) for one in range(256)), b""], stop_token_ids=[256])
+
+
+@pytest.fixture
+def unknown_layout(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr("equivalence.network.layouts.OWN", "v77")
+    monkeypatch.setattr("equivalence.network.layouts.PREVIEW", "v78")
+    monkeypatch.setattr(reading, "SERIALIZATION_VERSION", "v77")
+    reading._prints_as_known.cache_clear()
+    yield
+    reading._prints_as_known.cache_clear()
+
+
+@pytest.mark.usefixtures("unknown_layout")
+@pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
+def test_every_request_of_an_unknown_layout_runs_in_plain_xgrammar(request_of: Any) -> None:
+    plain = xgrammar.GrammarMatcher(request_of(xgrammar.GrammarCompiler(BYTES.tokenizer_info)))
+    compiled = request_of(GrammarCompiler(BYTES))
+    assert compiled.strategy == "engine" and "read here are 'v77' and 'v78'" in compiled.reason
+    matcher = GrammarMatcher(compiled)
+    bitmasks = [xgrammar.allocate_token_bitmask(1, BYTES.size) for _ in range(2)]
+    for _ in range(4):
+        plain.fill_next_token_bitmask(bitmasks[0])
+        matcher.fill_next_token_bitmask(bitmasks[1])
+        assert bitmasks[0].equal(bitmasks[1])
+        told = matcher.explain()
+        assert told.expected or told.may_end
+        if bitmasks[0][0, 8] & 1:
+            break
+        token = next(i for i in range(256) if bitmasks[0][0, i // 32].item() >> i % 32 & 1)
+        assert plain.accept_token(token) and matcher.accept_token(token)
+
+
+@pytest.mark.usefixtures("unknown_layout")
+def test_what_needs_no_grammar_of_xgrammars_has_classes_all_the_same() -> None:
+    compiled = GrammarCompiler(BYTES, semantics="json-schema").compile_json_schema(SCHEMA)
+    assert compiled.strategy == "classifier" and accepted(compiled, b'{"a": "aa"}')
+    lark = GrammarCompiler(BYTES).compile_lark('start: "a"+')
+    assert lark.strategy == "classifier" and accepted(lark, b"aa")
+
+
+@pytest.fixture
+def later_version(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(dialect, "_installed", lambda: "0.3.0")
+    dialect._read_otherwise.cache_clear()
+    reading._prints_as_known.cache_clear()
+    yield
+    dialect._read_otherwise.cache_clear()
+    reading._prints_as_known.cache_clear()
+
+
+def test_this_version_reads_what_is_known() -> None:
+    assert dialect.LOOSE or dialect._read_otherwise() == ""
+
+
+@pytest.mark.usefixtures("later_version")
+@pytest.mark.skipif(dialect.LOOSE, reason="XGrammar before 0.2.8 reads classes otherwise")
+def test_a_later_version_that_means_the_same_has_classes() -> None:
+    assert GrammarCompiler(BYTES).compile_json_schema(SCHEMA).strategy == "classifier"
+
+
+@pytest.mark.usefixtures("later_version")
+@pytest.mark.parametrize("known", [((b"a",), (b"b",)), ((b"ab",), (b"b", b"a"))])
+@pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
+def test_a_later_version_that_means_something_else_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, request_of: Any, known: Any
+) -> None:
+    monkeypatch.setattr(dialect, "KNOWN", {'root ::= "a"': ((b"a",), ()), 'root ::= "b" | "ab"': known})
+    compiled = request_of(GrammarCompiler(BYTES))
+    assert compiled.strategy == "engine"
+    assert 'XGrammar 0.3.0 reads the grammar \'root ::= "b" | "ab"\' otherwise than 0.2.8' in compiled.reason

@@ -17,6 +17,7 @@ from typing import Any
 
 from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import serial
+from equivalence.network.dialect import refuse_other_meaning
 
 OWN, PREVIEW = serial.SERIALIZATION_VERSION, "v20"
 """The layouts."""
@@ -43,16 +44,19 @@ def own_layout(features: dict[str, Any]) -> dict[str, Any]:
     What has that layout already is given back as it is; otherwise nothing of the argument changes.
 
     Raises:
-        GrammarError: the layout is known to nobody, or is not what it says.
+        GrammarError: the layout is known to nobody, or is not what it says; or XGrammar is a later one that
+            reads grammars otherwise.
     """
     version = features.get(serial.VERSION_FIELD)
     if version == OWN:
+        refuse_other_meaning()
         return features
     if version != PREVIEW:
         raise GrammarError(
             f"XGrammar serialises grammars in version {version!r}, read here are {OWN!r} and {PREVIEW!r}; "
             "install xgrammar 0.2.7 or 0.2.8, or use strategy='engine'"
         )
+    refuse_other_meaning()
     changed = {**features, serial.VERSION_FIELD: OWN}
     unread = "a grammar that forces no text" if changed.pop(_NO_FORCING, False) else ""
     rules = []

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.network.dialect import refuse_other_meaning
 from equivalence.network.expressions import only_repeats, types_among
 from equivalence.network.integers import read_integers
 from equivalence.network.layouts import own_layout, refuse_unread
@@ -182,6 +183,7 @@ def _prints_as_known() -> bool:
     if xgrammar.get_serialization_version() != SERIALIZATION_VERSION:
         return False
     try:
+        refuse_other_meaning()
         return str(xgrammar.Grammar.from_ebnf(_PROBE)) == _PROBE
     except RuntimeError:
         return False
