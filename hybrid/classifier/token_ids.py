@@ -40,6 +40,8 @@ MOST_ESCAPED = 64
 is read by itself for each new mask."""
 
 
+_BEGIN = bytes((MARKER,))
+
 MOST_KNOWN = 64
 """Rows of ids that are kept: most grammars read few sets of them."""
 
@@ -57,10 +59,10 @@ class NamedIds:
 
     Attributes:
         group_of: int32[V], the group of each id; -1: no edge reads it.
-        groups: the groups that some edge reads.
         escaped: ids whose text the network reads in another spelling, and that spelling.
         as_written: uint32[words of a row], all ids but those.
         begin_alike: whether the texts of those begin with the byte that symbols begin with.
+        rests: the groups that some edge reads, and what follows that byte in their symbols.
         nbytes: bytes of all arrays.
 
     Raises:
@@ -71,7 +73,6 @@ class NamedIds:
         has_text = vocabulary.token_lengths > 0
         others = has_text if 0 in symbols.read else np.zeros(vocabulary.size, np.bool_)
         self.group_of = np.where(others, 0, -1).astype(np.int32)
-        self.groups = symbols.read
         self._n_words = (vocabulary.size + 31) // 32
         self._members: dict[int, list[int]] = {}
         for token_id, group in symbols.named.items():
@@ -90,6 +91,7 @@ class NamedIds:
         self.escaped = {token_id: escaped(vocabulary.tokens[token_id]) for token_id in found.tolist()}
         self.as_written = ~self._row(found)
         self.begin_alike = all(text[0] == MARKER for text in self.escaped.values())
+        self.rests = [(group, Symbols.text(group)[1:]) for group in symbols.read]
         self._known: dict[tuple[int, ...], NDArray[np.uint32]] = {}
         self.nbytes = self.group_of.nbytes + self._others.nbytes + self.as_written.nbytes
 
@@ -189,10 +191,12 @@ class IdClassifier(Classifier):
     def note_mask(self, session: Session, config: int, mask: int, rows: Rows) -> None:
         """See `Classifier.note_mask`. Masks of classes are one row only where the same ids are read."""
         store, ids = session.store, self.ids
-        read = [-1 - token for token, text in ids.escaped.items() if store.advance_text(config, text)]
-        begun = store.advance_text(config, bytes((MARKER,)))
+        begun = store.advance_text(config, _BEGIN)
+        read: list[int] = []
+        if begun or not ids.begin_alike:
+            read = [-1 - token for token, text in ids.escaped.items() if store.advance_text(config, text)]
         if begun:
-            read += [group for group in ids.groups if store.advance_text(begun, Symbols.text(group)[1:])]
+            read += [group for group, rest in ids.rests if store.advance_text(begun, rest)]
         key = mask >> 1, tuple(read)
         number = 2 * session.numbers.setdefault(key, len(session.numbers)) + (mask & 1)
         if not rows.of(config, number):
