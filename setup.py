@@ -12,11 +12,11 @@ import: compiled into each of them it was 60% of the time to build and half of t
 Rejected: to compile the Python around these modules as it is. With 18 modules of the way from a schema to its
 masks compiled so, a first mask took 6% longer, and the rest of the document 2% less.
 
-Rejected: Python's limited API, one `abi3` wheel for all versions. Cython 3.3 builds all 86 modules for it from Python
-3.11 on (3.10 has no buffers in it), if `hybrid/api/calls.pxd` asks Python for the value of an int in place of reading
-it. With Python 3.11, medians of two alternating rounds of CPU time: a known mask took 18% longer (351 -> 416 ns), a
-known token 37% (167 -> 229 ns), the document behind a first mask of 40 of MaskBench's schemas 10%; first masks took
-as long. 5% was allowed.
+Rejected: Python's limited API, one `abi3` wheel for all versions. Cython 3.3 builds all 86 modules for
+it from Python 3.11 on (3.10 has no buffers in it), if `hybrid/api/calls.pxd` asks Python for the value
+of an int in place of reading it. With Python 3.11, medians of two alternating rounds of CPU time: a
+known mask took 18% longer (351 -> 416 ns), a known token 37% (167 -> 229 ns), the document behind a
+first mask of 40 of MaskBench's schemas 10%; first masks took as long. 5% was allowed.
 
 Every extension knows a hash of what it was made from (`equivalence.built`), so that code which was edited
 and not built again is refused where it is imported.
