@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -114,6 +114,18 @@ def test_masks_are_those_of_the_same_backend_without_us(vllm, kind, text, docume
         assert ours.accept_token(byte) and theirs.accept_token(byte)
     assert mask_of(ours) == mask_of(theirs)
     assert STOP in mask_of(ours) and (EOT in mask_of(ours)) == (kind == "tag")  # which knows special tokens
+
+
+@pytest.mark.parametrize("executor", ["mp", "uni", "external_launcher"])
+def test_ranks_that_schedule_for_themselves_decide_alike(vllm, executor):
+    adapter, manager, _ = vllm()
+    adapter.register()
+    engine = small()
+    engine.parallel_config = SimpleNamespace(distributed_executor_backend=executor)
+    made = manager.StructuredOutputManager(engine)
+    made.grammar_init("ebnf", EBNF)
+    found = [one.hybrid.deterministic for one in (made.backend.compiler, made.backend.full_vocab_compiler)]
+    assert found == 2 * [executor == "external_launcher"]
 
 
 def test_special_tokens_are_text_for_tags_only(vllm):

@@ -23,7 +23,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from adapters.engines.cores import Cores
-from adapters.vllm import drafts, steps
+from adapters.vllm import drafts, ranks, steps
 from adapters.vllm.names import OURS, Names
 from adapters.vllm.settings import SETTINGS
 
@@ -174,6 +174,7 @@ def _warming(begin: Callable[..., None], backend: WarmBackend) -> Callable[..., 
     @functools.wraps(begin)
     def begun(self: Any, vllm_config: Any, *arguments: Any, **options: Any) -> None:
         begin(self, vllm_config, *arguments, **options)
+        ranks.note(vllm_config)
         if drafts.are_wanted(vllm_config):
             drafts.continue_drafts(self, vllm_config, _unknown)
         chosen = vllm_config.structured_outputs_config.backend

@@ -413,8 +413,10 @@ class GrammarCompiler:
             "overdue" and "cancelled": compilations that were given up because their seconds were used up, or
             because nobody wanted them any more;
             "memory" and "disk": "hits", "misses", "evictions", "bytes", "limit_bytes" (on disk also
-            "writes", "damaged": entries that could not be used, and "failures" of the file system; its bytes
-            are those of the last look at the folder, which others change too); "seconds" by phase, summed;
+            "writes", "damaged": entries that could not be used, "failures" of the file system, and of those
+            that were missed "shared": another process wrote them meanwhile, and "overdue": it was waited for
+            in vain; its bytes are those of the last look at the folder, which others change too); "seconds"
+            by phase, summed;
             "strategies": "count" and "reasons" with their counts, numbers and names left out; "errors" by
             type.
         """

@@ -27,6 +27,9 @@ MOST_CHARACTERS = 160
 
 OTHER = "other"
 
+ON_DISK = ("hits", "misses", "shared", "overdue", "evictions", "writes", "damaged", "failures")
+"""What is counted of the folder."""
+
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _NUMBER = re.compile(r"\d[\d_,.]*\d|\d")
 
@@ -81,10 +84,7 @@ class Statistics:
                 "overdue": events["overdue"],
                 "cancelled": events["cancelled"],
                 "memory": {name: events[f"memory_{name}"] for name in ("hits", "misses", "evictions")},
-                "disk": {
-                    name: events[f"disk_{name}"]
-                    for name in ("hits", "misses", "evictions", "writes", "damaged", "failures")
-                },
+                "disk": {name: events[f"disk_{name}"] for name in ON_DISK},
                 "seconds": dict(self._seconds),
                 "strategies": {
                     strategy: {"count": sum(reasons.values()), "reasons": dict(reasons)}

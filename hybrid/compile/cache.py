@@ -9,8 +9,9 @@ to be as trustworthy as the code.
 
 An entry is 16 bytes of magic, the 32 bytes of its key, and an artefact, which has a digest of its own. That
 the key stands inside keeps a file under another's name from being taken for it. Entries are written whole and
-never changed, so that any number of processes may share the folder without a lock; of two that miss the same
-grammar at once both compile it, and one file stays. A file system that fails costs the caching and a warning.
+never changed, so that any number of processes may share the folder: reading takes no lock. Of those that miss
+the same grammar at once one compiles it and the others wait (`hybrid.compile.single_flight`); where they do
+not, both compile it, and one file stays. A file system that fails costs the caching and a warning.
 
 An index file or a database was not made: each would need a lock, and would have to be mended where a process
 was ended while it held it. The clock of last use is the time of modification, which every file system has.
@@ -27,7 +28,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import lru_cache
 from importlib import metadata
@@ -35,8 +36,10 @@ from pathlib import Path
 from typing import Any
 
 from equivalence import ArtifactError, HybridError, Vocabulary, forking
+from equivalence.deadline import Deadline
 from equivalence.store import read_whole, write_whole
 from hybrid.api.compiled import CompiledGrammar
+from hybrid.compile import single_flight
 from hybrid.compile.strategy import Budget
 from hybrid.files import can_be_written, from_bytes, to_bytes
 from hybrid.files.container import VERSION
@@ -48,10 +51,13 @@ KEY_BYTES = 32
 
 ENTRY = re.compile(r"compiled-[0-9a-f]{64}\.equimask")
 PARTIAL = re.compile(ENTRY.pattern + r"\.[0-9]+\.[0-9a-f]+\.partial")
-"""What `write_whole` leaves where the process was ended. No other names than these two are ever deleted."""
+"""What `write_whole` leaves where the process was ended."""
+
+LOCK = re.compile(ENTRY.pattern + r"\.lock")
+"""What `hybrid.compile.single_flight` leaves there. No other names than these three are ever deleted."""
 
 PARTIAL_SECONDS = 3600
-"""A partial file of this age belongs to no process that still writes it."""
+"""A partial file of this age belongs to no process that still writes it, nor a lock to one that holds it."""
 
 ROOM = 10
 """A full folder is emptied by one part in so many, so that not every new entry looks at all the others."""
@@ -80,7 +86,7 @@ class DiskCache:
         budget: bounds of the compilations, and of what is read.
         settings: what else tells results apart: the strategy and the like, as JSON has it.
         count: told the name of each event: "disk_hits", "disk_misses", "disk_evictions", "disk_writes",
-            "disk_damaged", "disk_failures".
+            "disk_damaged", "disk_failures", "disk_shared", "disk_overdue".
 
     Raises:
         HybridError: a folder or a bound that is none.
@@ -134,8 +140,37 @@ class DiskCache:
         """The file of an entry."""
         return self.folder / f"compiled-{entry.hex()}.equimask"
 
-    def load(self, entry: bytes) -> CompiledGrammar | None:
-        """The compiled grammar of an entry; None where there is none that can be used."""
+    @contextlib.contextmanager
+    def alone(self, entry: bytes, deadline: Deadline, seconds: float | None) -> Iterator[single_flight.Turn]:
+        """Wait until no other process makes an entry, and keep others from it for as long as this lasts.
+
+        Args:
+            entry: the digest that names it.
+            deadline, seconds: of the call, as `single_flight.alone` has them.
+
+        Raises:
+            BudgetExceeded: the deadline was over, or cancelled, meanwhile.
+        """
+        with single_flight.alone(self.path(entry), deadline, seconds) as turn:
+            if turn == "overdue":
+                self._count("disk_overdue")
+            yield turn
+
+    def claimed(self, entry: bytes) -> contextlib.AbstractContextManager[bool]:
+        """Whether this process should make an entry: there is none, and no other process makes it."""
+        return single_flight.claimed(self.path(entry))
+
+    def load_again(self, entry: bytes) -> CompiledGrammar | None:
+        """As `load`, of an entry that was missed and that another process may have made since."""
+        return self.load(entry, "disk_shared") if os.path.isfile(self.path(entry)) else None
+
+    def load(self, entry: bytes, found_as: str = "disk_hits") -> CompiledGrammar | None:
+        """The compiled grammar of an entry; None where there is none that can be used.
+
+        Args:
+            entry: the digest that names it.
+            found_as: the event to count where there is one.
+        """
         path = self.path(entry)
         try:
             found = path.stat()
@@ -144,9 +179,11 @@ class DiskCache:
             if found.st_size > self.limit_bytes:
                 raise ArtifactError(f"it has {found.st_size} bytes, more than any entry")
             compiled = self._read(path, entry)
-            self._count("disk_hits")
+            self._count(found_as)
         except ArtifactError as error:
             logger.warning("%s is not used and is built anew: %s", path.name, error)
+            with contextlib.suppress(OSError):
+                path.unlink()  # so that it is written again
             self._count("disk_damaged")
             self._count("disk_misses")
             return None
@@ -234,7 +271,7 @@ class DiskCache:
         oldest = time.time() - PARTIAL_SECONDS
         with os.scandir(self.folder) as listed:
             for file in listed:
-                partial = PARTIAL.fullmatch(file.name)
+                partial = PARTIAL.fullmatch(file.name) or LOCK.fullmatch(file.name)
                 if not partial and not ENTRY.fullmatch(file.name):
                     continue
                 try:

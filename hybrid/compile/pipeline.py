@@ -25,6 +25,9 @@ from hybrid.compile.promotion import Promoter
 from hybrid.compile.request import Request
 from hybrid.files import can_be_written
 
+OVERDUE = "compiled here too, as another process took too long"
+"""Added to the reason of a grammar for which another process was waited for in vain."""
+
 logger = logging.getLogger("hybrid")
 
 
@@ -85,29 +88,50 @@ class Pipeline:
         return compiled
 
     def _new(self, request: Request, deadline: Deadline) -> CompiledGrammar:
-        """From disk, or compiled and written there; no lock is held."""
+        """From disk, or compiled and written there; no lock of this process is held."""
         began = time.perf_counter()
         disk = self._disk
         try:
             deadline.check("waiting to begin")
             entry = None if disk is None else disk.entry(request.key)
-            if disk is not None and entry is not None and (found := disk.load(entry)) is not None:
-                found = _timed(found, {"total": time.perf_counter() - began})
-                self._statistics.loaded(found)
-                self._watch(found, entry)
-                _log("loaded", request, found)
-                return found
-            with deadline.interruptible():
-                compiled = request.compiled(self._compilation, deadline)
+            if disk is None or entry is None:
+                return self._made(request, None, deadline, began)
+            if (found := disk.load(entry)) is not None:
+                return self._loaded(request, found, entry, began)
+            if not request.is_written_at_once:
+                return self._made(request, entry, deadline, began)
+            with disk.alone(entry, deadline, self._compilation.settings.seconds) as turn:
+                if (found := disk.load_again(entry)) is not None:
+                    return self._loaded(request, found, entry, began)
+                return self._made(request, entry, deadline, began, OVERDUE if turn == "overdue" else "")
         except Exception as error:
             self._failed(request, error, deadline)
             raise
-        timings = {}
+
+    def _loaded(
+        self, request: Request, found: CompiledGrammar, entry: bytes, began: float
+    ) -> CompiledGrammar:
+        """A grammar that was read from disk just now."""
+        found = _timed(found, {"total": time.perf_counter() - began})
+        self._statistics.loaded(found)
+        self._watch(found, entry)
+        _log("loaded", request, found)
+        return found
+
+    def _made(
+        self, request: Request, entry: bytes | None, deadline: Deadline, began: float, why: str = ""
+    ) -> CompiledGrammar:
+        """Compiled, and written to its place on disk; `why` is added to its reason."""
+        with deadline.interruptible():
+            compiled = request.compiled(self._compilation, deadline)
+        disk, timings = self._disk, {}
         walked = isinstance(compiled, OnWalks)  # what is written are classes, which are found later
         if disk is not None and entry is not None and not walked and not deadline.is_over:
             stored = time.perf_counter()
             disk.keep(entry, compiled)
             timings["store"] = time.perf_counter() - stored
+        if why:
+            compiled.note(why)  # not in the file
         compiled = _timed(compiled, {**timings, "total": time.perf_counter() - began})
         self._statistics.compiled(compiled)
         self._watch(compiled, entry)

@@ -292,11 +292,12 @@ class Promoter:
         served = compiled.classifier.served
         try:
             if isinstance(compiled, OnWalks):
+                if is_for_disk:
+                    self._write(compiled, entry, deadline)
+                    self._hurry.wait(min(time.perf_counter() - began, MOST_REST))
+                    return
                 compiled.settle(deadline)
                 if not whole:
-                    if is_for_disk:
-                        self._keep(compiled, entry)
-                        self._hurry.wait(min(time.perf_counter() - began, MOST_REST))
                     return
             work = _completing(compiled, self._budget)
             while True:
@@ -325,6 +326,14 @@ class Promoter:
         compiled.classifier.is_refused = True
         _say(compiled, f"not promoted: {error}")
         self._count("promotions_given_up")
+
+    def _write(self, compiled: OnWalks, entry: bytes | None, deadline: Deadline) -> None:
+        """Find the classes of a grammar and write it, unless another process does, or has."""
+        if self._disk is not None and entry is not None:
+            with self._disk.claimed(entry) as is_ours:
+                if is_ours:
+                    compiled.settle(deadline)
+                    self._disk.keep(entry, compiled)
 
     def _keep(self, compiled: CompiledGrammar, entry: bytes | None) -> None:
         if self._disk is not None and entry is not None:

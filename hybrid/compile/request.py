@@ -134,6 +134,12 @@ class Request(ABC):
         """What tells the requests of one compiler apart, the notation first."""
 
     @property
+    def is_written_at_once(self) -> bool:
+        """Whether its file, if there will be one, is written before the call returns: not where first masks
+        are walked, as files have classes."""
+        return not self.settings.walks
+
+    @property
     def shared_key(self) -> tuple[Any, ...]:
         """What tells it apart from those of all compilers that share a memory."""
         return self.settings, self.key
@@ -508,6 +514,10 @@ class LarkRequest(Request):
     @property
     def key(self) -> tuple[Any, ...]:
         return self.notation, self.text, self.start
+
+    @property
+    def is_written_at_once(self) -> bool:
+        return True
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         return compilation.on_lark(LarkGrammar(self.text, self.start), deadline)

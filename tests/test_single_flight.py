@@ -1,0 +1,256 @@
+"""Processes that miss the same grammar at once: one compiles it, and none waits for one that is gone.
+
+What: four processes with one empty folder; holders that are killed, that stand still and that are refused the
+grammar; deadlines; file systems without locks; what is written in the background.
+When: after any change of `hybrid.compile.single_flight`, or of who calls it.
+Limits: needs fork. Small grammars, held up where something has to overlap.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import filelock
+import pytest
+
+from equivalence import BudgetExceeded, GrammarError
+from equivalence.deadline import Deadline
+from hybrid import Budget, CompiledGrammar, GrammarCompiler
+from hybrid.compile import single_flight
+from hybrid.compile.compilation import Compilation
+from hybrid.compile.pipeline import OVERDUE
+from tests.caches import LARK, REGEX, Writing, compiler_in, entries, wait_for
+from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
+from tests.test_forks import Child
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+REQUESTS: list[Callable[[GrammarCompiler], CompiledGrammar]] = [
+    lambda compiler: compiler.compile_regex(REGEX),
+    lambda compiler: compiler.compile_json_schema(SCHEMA),
+    lambda compiler: compiler.compile_json_schema(SCHEMA, semantics="json-schema"),
+    lambda compiler: compiler.compile_lark(LARK),
+]
+
+
+def slowly(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let every compilation take so long at least, so that those of several processes overlap."""
+    for name in ("decide", "on_lark"):
+        method = getattr(Compilation, name)
+
+        def slow(self: Any, *arguments: Any, method: Any = method) -> CompiledGrammar:
+            time.sleep(seconds)
+            return method(self, *arguments)
+
+        monkeypatch.setattr(Compilation, name, slow)
+
+
+def rank(folder: Path, ask: Callable[[GrammarCompiler], CompiledGrammar]) -> GrammarCompiler:
+    """What one of several ranks does; its report is a file: what was counted, why, and masks."""
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=folder / "cache", deterministic=True)
+    compiled = ask(compiler)
+    counted = compiler.stats()
+    report = {
+        "compilations": counted["compilations"], "disk": counted["disk"], "reason": compiled.reason,
+        "masks": [mask.hex() for mask in masks_along(compiled, 1, 40)], "ended": time.monotonic(),
+    }  # fmt: skip
+    (folder / f"{os.getpid()}.json").write_text(json.dumps(report))
+    return compiler
+
+
+def reports(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in folder.glob("*.json")]
+
+
+@pytest.mark.parametrize("ask", REQUESTS)
+def test_one_of_four_processes_compiles(ask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slowly(monkeypatch, 0.3)
+    children = [Child(lambda: rank(tmp_path, ask), 60) for _ in range(4)]
+    for child in children:
+        child.wait()
+    found = reports(tmp_path)
+    assert len(found) == 4
+    assert sum(one["compilations"] for one in found) == 1
+    assert sum(one["disk"]["writes"] for one in found) == 1
+    assert all(one["disk"]["hits"] + one["disk"]["shared"] + one["compilations"] == 1 for one in found)
+    alone = [mask.hex() for mask in masks_along(ask(GrammarCompiler(VOCABULARY, deterministic=True)), 1, 40)]
+    assert all(one["masks"] == alone for one in found)
+    assert entries(tmp_path / "cache") == list((tmp_path / "cache").iterdir()), "no lock is left"
+
+
+def held_up(folder: Path) -> Child:
+    """A process that compiles for ever, which it does already."""
+
+    def work() -> None:
+        def forever(*_: Any) -> None:
+            (folder / "begun").touch()
+            time.sleep(600)
+
+        Compilation.decide = forever  # type: ignore[method-assign, assignment]
+        rank(folder, REQUESTS[0])
+
+    child = Child(work, 60)
+    wait_for((folder / "begun").exists)
+    return child
+
+
+def killed(child: Child) -> None:
+    os.kill(child.process, signal.SIGKILL)
+    os.waitpid(child.process, 0)
+
+
+def test_a_process_that_is_killed_blocks_nobody(tmp_path: Path) -> None:
+    child = held_up(tmp_path)
+    others = [Child(lambda: rank(tmp_path, REQUESTS[0]), 60) for _ in range(3)]
+    try:
+        time.sleep(0.5)
+        assert not reports(tmp_path), "they wait"
+    finally:
+        killed(child)
+    died = time.monotonic()
+    for other in others:
+        other.wait()
+    found = reports(tmp_path)
+    assert len(found) == 3 and len({tuple(one["masks"]) for one in found}) == 1
+    assert all(one["ended"] - died < single_flight.MOST_SECONDS / 2 for one in found)
+    assert not any(OVERDUE in one["reason"] or one["disk"]["overdue"] for one in found)
+    assert entries(tmp_path / "cache") == list((tmp_path / "cache").iterdir())
+
+
+def test_one_that_stands_still_is_waited_for_so_long(tmp_path: Path) -> None:
+    child = held_up(tmp_path)
+    try:
+        began = time.monotonic()
+        compiler = GrammarCompiler(
+            VOCABULARY, cache_dir=tmp_path / "cache", deterministic=True, budget=Budget(seconds=1)
+        )
+        compiled = compiler.compile_regex(REGEX)
+        assert 0.4 < time.monotonic() - began < 5
+    finally:
+        killed(child)
+    found = compiler.stats()
+    assert found["compilations"] == found["disk"]["overdue"] == found["disk"]["writes"] == 1
+    assert OVERDUE in compiled.reason
+    again = GrammarCompiler(
+        VOCABULARY, cache_dir=tmp_path / "cache", deterministic=True, budget=Budget(seconds=1)
+    ).compile_regex(REGEX)
+    assert OVERDUE not in again.reason and masks_along(again, 1, 40) == masks_along(compiled, 1, 40)
+
+
+def test_a_lock_does_not_live_on_in_forked_processes(tmp_path: Path) -> None:
+    """Nor where the one that holds it is killed, and its child is not."""
+
+    def work() -> None:
+        with single_flight.alone(tmp_path / "entry", Deadline()) as turn:
+            assert turn == "ours"
+            inner = Child(lambda: time.sleep(600), 700)
+            (tmp_path / "inner").write_text(str(inner.process))
+            time.sleep(600)
+
+    child = Child(work, 700)
+    wait_for(lambda: (tmp_path / "inner").exists() and (tmp_path / "inner").read_text() != "")
+    time.sleep(0.3)
+    killed(child)
+    inner = int((tmp_path / "inner").read_text())
+    try:
+        os.kill(inner, 0)
+        with single_flight.alone(tmp_path / "entry", Deadline(10)) as turn:
+            assert turn == "ours"
+    finally:
+        os.kill(inner, signal.SIGKILL)
+
+
+def test_who_waited_for_nothing_does_not_make_others_wait(tmp_path: Path) -> None:
+    """The first was refused the grammar, say: the others find that out side by side."""
+    path = tmp_path / "entry"
+
+    def wait() -> None:
+        with single_flight.alone(path, Deadline(40)) as turn:
+            assert turn == "after"
+            with single_flight.alone(path, Deadline()) as other:
+                assert other == "ours"
+
+    with single_flight.alone(path, Deadline()):
+        children = [Child(wait, 60) for _ in range(3)]
+        time.sleep(0.3)
+    for child in children:
+        child.wait()
+
+
+def test_errors_are_those_of_a_compiler_without_a_folder(tmp_path: Path) -> None:
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, deterministic=True)
+    for _ in range(2):
+        with pytest.raises(GrammarError):
+            compiler.compile_regex("(")
+    assert compiler.stats()["errors"] == {"GrammarError": 2} and not list(tmp_path.iterdir())
+
+
+def test_waiting_ends_with_the_deadline(tmp_path: Path) -> None:
+    path = tmp_path / "entry"
+    deadline = Deadline()
+    with single_flight.alone(path, Deadline()):
+        began = time.monotonic()
+        with single_flight.alone(path, Deadline(0.4)) as turn:
+            assert turn == "overdue" and time.monotonic() - began < 5
+        deadline.cancel()
+        waiting = single_flight.alone(path, deadline)
+        with pytest.raises(BudgetExceeded, match="waiting for another process"), waiting:
+            pass
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [OSError(38, "no flock"), NotImplementedError("no flock")])
+def test_without_locks_nobody_waits(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(filelock, "FileLock", none)
+    for writes in (1, 0):
+        compiler = compiler_in(tmp_path, deterministic=True)
+        assert compiler.compile_regex(REGEX).strategy == "classifier"
+        assert compiler.stats()["disk"]["writes"] == writes
+
+
+def test_a_lock_that_outlives_processes_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filelock, "FileLock", filelock.SoftFileLock)
+    path = tmp_path / "entry"
+    with single_flight.alone(path, Deadline()) as first, single_flight.alone(path, Deadline()) as second:
+        assert first == second == "unlocked"
+
+
+def test_one_process_writes_what_is_found_in_the_background(tmp_path: Path) -> None:
+    first, second = (GrammarCompiler(VOCABULARY, cache_dir=tmp_path) for _ in range(2))
+    compiled = [compiler.compile_json_schema(SCHEMA) for compiler in (first, second)]
+    assert compiled[0].known_classes is None
+    for compiler in (first, second):
+        compiler.settle()
+    assert sum(compiler.stats()["disk"]["writes"] for compiler in (first, second)) == 1
+    assert sum(one.known_classes is not None for one in compiled) == 1, "the other has none"
+    path = entries(tmp_path)[0]
+    with single_flight.claimed(path) as is_ours:
+        assert not is_ours, "it is there"
+    path.unlink()
+    with single_flight.claimed(path) as is_ours, single_flight.claimed(path) as is_theirs:
+        assert is_ours and not is_theirs
+
+
+def test_calls_that_walk_wait_for_nobody(tmp_path: Path) -> None:
+    compiler = Writing(VOCABULARY, cache_dir=tmp_path)
+    compiler.compile_json_schema(SCHEMA)
+    (path,) = entries(tmp_path)
+    path.unlink()
+    other = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+    with single_flight.alone(path, Deadline()):
+        began = time.monotonic()
+        other.compile_json_schema(SCHEMA)
+        other.settle()
+        assert time.monotonic() - began < 10
+    assert other.stats()["disk"]["writes"] == 0 and not entries(tmp_path)
