@@ -57,6 +57,7 @@ def vllm(monkeypatch):
 
     for name in ("EQUIMASK_VLLM", "EQUIMASK_VLLM_COMPILE_SECONDS", "EQUIMASK_VLLM_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("EQUIMASK_VLLM_METRICS", "0")
     yield put
     for name in [*sys.modules]:
         if name.startswith("adapters.vllm"):

@@ -55,7 +55,7 @@ HYBRID_ORDER = (
     "compile",
     "explain",
     "api",
-    "device, healing",
+    "device, healing, metrics",
     "drafts",
     "__init__",
     "testing",

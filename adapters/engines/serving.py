@@ -16,6 +16,7 @@ import xgrammar
 
 import adapters.xgrammar
 from adapters.engines.cores import usable
+from adapters.engines.metrics import publish_as_told
 from adapters.engines.settings import Settings
 from hybrid import Budget
 
@@ -44,6 +45,7 @@ class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
         bounds["max_threads"] = min(options.pop("max_threads", MOST_THREADS), usable())
         super().__init__(tokenizer_info, **{**bounds, **options})
         self.hybrid.vocabulary.prepare(folder)
+        publish_as_told(settings)
 
 
 def allow_only_stops(bitmask: torch.Tensor, index: int, stops: Iterable[int]) -> None:

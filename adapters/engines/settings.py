@@ -97,11 +97,35 @@ class Settings:
         Raises:
             ValueError: neither 0 nor 1.
         """
-        given = os.environ.get(self.enabled, "1")
+        return self.switch(self.enabled, "which is plain XGrammar")
+
+    @property
+    def metrics(self) -> str:
+        """Name of the variable that says whether there are metrics."""
+        return f"{self.enabled}_METRICS"
+
+    def has_metrics(self) -> bool:
+        """Whether metrics are shown where the engine shows its own: 1 if it is not set.
+
+        Raises:
+            ValueError: neither 0 nor 1.
+        """
+        return self.switch(self.metrics, "which shows none")
+
+    @staticmethod
+    def switch(name: str, off: str) -> bool:
+        """What a variable says that is 0 or 1, and 1 if it is not set.
+
+        Args:
+            name: of the variable.
+            off: what 0 means.
+
+        Raises:
+            ValueError: neither 0 nor 1.
+        """
+        given = os.environ.get(name, "1")
         if given not in ("0", "1"):
-            raise ValueError(
-                f"{self.enabled} is {given!r}, allowed are 1 (the default) and 0, which is plain XGrammar"
-            )
+            raise ValueError(f"{name} is {given!r}, allowed are 1 (the default) and 0, {off}")
         return given == "1"
 
     def compile_seconds(self) -> float:

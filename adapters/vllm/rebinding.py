@@ -23,6 +23,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from adapters.engines.cores import Cores
+from adapters.engines.metrics import serve
 from adapters.vllm import drafts, ranks, steps
 from adapters.vllm.names import OURS, Names
 from adapters.vllm.settings import SETTINGS
@@ -58,6 +59,7 @@ def register() -> None:
         return
     if SETTINGS.semantics() == "json-schema":
         _answer(backend)
+    serve(SETTINGS)
     backend.xgr = Names(backend.xgr)  # type: ignore[attr-defined]
     warm_backend = WarmBackend(manager.XgrammarBackend)
     manager.XgrammarBackend = warm_backend  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from typing import Any
 import cython
 import torch
 
-from equivalence import built
+from equivalence import built, forking
 from hybrid.api.bitmask import TensorRows
 from hybrid.api.tensor_layout import find_layout
 from hybrid.classifier.meeting import Meeting
@@ -47,6 +47,9 @@ OF_STORAGE = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.
 OF_GEOMETRY = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.of_geometry)
 OF_MEMORY = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.of_memory)
 
+
+FILLED = cython.declare(cython.Py_ssize_t, 0)
+"""Masks that matchers of this process have filled. Without the interpreter's lock some may be missed."""
 
 MOST_SHARED_BYTES = 1 << 26
 """Of a bitmask that is remembered for all matchers: its memory is held until another one is looked at."""
@@ -201,6 +204,7 @@ class Calls(Seen):
             MatcherError: the matcher has terminated. It is a `RuntimeError`, as XGrammar's.
             BudgetExceeded: the mask took longer than `Budget.mask_seconds`, or than the budget has room for.
         """
+        global FILLED
         if (
             self.known is not None
             and type(index) is int
@@ -220,6 +224,7 @@ class Calls(Seen):
                 fetch_row(source, address, n_bytes)
                 if self.is_same(self.bitmask):
                     copy_row(source, address, n_bytes)
+                    FILLED += 1
                     return (source & 1) == 1
         return self._fill_row(bitmask, index, debug_print)
 
@@ -238,6 +243,26 @@ class Calls(Seen):
             if taken >= 0:
                 return taken == 1
         return self._accept(token_id, debug_print)
+
+
+def count_masks(masks: cython.Py_ssize_t) -> None:
+    """Add masks that were filled elsewhere than in `Calls`."""
+    global FILLED
+    FILLED += masks
+
+
+def forget_masks() -> None:
+    """Begin to count anew: in a forked process the masks are the parent's."""
+    global FILLED
+    FILLED = 0
+
+
+forking.in_child(forget_masks)
+
+
+def masks_filled() -> int:
+    """How many masks matchers of this process have filled, since it began or was forked."""
+    return FILLED
 
 
 @cython.cfunc

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import xgrammar
 
@@ -96,6 +96,19 @@ class CompiledGrammar:
     classifier: Classifier | None = field(default=None, init=False)
     otherwise: Callable[[], CompiledGrammar] | None = field(default=None, init=False)
     rival: Rival | None = field(default=None, init=False)
+
+    awaited: ClassVar[Callable[[float], object] | None] = None
+    """Told how long the first mask took; of one grammar, until it was asked for a mask."""
+
+    def await_first_mask(self, told: Callable[[float], object]) -> None:
+        """Have the seconds of the first mask that anybody asks for told, once."""
+        self.__dict__["awaited"] = told  # no field: it goes into no file and no copy
+
+    def first_mask_took(self, seconds: float) -> None:
+        """Tell it, if it was not told yet; called by followers, who look at `awaited` before."""
+        told = self.__dict__.pop("awaited", None)
+        if told is not None:
+            told(seconds)
 
     def note(self, what: str) -> None:
         """Add to the reason what became of the grammar, once: nothing else of it ever changes."""

@@ -21,12 +21,13 @@ import xgrammar
 
 from equivalence import ArgumentError, HybridError, Vocabulary
 from equivalence.arguments import flag, integer_from
+from equivalence.weak_methods import WeakMethods
 from hybrid.api.compiled import CompiledGrammar
-from hybrid.api.statistics import Statistics
+from hybrid.api.statistics import OF_PROCESS, Statistics
 from hybrid.compile.background import Background, CompileFuture
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
-from hybrid.compile.memory_cache import shared_cache
+from hybrid.compile.memory_cache import MemoryCache, shared_cache
 from hybrid.compile.parallel import MOST_JOBS, Source, compile_all
 from hybrid.compile.pipeline import Pipeline
 from hybrid.compile.promotion import Promoter
@@ -59,6 +60,24 @@ NO_BOUND = -1
 """`max_whitespace_cnt` of as much white space as a model likes."""
 
 logger = logging.getLogger("hybrid")
+
+_alive = WeakMethods()  # `GrammarCompiler._caches` of each
+
+
+def bytes_held() -> dict[str, int]:
+    """Bytes of compiled grammars that the compilers of this process keep: "memory", its bound
+    "memory_limit", and "disk", of all folders at the last look at them."""
+    caches: list[Any] = [call() for call in _alive.alive()]
+    memories = {id(memory): memory for memory, _ in caches}
+    folders: dict[Any, int] = {}
+    for _, disk in caches:
+        if disk is not None:  # who has written to a folder knows more than who has looked at it
+            folders[disk.folder] = max(disk.size_bytes, folders.get(disk.folder, 0))
+    return {
+        "memory": sum(memory.size_bytes for memory in memories.values()),
+        "memory_limit": sum(memory.limit_bytes for memory in memories.values()),
+        "disk": sum(folders.values()),
+    }
 
 
 class GrammarCompiler:
@@ -144,7 +163,7 @@ class GrammarCompiler:
         settings = Settings(
             strategy, budget, threads, self.on_demand, self.on_budget, self.deterministic, seconds
         )
-        self._statistics = Statistics()
+        self._statistics = Statistics(OF_PROCESS)
         kept = DEFAULT_CACHE_BYTES if cache_limit_bytes < 0 else cache_limit_bytes
         self._memory = shared_cache(vocabulary, kept)
         self._disk: DiskCache | None = None
@@ -167,6 +186,10 @@ class GrammarCompiler:
             self._statistics,
         )
         self._background = Background(threads, self._compilation.begin, self._pipeline.run)
+        _alive.add(self._caches)
+
+    def _caches(self) -> tuple[MemoryCache, DiskCache | None]:
+        return self._memory, self._disk
 
     @property
     def on_phase(self) -> Callable[[str], None]:
@@ -418,7 +441,10 @@ class GrammarCompiler:
             in vain; its bytes are those of the last look at the folder, which others change too); "seconds"
             by phase, summed;
             "strategies": "count" and "reasons" with their counts, numbers and names left out; "errors" by
-            type.
+            type; "compile_seconds" and "first_mask_seconds" by strategy and meaning of schemas: their "sum",
+            and "counts" of how many took at most so long (`hybrid.api.durations.BOUNDS`); "refusals" and
+            "relaxations": schemas that were refused for a keyword, or compiled without it, in JSON Schema's
+            meaning.
         """
         found = self._statistics.snapshot()
         found["memory"].update(bytes=self._memory.size_bytes, limit_bytes=self._memory.limit_bytes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from time import perf_counter
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from equivalence.arguments import flag, integer, integer_from
 from equivalence.deadline import Deadline
 from hybrid.api.arguments import stop_ids, temperature_of, text_of
 from hybrid.api.bitmask import Rows, TensorRows, row_number
-from hybrid.api.calls import Calls
+from hybrid.api.calls import Calls, count_masks
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.draft_tree import traverse
 from hybrid.api.follower import Follower, Outgrown
@@ -123,11 +124,16 @@ class GrammarMatcher(Calls):
 
     def _fill_row(self, bitmask: Any, index: Any, debug_print: bool) -> bool:
         """As `fill_next_token_bitmask`, of a bitmask that was not known, or a mask that cannot be."""
-        return self._fill(self._row(bitmask, index), debug_print)
+        needed = self._fill(self._row(bitmask, index), debug_print)
+        count_masks(1)
+        return needed
 
     def _fill(self, row: NDArray[np.uint32], debug_print: bool = False) -> bool:
         """Overwrite a row of words, which was looked at, with the mask; whether it forbids anything."""
+        began = None if self._compiled.awaited is None else perf_counter()
         needed = self._answer(lambda follower: follower.fill(row, debug_print))
+        if began is not None:
+            self._compiled.first_mask_took(perf_counter() - began)
         if self._follower.successor is not None:
             self._follower = self._follower.successor
         return needed
@@ -221,7 +227,7 @@ class GrammarMatcher(Calls):
             BitmaskError, ArgumentError: an argument of another type or shape, or no tree; nothing was
                 written.
         """
-        return traverse(
+        whole = traverse(
             self,
             retrieve_next_token,
             retrieve_next_sibling,
@@ -230,6 +236,8 @@ class GrammarMatcher(Calls):
             time_threshold,
             temperatures,
         )
+        count_masks(len(draft_tokens))
+        return whole
 
     def reset(self) -> None:
         """Back to the start."""
@@ -345,6 +353,7 @@ class GrammarMatcher(Calls):
         """Write the closing mask to words that nobody else sees; whether it forbids anything."""
         completion = self._compiled.completions.of(self._stops)
         needed = self._fill(words)
+        count_masks(1)
         restricted, self._place = completion.restrict(self._follower.text_read(), self._place, left, words)
         return needed or restricted
 

@@ -81,6 +81,8 @@ class ClassifierFollower(Meeting, Follower):
         began = perf_counter()
         self._ask(self._note_mask)
         self.look_at_walks()
+        if self.compiled.awaited is not None:
+            self.compiled.first_mask_took(perf_counter() - began)
         check_time(began, self.compiled.mask_seconds)
 
     def _note_mask(self, session: Session) -> None:

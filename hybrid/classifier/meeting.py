@@ -154,5 +154,7 @@ class Meeting(Known):
             except BudgetExceeded:
                 return False
         Meeting.look_at_walks(self)
+        if self.compiled.awaited is not None:
+            self.compiled.first_mask_took(perf_counter() - began)
         check_time(began, self.compiled.mask_seconds)
         return source_of(self.rows, config) != 0

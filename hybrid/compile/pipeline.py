@@ -14,10 +14,10 @@ import logging
 import time
 from functools import partial
 
-from equivalence import BudgetExceeded
+from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline.deadline import Deadline, free_frames
 from hybrid.api.compiled import CompiledGrammar, OnWalks
-from hybrid.api.statistics import Statistics
+from hybrid.api.statistics import Statistics, semantics_of
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.memory_cache import MemoryCache
@@ -84,7 +84,12 @@ class Pipeline:
             except Exception as error:
                 self._failed(request, error, deadline)
                 raise
-        request.check(compiled, deadline)
+        try:
+            request.check(compiled, deadline)
+        except GrammarError as error:
+            self._failed(request, error, deadline)
+            self._statistics.refused(one.keyword for one in compiled.relaxed)
+            raise
         return compiled
 
     def _new(self, request: Request, deadline: Deadline) -> CompiledGrammar:
@@ -114,6 +119,7 @@ class Pipeline:
         """A grammar that was read from disk just now."""
         found = _timed(found, {"total": time.perf_counter() - began})
         self._statistics.loaded(found)
+        self._await(found)
         self._watch(found, entry)
         _log("loaded", request, found)
         return found
@@ -134,6 +140,7 @@ class Pipeline:
             compiled.note(why)  # not in the file
         compiled = _timed(compiled, {**timings, "total": time.perf_counter() - began})
         self._statistics.compiled(compiled)
+        self._await(compiled)
         self._watch(compiled, entry)
         if walked and entry is not None and can_be_written(compiled):
             self._promoter.write(compiled, entry)
@@ -147,6 +154,10 @@ class Pipeline:
                 self._statistics.count("cancelled" if deadline.is_cancelled else "overdue")
             free_frames(error)
         logger.debug("refused %s: %s", request.notation, type(error).__name__)
+
+    def _await(self, compiled: CompiledGrammar) -> None:
+        labels = compiled.strategy, semantics_of(compiled)
+        compiled.await_first_mask(partial(self._statistics.first_mask, labels))
 
     def _watch(self, compiled: CompiledGrammar, entry: bytes | None) -> None:
         if self._watches:

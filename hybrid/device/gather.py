@@ -21,6 +21,7 @@ from equivalence import ArgumentError, BitmaskError
 from equivalence.arguments import integer_from, shown
 from hybrid.api.batch import checked, rows_of
 from hybrid.api.bitmask import LOGITS, Rows, check_memory, row_number
+from hybrid.api.calls import count_masks
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.classifier.batch import stage_classes
 from hybrid.classifier.follower import ClassifierFollower
@@ -114,6 +115,7 @@ class DeviceGather:
             for i in left:
                 self._fill_row(matchers[i], numbers[i])
             self._rows = filled
+            count_masks(len(matchers))
         except BaseException:
             self._taken, self._rows = before, rows
             raise

@@ -25,6 +25,7 @@ from equivalence import ArgumentError, MatcherError, forking
 from equivalence.arguments import flag, integer, integer_from
 from hybrid.api.arguments import text_of
 from hybrid.api.bitmask import Rows, row_number
+from hybrid.api.calls import count_masks
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.draft_tree import traverse
 from hybrid.api.matcher import GrammarMatcher
@@ -101,6 +102,7 @@ class HealingMatcher:
         """As `GrammarMatcher.fill_next_token_bitmask`."""
         if not self.left:
             return self._inner.fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
+        count_masks(1)
         return self._fill(self._rows_of(bitmask).row(row_number(index)))
 
     def _rows_of(self, bitmask: Any) -> Rows:

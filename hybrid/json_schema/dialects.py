@@ -100,6 +100,9 @@ DIALECTS = {
 }
 """By the part of their URI that tells them apart."""
 
+ALL_KEYWORDS = frozenset(("$schema", *READ_BESIDE)).union(*(one.keywords for one in DIALECTS.values()))
+"""The keywords of all drafts that decide whether an instance is valid, and the one that names the draft."""
+
 _DRAFT_OF_URI = re.compile(r"json-schema\.org/draft[-/]0?([0-9-]+)/(?:hyper-)?schema#?$")
 
 

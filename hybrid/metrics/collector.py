@@ -1,0 +1,47 @@
+"""The metrics of this process in a registry of prometheus_client.
+
+What: `Collector` looks at what is counted anyway, whenever a registry is scraped.
+When: a program that serves its own metrics: ``prometheus_client.REGISTRY.register(Collector())``, once.
+Limits: this process only; servers of several have `hybrid.metrics.files`. Needs the extra "metrics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from hybrid.api.durations import BOUNDS
+from hybrid.metrics.families import FAMILIES, begin_to_look, look
+
+
+class Collector:
+    """A collector for `prometheus_client.CollectorRegistry.register`."""
+
+    def __init__(self) -> None:
+        begin_to_look()
+
+    def describe(self) -> list[Metric]:
+        """Names and types, without values; a registry asks for them when a collector is registered."""
+        return [Metric(one.name, one.help, one.kind) for one in FAMILIES]
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics as they are now."""
+        found = look()
+        for family in FAMILIES:
+            values = family.values(found)
+            labels = list(family.labels)
+            if family.kind == "histogram":
+                histogram = HistogramMetricFamily(family.name, family.help, labels=labels)
+                for names, spread in values.items():
+                    below = accumulate(spread.counts)
+                    buckets = list(zip((*map(str, BOUNDS), "+Inf"), below, strict=True))
+                    histogram.add_metric(list(names), buckets, spread.sum)
+                yield histogram
+                continue
+            made = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+            simple = made(family.name, family.help, labels=labels)
+            for names, value in values.items():
+                simple.add_metric(list(names), value)
+            yield simple

@@ -1,0 +1,293 @@
+"""What is shown as metrics: every mask once, times by closed labels, nothing of what a schema says.
+
+What: counts of masks on each way that fills them; first masks and compilations; keywords; how many series
+there can be; the dashboard, whose expressions name metrics and labels that exist.
+When: after any change of `hybrid.metrics`, of `hybrid.api.statistics`, or of what fills masks.
+Limits: `tests/test_metrics_served.py` has what needs prometheus_client.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from equivalence import GrammarError
+from hybrid import (
+    BatchGrammarMatcher,
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
+    allocate_token_bitmask,
+)
+from hybrid.api.calls import masks_filled
+from hybrid.api.durations import BOUNDS, Durations
+from hybrid.api.statistics import MOST_UNREAD, OF_PROCESS, OTHER
+from hybrid.json_schema.dialects import ALL_KEYWORDS
+from hybrid.metrics import DASHBOARD, FAMILIES
+from hybrid.metrics.families import look, samples
+from tests.caches import compiler_in
+from tests.test_artifact import SCHEMA, VOCABULARY
+from tests.test_forks import in_a_child
+
+SECRET = "confidential"
+
+
+def shown() -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """All samples, by name and labels."""
+    found = look()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in FAMILIES
+        for sample in samples(family, found)
+    }
+
+
+def value(name: str, **labels: str) -> float:
+    return shown().get((name, tuple(sorted(labels.items()))), 0.0)
+
+
+def row() -> torch.Tensor:
+    return allocate_token_bitmask(4, VOCABULARY.size)
+
+
+# --- Masks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["auto", "classifier", "representatives", "engine"])
+def test_every_mask_is_counted_once(strategy: str) -> None:
+    compiled = GrammarCompiler(VOCABULARY, strategy=strategy).compile_regex("[a-c]{2,6}")
+    matchers = [GrammarMatcher(compiled) for _ in range(3)]
+    bitmask = row()
+
+    def one() -> None:
+        matchers[0].fill_next_token_bitmask(bitmask)
+
+    tree = torch.tensor([1, -1, -1]), torch.tensor([-1, 2, -1]), torch.tensor([0, 97, 98])
+    ways: list[tuple[Callable[[], Any], int]] = [
+        (one, 1),
+        (one, 1),  # which is known now
+        (lambda: matchers[0].fill_next_token_bitmask(bitmask.numpy(), 1), 1),
+        (lambda: BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask, [0, 1, 2]), 3),
+        (lambda: BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers[:1], bitmask), 1),
+        (lambda: matchers[1].fill_closing_bitmask(bitmask, 5), 1),
+        (lambda: BatchGrammarMatcher().batch_fill_closing_bitmask(matchers, bitmask, 5), 3),
+        (lambda: matchers[2].traverse_draft_tree(*tree, row()[:3]), 3),
+    ]
+    for number, (fill, masks) in enumerate(ways):
+        before = masks_filled()
+        fill()
+        assert masks_filled() - before == masks, number
+    assert value("equimask_masks_total") == masks_filled()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_begins_anew() -> None:
+    matcher = GrammarMatcher(GrammarCompiler(VOCABULARY).compile_regex("a"))
+    matcher.fill_next_token_bitmask(row())
+    assert masks_filled() > 0 and OF_PROCESS.snapshot()["compilations"] > 0
+
+    def look_there() -> None:
+        assert masks_filled() == OF_PROCESS.snapshot()["compilations"] == 0
+
+    in_a_child(look_there)
+
+
+# --- Times -------------------------------------------------------------------------------------------------
+
+
+def firsts(strategy: str, semantics: str) -> float:
+    counts = look()["first_mask_seconds"].get(strategy, {}).get(semantics, {}).get("counts", [])
+    return float(sum(counts))
+
+
+COMPILED: list[tuple[str, str, Callable[[GrammarCompiler], CompiledGrammar]]] = [
+    ("classifier", "none", lambda compiler: compiler.compile_regex("(ab)*")),
+    ("classifier", "xgrammar", lambda compiler: compiler.compile_json_schema(SCHEMA)),
+    (
+        "classifier",
+        "json-schema",
+        lambda compiler: compiler.compile_json_schema(SCHEMA, semantics="json-schema"),
+    ),
+    ("classifier", "none", lambda compiler: compiler.compile_lark('start: "a"+')),
+    ("representatives", "none", lambda compiler: compiler.compile_regex("(ab)*")),
+    ("engine", "xgrammar", lambda compiler: compiler.compile_json_schema(SCHEMA)),
+]
+
+
+@pytest.mark.parametrize(("strategy", "semantics", "ask"), COMPILED)
+def test_the_first_mask_of_a_grammar_is_timed_once(strategy: str, semantics: str, ask: Any) -> None:
+    compiler = GrammarCompiler(VOCABULARY, strategy="auto" if strategy == "classifier" else strategy)
+    before = firsts(strategy, semantics)
+    compiled = ask(compiler)
+    assert compiled.strategy == strategy
+    own = compiler.stats()
+    assert sum(own["compile_seconds"][strategy][semantics]["counts"]) == 1
+    assert own["first_mask_seconds"] == {}
+    for _ in range(2):
+        matcher = GrammarMatcher(compiled)
+        for _ in range(3):
+            matcher.fill_next_token_bitmask(row())
+    assert ask(compiler) is compiled, "found in memory, which begins nothing"
+    assert firsts(strategy, semantics) == before + 1
+    own = compiler.stats()["first_mask_seconds"][strategy][semantics]
+    assert sum(own["counts"]) == 1 and 0 < own["sum"] < 60
+
+
+def test_a_grammar_from_a_file_has_a_first_mask_too(tmp_path: Any) -> None:
+    for _ in range(2):
+        compiler = compiler_in(tmp_path)
+        GrammarMatcher(compiler.compile_regex("[x-z]+")).fill_next_token_bitmask(row())
+        assert sum(compiler.stats()["first_mask_seconds"]["classifier"]["none"]["counts"]) == 1
+    assert compiler.stats()["disk"]["hits"] == 1 and compiler.stats()["compile_seconds"] == {}
+
+
+def test_a_time_counts_in_one_range() -> None:
+    durations = Durations()
+    for seconds in (0.0, BOUNDS[0], BOUNDS[0] * 1.001, BOUNDS[-1], 1e9):
+        durations.add(("a", "b"), seconds)
+    found = durations.snapshot()["a"]["b"]
+    assert found["counts"] == [2, 1, *[0] * (len(BOUNDS) - 3), 1, 1]
+    assert found["sum"] == pytest.approx(1e9 + BOUNDS[-1] + 2.001 * BOUNDS[0])
+
+
+# --- Keywords ----------------------------------------------------------------------------------------------
+
+
+def test_refusals_are_counted_by_keyword() -> None:
+    compiler = GrammarCompiler(VOCABULARY, semantics="json-schema")
+    before = value("equimask_refusals_total", keyword="pattern")
+    with pytest.raises(GrammarError):
+        compiler.compile_json_schema({"type": "string", "pattern": "(a)\\1"})
+    assert compiler.stats()["refusals"] == {"pattern": 1}
+    assert value("equimask_refusals_total", keyword="pattern") == before + 1
+    assert compiler.stats()["errors"] == {"SchemaRefused": 1}
+
+
+def test_a_schema_that_is_refused_as_strict_names_its_keywords() -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    with pytest.raises(GrammarError):
+        compiler.compile_json_schema({"type": "array", "uniqueItems": True}, strict=True)
+    assert compiler.stats()["refusals"] == {"uniqueItems": 1}
+    assert compiler.stats()["errors"] == {"GrammarError": 1}
+
+
+def test_relaxations_of_both_meanings() -> None:
+    unique, pattern = (value("equimask_relaxations_total", keyword=one) for one in ("uniqueItems", "pattern"))
+    OF_PROCESS.looks_at_schemas = True
+    compiler = GrammarCompiler(VOCABULARY)
+    compiler.compile_json_schema({"type": "array", "items": {"type": "integer"}, "uniqueItems": True})
+    assert compiler.stats()["relaxations"] == {}, "found when somebody looks"
+    compiler.compile_json_schema({"type": "string", "pattern": "(a)\\1"}, semantics="json-schema", relax=True)
+    assert compiler.stats()["relaxations"] == {"pattern": 1}
+    assert value("equimask_relaxations_total", keyword="uniqueItems") == unique + 1
+    assert value("equimask_relaxations_total", keyword="pattern") == pattern + 1
+
+
+def test_schemas_that_are_looked_at_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    OF_PROCESS.looks_at_schemas = True
+    compiler = GrammarCompiler(VOCABULARY, cache_enabled=False)
+    look()
+    before = value("equimask_unread_schemas_total")
+    compiled = compiler.compile_json_schema(SCHEMA)
+    for _ in range(MOST_UNREAD + 9):
+        OF_PROCESS.compiled(compiled)
+    assert value("equimask_unread_schemas_total") == before + 10
+    assert value("equimask_unread_schemas_total") == before + 10 and not OF_PROCESS._unread
+
+
+def test_nothing_of_a_schema_is_a_label() -> None:
+    OF_PROCESS.looks_at_schemas = True
+    schema = {
+        "type": "object", "title": SECRET, "$ref": f"#/$defs/{SECRET}", SECRET: {"type": SECRET},
+        "$defs": {SECRET: {"type": "object", "properties": {SECRET: {"const": SECRET, "format": SECRET}}}},
+        "patternProperties": {SECRET: {"pattern": f"{SECRET}(?<!x)"}}, "dependencies": {SECRET: [SECRET]},
+    }  # fmt: skip
+    for semantics in ("xgrammar", "json-schema"):
+        for options in ({}, {"strict": True}, {"relax": semantics == "json-schema"}):
+            try:
+                compiled = GrammarCompiler(VOCABULARY).compile_json_schema(
+                    schema, semantics=semantics, **options
+                )
+                GrammarMatcher(compiled).fill_next_token_bitmask(row())
+            except GrammarError:
+                pass
+    for broken in (f"root ::= {SECRET}", f'root ::= "{SECRET}'):
+        with pytest.raises(GrammarError):
+            GrammarCompiler(VOCABULARY).compile_grammar(broken)
+    OF_PROCESS.refused([SECRET, "", "type"])
+    found = [label for _, labels in shown() for _, label in labels]
+    assert found and not any(SECRET in label for label in found)
+    assert value("equimask_refusals_total", keyword=OTHER) > 0
+
+
+def test_there_are_few_series() -> None:
+    for number in range(500):
+        OF_PROCESS.failed(type(f"Error{number}", (Exception,), {})())
+        OF_PROCESS.refused([f"keyword{number}", *ALL_KEYWORDS])
+    by_name: dict[str, int] = {}
+    for name, _ in shown():
+        by_name[name] = by_name.get(name, 0) + 1
+    assert by_name["equimask_refusals_total"] == len(ALL_KEYWORDS) + 1
+    assert by_name["equimask_errors_total"] < 20
+    # three strategies, three meanings
+    assert max(count for name, count in by_name.items() if name.endswith("_bucket")) <= 9 * (len(BOUNDS) + 1)
+    assert sum(by_name.values()) < 600
+
+
+@pytest.mark.shared_memory
+def test_bytes_are_those_of_the_caches(tmp_path: Any) -> None:
+    before = value("equimask_memory_bytes"), value("equimask_memory_limit_bytes")
+    compilers = [compiler_in(tmp_path, cache_limit_bytes=10**8 + 1) for _ in range(2)]
+    assert value("equimask_memory_limit_bytes") == before[1] + 10**8 + 1, "two that share one count once"
+    for compiler in compilers:
+        compiler.compile_regex("[a-f]+")
+    assert value("equimask_memory_bytes") == before[0] + compilers[1].stats()["memory"]["bytes"] > before[0]
+    assert value("equimask_disk_bytes") >= compilers[0].stats()["disk"]["bytes"] > 0
+
+
+# --- The dashboard -----------------------------------------------------------------------------------------
+
+
+def test_the_dashboard_is_one_of_grafana() -> None:
+    found = json.loads(DASHBOARD.read_text("utf-8"))
+    assert found["title"] and found["uid"] and found["schemaVersion"] >= 36 and "id" not in found
+    variables = {one["name"] for one in found["templating"]["list"]}
+    panels = found["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels) > 10
+    cells = set()
+    for panel in panels:
+        assert panel["title"] and panel["description"] and panel["type"] in ("timeseries", "stat")
+        place = panel["gridPos"]
+        covered = {(x, y) for x in range(place["x"], place["x"] + place["w"])
+                   for y in range(place["y"], place["y"] + place["h"])}  # fmt: skip
+        assert not covered & cells and all(0 <= x < 24 for x, _ in covered)
+        cells |= covered
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"]) > 0
+    text = json.dumps(found)
+    assert set(re.findall(r"\$\{?(\w+)", text)) == variables | {"__rate_interval", "__all"}
+
+
+def test_its_expressions_name_what_exists() -> None:
+    labels = {name: {*family.labels} for family in FAMILIES for name in family.sample_names}
+    for family in FAMILIES:
+        if family.kind == "histogram":
+            labels[f"{family.name}_bucket"].add("le")
+    named = set()
+    for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
+        for target in panel["targets"]:
+            metrics = re.findall(r"equimask_\w+", target["expr"])
+            assert metrics and set(metrics) <= labels.keys()
+            named |= {*metrics}
+            known = set.union(*(labels[name] for name in metrics))
+            grouped = re.findall(r"by \(([^)]*)\)", target["expr"])
+            asked = {label.strip() for group in grouped for label in group.split(",")}
+            asked |= {*re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])}
+            asked |= {*re.findall(r"[{,]\s*(\w+)\s*=", target["expr"])} - {"instance"}
+            assert asked <= known, target["expr"]
+    assert all(named & {*family.sample_names} for family in FAMILIES), "each metric has its place"

@@ -1,0 +1,272 @@
+"""Metrics as Prometheus gets them: over HTTP, of this process and of several.
+
+What: a registry with `Collector`; folders that several processes publish to; the two ways in which engines
+serve: a folder of theirs, and a registry of the process that answers while another one compiles.
+When: after any change of `hybrid.metrics` or of `adapters.engines.metrics`.
+Limits: on 127.0.0.1. Engines' own servers are in `tests/test_vllm_metrics.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+prometheus_client = pytest.importorskip("prometheus_client")
+
+from prometheus_client import CollectorRegistry, generate_latest  # noqa: E402
+from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
+from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
+
+from adapters.engines import metrics as engines  # noqa: E402
+from adapters.engines.settings import Settings  # noqa: E402
+from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask  # noqa: E402
+from hybrid.metrics import FAMILIES, Publisher, files, publish  # noqa: E402
+from hybrid.metrics.collector import Collector  # noqa: E402
+from hybrid.metrics.families import look, samples  # noqa: E402
+from tests.test_artifact import SCHEMA, VOCABULARY  # noqa: E402
+from tests.test_forks import in_a_child  # noqa: E402
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def parsed(text: str) -> Samples:
+    """What a scrape has of ours."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        if family.name.startswith("equimask_")
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def scrape() -> Iterator[Any]:
+    """Serves a registry, and gets it over HTTP."""
+    servers = []
+
+    def get(registry: CollectorRegistry) -> Samples:
+        server, _ = prometheus_client.start_http_server(0, "127.0.0.1", registry)
+        servers.append(server)
+        address = f"http://127.0.0.1:{server.server_port}/metrics"
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            return parsed(answer.read().decode())
+
+    yield get
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def work(times: int = 1) -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    for _ in range(times):
+        matcher = GrammarMatcher(compiler.compile_json_schema(SCHEMA))
+        matcher.fill_next_token_bitmask(allocate_token_bitmask(1, VOCABULARY.size))
+
+
+STRATEGY = (("semantics", "xgrammar"), ("strategy", "classifier"))
+
+
+def test_a_registry_shows_what_was_done(scrape: Any) -> None:
+    registry = CollectorRegistry()
+    registry.register(Collector())
+    before = scrape(registry)
+    work(3)
+    after = scrape(registry)
+
+    def more(name: str, *labels: tuple[str, str]) -> float:
+        return after[name, labels] - before.get((name, labels), 0.0)
+
+    assert more("equimask_masks_total") == 3
+    assert more("equimask_compile_seconds_count", *STRATEGY) == 1
+    assert more("equimask_first_mask_seconds_count", *STRATEGY) == 1
+    assert more("equimask_compile_seconds_bucket", ("le", "+Inf"), *STRATEGY) == 1
+    assert 0 < more("equimask_compile_seconds_sum", *STRATEGY) < 60
+    assert more("equimask_cache_hits_total", ("place", "memory")) == 2
+    assert more("equimask_cache_misses_total", ("place", "memory")) == 1
+    names = {name for name, _ in after}
+    for family in FAMILIES:
+        assert names & {*family.sample_names} or not family.values(look())
+    counts = [value for (name, labels), value in after.items()
+              if name == "equimask_compile_seconds_bucket" and set(STRATEGY) <= set(labels)]  # fmt: skip
+    assert counts == sorted(counts), "ranges hold those below"
+
+
+def test_a_folder_says_the_same(tmp_path: Path) -> None:
+    work()
+    publisher = Publisher(tmp_path, 1000)
+    try:
+        here, there = CollectorRegistry(), CollectorRegistry()
+        here.register(Collector())
+        MultiProcessCollector(there, str(tmp_path))
+        publisher.write()
+        wanted, found = (parsed(generate_latest(one).decode()) for one in (here, there))
+        assert found == wanted and len(found) > 20
+    finally:
+        publisher.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_processes_add_up_and_what_they_hold_goes_with_them(tmp_path: Path, scrape: Any) -> None:
+    def one() -> None:
+        publisher = publish(tmp_path)
+        work(2)
+        publisher.close()
+
+    def another() -> None:
+        compiler = GrammarCompiler(VOCABULARY)
+        publish(tmp_path)
+        compiler.compile_json_schema(SCHEMA)
+        publish(tmp_path).write()
+        os._exit(0)  # as one that is killed
+
+    for child in (one, one, another):
+        in_a_child(child)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, str(tmp_path))
+    found = scrape(registry)
+    assert found["equimask_compile_seconds_count", STRATEGY] == 3
+    assert found["equimask_masks_total", ()] == 4
+    assert found["equimask_memory_bytes", ()] > 0, "of the one that did not say goodbye"
+    assert sorted(path.name.split("_")[0] for path in tmp_path.iterdir()) == (
+        3 * ["counter"] + 2 * ["gauge"] + 3 * ["histogram"]
+    )
+
+
+def test_it_is_written_again_and_again(tmp_path: Path) -> None:
+    publisher = Publisher(tmp_path, 0.02)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, str(tmp_path))
+    before = parsed(generate_latest(registry).decode())["equimask_masks_total", ()]
+    work(2)
+    ends = time.monotonic() + 20
+    while parsed(generate_latest(registry).decode())["equimask_masks_total", ()] < before + 2:
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+    publisher.close()
+    again = publish(tmp_path)
+    assert publish(tmp_path) is again
+    again.close()
+    assert publish(tmp_path) is not again
+    publish(tmp_path).close()
+
+
+def test_what_the_file_system_refuses_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    publisher = Publisher(tmp_path, 1000)
+    for path in tmp_path.iterdir():
+        path.unlink()
+        path.mkdir()
+    (path / "mine").touch()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            publisher.write()
+        publisher.close()
+    assert len([one for one in caplog.records if "metrics cannot be written" in one.getMessage()]) == 1
+    gone = Publisher(tmp_path / "never", 1000)
+    gone.write()
+    gone.close()
+
+
+def test_a_file_has_what_prometheus_client_reads() -> None:
+    from prometheus_client.mmap_dict import _read_all_values, mmap_key
+
+    family = FAMILIES[0]
+    rows = [(family, one) for one in samples(family, {"compile_seconds": {"a": {"b": {
+        "counts": list(range(16)), "sum": 2.5}}}})]  # fmt: skip
+    data = files.encoded(rows)
+    assert struct.unpack_from("i", data)[0] == len(data) and len(data) % 8 == 0
+    found = [(key, value) for key, value, *_ in _read_all_values(data)]
+    keys = [
+        mmap_key(family.name, one.name, [*one.labels], [*one.labels.values()], family.help) for _, one in rows
+    ]
+    assert [key for key, _ in found] == keys and [value for _, value in found] == [*range(16), 2.5]
+
+
+# --- In engines --------------------------------------------------------------------------------------------
+
+SETTINGS = Settings("EQUIMASK_TESTED")
+
+SERVER = """
+import subprocess, sys, urllib.request
+import prometheus_client
+from adapters.engines.metrics import serve
+from adapters.engines.settings import Settings
+settings = Settings("EQUIMASK_TESTED")
+serve(settings)
+serve(settings)
+if len(sys.argv) > 1:
+    prometheus_client.Counter("vllm_requests", "theirs").inc(7)
+subprocess.run([sys.executable, "-c", '''
+from adapters.engines.metrics import publish_as_told, serve
+from adapters.engines.settings import Settings
+settings = Settings("EQUIMASK_TESTED")
+serve(settings)
+publish_as_told(settings)
+from tests.test_metrics_served import work
+work(5)
+'''], check=True)
+server, _ = prometheus_client.start_http_server(0, "127.0.0.1")
+print(urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics").read().decode())
+"""
+
+
+def in_a_process(code: str, **variables: str) -> str:
+    environment = {
+        key: value for key, value in os.environ.items() if key not in (engines.OURS, engines.THEIRS)
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code, "theirs"], env={**environment, **variables},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_one_process_answers_and_another_compiles(tmp_path: Path) -> None:
+    """vLLM with one server: what its child publishes is in the registry that it serves, beside its own."""
+    text = in_a_process(SERVER, TMPDIR=str(tmp_path))
+    found = parsed(text)
+    assert found["equimask_masks_total", ()] == 5 and "vllm_requests_total 7.0" in text
+    assert found["equimask_compile_seconds_count", STRATEGY] == 1
+    assert not list(tmp_path.iterdir()), "the folder goes with the process that made it"
+
+
+def test_metrics_can_be_turned_off() -> None:
+    assert parsed(in_a_process(SERVER, EQUIMASK_TESTED_METRICS="0")) == {}
+
+
+def test_an_engine_with_a_folder_gets_everything_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scrape: Any
+) -> None:
+    """SGLang, and vLLM with several servers."""
+    monkeypatch.setenv(engines.THEIRS, str(tmp_path))
+    monkeypatch.delenv(engines.OURS, raising=False)
+    engines.serve(SETTINGS)
+    assert engines.OURS not in os.environ
+    monkeypatch.setenv("EQUIMASK_TESTED_METRICS", "0")
+    engines.publish_as_told(SETTINGS)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("EQUIMASK_TESTED_METRICS", "1")
+    engines.publish_as_told(SETTINGS)
+    work(2)
+    publish(tmp_path).write()
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)
+    assert scrape(registry)["equimask_masks_total", ()] >= 2
+    publish(tmp_path).close()
+
+
+def test_a_wrong_value_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQUIMASK_TESTED_METRICS", "yes")
+    with pytest.raises(ValueError, match="allowed are 1"):
+        engines.publish_as_told(SETTINGS)
