@@ -260,7 +260,7 @@ def test_the_dashboard_is_one_of_grafana() -> None:
     variables = {one["name"] for one in found["templating"]["list"]}
     panels = found["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels) > 10
-    cells = set()
+    cells: set[tuple[int, int]] = set()
     for panel in panels:
         assert panel["title"] and panel["description"] and panel["type"] in ("timeseries", "stat")
         place = panel["gridPos"]

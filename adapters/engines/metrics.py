@@ -18,6 +18,7 @@ import logging
 import os
 import shutil
 import tempfile
+from typing import Any
 
 from adapters.engines.settings import Settings
 
@@ -37,8 +38,7 @@ def serve(settings: Settings) -> None:
     if not settings.has_metrics() or os.environ.get(THEIRS):
         return
     try:
-        from prometheus_client import REGISTRY
-        from prometheus_client.multiprocess import MultiProcessCollector
+        from prometheus_client import REGISTRY, multiprocess
     except ImportError:
         return
     folder = os.environ.get(OURS)  # of the process that started this one
@@ -49,7 +49,8 @@ def serve(settings: Settings) -> None:
     if folder in _served:
         return
     try:
-        MultiProcessCollector(REGISTRY, folder)  # type: ignore[no-untyped-call]
+        collect: Any = multiprocess.MultiProcessCollector
+        collect(REGISTRY, folder)
     except ValueError as error:  # somebody shows metrics of these names already
         logger.warning("metrics of equimask's processes are not shown: %s", error)
     _served.add(folder)

@@ -97,7 +97,7 @@ class CompiledGrammar:
     otherwise: Callable[[], CompiledGrammar] | None = field(default=None, init=False)
     rival: Rival | None = field(default=None, init=False)
 
-    awaited: ClassVar[Callable[[float], object] | None] = None
+    awaited: ClassVar[Any] = None
     """Told how long the first mask took; of one grammar, until it was asked for a mask."""
 
     def await_first_mask(self, told: Callable[[float], object]) -> None:

@@ -1,0 +1,118 @@
+"""A whole server of vLLM with a small random model: its ``/metrics`` has ours; only where vLLM can run."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from importlib.util import find_spec
+
+import pytest
+
+from bench.cases import CHECKOUT
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed"),
+]
+
+MODEL = """
+import sys, torch
+from transformers import LlamaConfig, LlamaForCausalLM
+from tests.test_vllm_managers import SIZE, STOP, TOKENIZER
+torch.manual_seed(0)
+shape = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1}
+config = LlamaConfig(vocab_size=SIZE, **shape, initializer_range=0.5, eos_token_id=STOP, bos_token_id=None)
+LlamaForCausalLM(config).save_pretrained(sys.argv[1])
+TOKENIZER.save_pretrained(sys.argv[1])
+"""
+
+SCHEMA = {"type": "object", "properties": {"confidential": {"type": "integer"}}, "required": ["confidential"]}
+
+
+def get(address, **asked):
+    data = json.dumps(asked).encode() if asked else None
+    request = urllib.request.Request(address, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return answer.read().decode()
+
+
+@pytest.fixture(params=[1, 2])
+def server(request, tmp_path):
+    """vLLM with one process that answers, or several; the plugin is found as in an installation."""
+    plugin = tmp_path / "plugin" / "equimask-0.dist-info"
+    plugin.mkdir(parents=True)
+    (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: equimask\nVersion: 0\n")
+    (plugin / "entry_points.txt").write_text("[vllm.general_plugins]\nequimask = adapters.vllm:register\n")
+    named = tmp_path / "plugin" / "vllm-0.dist-info"  # its command line asks for a package of this name
+    named.mkdir()
+    (named / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0\n")
+    path = os.pathsep.join([str(CHECKOUT), str(plugin.parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
+                   "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1",
+                   "TMPDIR": str(tmp_path)}  # fmt: skip
+    for name in ("PROMETHEUS_MULTIPROC_DIR", "EQUIMASK_METRICS_DIR", "VLLM_PLUGINS"):
+        environment.pop(name, None)
+    model = str(tmp_path / "model")
+    subprocess.run([sys.executable, "-c", MODEL, model], env=environment, cwd=CHECKOUT, check=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model, "--served-model-name", "small",
+        "--host", "127.0.0.1", "--port", str(port), "--max-model-len", "256", "--max-num-seqs", "8",
+        "--enforce-eager", "--dtype", "float32", "--structured-outputs-config.backend", "xgrammar",
+        "--api-server-count", str(request.param),
+    ]  # fmt: skip
+    with (tmp_path / "log").open("w") as log:
+        running = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=log, stderr=log)
+    address, ends = f"http://127.0.0.1:{port}", time.monotonic() + 400
+    try:
+        while True:
+            try:
+                get(f"{address}/health")
+                break
+            except (urllib.error.URLError, OSError):
+                assert running.poll() is None and time.monotonic() < ends, (tmp_path / "log").read_text()[
+                    -4000:
+                ]
+                time.sleep(0.5)
+        yield address
+    finally:
+        running.terminate()
+        try:
+            running.wait(60)
+        except subprocess.TimeoutExpired:
+            running.kill()
+    assert not list(tmp_path.glob("equimask-metrics-*"))
+
+
+def value(text, name):
+    return sum(float(one) for one in re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE))
+
+
+def test_metrics_of_the_process_that_compiles_are_served(server):
+    before = get(f"{server}/metrics")
+    masks = value(before, "equimask_masks_total")
+    assert masks > 0, "those by which it became ready"
+    asked = {"model": "small", "prompt": "abc", "max_tokens": 30, "structured_outputs": {"json": SCHEMA}}
+    for _ in range(3):
+        get(f"{server}/v1/completions", **asked)
+    ends = time.monotonic() + 60
+    while value(text := get(f"{server}/metrics"), "equimask_masks_total") < masks + 3:
+        assert time.monotonic() < ends
+        time.sleep(1)
+    new = "equimask_compile_seconds_count"
+    assert value(text, new) == value(before, new) + 1, "the others found it in memory"
+    assert (
+        'equimask_first_mask_seconds_bucket{le="0.0005",semantics="xgrammar",strategy="classifier"}' in text
+    )
+    assert value(text, "equimask_memory_bytes") > 0
+    assert "vllm:" in text and "confidential" not in text
+    print(
+        "\n".join(line for line in text.splitlines() if line.startswith("equimask_") and "bucket" not in line)
+    )
