@@ -17,6 +17,7 @@ import xgrammar
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equivalence import GrammarError
 from equivalence.network import build_network, reading
 from equivalence.network.printed import read_rules
 from equivalence.network.reading import ReadGrammar, read_as_far, read_printed
@@ -158,6 +159,9 @@ def test_forms_that_are_not_read(ebnf: str) -> None:
         "root ::= (())\n", 'root ::= (("a" ))\n', 'root ::= (("a"  "b"))\n', 'root ::= (("a") |("b"))\n',
         'root ::= (("\\x4"))\n', 'root ::= (("\\u00"))\n', 'root ::= (("\\z"))\n', "root ::= (([a))\n",
         "root ::= (([a-))\n", "root ::= ((other))\n", "root ::= ((root{))\n", "root ::= ((root{1))\n",
+        'root ::= Regex("a")\n', 'root ::= Regex("a", json_string=false)\n', 'root ::= Regex("a, json_string=true)\n',
+        'root ::= Regex("\\xe9", json_string=true)\n', 'root ::= Regex("\\0", json_string=true)\n',
+        'root ::= (Regex("a", json_string=true))\n', 'root ::= Regex("a", json_string=true) "b"\n', "root ::= R\n",
         "root ::= ((root{3, 2}))\n", "root ::= ((root{0, -2}))\n", "root ::= ((root{99999999999, -1}))\n",
         'root ::= (("a"))', 'root ::= (("a"))x\n', 'root ::= (("a"))\nroot ::= (("b"))\n', ' ::= (("a"))\n',
         'root := (("a"))\n', 'root ::= ("a")\n', 'root ::= ((("a")))\n', 'root ::= (("\\ud800"))\n',
@@ -172,7 +176,7 @@ def test_other_texts_are_not_read(text: str) -> None:
 @pytest.mark.parametrize(
     "schema",
     [
-        '{"const": "a\\u0000b"}', '{"const": "a\0b"}', '{"const": "\\u0061"}', '{"pattern": "a"}',
+        '{"const": "a\\u0000b"}', '{"const": "a\0b"}', '{"const": "\\u0061"}',
         '{"title": "\\\\x00"}', '{"title": "\\\\0"}', '{"title": "\\\\c@"}', '{"title": "\\\\u{0}"}',
     ],
 )  # fmt: skip
@@ -187,6 +191,38 @@ def test_schemas_of_which_a_print_may_tell_a_part_are_not_read_that_way(schema: 
     )
     asked = JsonSchemaRequest(schema, {}, settings=Settings("auto", Budget()))
     assert asked.read_printed(cut) is None
+
+
+PATTERNS = st.lists(
+    st.sampled_from(
+        [
+            "^", "$", "a+", "\\d{2,4}", "[^a-c]", "[\\^a]+", "[^\\]]*", "[^ -\\]]", "[\\[^]", '["^]', "[|^]", "(^|b)", "(c|[^^])?",
+            "\\.", "\\S+", "\\W", "[^\\S]", "é", ".*", "/", "'", '"', "[!-~]{3}", "[^]a]", "[\\\\^]+",
+        ]
+    ),
+    min_size=1, max_size=4,
+).map("".join)  # fmt: skip
+
+
+@given(PATTERNS, PATTERNS, st.booleans())
+def test_patterns_are_read_as_they_are_serialised(one: str, other: str, is_name: bool) -> None:
+    of_name = {"patternProperties": {other: {"type": "null"}}} if is_name else {"required": ["a^"]}
+    schema = {"properties": {"^a": {"type": "string", "pattern": one}, "a^": {"enum": [other]}}, **of_name}
+    try:
+        is_read(schema)
+    except (RuntimeError, GrammarError):
+        return  # XGrammar has no such pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [
+        ("^a+$", True), ("[^a-z]{2,}", True), ("(a/b|[\\w.-]+)*", True), ("[a^]+", False),
+        ("[^ -\\]]+", False), ("\\x00+", False), ("a+\\u0000", False),
+    ],
+)  # fmt: skip
+def test_patterns_that_are_read(pattern: str, wanted: bool) -> None:
+    assert is_read({"type": "string", "pattern": pattern, "minLength": 1}) is wanted
 
 
 def test_separators_may_hold_anything() -> None:

@@ -12,7 +12,7 @@ import pytest
 import xgrammar
 
 from equivalence.network import serial
-from equivalence.network.expressions import only_repeats, types_among
+from equivalence.network.expressions import endless_rule, types_among
 from equivalence.network.layouts import own_layout, written
 from equivalence.network.optimised import Wanted, optimised
 from equivalence.network.reading import read_grammar
@@ -62,13 +62,27 @@ def test_what_is_said_of_expressions_without_lists() -> None:
     assert read.types == {kind for kind, _ in bodies(read.whole())}
     assert read.types >= {serial.BYTES, serial.STAR, serial.RULE, serial.CHOICES, serial.REPEAT}
     assert types_among(np.array([70, 0, -3, 0]), np.array([0, 2])) == {70, -3}
-    assert read.has_rule_of_repeat
+    assert read.rules[read.endless_rule][serial.NAME] == "two"
     other = xgrammar.Grammar.from_ebnf('root ::= "x" one{2,3}\none ::= "1"')
-    assert not read_grammar(other).has_rule_of_repeat
+    assert read_grammar(other).endless_rule == -1
     itself = np.array([serial.SEQUENCE, 1, 0])
-    assert not only_repeats(itself, np.array([0]), [0])
+    assert endless_rule(itself, np.array([0]), [0]) == -1
     with pytest.raises(IndexError):
-        only_repeats(itself, np.array([0]), [7])
+        endless_rule(itself, np.array([0]), [7])
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("root ::= root{2}", {"root"}), ("root ::= p\np ::= q\nq ::= p{3}", {"p", "q"}),
+        ("root ::= p\np ::= q\nq ::= p", set()), ('root ::= p{2}\np ::= p{2} | "a"', set()),
+        ('root ::= "a"\np ::= q\nq ::= r{4}\nr ::= q\ns ::= p', {"q", "r"}), ("root ::= p{2}\np ::= [a]", set()),
+    ],
+)  # fmt: skip
+def test_a_rule_without_end_is_found_wherever_it_is(text: str, wanted: set[str]) -> None:
+    read = read_grammar(xgrammar.Grammar.from_ebnf(text))
+    found = read.endless_rule
+    assert read.rules[found][serial.NAME] in wanted if wanted else found == -1
 
 
 def test_a_repeat_names_its_rule_and_bounds() -> None:

@@ -208,10 +208,9 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
         edges, n_states = read.edges, read.n_states
     elif (is_foreign := (_FOREIGN >> data[starts[bodies]]) & 1).any():
         used = reachable_rules(data, starts, bodies, root)
-        whole = read.whole()
         foreign = {}
         for rule in np.flatnonzero(is_foreign & used).tolist():
-            foreign[rule] = foreign_rule(whole, rule)
+            foreign[rule] = foreign_rule(read, rule)
             deadline.check(PHASE)  # each is compiled by XGrammar, which cannot be interrupted
         data, starts, bodies, edges, n_states = _add_foreign(foreign, data, starts, bodies)
         if read.is_escaped:

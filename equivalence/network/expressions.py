@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """What the expressions of a serialised grammar are, without lists of all their numbers.
 
-What: `types_among` says which types occur; `only_repeats` which rules are nothing but a repeat of a rule.
+What: `types_among` says which types occur; `endless_rule` finds a rule that is nothing but a repeat of itself.
 When: for every grammar, before anything is made of it. To list the numbers of a large schema took 0.5 ms.
 Limits: the layout of `equivalence.network.serial`; a number that leads out of the arrays is an error.
 """
@@ -10,6 +10,7 @@ Limits: the layout of `equivalence.network.serial`; a number that leads out of t
 from __future__ import annotations
 
 import cython
+import numpy as np
 
 from equivalence import built
 
@@ -18,6 +19,7 @@ if cython.compiled:
 
     built.check(__name__, EQUIMASK_SOURCE)
 
+RULE = cython.declare(cython.Py_ssize_t, 4)
 REPEAT = cython.declare(cython.Py_ssize_t, 8)
 SEQUENCE = cython.declare(cython.Py_ssize_t, 5)
 CHOICES = cython.declare(cython.Py_ssize_t, 6)
@@ -52,24 +54,57 @@ def types_among(
     return others
 
 
-def only_repeats(
+def endless_rule(
     data: cython.const[cython.Py_ssize_t][::1],
     starts: cython.const[cython.Py_ssize_t][::1],
     bodies: list[int],
-) -> bool:
-    """Whether some rule is nothing but a repeat.
+) -> int:
+    """A rule that is nothing but a repeat of itself, maybe by way of other rules (``p ::= p{2}``); -1: none is.
 
     Args:
         data, starts: as of `equivalence.network.reading.ReadGrammar`.
         bodies: the expression of each rule.
+
+    Raises:
+        IndexError: an expression leads out of the arrays.
     """
+    n: cython.Py_ssize_t = len(bodies)
+    number: cython.Py_ssize_t
     expression: cython.Py_ssize_t
-    for expression in bodies:
+    # the rule that each is nothing but, -1: it is more; whether it repeats that; the way that has met it
+    leads: cython.Py_ssize_t[::1] = np.empty(n, np.int64)
+    repeats: cython.uchar[::1] = np.zeros(n, np.uint8)
+    met: cython.Py_ssize_t[::1] = np.zeros(n, np.int64)
+    some: cython.bint = False
+    for number in range(n):
+        expression = bodies[number]
         at = starts[expression]
         for _ in range(starts.shape[0]):  # an expression within itself would have no end
             if data[at + 1] != 1 or (data[at] != SEQUENCE and data[at] != CHOICES):
                 break
             at = starts[data[at + 2]]  # one part alone
-        if data[at] == REPEAT:
-            return True
-    return False
+        leads[number] = -1
+        if data[at] == RULE or data[at] == REPEAT:
+            leads[number] = data[at + 2]
+            repeats[number] = data[at] == REPEAT
+            some = some or data[at] == REPEAT
+    if not some:
+        return -1
+    way: cython.Py_ssize_t
+    for way in range(n):
+        number = way
+        while leads[number] >= 0 and met[number] == 0:
+            met[number] = way + 1
+            number = leads[number]
+        if leads[number] < 0 or met[number] != way + 1:
+            continue
+        # this way leads into a circle, which none before has met
+        end: cython.Py_ssize_t = number
+        repeated = repeats[number]
+        number = leads[number]
+        while number != end:
+            repeated |= repeats[number]
+            number = leads[number]
+        if repeated:
+            return end
+    return -1

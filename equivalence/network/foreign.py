@@ -20,6 +20,7 @@ from equivalence.errors import UnsupportedGrammar
 from equivalence.network import edge_types, serial
 from equivalence.network.layouts import written
 from equivalence.network.optimised import Wanted, optimised
+from equivalence.network.reading import ReadGrammar
 
 MAX_SERIALIZED_BYTES = 32_000_000
 """Refused above: reading 8 MB takes about 0.25 s (the repeat {3,500} in one pattern)."""
@@ -45,28 +46,25 @@ class ForeignRule(NamedTuple):
     repeats: tuple[tuple[int, int, int], ...]
 
 
-def foreign_rule(serialized: dict[str, Any], rule: int) -> ForeignRule:
-    """The automata of rule number ``rule`` of a serialised grammar, as XGrammar makes them."""
-    data, starts, rules = serialized[serial.DATA], serialized[serial.STARTS], serialized[serial.RULES]
-    at = starts[rules[rule][serial.BODY]]
-    expression_type, length = data[at], data[at + 1]
-    body = data[at + 2 : at + 2 + length]
+def foreign_rule(read: ReadGrammar, rule: int) -> ForeignRule:
+    """The automata of rule number ``rule`` of a grammar, as XGrammar makes them."""
+    expression_type, body = _expression(read, read.rules[rule][serial.BODY])
     if expression_type != serial.TAGS:  # regex and substring rules call no other rule
-        known = _context_free if length <= MOST_KEPT else _context_free.__wrapped__
+        known = _context_free if len(body) <= MOST_KEPT else _context_free.__wrapped__
         return known(expression_type, tuple(body))
 
     def text(expression: int) -> bytes:
-        at = starts[expression]
-        if data[at] != serial.BYTES:
+        kind, values = _expression(read, expression)
+        if kind != serial.BYTES:
             raise UnsupportedGrammar("a tag dispatch has something else than strings")
-        return bytes(byte & 255 for byte in data[at + 2 : at + 2 + data[at + 1]])
+        return bytes(byte & 255 for byte in values)
 
     callees = list(dict.fromkeys(body[1:-2:2]))
-    tags = tuple((text(body[i]), callees.index(body[i + 1])) for i in range(0, length - 2, 2))
-    excluded_at = starts[body[-1]]
-    if data[excluded_at] != serial.CHOICES:
+    tags = tuple((text(body[i]), callees.index(body[i + 1])) for i in range(0, len(body) - 2, 2))
+    kind, parts = _expression(read, body[-1])
+    if kind != serial.CHOICES:
         raise UnsupportedGrammar("a tag dispatch excludes something else than strings")
-    excluded = tuple(map(text, data[excluded_at + 2 : excluded_at + 2 + data[excluded_at + 1]]))
+    excluded = tuple(map(text, parts))
     if len(callees) > MANY_CALLEES:
         many = _many_tags(tags, body[-2], excluded)
         if many is not None:
@@ -74,6 +72,13 @@ def foreign_rule(serialized: dict[str, Any], rule: int) -> ForeignRule:
     is_short = sum(len(one) for one, _ in tags) + sum(map(len, excluded)) <= MOST_KEPT
     known_tags = _tags if is_short else _tags.__wrapped__
     return _called(known_tags(tags, body[-2], excluded), callees)
+
+
+def _expression(read: ReadGrammar, number: int) -> tuple[int, list[int]]:
+    """The type of an expression, and its body."""
+    at = int(read.starts[number])
+    expression_type, length = read.data[at : at + 2].tolist()
+    return expression_type, read.data[at + 2 : at + 2 + length].tolist()
 
 
 def _called(made: ForeignRule, callees: list[int]) -> ForeignRule:

@@ -6,8 +6,8 @@ What: `read_rules` makes of the text that `str` gives of an `xgrammar.Grammar` t
 serialised form has, in another order: `equivalence.network.reading` takes either.
 When: for grammars whose printed text tells all of them (`hybrid.compile.request` says which), before any
 mask. XGrammar prints the median JSON schema in 30 us and serialises it in 200; there is a third of the text.
-Limits: rules of choices between sequences of texts, classes, rules and repeats, as XGrammar's converter of
-schemas leaves them; "nothing found" for all else. Lookahead assertions, which the network ignores, are passed
+Limits: rules of choices between sequences of texts, classes, rules and repeats, and rules that are a pattern
+in ASCII, as XGrammar's converter of schemas leaves them; "nothing found" for all else. Lookahead assertions, which the network ignores, are passed
 over.
 
 What a printed text does not tell, or tells in two ways, and what is done about it:
@@ -19,8 +19,8 @@ What a printed text does not tell, or tells in two ways, and what is done about 
 - ``()`` is a sequence of nothing, or a choice between nothing: not read.
 - One part in brackets is a sequence or a choice: both read the same.
 - Which rule is the first one: the converter calls it ``root``.
-- Attributes of rules, and expressions that are about tokens or patterns, are printed with brackets behind a
-  name: not read.
+- Attributes of rules, and expressions that are about tokens, are printed with brackets behind a name: not
+  read. A pattern is printed so, too, and is all of its rule.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ X_RULE = cython.declare(cython.Py_ssize_t, 4)
 X_SEQUENCE = cython.declare(cython.Py_ssize_t, 5)
 X_CHOICES = cython.declare(cython.Py_ssize_t, 6)
 X_REPEAT = cython.declare(cython.Py_ssize_t, 8)
+X_PATTERN = cython.declare(cython.Py_ssize_t, 12)
 """As of `equivalence.network.serial`, for C."""
 
 OPEN = cython.declare(cython.Py_ssize_t, 40)
@@ -68,6 +69,7 @@ DOT = cython.declare(cython.Py_ssize_t, 46)
 BACKSLASH = cython.declare(cython.Py_ssize_t, 92)
 SMALL_X = cython.declare(cython.Py_ssize_t, 120)
 SMALL_U = cython.declare(cython.Py_ssize_t, 117)
+LARGE_R = cython.declare(cython.Py_ssize_t, 82)
 LARGE_U = cython.declare(cython.Py_ssize_t, 85)
 APOSTROPHE = cython.declare(cython.Py_ssize_t, 39)
 QUESTION = cython.declare(cython.Py_ssize_t, 63)
@@ -81,6 +83,9 @@ SMALL_E = cython.declare(cython.Py_ssize_t, 101)
 
 IS, AHEAD = b" ::= ", b" (="
 """Between a rule's name and its body, and before its lookahead assertion."""
+
+PATTERN, OF_STRING = b'Regex("', b", json_string=true)"
+"""Before a pattern, and behind one that is of a JSON string."""
 
 NONE = cython.declare(cython.Py_ssize_t, -1)
 """Found where the text is of another form."""
@@ -165,7 +170,9 @@ class Printed:
                 self.at += 1
         for rule in range(len(names)):
             self.at = self.begins[rule]
-            body = self.choices() if self.takes_all(IS) else NONE
+            body = NONE
+            if self.takes_all(IS):
+                body = self.pattern() if self.text[self.at] == LARGE_R else self.choices()
             if body == NONE or not (self.takes(LINE_END) or self.takes_all(AHEAD)):
                 return None
             bodies.append(body)
@@ -198,6 +205,24 @@ class Printed:
                 return self.whole_of(X_CHOICES, self.chosen, n)
             if not (self.takes(SPACE) and self.takes(BAR) and self.takes(SPACE)):
                 return NONE
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def pattern(self) -> cython.Py_ssize_t:
+        """A pattern of a JSON string, in ASCII; its number."""
+        n = self.n_data + 3
+        if not self.takes_all(PATTERN):
+            return NONE
+        self.data[self.n_data + 2] = 1
+        while not self.takes(QUOTE):
+            code = self.character(False)
+            if not 0 < code < 0x80:
+                return NONE
+            self.data[n] = code
+            n += 1
+        if not self.takes_all(OF_STRING):
+            return NONE
+        return self.ended(X_PATTERN, n - self.n_data - 2)
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)

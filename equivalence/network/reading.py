@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.network.dialect import refuse_other_meaning
-from equivalence.network.expressions import only_repeats, types_among
+from equivalence.network.expressions import endless_rule, types_among
 from equivalence.network.integers import read_integers
 from equivalence.network.layouts import own_layout, refuse_unread
 from equivalence.network.printed import read_rules
@@ -77,11 +77,11 @@ class ReadGrammar(NamedTuple):
         return types_among(self.data, self.starts)
 
     @property
-    def has_rule_of_repeat(self) -> bool:
-        """Whether a rule is nothing but a repeat of a rule."""
+    def endless_rule(self) -> int:
+        """A rule that is nothing but a repeat of itself, maybe by way of others; -1: none is."""
         if self.edges is not None:
-            return False  # a rule that is a repeat repeats one that is an automaton, and reads something
-        return only_repeats(self.data, self.starts, [rule[BODY] for rule in self.rules])
+            return -1  # a rule that is a repeat repeats one that is an automaton, and reads something
+        return endless_rule(self.data, self.starts, [rule[BODY] for rule in self.rules])
 
     @property
     def rules(self) -> list[Any]:

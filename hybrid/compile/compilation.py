@@ -132,8 +132,8 @@ class Compilation:
         deadline.check("reading the grammar")
         # lists of all expressions are made only where they are looked at
         types = read.types
-        if serial.REPEAT in types and read.has_rule_of_repeat:
-            refuse_endless_rules(read.as_read())
+        if serial.REPEAT in types:
+            refuse_endless_rules(read)
         try:
             read.refuse_unread(types)
         except UnsupportedGrammar as error:

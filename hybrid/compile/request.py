@@ -55,6 +55,11 @@ SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
 """Options of XGrammar's converter of schemas, in its order, with their types besides None and what they are
 where they are not given; XGrammar says what is wrong with others."""
 
+_MAY_LEAD = re.compile(r'(?<![^\\]["\[])\^|\\\]|\[\^\]')
+"""What a schema may spell a character class with whose first character is a caret: one that does not begin a
+text or exclude what follows, or what lets such a class hold a bracket, as what is left of all characters but
+those up to the bracket begins with a caret."""
+
 _MAY_BE_ZERO = re.compile(r"\\(?:u00[0-7]|u\{|[UxXcCoO0])")
 """What a schema spells a byte 0 with, in JSON or in a regular expression, or one of the letters, digits and
 signs of that."""
@@ -337,14 +342,13 @@ class JsonSchemaRequest(Converted):
         return "from_json_schema", [self.schema, *options]
 
     def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
-        # not where texts may hold a byte 0, behind which they are not printed, nor for nothing: patterns are
-        # printed in a form that is not read
+        # not where texts may hold a byte 0, behind which they are not printed
         text = self.text.text
-        if self.options.get("separators") is not None or '"pattern' in text or "\0" in text:
+        if self.options.get("separators") is not None or "\0" in text:
             return None
         if "\\" in text and _MAY_BE_ZERO.search(text):
             return None
-        return read_printed(grammar, "^" in text)
+        return read_printed(grammar, "^" in text and _MAY_LEAD.search(text) is not None)
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         # before anybody else sees it: the folder on disk keeps the schema too

@@ -204,7 +204,7 @@ class Rules:
         if not self._makes_automata:
             raise Untold("the grammar holds patterns or tags, whose automata only XGrammar knows")
         try:
-            made = foreign_rule(self._read.whole(), rule)
+            made = foreign_rule(self._read, rule)
         except UnsupportedGrammar as error:
             raise Untold(str(error)) from error
         kind, values = self._expression(body)

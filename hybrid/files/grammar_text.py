@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from equivalence.errors import ArtifactError, GrammarError
 from equivalence.network import serial
 from equivalence.network.layouts import own_layout
+from equivalence.network.reading import read_as_far
 from equivalence.network.serial import (
     BYTES,
     CHOICES,
@@ -93,7 +94,7 @@ def grammar_of(text: bytes, n_tokens: int) -> xgrammar.Grammar:
         # first, as nothing that is nested deeply passes here
         content = own_layout(json.loads(text.decode("utf-8", "surrogatepass"), object_pairs_hook=_distinct))
         _check(content, n_tokens)
-        refuse_endless_rules(content)
+        refuse_endless_rules(read_as_far(content))
         return xgrammar.Grammar.deserialize_json(text.decode("utf-8", "surrogatepass"))
     except ArtifactError:
         raise

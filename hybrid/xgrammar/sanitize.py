@@ -15,6 +15,7 @@ from typing import Any
 
 from equivalence import GrammarError
 from equivalence.network import serial
+from equivalence.network.reading import ReadGrammar
 from equivalence.network.serial import BODY, IS_EXACT, LOOKAHEAD, NAME
 
 
@@ -173,7 +174,7 @@ def prefix_closed(tokens: list[bytes]) -> list[bytes]:
     return sorted({token[:end] for token in tokens for end in range(1, len(token))} - present)
 
 
-def refuse_endless_rules(serialized: dict[str, Any]) -> None:
+def refuse_endless_rules(read: ReadGrammar) -> None:
     """Refuse a rule that is nothing but a repeat of itself, maybe by way of other rules (``p ::= p{2}``).
 
     XGrammar 0.2.8 ends the process with a segmentation fault when it compiles one, reachable or not; a
@@ -182,34 +183,12 @@ def refuse_endless_rules(serialized: dict[str, Any]) -> None:
     Raises:
         GrammarError: naming the rule.
     """
-    data, starts = serialized[serial.DATA], serialized[serial.STARTS]
-    leads: list[int] = []  # to the rule that each is nothing but, -1: it is more
-    repeats: list[bool] = []
-    for rule in serialized[serial.RULES]:
-        at = starts[rule[BODY]]
-        while data[at] in serial.WHOLES and data[at + 1] == 1:  # a sequence or choice of one
-            at = starts[data[at + 2]]
-        leads.append(data[at + 2] if data[at] in serial.CALLS else -1)
-        repeats.append(data[at] == serial.REPEAT)
-    met = [-1] * len(leads)  # the rule that the way to each began with
-    for start in range(len(leads)):
-        number = start
-        while leads[number] >= 0 and met[number] < 0:
-            met[number] = start
-            number = leads[number]
-        if leads[number] < 0 or met[number] != start:
-            continue
-        # this way leads into a circle, which none before has met
-        end, repeated = number, repeats[number]
-        number = leads[number]
-        while number != end:
-            repeated = repeated or repeats[number]
-            number = leads[number]
-        if repeated:
-            raise GrammarError(
-                f"rule {serialized[serial.RULES][end][NAME]!r} is nothing but a repeat of itself, which "
-                "crashes XGrammar's compiler; give the rule another alternative, or remove it"
-            )
+    rule = read.endless_rule
+    if rule >= 0:
+        raise GrammarError(
+            f"rule {read.rules[rule][NAME]!r} is nothing but a repeat of itself, which crashes XGrammar's "
+            "compiler; give the rule another alternative, or remove it"
+        )
 
 
 def has_texts_without_end(serialized: dict[str, Any]) -> bool:

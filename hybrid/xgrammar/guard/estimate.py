@@ -70,7 +70,8 @@ another process anyway."""
 WEIGHT_SECONDS = 1e-6
 """Of compiling a pattern, for each id and state that looks at it."""
 
-_STRINGS = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
+_STRINGS = re.compile(r'"(?:[^"\\{*+?]*"|([^"\\]*(?:\\.[^"\\]*)*)")', re.DOTALL)
+"""Strings; of those that may hold a quantifier, what is between the quotes."""
 
 _REPEATS = re.compile(r'(?<!\\)"|(\)?)\{(?=\d|,\d)(\d{0,9}),?(\d{0,9})')
 
@@ -142,8 +143,7 @@ def _patterns_seconds(schema: str) -> float:
     if len(schema) > 10 * MOST_PATTERN:
         return 1e-7 * _squared_repeats(schema)
     seconds = 0.0
-    for found in _STRINGS.finditer(schema):
-        text = found[1]
+    for text in filter(None, _STRINGS.findall(schema)):
         if "\\" in text:
             with contextlib.suppress(ValueError):  # XGrammar will refuse it
                 text = json.loads(f'"{text}"', strict=False)
