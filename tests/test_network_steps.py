@@ -14,7 +14,7 @@ from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import build_network
 from equivalence.network.automata import Automata, build_automata, reachable_rules
 from equivalence.network.below import BelowSets, MergedStates
-from equivalence.network.calls import Calls
+from equivalence.network.calls import Found, calls_of
 from equivalence.network.codes import Codes
 from equivalence.network.contexts import contexts_and_below
 from equivalence.network.edges import sorted_edges
@@ -52,10 +52,9 @@ def automata(*rules: list[int], parts: tuple[list[int], ...] = (), **options: An
     return build_automata(np.array(data), np.array(starts), np.arange(len(rules)), 0, **given)
 
 
-def calls_of(made: Automata, stop: Stop | None = None) -> Calls:
+def called(made: Automata, stop: Stop | None = None) -> Found:
     begins = np.where(made.reachable > 0, 2 * np.arange(len(made.reachable)), -1)
-    edge_starts, edges = sorted_edges(made.edges, made.n_states)
-    return Calls(edge_starts, edges, begins, begins + 1, made.counted, 0, stop or a_stop())
+    return calls_of(made.edges, made.n_states, begins, begins + 1, made.counted, 0, stop)
 
 
 def reads(made: Automata, text: bytes) -> bool:
@@ -115,11 +114,11 @@ def test_edges_between_states_that_are_not_there(edge: list[int]) -> None:
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float64, np.uint8])
 def test_edges_of_another_type_are_refused(dtype: Any) -> None:
-    with pytest.raises(ValueError, match="dtype"):
-        sorted_edges(NONE.astype(dtype), 4)
-    one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
     with pytest.raises(TypeError, match="int64"):
-        Calls(two, NONE.astype(dtype), one, one, NONE[:, :3].copy(), 0, a_stop())
+        sorted_edges(NONE.astype(dtype), 4)
+    one = np.zeros(1, np.int64)
+    with pytest.raises(TypeError, match="int64"):
+        calls_of(NONE.astype(dtype), 2, one, one, NONE[:, :3].copy(), 0)
 
 
 LAST = 0x10FFFF
@@ -255,10 +254,10 @@ def test_callees_come_before_callers() -> None:
     made = automata(
         [SEQUENCE, 4, 5], [RULE, 2], [BYTES, 97], [BYTES, 98], parts=([RULE, 1], [REPEAT, 2, 0, 9])
     )
-    calls = calls_of(made)
+    calls = called(made)
     assert calls.order.tolist() == [2, 4, 1, 0] or calls.order.tolist() == [2, 1, 4, 0]
     assert calls.rule_of_state[:8].tolist() == [0, 0, 1, 1, 2, 2, -1, -1]
-    assert calls.nullable().tolist() == [0, 0, 0, 0, 1]
+    assert calls.nullable.tolist() == [0, 0, 0, 0, 1]
 
 
 def test_left_calls_that_may_be_on_a_cycle() -> None:
@@ -270,23 +269,21 @@ def test_left_calls_that_may_be_on_a_cycle() -> None:
         [BYTES, 122],
         parts=([RULE, 1], [RULE, 2], [SEQUENCE, 5, 10], [RULE, 0], [BYTES, 121], [RULE, 3], [BYTES, 120]),
     )
-    calls = calls_of(made)
-    nullable = calls.nullable()
-    assert nullable.tolist() == [0, 0, 0, 0]
-    assert sorted(calls.left_calls(nullable).tolist()) == [[0, 1], [1, 0]]
+    calls = called(made)
+    assert calls.nullable.tolist() == [0, 0, 0, 0]
+    assert sorted(calls.pairs.tolist()) == [[0, 1], [1, 0]]
 
 
 def test_a_rule_that_may_be_empty_lets_what_follows_be_left() -> None:
     made = automata([SEQUENCE, 2, 3], [EMPTY], parts=([RULE, 1], [RULE, 0]))
-    calls = calls_of(made)
-    nullable = calls.nullable()
-    assert nullable.tolist() == [0, 1]
-    assert calls.left_calls(nullable).tolist() == [[0, 0]]
+    calls = called(made)
+    assert calls.nullable.tolist() == [0, 1]
+    assert calls.pairs.tolist() == [[0, 0]]
 
 
 def test_whether_rules_may_be_empty_is_not_found_out_too_late() -> None:
     with pytest.raises(BudgetExceeded, match="a test"):
-        calls_of(automata([BYTES, 97]), stopped()).nullable()
+        called(automata([BYTES, 97]), stopped())
 
 
 # --- Below sets and contexts -------------------------------------------------------------------------------

@@ -217,8 +217,8 @@ def test_patterns_are_read_as_they_are_serialised(one: str, other: str, is_name:
 @pytest.mark.parametrize(
     ("pattern", "wanted"),
     [
-        ("^a+$", True), ("[^a-z]{2,}", True), ("(a/b|[\\w.-]+)*", True), ("[a^]+", False),
-        ("[^ -\\]]+", False), ("\\x00+", False), ("a+\\u0000", False),
+        ("^a+$", True), ("[^a-z]{2,}", True), ("(a/b|[\\w.-]+)*", True), 
+        ("\\x00+", False), ("a+\\u0000", False),
     ],
 )  # fmt: skip
 def test_patterns_that_are_read(pattern: str, wanted: bool) -> None:

@@ -3,7 +3,9 @@ from equivalence.arrays.account cimport Account
 
 cdef class Interned:
     cdef int[::1] table
+    cdef int[::1] table_room
     cdef Py_ssize_t[::1] starts
+    cdef Py_ssize_t[::1] starts_room
     cdef Py_ssize_t[::1] pool
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t used
@@ -17,3 +19,4 @@ cdef class Interned:
     cdef Py_ssize_t slot(self, Py_ssize_t length) noexcept nogil
     cdef int grow(self, Py_ssize_t length) except -1
     cdef int rehash(self, Py_ssize_t size) except -1
+    cdef int clear(self, Py_ssize_t capacity) except -1

@@ -60,7 +60,9 @@ class Interned:
     """
 
     table: cython.int[::1]
+    table_room: cython.int[::1]
     starts: cython.Py_ssize_t[::1]
+    starts_room: cython.Py_ssize_t[::1]
     pool: cython.Py_ssize_t[::1]
     count: cython.Py_ssize_t
     used: cython.Py_ssize_t
@@ -84,9 +86,9 @@ class Interned:
         self.excess = excess
         if account is not None:
             account.claim(4 * size + 8 * (capacity + 2) + 8 * (width * capacity + 2))
-        self.table = np.empty(size, np.int32)
+        self.table = self.table_room = np.empty(size, np.int32)
         self.table[:] = -1
-        self.starts = np.empty(capacity + 2, np.int64)
+        self.starts = self.starts_room = np.empty(capacity + 2, np.int64)
         self.starts[0] = 0
         self.pool = np.empty(width * capacity + 2, np.int64)
         self.count = 0
@@ -126,7 +128,7 @@ class Interned:
                 self.account.claim(8 * size + 4 * slots, 8 * old + 4 * self.table.shape[0])
             starts = bigger(self.starts, size, self.count + 1)
             self.rehash(slots)
-            self.starts = starts
+            self.starts = self.starts_room = starts
         if self.used + length > self.pool.shape[0]:
             old = self.pool.shape[0]
             size = 2 * old + length
@@ -139,7 +141,7 @@ class Interned:
     @cython.exceptval(-1, check=False)
     def rehash(self, size: cython.Py_ssize_t) -> cython.int:
         """Find all lists by a table of another size."""
-        self.table = filled(size, -1, np.int32)
+        self.table = self.table_room = filled(size, -1, np.int32)
         with cython.nogil:
             for i in range(self.count):
                 h = self.starts[i + 1] - self.starts[i]
@@ -149,6 +151,28 @@ class Interned:
                 while self.table[h] >= 0:
                     h = (h + 1) & (size - 1)
                 self.table[h] = cython.cast(cython.int, i)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def clear(self, capacity: cython.Py_ssize_t) -> cython.int:
+        """Forget all lists; there is room for so many and more, in the arrays that there are if they are large
+        enough. For tables that nobody pays for."""
+        size: cython.Py_ssize_t = 16
+        # room is used that there is anyway, unless it takes long to clear
+        capacity = max(capacity, min(self.starts_room.shape[0] - 2, 4 * capacity))
+        while size < 2 * capacity:
+            size *= 2
+        if size > self.table_room.shape[0]:
+            self.table_room = np.empty(size, np.int32)
+        if capacity + 2 > self.starts_room.shape[0]:
+            self.starts_room = np.empty(capacity + 2, np.int64)
+        self.table = self.table_room[:size]
+        self.table[:] = -1
+        self.starts = self.starts_room[: capacity + 2]
+        self.starts[0] = 0
+        self.count = 0
+        self.used = 0
         return 0
 
     @cython.cfunc

@@ -65,9 +65,8 @@ LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
 LAST_ASCII = cython.declare(cython.Py_ssize_t, 0x7F)
 LOOSE = cython.declare(cython.bint, dialect.LOOSE)
 
-# an expression that is to lead from one state to another
-Todo = cython.struct(expression=cython.Py_ssize_t, source=cython.Py_ssize_t, target=cython.Py_ssize_t)
 TODO = record_type("expression source target")
+"""An expression that is to lead from one state to another."""
 
 
 class Automata(NamedTuple):
@@ -91,25 +90,26 @@ class Automata(NamedTuple):
 class Rules:
     """Rules to be visited, each once, in the order in which they were found.
 
-    Args:
-        n: number of rules.
-
     Attributes:
-        found: uint8[n], those that were found; `known` is the same.
+        known: uint8[n], those that were found.
     """
 
-    found: object
-    known: cython.uchar[::1]
-    queue: cython.Py_ssize_t[::1]
-    head: cython.Py_ssize_t
-    tail: cython.Py_ssize_t
+    def __init__(self) -> None:
+        self.known = self.known_room = np.empty(0, np.uint8)
+        self.queue = np.empty(0, np.int64)
 
-    def __init__(self, n: cython.Py_ssize_t) -> None:
-        self.found = np.zeros(n, np.uint8)
-        self.known = self.found
-        self.queue = np.empty(n, np.int64)
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(self, n: cython.Py_ssize_t) -> cython.int:
+        """There are so many rules, none of which is found yet."""
+        if n > self.queue.shape[0]:
+            self.queue = np.empty(n + n // 2, np.int64)
+            self.known_room = np.empty(n + n // 2, np.uint8)
+        self.known = self.known_room[:n]
+        self.known[:] = 0
         self.head = 0
         self.tail = 0
+        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -136,45 +136,47 @@ class Rules:
 @cython.final
 @cython.cclass
 class Builder:
-    """Follows expressions and writes edges: see `build_automata`."""
+    """Follows expressions and writes edges: see `build_automata`.
 
-    data: cython.const[cython.Py_ssize_t][::1]
-    starts: cython.const[cython.Py_ssize_t][::1]
-    bodies: cython.const[cython.Py_ssize_t][::1]
-    edges: Edges
-    rules: Rules
-    counted: Interned
-    stack: Todo[::1]
-    depth: cython.Py_ssize_t
-    at: cython.Py_ssize_t  # the expression whose turn it is: where its body begins,
-    length: cython.Py_ssize_t  # how long that is,
-    source: cython.Py_ssize_t  # and the states that it leads from and to
-    target: cython.Py_ssize_t
-    max_states: cython.Py_ssize_t
-    account: Account
+    Attributes:
+        edges: the automata.
+        rules: those that are reached.
+        counted: (unit, least, most) of the counted rules.
+        at, length: where the body of the expression begins whose turn it is, and how long that is,
+        source, target: and the states that it leads from and to.
+    """
 
-    def __init__(
+    def __init__(self) -> None:
+        self.edges = Edges(np.empty((0, 5), np.int64), 0)
+        self.rules = Rules()
+        self.counted = Interned(16, 3)
+        self.stack = np.empty(32, TODO)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(
         self,
-        data: NDArray[np.int64],
-        starts: NDArray[np.int64],
-        bodies: NDArray[np.int64],
-        edges: Edges,
+        data: cython.const[cython.Py_ssize_t][::1],
+        starts: cython.const[cython.Py_ssize_t][::1],
+        bodies: cython.const[cython.Py_ssize_t][::1],
         max_states: cython.Py_ssize_t,
-        stop: Stop,
-    ) -> None:
+        account: Account,
+    ) -> cython.int:
+        """Take another grammar; its states, and edges that there are already, are put into `edges` before."""
         self.data = data
         self.starts = starts
         self.bodies = bodies
-        self.edges = edges
-        self.rules = Rules(self.bodies.shape[0])
-        self.counted = Interned(16, 3)
-        self.stack = np.empty(32, TODO)
+        self.rules.prepare(bodies.shape[0])
+        self.counted.clear(16)
         self.depth = 0
         self.max_states = max_states
-        self.account = Account(stop)
+        self.account = account
+        return 0
 
-    def build(self, root: cython.Py_ssize_t) -> Automata:
-        """The automata of the rules that a root leads to."""
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def build(self, root: cython.Py_ssize_t) -> cython.int:
+        """Make the automata of the rules that a root leads to."""
         with cython.nogil:
             self.rules.find(root)
             for i in range(self.edges.count):  # rules called by automata that came ready made
@@ -188,8 +190,14 @@ class Builder:
                         self.account.look()
                         self.expand()
                 rule = self.rules.next()
+        return 0
+
+    def automata(self) -> Automata:
+        """What was made, as copies."""
         counted = np.array(self.counted.pool[: self.counted.used]).reshape(-1, 3)
-        return Automata(self.edges.table(), self.edges.n_states, counted, self.rules.found)
+        return Automata(
+            self.edges.table().copy(), self.edges.n_states, counted, np.array(self.rules.known)
+        )
 
     @cython.cfunc
     @cython.nogil
@@ -373,8 +381,11 @@ def build_automata(
         GrammarError: a character class has negative code points.
         IndexError: an expression refers to what is not there.
     """
-    edges = Edges(ready, n_states, len(data) // 2 + 16)  # a text has two numbers more than bytes
-    return Builder(data, starts, bodies, edges, max_states, stop).build(root)
+    builder: Builder = Builder()
+    builder.edges.put(ready, n_states)
+    builder.prepare(data, starts, bodies, max_states, Account(stop))
+    builder.build(root)
+    return builder.automata()
 
 
 def reachable_rules(
@@ -391,7 +402,8 @@ def reachable_rules(
     Raises:
         IndexError: an expression refers to what is not there.
     """
-    rules = Rules(bodies.shape[0])
+    rules: Rules = Rules()
+    rules.prepare(bodies.shape[0])
     known: cython.uchar[::1] = np.zeros(starts.shape[0], np.uint8)
     stack: cython.Py_ssize_t[::1] = np.empty(starts.shape[0] + 1, np.int64)
     with cython.nogil:
@@ -420,4 +432,4 @@ def reachable_rules(
                     for i in range(at + 2, at + 2 + 2 * data[at], 2):
                         rules.find(data[i])
             rule = rules.next()
-    return rules.found
+    return np.array(rules.known)

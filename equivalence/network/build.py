@@ -33,20 +33,23 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, edge_types, serial
-from equivalence.network.automata import build_automata, reachable_rules
+from equivalence.network.automata import reachable_rules
 from equivalence.network.below import MergedStates
-from equivalence.network.calls import Calls
 from equivalence.network.contexts import contexts_and_below
-from equivalence.network.edges import sorted_edges
 from equivalence.network.foreign import ForeignRule, foreign_rule
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
-from equivalence.network.merging import merge
+from equivalence.network.making import Making, unpacked
 from equivalence.network.reading import ReadGrammar, read_grammar
-from equivalence.network.states import States
-from equivalence.network.subsets import determinise
 from equivalence.network.token_ids import escaped_edges
 
 _FOREIGN = sum(1 << one for one in serial.FOREIGN_TYPES)
+
+MOST_KEPT, MOST_KEPT_STATES = 4, 10_000
+"""Tables that are kept for grammars to come, and states of the largest grammar that they were used for: some
+8 MB then, and 0.3 MB for the median JSON schema."""
+
+_waiting: list[Making] = []
+"""Tables that nobody uses."""
 
 PHASE = "the grammar's network"
 """What errors call all of this."""
@@ -88,7 +91,7 @@ class Network:
         self.automaton = automaton
         self.start = start
         self.start_final = start_final
-        # arguments of `MergedStates`, and of `contexts_and_below` behind it
+        # what `unpacked` takes, the root, and the bound on states
         self._unfinished: Any = unfinished
         self._below: Below | None = None
         self._counted: tuple[Below | None, int] = None, 0
@@ -103,8 +106,9 @@ class Network:
         if below is None:
             assert unfinished is not None  # it is forgotten after the other is there
             with (deadline or Deadline()).stopping(PHASE) as stop:
-                arguments = [MergedStates(*unfinished[0]), *unfinished[1:], stop]
-                below = Below(*contexts_and_below(*arguments))
+                *packed, root, max_states = unfinished
+                states, *others = unpacked(*packed)
+                below = Below(*contexts_and_below(MergedStates(*states), *others, root, max_states, stop))
             self._below = below
             self._unfinished = None
         return below
@@ -162,7 +166,7 @@ class Network:
             below, unfinished = self._below, self._unfinished
             held = [*self.automaton, *(below or ())]
             if below is None and unfinished is not None:
-                held += [*unfinished[0], *unfinished]
+                held += unfinished
             size = sum(one.nbytes for one in held if isinstance(one, np.ndarray))
             self._counted = below, size
         return size
@@ -202,7 +206,7 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
     data, starts = read.data, read.starts
     bodies = np.array([rule[serial.BODY] for rule in rules], np.int64)
     n_rules = len(rules)
-    edges: Integers = np.zeros((0, 5), np.int64)
+    edges: Integers | None = None
     n_states = 2 * n_rules
     if read.edges is not None:
         edges, n_states = read.edges, read.n_states
@@ -216,41 +220,31 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
         if read.is_escaped:
             edges, n_states = escaped_edges(edges, n_states)
         n_rules = len(bodies)
-    made = build_automata(data, starts, bodies, root, max_states, edges, n_states, stop)
-    _refuse_rule_features(rules, read.features, made.reachable[: len(rules)])
-
-    n_states, counted = made.n_states, made.counted
-    begins = np.where(made.reachable > 0, 2 * np.arange(n_rules), -1)
-    ends = begins + 1
-    stop.look()
-    edge_starts, edges = sorted_edges(made.edges, n_states)
-    calls = Calls(edge_starts, edges, begins, ends, counted, root, stop)
-    nullable = calls.nullable()
-    pairs = calls.left_calls(nullable)
-    if len(pairs):
+    making = _making()
+    is_left = making.begin(data, starts, bodies, root, max_states, edges, n_states, stop)
+    if read.printed is None:  # such rules are not printed so that they are read
+        _refuse_rule_features(rules, read.features, making.is_reached()[: len(rules)])
+    if is_left:
+        pairs, edges, rule_of_state, begins, ends, nullable = making.left_recursive()
         cyclic = left_recursive(pairs, n_rules, stop)
         edges, n_states = remove_left_recursion(
-            cyclic, edges, calls.rule_of_state, begins, ends, nullable, max_states, stop
+            cyclic, edges, rule_of_state, begins, ends, nullable, max_states, stop
         )
-        edge_starts, edges = sorted_edges(edges, n_states)
-        calls = Calls(edge_starts, edges, begins, ends, counted, root, stop)
-    order = calls.order
-    states = determinise(edge_starts, edges, begins, ends, nullable, order, max_states, stop)
-    return _merge(states, counted, nullable, order, root, token_bytes, max_states, stop)
+        making.without_left_recursion(edges, n_states, begins, ends)
+    automaton, start, is_empty = making.merge(token_bytes)
+    network = Network(automaton, start, is_empty, (*making.packed(), root, max_states))
+    if making.n_read <= MOST_KEPT_STATES and len(_waiting) < MOST_KEPT:
+        making.forget()
+        _waiting.append(making)  # only now: after an error nobody uses it again
+    return network
 
 
-def _merge(
-    states: States, counted: Integers, nullable: NDArray[np.uint8], order: Integers, root: int,
-    token_bytes: int, max_states: int, stop: Stop,
-) -> Network:  # fmt: skip
-    """Merge equal states."""
-    (cls, n_classes, counted_cls, n_counted), stands, automaton = merge(
-        states, counted, nullable, root, token_bytes, stop
-    )
-    # kept until the network is finished, without the room behind them: 100 KB for the median JSON schema
-    merged = (*(one.copy() for one in states), stands, cls, n_classes)
-    unfinished = merged, counted, counted_cls, n_counted, order, root, max_states
-    return Network(automaton, int(cls[states.rule_first[root]]), bool(nullable[root]), unfinished)
+def _making() -> Making:
+    """The tables of a grammar before, or new ones."""
+    try:
+        return _waiting.pop()
+    except IndexError:
+        return Making()
 
 
 def _add_foreign(

@@ -12,6 +12,8 @@ of all edges, and `automata` at the rules that they call.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import cython
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +22,18 @@ from equivalence import built
 from equivalence.arrays.growing import record_type
 from equivalence.deadline import Stop
 from equivalence.network import edge_types
-from equivalence.network.edges import edge_rows
+from equivalence.network.edges import Edges
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.edges import Edge
+    from cython.cimports.equivalence.network.edges import Ordered
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
     from equivalence.arrays.account import Account
+    from equivalence.network.edges import Ordered
 
-# a rule: where its callees begin, and the next one to visit; the rule that last called it
-Rule = cython.struct(first=cython.Py_ssize_t, next=cython.Py_ssize_t, caller=cython.Py_ssize_t)
 RULE = record_type("first next caller")
 
 EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
@@ -45,71 +46,72 @@ CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
 class Calls:
     """The rules that a root leads to, and what they call.
 
-    Args:
-        edge_starts: int64[states + 1], where the edges of each state start.
-        edges: int64[n, 5], columns as in `edges.FIELDS`, in the order of their sources.
-        begins, ends: int64[rules], the states that start and end each rule, -1 where it is not used.
-        counted: int64[n, 3], rows (unit, least, most) of counted rules.
-        root: the root rule.
-        stop: tells when to stop.
-
     Attributes:
-        rule_of_state: int64[states], the last rule whose automaton has the state, -1 if there is none.
-        order: int64[used], rules that the root leads to, callees before callers where there is no recursion.
+        ordered: the edges of all automata.
+        begins, ends: the states that start and end each rule, -1 where it is not used.
+        counted: (unit, least, most) of the counted rules, one after another.
+        n_rules, total: plain rules; those and counted ones.
+        rules: of each rule, where its callees begin, the next one to visit, and the rule that last called it.
+        owner: of each state, the last rule whose automaton has it, -1 if there is none.
+        order: rules that the root leads to, callees before callers where there is no recursion.
+        empty: of each rule, whether it derives the empty string (`find_nullable`).
+        pairs: left calls, `n_pairs` of them (`find_left_calls`).
+        seen: of each state, when it was last seen.
+        stack: states to visit, or rules.
     """
 
-    edge_starts: cython.Py_ssize_t[::1]
-    edges: Edge[::1]
-    begins: cython.Py_ssize_t[::1]
-    ends: cython.Py_ssize_t[::1]
-    counted: cython.Py_ssize_t[:, ::1]
-    n_rules: cython.Py_ssize_t
-    total: cython.Py_ssize_t  # counted rules, too
-    rules: Rule[::1]
-    callees: cython.Py_ssize_t[::1]
-    owner: cython.Py_ssize_t[::1]
-    found: cython.Py_ssize_t[::1]  # the order
-    n_found: cython.Py_ssize_t
-    seen: cython.Py_ssize_t[::1]  # by state: when it was last seen
-    now: cython.Py_ssize_t
-    stack: cython.Py_ssize_t[::1]  # states to visit, or rules
-    pairs: cython.Py_ssize_t[:, ::1]
-    n_pairs: cython.Py_ssize_t
-    empty: cython.uchar[::1]
-    account: Account
-    rule_of_state = cython.declare(object, visibility="readonly")
-    order = cython.declare(object, visibility="readonly")
+    def __init__(self) -> None:
+        self.owner = self.owner_room = self.seen = self.stack = np.empty(0, np.int64)
+        self.order = self.order_room = self.callees = np.empty(0, np.int64)
+        self.rules = np.empty(0, RULE)
+        self.pairs = self.pairs_room = np.empty((0, 2), np.int64)
+        self.empty = self.empty_room = np.empty(0, np.uint8)
 
-    def __init__(
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(
         self,
-        edge_starts: NDArray[np.int64],
-        edges: NDArray[np.int64],
-        begins: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        counted: NDArray[np.int64],
-        root: cython.Py_ssize_t,
-        stop: Stop,
-    ) -> None:
-        self.edge_starts = edge_starts
-        self.edges = edge_rows(edges)
+        ordered: Ordered,
+        begins: cython.Py_ssize_t[::1],
+        ends: cython.Py_ssize_t[::1],
+        counted: cython.Py_ssize_t[::1],
+        account: Account,
+    ) -> cython.int:
+        """Take other automata."""
+        self.ordered = ordered
         self.begins, self.ends = begins, ends
         self.counted = counted
-        self.n_rules = self.begins.shape[0]
-        self.total = self.n_rules + self.counted.shape[0]
-        self.account = Account(stop)
-        n_states: cython.Py_ssize_t = self.edge_starts.shape[0] - 1
-        self.rule_of_state = np.empty(n_states, np.int64)
-        self.owner = self.rule_of_state
-        self.seen = np.empty(n_states, np.int64)
-        self.stack = np.empty(n_states + self.total + 1, np.int64)
-        self.rules = np.empty(self.total + 1, RULE)
-        self.callees = np.empty(self.edges.shape[0] + self.counted.shape[0], np.int64)
-        order = np.empty(self.total, np.int64)
-        self.found = order
+        self.account = account
+        self.n_rules = begins.shape[0]
+        n_counted: cython.Py_ssize_t = counted.shape[0] // 3
+        self.total = self.n_rules + n_counted
+        n_states: cython.Py_ssize_t = ordered.starts.shape[0] - 1
+        n_pairs: cython.Py_ssize_t = ordered.rows.shape[0] + n_counted
+        if n_states > self.seen.shape[0]:
+            self.seen = np.empty(n_states + n_states // 2, np.int64)
+            self.owner_room = np.empty(n_states + n_states // 2, np.int64)
+        if n_states + self.total + 1 > self.stack.shape[0]:
+            self.stack = np.empty(2 * (n_states + self.total + 1), np.int64)
+        if self.total + 1 > self.rules.shape[0]:
+            self.rules = np.empty(2 * self.total + 1, RULE)
+            self.order_room = np.empty(2 * self.total + 1, np.int64)
+            self.empty_room = np.empty(2 * self.total + 1, np.uint8)
+        if n_pairs > self.callees.shape[0]:
+            self.callees = np.empty(2 * n_pairs, np.int64)
+            self.pairs_room = np.empty((2 * n_pairs, 2), np.int64)
+        self.owner = self.owner_room[:n_states]
+        self.empty = self.empty_room[: self.total]
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def find_order(self, root: cython.Py_ssize_t) -> cython.int:
+        """Find what the rules call, and the order of those that a root leads to."""
         with cython.nogil:
             self.find_callees()
             self.sort(root)
-        self.order = order[: self.n_found]
+        self.order = self.order_room[: self.n_found]
+        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -133,19 +135,19 @@ class Calls:
             while depth > 0:
                 depth -= 1
                 state = self.stack[depth]
-                for e in range(self.edge_starts[state], self.edge_starts[state + 1]):
-                    if self.edges[e].type == CALL and self.rules[self.edges[e].a].caller != rule:
-                        self.rules[self.edges[e].a].caller = rule
-                        self.callees[n] = self.edges[e].a
+                for e in range(self.ordered.starts[state], self.ordered.starts[state + 1]):
+                    if self.ordered.rows[e].type == CALL and self.rules[self.ordered.rows[e].a].caller != rule:
+                        self.rules[self.ordered.rows[e].a].caller = rule
+                        self.callees[n] = self.ordered.rows[e].a
                         n += 1
-                    target = self.edges[e].target
+                    target = self.ordered.rows[e].target
                     if self.owner[target] != rule:
                         self.owner[target] = rule
                         self.stack[depth] = target
                         depth += 1
-        for c in range(self.counted.shape[0]):
+        for c in range(self.total - self.n_rules):
             self.rules[self.n_rules + c].first = n
-            self.callees[n] = self.counted[c, 0]
+            self.callees[n] = self.counted[3 * c]
             n += 1
         self.rules[self.total].first = n
         return 0
@@ -172,32 +174,33 @@ class Calls:
                     depth += 1
             else:
                 depth -= 1
-                self.found[n] = rule
+                self.order_room[n] = rule
                 n += 1
         self.n_found = n
         return 0
 
-    def nullable(self) -> NDArray[np.uint8]:
-        """uint8[rules + counted]: which of the rules in `order` derive the empty string; a least fixed point.
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def find_nullable(self) -> cython.int:
+        """Find which of the rules in `order` derive the empty string; a least fixed point.
 
         Callees come first, so a chain of rules takes one round and not one per rule.
 
         Raises:
             BudgetExceeded: it is too late.
         """
-        made = np.zeros(self.total, np.uint8)
-        self.empty = made
+        self.empty[:] = 0
         changed: cython.int = 1
         with cython.nogil:
             while changed:
                 changed = 0
                 for position in range(self.n_found):
                     self.account.look()
-                    rule = self.found[position]
+                    rule = self.order[position]
                     if not self.empty[rule] and self.may_be_empty(rule):
                         self.empty[rule] = 1
                         changed = 1
-        return made
+        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -206,7 +209,7 @@ class Calls:
         """Whether a rule derives the empty string, by what is known of those that it calls."""
         if rule >= self.n_rules:
             c = rule - self.n_rules
-            return self.counted[c, 1] == 0 or self.empty[self.counted[c, 0]]
+            return self.counted[3 * c + 1] == 0 or self.empty[self.counted[3 * c]]
         self.now += 1
         self.stack[0] = self.begins[rule]
         self.seen[self.begins[rule]] = self.now
@@ -216,42 +219,37 @@ class Calls:
             state = self.stack[depth]
             if state == self.ends[rule]:
                 return 1
-            for e in range(self.edge_starts[state], self.edge_starts[state + 1]):
-                edge_type = self.edges[e].type
-                if edge_type == EMPTY or (edge_type == CALL and self.empty[self.edges[e].a]):
-                    target = self.edges[e].target
+            for e in range(self.ordered.starts[state], self.ordered.starts[state + 1]):
+                edge_type = self.ordered.rows[e].type
+                if edge_type == EMPTY or (edge_type == CALL and self.empty[self.ordered.rows[e].a]):
+                    target = self.ordered.rows[e].target
                     if self.seen[target] != self.now:
                         self.seen[target] = self.now
                         self.stack[depth] = target
                         depth += 1
         return 0
 
-    def left_calls(self, nullable: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Pairs (rule, callee) where the rule may call the callee before it has read a byte.
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def find_left_calls(self) -> cython.int:
+        """Find pairs (rule, callee) where the rule may call the callee before it has read a byte.
 
         Only pairs that may be on a cycle: rules that no such pair leads to, or from, are dropped as long as
         there are any. What is left is empty for most grammars.
-
-        Args:
-            nullable: uint8[rules + counted], rules that derive the empty string.
-
-        Returns:
-            int64[n, 2].
         """
-        pairs = np.empty((self.edges.shape[0] + self.counted.shape[0], 2), np.int64)
-        self.pairs = pairs
         self.n_pairs = 0
-        self.empty = nullable
+        self.pairs = self.pairs_room
         with cython.nogil:
             for position in range(self.n_found):
-                rule = self.found[position]
+                rule = self.order[position]
                 if rule >= self.n_rules:
-                    self.note_pair(rule, self.counted[rule - self.n_rules, 0])
+                    self.note_pair(rule, self.counted[3 * (rule - self.n_rules)])
                 else:
                     self.collect_left_calls(rule)
         if self.n_pairs:
             self.keep_cycles()
-        return pairs[: self.n_pairs]
+        self.pairs = self.pairs_room[: self.n_pairs]
+        return 0
 
     @cython.cfunc
     @cython.inline
@@ -276,15 +274,15 @@ class Calls:
         while depth > 0:
             depth -= 1
             state = self.stack[depth]
-            for e in range(self.edge_starts[state], self.edge_starts[state + 1]):
-                edge_type = self.edges[e].type
+            for e in range(self.ordered.starts[state], self.ordered.starts[state + 1]):
+                edge_type = self.ordered.rows[e].type
                 if edge_type == BYTES:
                     continue
                 if edge_type == CALL:
-                    self.note_pair(rule, self.edges[e].a)
-                    if not self.empty[self.edges[e].a]:
+                    self.note_pair(rule, self.ordered.rows[e].a)
+                    if not self.empty[self.ordered.rows[e].a]:
                         continue
-                target = self.edges[e].target
+                target = self.ordered.rows[e].target
                 if self.seen[target] != self.now:
                     self.seen[target] = self.now
                     self.stack[depth] = target
@@ -352,3 +350,51 @@ class Calls:
             others[starts[other]] = self.pairs[i, side]
             starts[other] += 1
         return 0
+
+
+class Found(NamedTuple):
+    """The rules of some automata, and what they call.
+
+    Attributes:
+        order: int64[used], rules that the root leads to, callees before callers where there is no recursion.
+        nullable: uint8[rules + counted], which of them derive the empty string.
+        pairs: int64[n, 2], left calls (rule, callee) that may be on a cycle.
+        rule_of_state: int64[states], the last rule whose automaton has the state, -1 if there is none.
+    """
+
+    order: NDArray[np.int64]
+    nullable: NDArray[np.uint8]
+    pairs: NDArray[np.int64]
+    rule_of_state: NDArray[np.int64]
+
+
+def calls_of(
+    edges: NDArray[np.int64],
+    n_states: cython.Py_ssize_t,
+    begins: cython.Py_ssize_t[::1],
+    ends: cython.Py_ssize_t[::1],
+    counted: NDArray[np.int64],
+    root: cython.Py_ssize_t,
+    stop: Stop | None = None,
+) -> Found:
+    """What the rules of some automata call.
+
+    Args:
+        edges: int64[n, 5], columns as in `edges.FIELDS`, in any order.
+        n_states: number of states.
+        begins, ends: int64[rules], the states that start and end each rule, -1 where it is not used.
+        counted: int64[n, 3], rows (unit, least, most) of counted rules.
+        root: the root rule.
+        stop: tells when to stop.
+
+    Raises:
+        BudgetExceeded: it is too late.
+    """
+    ordered: Ordered = Ordered()
+    ordered.sort(Edges(edges, n_states))
+    calls: Calls = Calls()
+    calls.prepare(ordered, begins, ends, np.ascontiguousarray(counted).reshape(-1), Account(stop))
+    calls.find_order(root)
+    calls.find_nullable()
+    calls.find_left_calls()
+    return Found(*map(np.array, (calls.order, calls.empty, calls.pairs, calls.owner)))

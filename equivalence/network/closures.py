@@ -20,18 +20,18 @@ import numpy as np
 from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
 from equivalence.network import edge_types
-from equivalence.network.edges import FIELDS
-from equivalence.network.states import rows
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.equivalence.network.codes import Codes
     from cython.cimports.equivalence.network.deterministic import Deterministic
+    from cython.cimports.equivalence.network.edges import Ordered
 
     built.check(__name__, EQUIMASK_SOURCE)
 else:
     from equivalence.network.codes import Codes
     from equivalence.network.deterministic import Deterministic
+    from equivalence.network.edges import Ordered
 
     built.plain(__name__)
 
@@ -50,11 +50,9 @@ FURTHEST = cython.declare(cython.int, 32)  # states that it may visit
 class Closures:
     """Closures of elements, one after another, for the rule at hand.
 
-    Args:
+    Attributes:
         starts, edges, begins, ends, nullable: as `subsets.determinise` takes them.
         made: the automata of the rules before.
-
-    Attributes:
         n_states: elements that are states; the others are copies.
         copies: of each copy, the deterministic state, and the state to return to.
         copy_of_edge: the first element of the copy of the rule that an edge calls; 0: there is none yet.
@@ -67,32 +65,51 @@ class Closures:
         ends_here: whether the rule's end is one of them.
     """
 
-    def __init__(
+    def __init__(self) -> None:
+        self.copies = np.empty(256, COPIED)
+        self.copy_of_edge = np.empty(0, np.int64)
+        self.elements = np.zeros(256, ELEMENT)
+        self.stamp = 0
+        self.stack = np.empty(256, np.int64)
+        self.members = Codes()
+        self.path = np.empty(PATH, np.int64)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(
         self,
-        starts: cython.const[cython.Py_ssize_t][::1],
-        edges: object,
+        ordered: Ordered,
         begins: cython.const[cython.Py_ssize_t][::1],
         ends: cython.const[cython.Py_ssize_t][::1],
         nullable: cython.const[cython.uchar][::1],
         made: Deterministic,
-    ) -> None:
-        self.starts = starts
-        self.edges = rows(edges, FIELDS)
+    ) -> cython.int:
+        """Take other automata, of which nothing is made yet."""
+        self.starts = ordered.starts
+        self.edges = ordered.rows
         self.begins = begins
         self.ends = ends
         self.nullable = nullable
         self.made = made
-        self.n_states = starts.shape[0] - 1
-        n_copies: cython.Py_ssize_t = self.n_states + 256
-        self.copies = np.empty(n_copies, COPIED)
+        self.n_states = ordered.starts.shape[0] - 1
         self.n_copies = 0
-        self.copy_of_edge = np.zeros(self.edges.shape[0], np.int64)
-        self.elements = np.zeros(self.n_states + n_copies, ELEMENT)
-        self.stamp = 0
-        self.stack = np.empty(self.n_states + n_copies, np.int64)
         self.depth = 0
-        self.members = Codes()
-        self.path = np.empty(PATH, np.int64)
+        n_edges: cython.Py_ssize_t = ordered.rows.shape[0]
+        if n_edges > self.copy_of_edge.shape[0]:
+            self.copy_of_edge = np.empty(2 * n_edges, np.int64)
+        if self.n_states > self.copies.shape[0]:
+            self.copies = np.empty(2 * self.n_states, COPIED)
+        size: cython.Py_ssize_t = self.n_states + self.copies.shape[0]
+        if size > self.elements.shape[0]:
+            self.elements = np.zeros(2 * size, ELEMENT)
+            self.stack = np.empty(2 * size, np.int64)
+        with cython.nogil:
+            for k in range(n_edges):
+                self.copy_of_edge[k] = 0
+            # stamps go on: no closure to come has one that is there
+            for s in range(self.n_states):
+                self.elements[s].subset = 0
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -102,12 +119,13 @@ class Closures:
         while size < self.n_copies + wanted:
             size *= 2
         self.copies = bigger(self.copies, size, self.n_copies)
-        old: cython.Py_ssize_t = self.elements.shape[0]
         size += self.n_states
-        elements: object = bigger(self.elements, size)
-        elements[old:] = np.zeros(size - old, elements.dtype)
-        self.elements = elements
-        self.stack = bigger(self.stack, size, self.depth)
+        old: cython.Py_ssize_t = self.elements.shape[0]
+        if size > old:
+            elements: object = bigger(self.elements, size)
+            elements[old:] = np.zeros(size - old, elements.dtype)
+            self.elements = elements
+            self.stack = bigger(self.stack, size, self.depth)
         return 0
 
     @cython.cfunc
@@ -210,6 +228,7 @@ class Closures:
             for i in range(width):
                 self.copies[self.n_copies + i].state = self.made.rule_first[rule] + i
                 self.copies[self.n_copies + i].back = self.edges[k].target
+                self.elements[self.n_states + self.n_copies + i].subset = 0
             self.copy_of_edge[k] = self.n_states + self.n_copies
             self.n_copies += width
         return self.copy_of_edge[k]

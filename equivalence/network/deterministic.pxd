@@ -11,14 +11,15 @@ cdef struct Call:
 cdef class Deterministic:
     cdef Py_ssize_t[::1] rule_first
     cdef Py_ssize_t[::1] rule_last
+    cdef Py_ssize_t[::1] rule_first_room
+    cdef Py_ssize_t[::1] rule_last_room
     cdef unsigned char[::1] copied
+    cdef unsigned char[::1] copied_room
     cdef unsigned char[::1] final
     cdef Py_ssize_t[::1] edge_starts
-    cdef object edge_table
     cdef Span[::1] edges
     cdef Py_ssize_t n_edges
     cdef Py_ssize_t[::1] call_starts
-    cdef object call_table
     cdef Call[::1] calls
     cdef Py_ssize_t n_calls
 
@@ -31,3 +32,5 @@ cdef class Deterministic:
     cdef int grow_states(self) except -1
     cdef int grow_edges(self) except -1
     cdef int grow_calls(self) except -1
+    cdef int prepare(self, Py_ssize_t n_rules, Py_ssize_t n_callees, Py_ssize_t room) except -1
+    cdef object take(self, object states)

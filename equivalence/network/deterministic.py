@@ -15,7 +15,7 @@ import numpy as np
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
-from equivalence.network.states import States
+from equivalence.network.states import States, rows
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -37,39 +37,58 @@ CALL = record_type("rule back")
 class Deterministic:
     """The automata of rules that are done, and of the one at hand.
 
-    Args:
-        n_rules: rules that have automata.
-        n_callees: those, and counted rules.
-        room: states that there is room for at first.
-
     Attributes:
         rule_first, rule_last: a rule's states, -1 where there are none yet.
         copied: whether a rule is copied into its callers.
-        final, edge_starts, edges, call_starts, calls: as in `States`; `edges` and `calls` are views of
-            `edge_table` and `call_table`.
+        final, edge_starts, edges, call_starts, calls: as in `States`, with room for more.
         n_edges, n_calls: how many there are.
     """
 
-    def __init__(
+    def __init__(self) -> None:
+        self.rule_first = self.rule_first_room = np.empty(0, np.int64)
+        self.rule_last = self.rule_last_room = np.empty(0, np.int64)
+        self.copied = self.copied_room = np.empty(0, np.uint8)
+        self.final = np.empty(0, np.uint8)
+        self.edge_starts = self.call_starts = np.empty(1, np.int64)
+        self.edges = np.empty(0, SPAN)
+        self.calls = np.empty(0, CALL)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(
         self, n_rules: cython.Py_ssize_t, n_callees: cython.Py_ssize_t, room: cython.Py_ssize_t
-    ) -> None:
-        self.rule_first = np.empty(n_rules, np.int64)
-        self.rule_last = np.empty(n_rules, np.int64)
-        for rule in range(n_rules):
-            self.rule_first[rule] = -1
-            self.rule_last[rule] = -1
-        self.copied = np.zeros(n_callees, np.uint8)
-        self.final = np.empty(room, np.uint8)
-        self.edge_starts = np.empty(room + 1, np.int64)
+    ) -> cython.int:
+        """Begin with no state.
+
+        Args:
+            n_rules: rules that have automata.
+            n_callees: those, and counted rules.
+            room: states that there is room for at least.
+        """
+        if n_rules > self.rule_first_room.shape[0]:
+            self.rule_first_room = np.empty(2 * n_rules, np.int64)
+            self.rule_last_room = np.empty(2 * n_rules, np.int64)
+        if n_callees > self.copied_room.shape[0]:
+            self.copied_room = np.empty(2 * n_callees, np.uint8)
+        if room > self.final.shape[0]:
+            self.final = np.empty(room, np.uint8)
+            self.edge_starts = np.empty(room + 1, np.int64)
+            self.call_starts = np.empty(room + 1, np.int64)
+        if 3 * room > self.edges.shape[0]:
+            self.edges = np.empty(3 * room, SPAN)
+        if room > self.calls.shape[0]:
+            self.calls = np.empty(room, CALL)
+        self.rule_first = self.rule_first_room[:n_rules]
+        self.rule_last = self.rule_last_room[:n_rules]
+        self.copied = self.copied_room[:n_callees]
+        self.rule_first[:] = -1
+        self.rule_last[:] = -1
+        self.copied[:] = 0
         self.edge_starts[0] = 0
-        self.edge_table = np.empty(3 * room, SPAN)
-        self.edges = self.edge_table
-        self.n_edges = 0
-        self.call_starts = np.empty(room + 1, np.int64)
         self.call_starts[0] = 0
-        self.call_table = np.empty(room, CALL)
-        self.calls = self.call_table
+        self.n_edges = 0
         self.n_calls = 0
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -85,16 +104,14 @@ class Deterministic:
     @cython.exceptval(-1, check=False)
     def grow_edges(self) -> cython.int:
         """Room for twice as many edges."""
-        self.edge_table = bigger(self.edge_table, 2 * self.n_edges)
-        self.edges = self.edge_table
+        self.edges = bigger(self.edges, 2 * self.n_edges)
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_calls(self) -> cython.int:
         """Room for twice as many calls."""
-        self.call_table = bigger(self.call_table, 2 * self.n_calls)
-        self.calls = self.call_table
+        self.calls = bigger(self.calls, 2 * self.n_calls)
         return 0
 
     @cython.cfunc
@@ -182,18 +199,27 @@ class Deterministic:
                 return False
         return True
 
-    def states(self, n_states: int) -> States:
-        """The automata of all rules, nothing being copied.
+    @cython.cfunc
+    def take(self, states: object) -> object:
+        """Hold the automata of `States`, as they are.
 
-        Args:
-            n_states: how many there are.
+        Raises:
+            ValueError: arrays of another type, or with other dimensions.
         """
+        self.rule_first, self.rule_last = states.rule_first, states.rule_last
+        self.final = states.final
+        self.edge_starts, self.call_starts = states.edge_starts, states.call_starts
+        self.edges, self.calls = rows(states.edges, "first last target"), rows(states.calls, "rule back")
+        self.n_edges, self.n_calls = self.edges.shape[0], self.calls.shape[0]
+
+    def states(self, n_states: int) -> States:
+        """Copies of the automata of all rules, which have so many states."""
         return States(
-            np.asarray(self.rule_first),
-            np.asarray(self.rule_last),
-            np.asarray(self.final)[:n_states],
-            np.asarray(self.edge_starts)[: n_states + 1],
-            self.edge_table[: self.n_edges].view(np.int64).reshape(-1, 3),
-            np.asarray(self.call_starts)[: n_states + 1],
-            self.call_table[: self.n_calls].view(np.int64).reshape(-1, 2),
+            np.array(self.rule_first),
+            np.array(self.rule_last),
+            np.array(self.final[:n_states]),
+            np.array(self.edge_starts[: n_states + 1]),
+            np.array(self.edges[: self.n_edges]).view(np.int64).reshape(-1, 3),
+            np.array(self.call_starts[: n_states + 1]),
+            np.array(self.calls[: self.n_calls]).view(np.int64).reshape(-1, 2),
         )

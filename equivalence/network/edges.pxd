@@ -26,3 +26,14 @@ cdef class Edges:
     cdef int several_bytes(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int loosely(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int others(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
+    cdef int renew(self, Py_ssize_t n_states, Py_ssize_t room) except -1
+
+
+cdef class Ordered:
+    cdef Py_ssize_t[::1] starts
+    cdef Py_ssize_t[::1] starts_room
+    cdef Edge[::1] rows
+    cdef Edge[::1] rows_room
+
+    cdef int prepare(self, Py_ssize_t n_edges, Py_ssize_t n_states) except -1
+    cdef int sort(self, Edges edges) except -1

@@ -150,6 +150,24 @@ class Edges:
         return self.array[: self.count]
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def renew(self, n_states: cython.Py_ssize_t, room: cython.Py_ssize_t) -> cython.int:
+        """Forget all edges; there are so many states, and there is room for so many edges."""
+        if room > self.rows.shape[0]:
+            self.array = np.empty((room, 5), np.int64)
+            self.rows = edge_rows(self.array)
+        self.count = 0
+        self.n_states = n_states
+        return 0
+
+    def put(self, ready: NDArray[np.int64], n_states: cython.Py_ssize_t) -> None:
+        """Hold some edges, and no others; int64[n, 5]."""
+        count: cython.Py_ssize_t = len(ready)
+        self.renew(n_states, count + 1)
+        self.array[:count] = ready
+        self.count = count
+
+    @cython.cfunc
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
@@ -337,7 +355,69 @@ class Edges:
         return 0
 
 
-@cython.boundscheck(False)  # what may be out of bounds is looked at below
+@cython.final
+@cython.cclass
+class Ordered:
+    """Edges in the order of their sources, those of one source as they were.
+
+    Attributes:
+        starts: where the edges of each state start, one more than there are states.
+        rows: the edges.
+    """
+
+    def __init__(self) -> None:
+        self.starts = self.starts_room = np.empty(0, np.int64)
+        self.rows = self.rows_room = np.empty(0, EDGE)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(self, n_edges: cython.Py_ssize_t, n_states: cython.Py_ssize_t) -> cython.int:
+        """There are to be so many edges between so many states."""
+        if n_states + 2 > self.starts_room.shape[0]:
+            self.starts_room = np.empty(n_states + n_states // 2 + 2, np.int64)
+        if n_edges > self.rows_room.shape[0]:
+            self.rows_room = np.empty(n_edges + n_edges // 2, EDGE)
+        self.starts = self.starts_room[: n_states + 1]
+        self.rows = self.rows_room[:n_edges]
+        return 0
+
+    @cython.cfunc
+    @cython.boundscheck(False)  # what may be out of bounds is looked at below
+    @cython.exceptval(-1, check=False)
+    def sort(self, edges: Edges) -> cython.int:
+        """Take edges over.
+
+        Raises:
+            IndexError: an edge has a source or a target that is no state.
+        """
+        n_states: cython.Py_ssize_t = edges.n_states
+        self.prepare(edges.count, n_states)
+        starts: cython.Py_ssize_t[::1] = self.starts_room
+        rows: Edge[::1] = edges.rows
+        with cython.nogil:
+            for s in range(n_states + 2):
+                starts[s] = 0
+            for i in range(edges.count):
+                if not (0 <= rows[i].source < n_states and 0 <= rows[i].target < n_states):
+                    with cython.gil:
+                        raise IndexError(f"edge {i} is not between {n_states} states")
+                starts[rows[i].source + 2] += 1
+            for s in range(n_states):
+                starts[s + 2] += starts[s + 1]
+            for i in range(edges.count):
+                at = starts[rows[i].source + 1]
+                starts[rows[i].source + 1] = at + 1
+                self.rows[at] = rows[i]
+        return 0
+
+    def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`starts`, and the edges, int64[n, 5], as copies."""
+        made = np.empty((self.rows.shape[0], 5), np.int64)
+        view: Edge[::1] = edge_rows(made)
+        view[:] = self.rows
+        return np.array(self.starts), made
+
+
 def sorted_edges(
     edges: NDArray[np.int64], n_states: cython.Py_ssize_t
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -352,23 +432,8 @@ def sorted_edges(
 
     Raises:
         IndexError: an edge has a source or a target that is no state.
+        TypeError: another type.
     """
-    rows: cython.Py_ssize_t[:, ::1] = edges
-    made = np.empty((rows.shape[0], 5), np.int64)
-    ordered: cython.Py_ssize_t[:, ::1] = made
-    counted = np.zeros(n_states + 2, np.int64)
-    starts: cython.Py_ssize_t[::1] = counted
-    with cython.nogil:
-        for i in range(rows.shape[0]):
-            if not (0 <= rows[i, 0] < n_states and 0 <= rows[i, 4] < n_states):
-                with cython.gil:
-                    raise IndexError(f"edge {i} is not between {n_states} states")
-            starts[rows[i, 0] + 2] += 1
-        for s in range(n_states):
-            starts[s + 2] += starts[s + 1]
-        for i in range(rows.shape[0]):
-            at = starts[rows[i, 0] + 1]
-            starts[rows[i, 0] + 1] = at + 1
-            for column in range(5):
-                ordered[at, column] = rows[i, column]
-    return counted[: n_states + 1], made
+    made: Ordered = Ordered()
+    made.sort(Edges(edges, n_states))
+    return made.tables()

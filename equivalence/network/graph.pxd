@@ -11,18 +11,26 @@ cdef struct CallByState:
 cdef class Graph:
     cdef readonly Py_ssize_t size
     cdef const unsigned char[::1] final
+    cdef unsigned char[::1] own_final
     cdef const Py_ssize_t[::1] edge_starts
+    cdef Py_ssize_t[::1] own_edge_starts
     cdef Span[::1] edges
+    cdef Span[::1] edges_room
     cdef const Py_ssize_t[::1] call_starts
+    cdef Py_ssize_t[::1] own_call_starts
     cdef CallByState[::1] calls
+    cdef CallByState[::1] calls_room
     cdef readonly Py_ssize_t n_bounds
     cdef Py_ssize_t shift
     cdef Py_ssize_t[::1] name
+    cdef Py_ssize_t[::1] name_room
+    cdef Py_ssize_t[::1] example
     cdef Codes codes
     cdef Interned keys
 
     cdef Py_ssize_t named(self, Py_ssize_t target, Py_ssize_t s, Py_ssize_t own) noexcept nogil
     cdef Py_ssize_t write_key(self, Py_ssize_t s, Py_ssize_t own) except -1 nogil
     cdef Py_ssize_t write_calls(self, Py_ssize_t s, Py_ssize_t own, Py_ssize_t at) except -1 nogil
-    cdef Py_ssize_t[::1] examples(self, Py_ssize_t n_names)
-    cdef Graph by_name(self, Py_ssize_t n_names)
+    cdef int prepare(self, const unsigned char[::1] final, const Py_ssize_t[::1] edge_starts, Py_ssize_t n_edges, const Py_ssize_t[::1] call_starts, Py_ssize_t n_calls, Py_ssize_t n_bounds) except -1
+    cdef int find_examples(self, Py_ssize_t n_names) except -1
+    cdef int by_name(self, Graph graph, Py_ssize_t n_names) except -1

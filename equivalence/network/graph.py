@@ -15,7 +15,7 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import filled, record_type
+from equivalence.arrays.growing import record_type
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.interning import Interned
@@ -38,21 +38,32 @@ CALL = record_type("callee bounds back")
 class Graph:
     """States, what they read and what they call.
 
-    Args:
+    Attributes:
+        size: how many there are.
         final: uint8[states].
         edge_starts, call_starts: int64[states + 1], where the edges and calls of each state start.
-        n_edges, n_calls: how many there are; whoever makes the graph fills them in.
-        n_bounds: numbers of bounds that calls may have.
-
-    Attributes:
         edges: rows (first byte, last byte, target).
         calls: rows (first state of the callee, number of its bounds, state to return to); the number is 0 for
             rules that are called once.
+        n_bounds: numbers of bounds that calls may have.
         name: of each state; unlike those of others, unless they are known to do the same.
         keys: what is known of keys, with room for one more at the end of its pool.
+        example: the first state of each name (`find_examples`).
     """
 
-    def __init__(
+    def __init__(self) -> None:
+        self.edges = self.edges_room = np.empty(0, EDGE)
+        self.calls = self.calls_room = np.empty(0, CALL)
+        self.name = self.name_room = np.empty(0, np.int64)
+        self.example = np.empty(0, np.int64)
+        self.own_final = np.empty(0, np.uint8)
+        self.own_edge_starts = self.own_call_starts = np.empty(0, np.int64)
+        self.codes = Codes()
+        self.keys = Interned(64, 8)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(
         self,
         final: cython.const[cython.uchar][::1],
         edge_starts: cython.const[cython.Py_ssize_t][::1],
@@ -60,20 +71,28 @@ class Graph:
         call_starts: cython.const[cython.Py_ssize_t][::1],
         n_calls: cython.Py_ssize_t,
         n_bounds: cython.Py_ssize_t,
-    ) -> None:
+    ) -> cython.int:
+        """Take other states, with so many edges and calls, which whoever calls fills in."""
         n: cython.Py_ssize_t = final.shape[0]
         self.size = n
         self.final = final
         self.edge_starts = edge_starts
-        self.edges = np.empty(n_edges, EDGE)
         self.call_starts = call_starts
-        self.calls = np.empty(n_calls, CALL)
         self.n_bounds = n_bounds
+        if n_edges > self.edges_room.shape[0]:
+            self.edges_room = np.empty(n_edges + n_edges // 2, EDGE)
+        if n_calls > self.calls_room.shape[0]:
+            self.calls_room = np.empty(n_calls + n_calls // 2, CALL)
+        if n > self.name_room.shape[0]:
+            self.name_room = np.empty(n + n // 2, np.int64)
+        self.edges = self.edges_room[:n_edges]
+        self.calls = self.calls_room[:n_calls]
+        self.name = self.name_room[:n]
         self.shift = 1
         while (1 << self.shift) < n + 2:  # names, and two numbers that are none
             self.shift += 1
-        self.codes = Codes()
-        self.keys = Interned(n + 2, 4 + (3 * n_edges + 2 * n_calls) // (n + 1))
+        self.keys.clear(n + 2)
+        return 0
 
     @cython.cfunc
     @cython.inline
@@ -138,39 +157,48 @@ class Graph:
         return at
 
     @cython.cfunc
-    def examples(self, n_names: cython.Py_ssize_t) -> cython.Py_ssize_t[::1]:
-        """The first state of each name; -1 is no name."""
-        found: cython.Py_ssize_t[::1] = filled(n_names, -1)
+    @cython.exceptval(-1, check=False)
+    def find_examples(self, n_names: cython.Py_ssize_t) -> cython.int:
+        """Find the first state of each name; -1 is no name."""
+        if n_names > self.example.shape[0]:
+            self.example = np.empty(2 * n_names, np.int64)
         with cython.nogil:
+            for c in range(n_names):
+                self.example[c] = -1
             for s in range(self.size):
-                if self.name[s] >= 0 and found[self.name[s]] < 0:
-                    found[self.name[s]] = s
-        return found
+                if self.name[s] >= 0 and self.example[self.name[s]] < 0:
+                    self.example[self.name[s]] = s
+        return 0
 
     @cython.cfunc
-    def by_name(self, n_names: cython.Py_ssize_t) -> Graph:
-        """The graph of names: each does what the first state of that name does."""
-        example: cython.Py_ssize_t[::1] = self.examples(n_names)
-        final: cython.uchar[::1] = np.empty(n_names, np.uint8)
-        edge_starts: cython.Py_ssize_t[::1] = np.empty(n_names + 1, np.int64)
-        call_starts: cython.Py_ssize_t[::1] = np.empty(n_names + 1, np.int64)
+    @cython.exceptval(-1, check=False)
+    def by_name(self, graph: Graph, n_names: cython.Py_ssize_t) -> cython.int:
+        """Make another graph that of names: each does what the first state of that name does."""
+        self.find_examples(n_names)
+        if n_names > graph.own_final.shape[0]:
+            graph.own_final = np.empty(2 * n_names, np.uint8)
+            graph.own_edge_starts = np.empty(2 * n_names + 1, np.int64)
+            graph.own_call_starts = np.empty(2 * n_names + 1, np.int64)
+        final: cython.uchar[::1] = graph.own_final[:n_names]
+        edge_starts: cython.Py_ssize_t[::1] = graph.own_edge_starts[: n_names + 1]
+        call_starts: cython.Py_ssize_t[::1] = graph.own_call_starts[: n_names + 1]
         edge_starts[0] = 0
         call_starts[0] = 0
         n_edges: cython.Py_ssize_t = 0
         n_calls: cython.Py_ssize_t = 0
         for c in range(n_names):
-            s = example[c]
+            s = self.example[c]
             final[c] = self.final[s]
             n_edges += self.edge_starts[s + 1] - self.edge_starts[s]
             n_calls += self.call_starts[s + 1] - self.call_starts[s]
             edge_starts[c + 1] = n_edges
             call_starts[c + 1] = n_calls
-        graph: Graph = Graph(final, edge_starts, n_edges, call_starts, n_calls, self.n_bounds)
+        graph.prepare(final, edge_starts, n_edges, call_starts, n_calls, self.n_bounds)
         with cython.nogil:
             n_edges = 0
             n_calls = 0
             for c in range(n_names):
-                s = example[c]
+                s = self.example[c]
                 for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
                     graph.edges[n_edges].first = self.edges[k].first
                     graph.edges[n_edges].last = self.edges[k].last
@@ -181,4 +209,4 @@ class Graph:
                     graph.calls[n_calls].bounds = self.calls[k].bounds
                     graph.calls[n_calls].back = self.name[self.calls[k].back]
                     n_calls += 1
-        return graph
+        return 0

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import filled
 from equivalence.deadline import Stop
 from equivalence.network.states import Classes, Integers, Merged, States, rows
 
@@ -24,7 +23,7 @@ if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
     from cython.cimports.equivalence.arrays.interning import Interned
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.deterministic import Call, Deterministic, Span
+    from cython.cimports.equivalence.network.deterministic import Deterministic
     from cython.cimports.equivalence.network.graph import Graph
     from cython.cimports.equivalence.network.refining import Refinement
     from cython.cimports.equivalence.network.upwards import Upwards
@@ -40,7 +39,46 @@ else:
 
     built.plain(__name__)
 
-Counted = cython.struct(unit=cython.Py_ssize_t, least=cython.Py_ssize_t, most=cython.Py_ssize_t)
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put(
+    to: cython.Py_ssize_t[::1],
+    at: cython.Py_ssize_t,
+    numbers: cython.const[cython.Py_ssize_t][::1],
+    count: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Copy the first numbers of an array to a place in another; the place behind them."""
+    for i in range(count):
+        to[at + i] = numbers[i]
+    return at + count
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_edges(
+    to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic
+) -> cython.Py_ssize_t:
+    """The same of edges."""
+    for k in range(made.n_edges):
+        to[at + 3 * k] = made.edges[k].first
+        to[at + 3 * k + 1] = made.edges[k].last
+        to[at + 3 * k + 2] = made.edges[k].target
+    return at + 3 * made.n_edges
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_calls(
+    to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic
+) -> cython.Py_ssize_t:
+    """The same of calls."""
+    for k in range(made.n_calls):
+        to[at + 2 * k] = made.calls[k].rule
+        to[at + 2 * k + 1] = made.calls[k].back
+    return at + 2 * made.n_calls
 
 
 @cython.final
@@ -48,73 +86,78 @@ Counted = cython.struct(unit=cython.Py_ssize_t, least=cython.Py_ssize_t, most=cy
 class Merging:
     """The states of all rules, and their classes.
 
-    Args:
-        states: the states.
-        counted: as `merge` takes it.
-        nullable: as `merge` takes it.
+    Attributes:
         root: the rule that texts begin with.
         account: tells when to stop.
-
-    Attributes:
+        rule_first, final, edge_starts, edges, call_starts, calls: the automata, as in `States`.
+        counted: (unit, least, most) of the counted rules, one after another.
+        nullable: as `merge` takes it.
         stands: of each state, the one that stands for it; for `n_passed` of them it is another.
         first: of each rule, the state that stands for its first one.
         bounds: of each counted rule, the number of its bounds, from 1.
         n_bounds: those, and 0, which is a call of another rule.
         graph: the states, led past those that others stand for.
+        by_class: the classes that are found in one pass, which are refined.
         cls, n_classes, counted_cls, n_counted: as in `Classes`.
+        made: the network of classes.
     """
 
-    account: Account
-    root: cython.Py_ssize_t
-    n_rules: cython.Py_ssize_t
-    n_states: cython.Py_ssize_t
-    rule_first: cython.const[cython.Py_ssize_t][::1]
-    final: cython.const[cython.uchar][::1]
-    edge_starts: cython.const[cython.Py_ssize_t][::1]
-    edges: Span[::1]
-    call_starts: cython.const[cython.Py_ssize_t][::1]
-    calls: Call[::1]
-    counted: Counted[::1]
-    nullable: cython.const[cython.uchar][::1]
-    stands: cython.Py_ssize_t[::1]
-    n_passed: cython.Py_ssize_t
-    first: cython.Py_ssize_t[::1]
-    bounds: cython.Py_ssize_t[::1]
-    n_bounds: cython.Py_ssize_t
-    graph: Graph
-    cls: cython.Py_ssize_t[::1]
-    n_classes: cython.Py_ssize_t
-    counted_cls: cython.Py_ssize_t[::1]
-    n_counted: cython.Py_ssize_t
-    waiting: cython.Py_ssize_t[::1]
-    n_waiting: cython.Py_ssize_t
+    def __init__(self) -> None:
+        self.stands = self.stands_room = self.waiting = np.empty(0, np.int64)
+        self.first = self.first_room = np.empty(0, np.int64)
+        self.bounds = self.counted_cls = self.counted_cls_room = np.empty(0, np.int64)
+        self.graph = Graph()
+        self.by_class = Graph()
+        self.upwards = Upwards()
+        self.refinement = Refinement()
+        self.made = Deterministic()
+        self.known = Interned(16, 2)
 
-    def __init__(
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(
         self,
-        states: object,
-        counted: object,
+        states: Deterministic,
+        n_states: cython.Py_ssize_t,
+        counted: cython.Py_ssize_t[::1],
         nullable: cython.const[cython.uchar][::1],
         root: cython.Py_ssize_t,
         account: Account,
-    ) -> None:
+    ) -> cython.int:
+        """Take other states."""
         self.account = account
         self.root = root
         self.rule_first = states.rule_first
-        self.final = states.final
-        self.edge_starts = states.edge_starts
-        self.edges = rows(states.edges, "first last target")
-        self.call_starts = states.call_starts
-        self.calls = rows(states.calls, "rule back")
-        self.counted = rows(counted, "unit least most")
+        self.final = states.final[:n_states]
+        self.edge_starts = states.edge_starts[: n_states + 1]
+        self.edges = states.edges[: states.n_edges]
+        self.call_starts = states.call_starts[: n_states + 1]
+        self.calls = states.calls[: states.n_calls]
+        self.counted = counted
+        self.all_counted = counted.shape[0] // 3
         self.nullable = nullable
         self.n_rules = self.rule_first.shape[0]
-        self.n_states = self.final.shape[0]
-        self.stands = np.arange(self.n_states)
-        self.first = np.array(states.rule_first)
+        self.n_states = n_states
+        if n_states > self.stands_room.shape[0]:
+            self.stands_room = np.empty(n_states + n_states // 2, np.int64)
+            self.waiting = np.empty(n_states + n_states // 2, np.int64)
+        if self.n_rules > self.first_room.shape[0]:
+            self.first_room = np.empty(2 * self.n_rules, np.int64)
+        if self.all_counted > self.bounds.shape[0]:
+            self.bounds = np.empty(2 * self.all_counted, np.int64)
+            self.counted_cls_room = np.empty(2 * self.all_counted, np.int64)
+        self.stands = self.stands_room[:n_states]
+        self.first = self.first_room[: self.n_rules]
+        self.counted_cls = self.counted_cls_room[: self.all_counted]
+        for s in range(n_states):
+            self.stands[s] = s
+        for rule in range(self.n_rules):
+            self.first[rule] = self.rule_first[rule]
         self.n_passed = 0
         self.n_bounds = 1
         self.n_classes = 0
         self.n_counted = 0
+        return 0
 
     # ------------------------------------------------------------ states that pass on
 
@@ -148,7 +191,8 @@ class Merging:
         return self.rule_first[self.calls[k].rule]
 
     @cython.cfunc
-    def pass_on(self) -> object:
+    @cython.exceptval(-1, check=False)
+    def pass_on(self) -> cython.int:
         """Lead past states whose only move is a tail call of a plain rule, to the first state of that rule.
 
         The calls themselves are kept: they decide what lies below a rule (`add_passed`).
@@ -167,6 +211,7 @@ class Merging:
             for rule in range(self.n_rules):
                 if self.first[rule] >= 0:
                     self.first[rule] = self.stands[self.first[rule]]
+        return 0
 
     @cython.cfunc
     @cython.inline
@@ -180,11 +225,11 @@ class Merging:
             self.n_waiting += 1
 
     @cython.cfunc
-    def add_passed(self) -> object:
+    @cython.exceptval(-1, check=False)
+    def add_passed(self) -> cython.int:
         """Classes also for states that others stand for, where the root leads to them."""
         if self.n_passed == 0:
-            return
-        self.waiting = np.empty(self.n_states, np.int64)
+            return 0
         self.n_waiting = 0
         with cython.nogil:
             for s in range(self.n_states):
@@ -201,6 +246,7 @@ class Merging:
                 for k in range(self.call_starts[t], self.call_starts[t + 1]):
                     self.reach(self.calls[k].back)
                     self.reach(self.rule_first[self.called_rule(k)])
+        return 0
 
     # ------------------------------------------------------------ classes
 
@@ -211,7 +257,7 @@ class Merging:
     def called_rule(self, k: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The rule that a call calls, or the unit of the counted rule."""
         rule = self.calls[k].rule
-        return rule if rule < self.n_rules else self.counted[rule - self.n_rules].unit
+        return rule if rule < self.n_rules else self.counted[3 * (rule - self.n_rules)]
 
     @cython.cfunc
     @cython.inline
@@ -219,27 +265,29 @@ class Merging:
     @cython.exceptval(check=False)
     def least(self, counted: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """How often a counted rule reads its unit at least: units that may be empty need not be read."""
-        return 0 if self.nullable[self.counted[counted].unit] else self.counted[counted].least
+        return 0 if self.nullable[self.counted[3 * counted]] else self.counted[3 * counted + 1]
 
     @cython.cfunc
-    def number_bounds(self) -> object:
+    @cython.exceptval(-1, check=False)
+    def number_bounds(self) -> cython.int:
         """Equal bounds of counted rules get equal numbers."""
-        n: cython.Py_ssize_t = self.counted.shape[0]
-        self.bounds = np.zeros(n, np.int64)
-        known: Interned = Interned(n, 2)
-        for c in range(n):
-            at = known.room(2)
-            known.pool[at] = self.least(c)
-            known.pool[at + 1] = self.counted[c].most
-            self.bounds[c] = 1 + known.intern(2)
-        self.n_bounds = 1 + known.count
+        self.known.clear(self.all_counted)
+        for c in range(self.all_counted):
+            at = self.known.room(2)
+            self.known.pool[at] = self.least(c)
+            self.known.pool[at + 1] = self.counted[3 * c + 2]
+            self.bounds[c] = 1 + self.known.intern(2)
+        self.n_bounds = 1 + self.known.count
+        return 0
 
     @cython.cfunc
-    def make_graph(self) -> Graph:
+    @cython.exceptval(-1, check=False)
+    def make_graph(self) -> cython.int:
         """The states, led past those that others stand for."""
+        graph: Graph = self.graph
         n_edges: cython.Py_ssize_t = self.edges.shape[0]
         n_calls: cython.Py_ssize_t = self.calls.shape[0]
-        graph: Graph = Graph(self.final, self.edge_starts, n_edges, self.call_starts, n_calls, self.n_bounds)
+        graph.prepare(self.final, self.edge_starts, n_edges, self.call_starts, n_calls, self.n_bounds)
         with cython.nogil:
             for k in range(n_edges):
                 graph.edges[k].first = self.edges[k].first
@@ -250,51 +298,56 @@ class Merging:
                 graph.calls[k].callee = self.first[self.called_rule(k)]
                 graph.calls[k].bounds = 0 if rule < self.n_rules else self.bounds[rule - self.n_rules]
                 graph.calls[k].back = self.stands[self.calls[k].back]
-        return graph
+        return 0
 
     @cython.cfunc
-    def minimise(self) -> object:
+    @cython.exceptval(-1, check=False)
+    def minimise(self) -> cython.int:
         """The coarsest bisimulation of the states that the root leads to."""
-        if self.counted.shape[0] > 0:
+        if self.all_counted > 0:
             self.number_bounds()
-        self.graph = self.make_graph()
-        upwards: Upwards = Upwards(self.graph, self.account)
-        upwards.merge(self.first[self.root])
-        classes: Graph = self.graph.by_name(upwards.n_classes)
-        refinement: Refinement = Refinement(classes, self.account)
-        refinement.refine()
+        self.make_graph()
+        self.upwards.prepare(self.graph, self.account)
+        self.upwards.merge(self.first[self.root])
+        self.graph.by_name(self.by_class, self.upwards.n_classes)
+        self.refinement.prepare(self.by_class, self.account)
+        self.refinement.refine()
         self.cls = self.graph.name
-        self.n_classes = refinement.n_blocks
+        self.n_classes = self.refinement.n_blocks
         for s in range(self.n_states):
             if self.cls[s] >= 0:
-                self.cls[s] = classes.name[self.cls[s]]
-        self.counted_cls = filled(self.counted.shape[0], -1)
-        if self.counted.shape[0] > 0:
+                self.cls[s] = self.by_class.name[self.cls[s]]
+        for c in range(self.all_counted):
+            self.counted_cls[c] = -1
+        if self.all_counted > 0:
             self.number_counted()
+        return 0
 
     @cython.cfunc
-    def number_counted(self) -> object:
+    @cython.exceptval(-1, check=False)
+    def number_counted(self) -> cython.int:
         """The classes of the counted rules that are called: equal units, and equal bounds."""
-        n: cython.Py_ssize_t = self.counted.shape[0]
+        n: cython.Py_ssize_t = self.all_counted
         called: cython.uchar[::1] = np.zeros(n, np.uint8)
         for s in range(self.n_states):
             if self.cls[s] >= 0:
                 for k in range(self.call_starts[s], self.call_starts[s + 1]):
                     if self.calls[k].rule >= self.n_rules:
                         called[self.calls[k].rule - self.n_rules] = 1
-        known: Interned = Interned(n, 2)
+        self.known.clear(n)
         for c in range(n):
             if called[c]:
-                at = known.room(2)
-                known.pool[at] = self.cls[self.first[self.counted[c].unit]]
-                known.pool[at + 1] = self.bounds[c]
-                self.counted_cls[c] = known.intern(2)
-        self.n_counted = known.count
+                at = self.known.room(2)
+                self.known.pool[at] = self.cls[self.first[self.counted[3 * c]]]
+                self.known.pool[at + 1] = self.bounds[c]
+                self.counted_cls[c] = self.known.intern(2)
+        self.n_counted = self.known.count
+        return 0
 
     @cython.cfunc
     def classes(self) -> object:
-        """The classes, as arrays."""
-        return Classes(np.asarray(self.cls), self.n_classes, np.asarray(self.counted_cls), self.n_counted)
+        """The classes, as copies."""
+        return Classes(np.array(self.cls), self.n_classes, np.array(self.counted_cls), self.n_counted)
 
     # ------------------------------------------------------------ the network of classes
 
@@ -317,13 +370,15 @@ class Merging:
         return made.add_call(code, back)
 
     @cython.cfunc
-    def quotient(self, longest: cython.Py_ssize_t) -> tuple:
-        """The network of classes, see `Merged`; a token has `longest` bytes at most."""
-        example: cython.Py_ssize_t[::1] = self.graph.examples(self.n_classes)
-        made: Deterministic = Deterministic(0, 0, self.n_classes)
+    @cython.exceptval(-1, check=False)
+    def quotient(self) -> cython.int:
+        """Make the network of classes, see `Merged`."""
+        made: Deterministic = self.made
+        self.graph.find_examples(self.n_classes)
+        made.prepare(0, 0, self.n_classes + 1)
         with cython.nogil:
             for c in range(self.n_classes):
-                s = example[c]
+                s = self.graph.example[c]
                 made.add_state(c, self.final[s])
                 for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
                     target = self.cls[self.graph.edges[k].target]
@@ -331,30 +386,57 @@ class Merging:
                 for k in range(self.call_starts[s], self.call_starts[s + 1]):
                     self.add_call(made, c, k)
                 made.end_state(c)
-        merged = made.states(self.n_classes)
-        return (
-            merged.final,
-            merged.edge_starts,
-            merged.edges.copy(),  # which has no spare room
-            merged.call_starts,
-            merged.calls.copy(),
-            self.counted_rows(longest),
-        )
+        return 0
 
     @cython.cfunc
-    def counted_rows(self, longest: cython.Py_ssize_t) -> object:
+    @cython.exceptval(-1, check=False)
+    def run(self) -> cython.int:
+        """Find the classes, and the network of them."""
+        self.pass_on()
+        self.minimise()
+        self.quotient()
+        self.add_passed()
+        return 0
+
+    @cython.cfunc
+    def automaton(self, longest: cython.Py_ssize_t) -> tuple:
+        """The network of classes, see `Merged`; a token has `longest` bytes at most."""
+        made: Deterministic = self.made
+        n: cython.Py_ssize_t = self.n_classes
+        edges: cython.Py_ssize_t = n + 1
+        call_starts: cython.Py_ssize_t = edges + 3 * made.n_edges
+        calls: cython.Py_ssize_t = call_starts + n + 1
+        counted: cython.Py_ssize_t = calls + 2 * made.n_calls
+        # one array in five parts: each array that is made takes as long as all that is copied here
+        numbers: object = np.empty(counted + 4 * self.n_counted, np.int64)
+        final: object = np.empty(n, np.uint8)
+        to: cython.Py_ssize_t[::1] = numbers
+        flags: cython.uchar[::1] = final
+        with cython.nogil:
+            flags[:] = made.final[:n]
+            put(to, 0, made.edge_starts, n + 1)
+            put_edges(to, edges, made)
+            put(to, call_starts, made.call_starts, n + 1)
+            put_calls(to, calls, made)
+            self.fill_counted(to[counted:], longest)
+        return (
+            final, numbers[:edges], numbers[edges:call_starts].reshape(-1, 3), numbers[call_starts:calls],
+            numbers[calls:counted].reshape(-1, 2), numbers[counted:].reshape(-1, 4),
+        )  # fmt: skip
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def fill_counted(self, rows: cython.Py_ssize_t[::1], longest: cython.Py_ssize_t) -> cython.void:
         """The counted classes, see `Merged`."""
-        made: object = np.zeros((self.n_counted, 4), np.int64)
-        view: cython.Py_ssize_t[:, ::1] = made
-        for c in range(self.counted.shape[0]):
-            k = self.counted_cls[c]
-            if k >= 0:
-                most = self.counted[c].most
-                view[k, 0] = self.cls[self.first[self.counted[c].unit]]
-                view[k, 1] = self.least(c)
-                view[k, 2] = most
-                view[k, 3] = -1 if most > longest else most
-        return made
+        for c in range(self.all_counted):
+            at = 4 * self.counted_cls[c]
+            if at >= 0:
+                most = self.counted[3 * c + 2]
+                rows[at] = self.cls[self.first[self.counted[3 * c]]]
+                rows[at + 1] = self.least(c)
+                rows[at + 2] = most
+                rows[at + 3] = -1 if most > longest else most
 
 
 def merge(
@@ -379,12 +461,9 @@ def merge(
         BudgetExceeded: it is too late.
         ValueError: arrays of another type, or with other dimensions.
     """
-    merging: Merging = Merging(states, counted, nullable, root, Account(stop))
-    merging.pass_on()
-    merging.minimise()
-    automaton = merging.quotient(longest)
-    merging.add_passed()
-    return Merged(merging.classes(), np.asarray(merging.stands), automaton)
+    merging: Merging = _of(states, counted, nullable, root, stop)
+    merging.run()
+    return Merged(merging.classes(), np.array(merging.stands), merging.automaton(longest))
 
 
 def minimise(
@@ -394,6 +473,19 @@ def minimise(
 
     Arguments and errors are those of `merge`.
     """
-    merging: Merging = Merging(states, counted, nullable, root, Account(stop))
+    merging: Merging = _of(states, counted, nullable, root, stop)
     merging.minimise()
     return merging.classes()
+
+
+@cython.cfunc
+def _of(
+    states: States, counted: Integers, nullable: NDArray[np.uint8], root: cython.Py_ssize_t, stop: Stop | None
+) -> Merging:
+    """What merges some states."""
+    merging: Merging = Merging()
+    made: Deterministic = Deterministic()
+    made.take(states)
+    bounds: object = rows(counted, "unit least most").view(np.int64)
+    merging.prepare(made, len(states.final), bounds, nullable, root, Account(stop))
+    return merging

@@ -51,4 +51,5 @@ cdef class Refinement:
     cdef void split_rests(self) noexcept nogil
     cdef void split_groups(self) noexcept nogil
     cdef void name_moved(self) noexcept nogil
-    cpdef int refine(self) except -1
+    cdef int refine(self) except -1
+    cdef int prepare(self, Graph graph, Account account) except -1

@@ -43,11 +43,9 @@ LOOKED = record_type("state group")
 class Refinement:
     """Blocks of states, which fall into smaller ones.
 
-    Args:
+    Attributes:
         graph: its names become the blocks.
         account: tells when to stop.
-
-    Attributes:
         leaders: the states that lead to each state by an edge, a call or a return.
         members: the states, block by block.
         states: where a state is among the members, and the round in which it is looked at next.
@@ -62,27 +60,44 @@ class Refinement:
         table: of keys; a round uses as much as it needs, for it begins with an empty one.
     """
 
-    def __init__(self, graph: Graph, account: Account) -> None:
+    def __init__(self) -> None:
+        self.leader_starts = self.leaders = self.members = self.moved = np.empty(0, np.int64)
+        self.states = np.empty(0, STATE)
+        self.blocks = np.empty(0, BLOCK)
+        self.queue = np.empty(0, LOOKED)
+        self.groups = np.empty(0, GROUP)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(self, graph: Graph, account: Account) -> cython.int:
+        """Take another graph."""
         n: cython.Py_ssize_t = graph.size
-        graph.name = np.zeros(n, np.int64)
+        n_leaders: cython.Py_ssize_t = graph.edges.shape[0] + 2 * graph.calls.shape[0]
         self.graph = graph
         self.account = account
-        self.leader_starts = np.zeros(n + 2, np.int64)
-        self.leaders = np.empty(graph.edges.shape[0] + 2 * graph.calls.shape[0], np.int64)
-        self.states = np.empty(n, STATE)
-        self.members = np.empty(n, np.int64)
-        self.blocks = np.empty(n, BLOCK)
+        if n > self.members.shape[0]:
+            room: cython.Py_ssize_t = n + n // 2
+            self.leader_starts = np.empty(room + 2, np.int64)
+            self.states = np.empty(room, STATE)
+            self.members = np.empty(room, np.int64)
+            self.blocks = np.empty(room, BLOCK)
+            self.queue = np.empty(room, LOOKED)
+            self.groups = np.empty(room, GROUP)
+            self.moved = np.empty(room, np.int64)
+        if n_leaders > self.leaders.shape[0]:
+            self.leaders = np.empty(n_leaders + n_leaders // 2, np.int64)
         self.n_blocks = 0
-        self.queue = np.empty(n, LOOKED)
         self.n_queue = 0
-        self.groups = np.empty(n, GROUP)
         self.n_groups = 0
-        self.moved = np.empty(n, np.int64)
         self.n_moved = 0
         self.round = 0
         self.table = graph.keys.table
+        graph.name[:] = 0
+        for s in range(n + 2):
+            self.leader_starts[s] = 0
+        return 0
 
-    @cython.ccall
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
     def refine(self) -> cython.int:
         """Split the blocks until the states of each do the same.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.growing import as_type, record_type
 
 Integers = NDArray[np.int64]
 
@@ -86,4 +86,4 @@ def rows(array: Integers, fields: str) -> Any:
     """
     if array.ndim != 2 or array.shape[1] != fields.count(" ") + 1:
         raise ValueError(f"rows of ({fields}) cannot have the shape {array.shape}")
-    return array.reshape(-1).view(record_type(fields, array.dtype))
+    return as_type(np.ascontiguousarray(array), record_type(fields, array.dtype), len(array))

@@ -21,8 +21,9 @@ from equivalence import built
 from equivalence.arrays.growing import record_type
 from equivalence.deadline import Stop
 from equivalence.network import edge_types
+from equivalence.network.edges import FIELDS
 from equivalence.network.sizes import too_large
-from equivalence.network.states import Integers, States
+from equivalence.network.states import Integers, States, rows
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
@@ -30,6 +31,7 @@ if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.equivalence.network.closures import Closures
     from cython.cimports.equivalence.network.deterministic import Deterministic
+    from cython.cimports.equivalence.network.edges import Ordered
     from cython.cimports.equivalence.network.ways import Ways
 
     built.check(__name__, EQUIMASK_SOURCE)
@@ -38,11 +40,10 @@ else:
     from equivalence.arrays.interning import Interned
     from equivalence.network.closures import Closures
     from equivalence.network.deterministic import Deterministic
+    from equivalence.network.edges import Ordered
     from equivalence.network.ways import Ways
 
     built.plain(__name__)
-
-Called = cython.struct(rule=cython.Py_ssize_t, back=cython.Py_ssize_t, next=cython.Py_ssize_t)
 
 CALLED = record_type("rule back next")
 
@@ -58,51 +59,45 @@ MEMBERS_A_STATE = cython.declare(cython.int, 64)
 class Subsets:
     """The subsets of all rules, and what leads from one to another.
 
-    Args:
+    Attributes:
         closures: of the automata as they are read.
         made: where the deterministic ones go.
         max_states: bound on the subsets.
         account: tells when to stop.
-
-    Attributes:
         sets: the members of each subset; a negative one is a mark, see `number`.
         members_seen: members of all subsets that were met.
         ways: what leads out of the subset at hand by bytes.
         called: what leads out of it by calls, in lists of those of the same rule, row 0 being their end.
         n_called: rows of it, with row 0.
-        call_head: by rule, the first of its calls; 0: there is none.
+        call_head: by rule, the first of its calls; 0: there is none, as for all rules between two subsets.
     """
 
-    closures: Closures
-    made: Deterministic
-    max_states: cython.Py_ssize_t
-    account: Account
-    n_rules: cython.Py_ssize_t
-    sets: Interned
-    members_seen: cython.Py_ssize_t
-    ways: Ways
-    called: Called[::1]
-    n_called: cython.Py_ssize_t
-    call_head: cython.Py_ssize_t[::1]
+    def __init__(self) -> None:
+        self.sets = Interned(64, 4)
+        self.ways = Ways(512)
+        self.called = np.empty(1, CALLED)
+        self.call_head = np.zeros(0, np.int64)
 
-    def __init__(
-        self,
-        closures: Closures,
-        made: Deterministic,
-        max_states: cython.Py_ssize_t,
-        account: Account,
-    ) -> None:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(
+        self, closures: Closures, made: Deterministic, max_states: cython.Py_ssize_t, account: Account
+    ) -> cython.int:
+        """Take other automata."""
         self.closures = closures
         self.made = made
         self.max_states = max_states
         self.account = account
         self.n_rules = made.rule_first.shape[0]
-        self.sets = Interned(made.final.shape[0], 4)
+        self.sets.clear(closures.n_states + 64)
         self.members_seen = 0
-        self.ways = Ways(closures.edges.shape[0] + 512)
-        self.called = np.empty(closures.edges.shape[0] + 1, CALLED)  # each edge once at most
+        n_callees: cython.Py_ssize_t = closures.nullable.shape[0]
+        if closures.edges.shape[0] + 1 > self.called.shape[0]:  # each edge once at most
+            self.called = np.empty(2 * closures.edges.shape[0] + 1, CALLED)
+        if n_callees > self.call_head.shape[0]:
+            self.call_head = np.zeros(2 * n_callees, np.int64)
         self.n_called = 1
-        self.call_head = np.zeros(closures.nullable.shape[0], np.int64)
+        return 0
 
     # ------------------------------------------------------------ what leads out of a subset
 
@@ -283,7 +278,9 @@ class Subsets:
         self.made.end_rule(rule, subset)
         return 0
 
-    def add_rules(self, order: cython.const[cython.Py_ssize_t][::1]) -> int:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add_rules(self, order: cython.const[cython.Py_ssize_t][::1]) -> cython.Py_ssize_t:
         """The automata of all rules in the order; how many states they have.
 
         Raises:
@@ -299,10 +296,10 @@ class Subsets:
 def determinise(
     starts: Integers,
     edges: Integers,
-    begins: Integers,
-    ends: Integers,
-    nullable: NDArray[np.uint8],
-    order: Integers,
+    begins: cython.const[cython.Py_ssize_t][::1],
+    ends: cython.const[cython.Py_ssize_t][::1],
+    nullable: cython.const[cython.uchar][::1],
+    order: cython.const[cython.Py_ssize_t][::1],
     max_states: int,
     stop: Stop | None = None,
 ) -> States:
@@ -324,6 +321,13 @@ def determinise(
         BudgetExceeded: more states than that, or 64 times as many members of subsets, or it is too late.
         ValueError: arrays of another type, or with other dimensions.
     """
-    made = Deterministic(len(begins), len(nullable), 2 * len(starts) + 512)
-    closures = Closures(starts, edges, begins, ends, nullable, made)
-    return made.states(Subsets(closures, made, max_states, Account(stop)).add_rules(order))
+    ordered: Ordered = Ordered()
+    ordered.starts = starts
+    ordered.rows = rows(edges, FIELDS)
+    made: Deterministic = Deterministic()
+    made.prepare(begins.shape[0], nullable.shape[0], 64)
+    closures: Closures = Closures()
+    closures.prepare(ordered, begins, ends, nullable, made)
+    subsets: Subsets = Subsets()
+    subsets.prepare(closures, made, max_states, Account(stop))
+    return made.states(subsets.add_rules(order))

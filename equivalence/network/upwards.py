@@ -14,7 +14,6 @@ import cython
 import numpy as np
 
 from equivalence import built
-from equivalence.arrays.growing import filled
 
 if cython.compiled:
     from cython.cimports.equivalence.arrays.account import Account
@@ -37,29 +36,37 @@ UNKNOWN = cython.declare(cython.int, 2)  # of `loops`: the class of a successor 
 class Upwards:
     """A walk that gives states their classes behind all that they lead to.
 
-    Args:
+    Attributes:
         graph: its names become the classes, -1 where the root does not lead.
         account: tells when to stop.
-
-    Attributes:
         n_classes: classes so far.
         class_of_key: the class of each of the graph's keys.
         path: states from the root to the one at hand.
         cursor: one more than the successors of a state that were looked at; 0: it was not visited.
     """
 
-    def __init__(self, graph: Graph, account: Account) -> None:
+    def __init__(self) -> None:
+        self.class_of_key = self.path = self.cursor = np.empty(0, np.int64)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(self, graph: Graph, account: Account) -> cython.int:
+        """Take another graph."""
         n: cython.Py_ssize_t = graph.size
-        graph.name = filled(n, -1)
         self.graph = graph
         self.account = account
         self.n_classes = 0
-        self.class_of_key = np.empty(2 * n, np.int64)  # a state with an edge to itself has two
-        self.path = np.empty(n, np.int64)
         self.depth = 0
-        self.cursor = np.zeros(n, np.int64)
+        if n > self.path.shape[0]:
+            self.class_of_key = np.empty(3 * n, np.int64)  # a state with an edge to itself has two
+            self.path = np.empty(n + n // 2, np.int64)
+            self.cursor = np.empty(n + n // 2, np.int64)
+        graph.name[:] = -1
+        for s in range(n):
+            self.cursor[s] = 0
+        return 0
 
-    @cython.ccall
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
     def merge(self, root: cython.Py_ssize_t) -> cython.int:
         """Give classes to all states that the root leads to.

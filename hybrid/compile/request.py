@@ -305,8 +305,9 @@ class JsonSchemaRequest(Converted):
     strict: bool = False
 
     def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
-        strict = flag(self.strict, "strict")
-        settled = replace(self, schema=_schema_of(self.schema), strict=strict)
+        schema, strict = _schema_of(self.schema), flag(self.strict, "strict")
+        is_settled = schema is self.schema and strict is self.strict
+        settled = self if is_settled else replace(self, schema=schema, strict=strict)
         return Request.settled(settled, compilation, deadline)
 
     @property
@@ -314,7 +315,7 @@ class JsonSchemaRequest(Converted):
         options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
         return self.notation, self.schema, options
 
-    @property
+    @cached_property
     def text(self) -> SchemaText:
         """The schema's text, with the options that say what XGrammar leaves out."""
         return schema_text(self.schema, self.options)
@@ -327,7 +328,8 @@ class JsonSchemaRequest(Converted):
         return schema_estimate(self.schema, self.options) if is_known else None
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
-        asked = replace(self, schema=self.text.text)  # a model class is asked once
+        text = self.text.text  # a model class is asked once
+        asked = self if text is self.schema else replace(self, schema=text)
         return asked.converted(guard, deadline)
 
     @property
@@ -351,8 +353,10 @@ class JsonSchemaRequest(Converted):
         return read_printed(grammar, "^" in text and _MAY_LEAD.search(text) is not None)
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
+        compiled = super().compiled(compilation, deadline)
         # before anybody else sees it: the folder on disk keeps the schema too
-        return replace(super().compiled(compilation, deadline), schema=self.text)
+        object.__setattr__(compiled, "schema", self.text)
+        return compiled
 
     def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
         if self.strict:

@@ -1,0 +1,44 @@
+from equivalence.arrays.account cimport Account
+from equivalence.network.edges cimport Ordered
+
+cdef struct Rule:
+    Py_ssize_t first
+    Py_ssize_t next
+    Py_ssize_t caller
+
+
+cdef class Calls:
+    cdef Ordered ordered
+    cdef Py_ssize_t[::1] begins
+    cdef Py_ssize_t[::1] ends
+    cdef Py_ssize_t[::1] counted
+    cdef Py_ssize_t n_rules
+    cdef Py_ssize_t total
+    cdef Rule[::1] rules
+    cdef Py_ssize_t[::1] callees
+    cdef Py_ssize_t[::1] owner
+    cdef Py_ssize_t[::1] owner_room
+    cdef Py_ssize_t[::1] order
+    cdef Py_ssize_t[::1] order_room
+    cdef Py_ssize_t n_found
+    cdef Py_ssize_t[::1] seen
+    cdef Py_ssize_t now
+    cdef Py_ssize_t[::1] stack
+    cdef Py_ssize_t[:, ::1] pairs
+    cdef Py_ssize_t[:, ::1] pairs_room
+    cdef Py_ssize_t n_pairs
+    cdef unsigned char[::1] empty
+    cdef unsigned char[::1] empty_room
+    cdef Account account
+
+    cdef int prepare(self, Ordered ordered, Py_ssize_t[::1] begins, Py_ssize_t[::1] ends, Py_ssize_t[::1] counted, Account account) except -1
+    cdef int find_order(self, Py_ssize_t root) except -1
+    cdef int find_nullable(self) except -1
+    cdef int find_left_calls(self) except -1
+    cdef int find_callees(self) except -1 nogil
+    cdef int sort(self, Py_ssize_t root) except -1 nogil
+    cdef int may_be_empty(self, Py_ssize_t rule) except -1 nogil
+    cdef int note_pair(self, Py_ssize_t caller, Py_ssize_t callee) except -1 nogil
+    cdef int collect_left_calls(self, Py_ssize_t rule) except -1 nogil
+    cdef int keep_cycles(self) except -1
+    cdef int sort_pairs(self, Py_ssize_t side, Py_ssize_t[::1] degree, Py_ssize_t[::1] starts, Py_ssize_t[::1] others) except -1 nogil

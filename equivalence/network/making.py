@@ -1,0 +1,243 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""From the expressions of a grammar to its merged network: the steps of `build_network`, and their tables.
+
+What: a `Making` owns all tables that the steps write into, and hands what one step has made to the next as it
+stands. Only what outlives the grammar is copied into arrays of its own.
+When: one grammar after another; `equivalence.network.build` keeps some of them. For a small grammar to make
+and to free the tables took two thirds of the time of its network.
+Limits: one grammar at a time, in one thread. After an error the tables are in no state to be used again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.deadline import Stop
+
+if cython.compiled:
+    from cython.cimports.equivalence.arrays.account import Account
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.equivalence.network.automata import Builder
+    from cython.cimports.equivalence.network.calls import Calls
+    from cython.cimports.equivalence.network.closures import Closures
+    from cython.cimports.equivalence.network.deterministic import Deterministic
+    from cython.cimports.equivalence.network.edges import Ordered
+    from cython.cimports.equivalence.network.merging import Merging, put, put_calls, put_edges
+    from cython.cimports.equivalence.network.subsets import Subsets
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from equivalence.arrays.account import Account
+    from equivalence.network.automata import Builder
+    from equivalence.network.calls import Calls
+    from equivalence.network.closures import Closures
+    from equivalence.network.deterministic import Deterministic
+    from equivalence.network.edges import Ordered
+    from equivalence.network.merging import Merging, put, put_calls, put_edges
+    from equivalence.network.subsets import Subsets
+
+
+@cython.final
+@cython.cclass
+class Making:
+    """The tables of all steps.
+
+    Attributes:
+        n_rules: plain rules.
+        begins, ends: the states that start and end each rule, -1 where the root does not lead to it.
+        counted: (unit, least, most) of the counted rules, one after another.
+        n_states: of the deterministic automata.
+        n_read: of the automata before, which all tables follow in size.
+    """
+
+    builder: Builder
+    ordered: Ordered
+    calls: Calls
+    made: Deterministic
+    closures: Closures
+    subsets: Subsets
+    merging: Merging
+    account: Account
+    n_rules: cython.Py_ssize_t
+    root: cython.Py_ssize_t
+    begins: cython.Py_ssize_t[::1]
+    ends: cython.Py_ssize_t[::1]
+    places: cython.Py_ssize_t[::1]
+    counted: cython.Py_ssize_t[::1]
+    max_states: cython.Py_ssize_t
+    n_states: cython.Py_ssize_t
+    n_read = cython.declare(cython.Py_ssize_t, visibility="readonly")
+
+    def __init__(self) -> None:
+        self.builder = Builder()
+        self.ordered = Ordered()
+        self.calls = Calls()
+        self.made = Deterministic()
+        self.closures = Closures()
+        self.subsets = Subsets()
+        self.merging = Merging()
+        self.places = np.empty(0, np.int64)
+
+    def begin(
+        self,
+        data: cython.const[cython.Py_ssize_t][::1],
+        starts: cython.const[cython.Py_ssize_t][::1],
+        bodies: cython.const[cython.Py_ssize_t][::1],
+        root: cython.Py_ssize_t,
+        max_states: cython.Py_ssize_t,
+        ready: Any,
+        n_states: cython.Py_ssize_t,
+        stop: Stop,
+    ) -> bool:
+        """Make automata of expressions, and find out how their rules call each other.
+
+        Args:
+            data, starts, bodies, root, max_states, ready, n_states, stop: as of `automata.build_automata`; `ready`
+                may be None, too, for no edges.
+
+        Returns:
+            Whether some rules may be left recursive: `left_recursive` has to be asked then.
+
+        Raises:
+            As `automata.build_automata`.
+        """
+        self.account = Account(stop)
+        self.max_states = max_states
+        self.root = root
+        self.n_rules = bodies.shape[0]
+        builder: Builder = self.builder
+        # a text has two numbers more than bytes
+        builder.edges.renew(n_states, data.shape[0] // 2 + 16)
+        if ready is not None:
+            builder.edges.put(ready, n_states)
+        builder.prepare(data, starts, bodies, max_states, self.account)
+        builder.build(root)
+        self.counted = builder.counted.pool[: builder.counted.used]
+        if 2 * self.n_rules > self.places.shape[0]:
+            self.places = np.empty(4 * self.n_rules, np.int64)
+        self.begins = self.places[: self.n_rules]
+        self.ends = self.places[self.n_rules : 2 * self.n_rules]
+        for rule in range(self.n_rules):
+            self.begins[rule] = 2 * rule if builder.rules.known[rule] else -1
+            self.ends[rule] = self.begins[rule] + 1
+        return self.look_at_calls()
+
+    @cython.cfunc
+    def look_at_calls(self) -> cython.bint:
+        """Find out how the rules of the builder's edges call each other; whether some may be left recursive."""
+        self.ordered.sort(self.builder.edges)
+        self.n_read = self.builder.edges.n_states
+        calls: Calls = self.calls
+        calls.prepare(self.ordered, self.begins, self.ends, self.counted, self.account)
+        calls.find_order(self.root)
+        calls.find_nullable()
+        calls.find_left_calls()
+        return calls.n_pairs > 0
+
+    def is_reached(self) -> NDArray[np.uint8]:
+        """uint8[rules]: those that the root leads to."""
+        return np.array(self.builder.rules.known)
+
+    def left_recursive(self) -> tuple:
+        """What `left_recursion` asks for: pairs, edges, rule of each state, begins, ends, nullable."""
+        calls: Calls = self.calls
+        edges = self.ordered.tables()[1]
+        return tuple(map(np.array, (calls.pairs, edges, calls.owner, self.begins, self.ends, calls.empty)))
+
+    def without_left_recursion(
+        self, edges: NDArray[np.int64], n_states: int, begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> None:
+        """Go on with other automata of the same rules."""
+        self.builder.edges.put(edges, n_states)
+        for rule in range(self.n_rules):
+            self.begins[rule], self.ends[rule] = begins[rule], ends[rule]
+        self.ordered.sort(self.builder.edges)
+        self.n_read = n_states
+        self.calls.prepare(self.ordered, self.begins, self.ends, self.counted, self.account)
+        self.calls.find_order(self.root)
+
+    def merge(self, longest: cython.Py_ssize_t) -> tuple:
+        """Make the automata deterministic, and merge equal states.
+
+        Args:
+            longest: bytes of the longest token.
+
+        Returns:
+            (the network of classes; the class it begins with; whether the root may be empty), see `Merged`.
+
+        Raises:
+            BudgetExceeded: more states than there may be, or it is too late.
+        """
+        nullable: cython.uchar[::1] = self.calls.empty
+        self.made.prepare(self.n_rules, nullable.shape[0], self.n_read + 64)
+        self.closures.prepare(self.ordered, self.begins, self.ends, nullable, self.made)
+        self.subsets.prepare(self.closures, self.made, self.max_states, self.account)
+        self.n_states = self.subsets.add_rules(self.calls.order)
+        self.merging.prepare(self.made, self.n_states, self.counted, nullable, self.root, self.account)
+        self.merging.run()
+        start = self.merging.cls[self.made.rule_first[self.root]]
+        return self.merging.automaton(longest), start, bool(nullable[self.root])
+
+    def packed(self) -> tuple:
+        """What `Network.finish` needs, in two arrays, and the lengths that tell its parts (`unpacked`)."""
+        merging: Merging = self.merging
+        made: Deterministic = self.made
+        n: cython.Py_ssize_t = self.n_states
+        n_rules: cython.Py_ssize_t = self.n_rules
+        order: cython.Py_ssize_t[::1] = self.calls.order
+        sizes: list = [
+            n_rules, n_rules, n + 1, 3 * made.n_edges, n + 1, 2 * made.n_calls, n, n,
+            3 * merging.all_counted, merging.all_counted, order.shape[0],
+        ]  # fmt: skip
+        numbers: object = np.empty(sum(sizes), np.int64)
+        final: object = np.empty(n, np.uint8)
+        flags: cython.uchar[::1] = final
+        to: cython.Py_ssize_t[::1] = numbers
+        with cython.nogil:
+            flags[:] = made.final[:n]
+            at = put(to, 0, made.rule_first, n_rules)
+            at = put(to, at, made.rule_last, n_rules)
+            at = put(to, at, made.edge_starts, n + 1)
+            at = put_edges(to, at, made)
+            at = put(to, at, made.call_starts, n + 1)
+            at = put_calls(to, at, made)
+            at = put(to, at, merging.stands, n)
+            at = put(to, at, merging.cls, n)
+            at = put(to, at, self.counted, 3 * merging.all_counted)
+            at = put(to, at, merging.counted_cls, merging.all_counted)
+            put(to, at, order, order.shape[0])
+        return numbers, final, sizes, merging.n_classes, merging.n_counted
+
+    def forget(self) -> None:
+        """Let go of the grammar and its deadline; the tables stay."""
+        nobody: Account = Account()
+        self.account = nobody
+        self.builder.prepare(NOTHING, NOTHING, NOTHING, 0, nobody)
+        self.calls.account = self.subsets.account = self.merging.account = nobody
+        self.merging.upwards.account = self.merging.refinement.account = nobody
+
+
+NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
+
+
+def unpacked(
+    numbers: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int], n_classes: int, n_counted: int
+) -> tuple[Any, ...]:
+    """Of what `Making.packed` gave: the arguments of `below.MergedStates`; the counted rules, int64[n, 3], the
+    class of each, and how many of these there are; the order of the rules."""
+    parts, end = [], 0
+    for size in sizes:
+        parts.append(numbers[end : end + size])
+        end += size
+    first, last, edge_starts, edges, call_starts, calls, stands, cls, counted, counted_cls, order = parts
+    states = (
+        first, last, final, edge_starts, edges.reshape(-1, 3), call_starts, calls.reshape(-1, 2), stands, cls,
+        n_classes,
+    )  # fmt: skip
+    return states, counted.reshape(-1, 3), counted_cls, n_counted, order

@@ -1,0 +1,66 @@
+from equivalence.arrays.account cimport Account
+from equivalence.arrays.interning cimport Interned
+from equivalence.network.deterministic cimport Call, Deterministic, Span
+from equivalence.network.graph cimport Graph
+from equivalence.network.refining cimport Refinement
+from equivalence.network.upwards cimport Upwards
+
+
+cdef Py_ssize_t put(Py_ssize_t[::1] to, Py_ssize_t at, const Py_ssize_t[::1] numbers, Py_ssize_t count) noexcept nogil
+cdef Py_ssize_t put_edges(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic made) noexcept nogil
+cdef Py_ssize_t put_calls(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic made) noexcept nogil
+
+
+cdef class Merging:
+    cdef Account account
+    cdef Py_ssize_t root
+    cdef Py_ssize_t n_rules
+    cdef Py_ssize_t n_states
+    cdef Py_ssize_t all_counted
+    cdef const Py_ssize_t[::1] rule_first
+    cdef const unsigned char[::1] final
+    cdef const Py_ssize_t[::1] edge_starts
+    cdef Span[::1] edges
+    cdef const Py_ssize_t[::1] call_starts
+    cdef Call[::1] calls
+    cdef Py_ssize_t[::1] counted
+    cdef const unsigned char[::1] nullable
+    cdef Py_ssize_t[::1] stands
+    cdef Py_ssize_t[::1] stands_room
+    cdef Py_ssize_t n_passed
+    cdef Py_ssize_t[::1] first
+    cdef Py_ssize_t[::1] first_room
+    cdef Py_ssize_t[::1] bounds
+    cdef Py_ssize_t n_bounds
+    cdef Graph graph
+    cdef Graph by_class
+    cdef Upwards upwards
+    cdef Refinement refinement
+    cdef Deterministic made
+    cdef Interned known
+    cdef Py_ssize_t[::1] cls
+    cdef Py_ssize_t n_classes
+    cdef Py_ssize_t[::1] counted_cls
+    cdef Py_ssize_t[::1] counted_cls_room
+    cdef Py_ssize_t n_counted
+    cdef Py_ssize_t[::1] waiting
+    cdef Py_ssize_t n_waiting
+
+    cdef int prepare(self, Deterministic states, Py_ssize_t n_states, Py_ssize_t[::1] counted, const unsigned char[::1] nullable, Py_ssize_t root, Account account) except -1
+    cdef bint is_end(self, Py_ssize_t s) noexcept nogil
+    cdef Py_ssize_t passes_to(self, Py_ssize_t s) noexcept nogil
+    cdef int pass_on(self) except -1
+    cdef void reach(self, Py_ssize_t s) noexcept nogil
+    cdef int add_passed(self) except -1
+    cdef Py_ssize_t called_rule(self, Py_ssize_t k) noexcept nogil
+    cdef Py_ssize_t least(self, Py_ssize_t counted) noexcept nogil
+    cdef int number_bounds(self) except -1
+    cdef int make_graph(self) except -1
+    cdef int minimise(self) except -1
+    cdef int number_counted(self) except -1
+    cdef object classes(self)
+    cdef int add_call(self, Deterministic made, Py_ssize_t c, Py_ssize_t k) except -1 nogil
+    cdef int quotient(self) except -1
+    cdef int run(self) except -1
+    cdef tuple automaton(self, Py_ssize_t longest)
+    cdef void fill_counted(self, Py_ssize_t[::1] rows, Py_ssize_t longest) noexcept nogil

@@ -1,0 +1,36 @@
+from equivalence.arrays.account cimport Account
+from equivalence.arrays.interning cimport Interned
+from equivalence.network.closures cimport Closures
+from equivalence.network.deterministic cimport Deterministic
+from equivalence.network.ways cimport Ways
+
+cdef struct Called:
+    Py_ssize_t rule
+    Py_ssize_t back
+    Py_ssize_t next
+
+
+cdef class Subsets:
+    cdef Closures closures
+    cdef Deterministic made
+    cdef Py_ssize_t max_states
+    cdef Account account
+    cdef Py_ssize_t n_rules
+    cdef Interned sets
+    cdef Py_ssize_t members_seen
+    cdef Ways ways
+    cdef Called[::1] called
+    cdef Py_ssize_t n_called
+    cdef Py_ssize_t[::1] call_head
+
+    cdef int prepare(self, Closures closures, Deterministic made, Py_ssize_t max_states, Account account) except -1
+    cdef void add_edge_of(self, Py_ssize_t k) noexcept nogil
+    cdef int add_member(self, Py_ssize_t element) except -1 nogil
+    cdef int collect(self, Py_ssize_t subset) except -1 nogil
+    cdef void forget(self) noexcept nogil
+    cdef Py_ssize_t number(self, Py_ssize_t mark) except -1 nogil
+    cdef Py_ssize_t following(self) except -1 nogil
+    cdef int add_edges(self, Py_ssize_t subset) except -1 nogil
+    cdef int add_calls(self) except -1 nogil
+    cdef int add_rule(self, Py_ssize_t rule) except -1 nogil
+    cdef Py_ssize_t add_rules(self, const Py_ssize_t[::1] order) except -1
