@@ -159,9 +159,11 @@ def test_forms_that_are_not_read(ebnf: str) -> None:
         "root ::= (())\n", 'root ::= (("a" ))\n', 'root ::= (("a"  "b"))\n', 'root ::= (("a") |("b"))\n',
         'root ::= (("\\x4"))\n', 'root ::= (("\\u00"))\n', 'root ::= (("\\z"))\n', "root ::= (([a))\n",
         "root ::= (([a-))\n", "root ::= ((other))\n", "root ::= ((root{))\n", "root ::= ((root{1))\n",
-        'root ::= Regex("a")\n', 'root ::= Regex("a", json_string=false)\n', 'root ::= Regex("a, json_string=true)\n',
+        'root ::= Regex("a")\n', 'root ::= Regex("a", json_string=false)\n',
+        'root ::= Regex("a, json_string=true)\n',
         'root ::= Regex("\\xe9", json_string=true)\n', 'root ::= Regex("\\0", json_string=true)\n',
-        'root ::= (Regex("a", json_string=true))\n', 'root ::= Regex("a", json_string=true) "b"\n', "root ::= R\n",
+        'root ::= (Regex("a", json_string=true))\n',
+        'root ::= Regex("a", json_string=true) "b"\n', "root ::= R\n",
         "root ::= ((root{3, 2}))\n", "root ::= ((root{0, -2}))\n", "root ::= ((root{99999999999, -1}))\n",
         'root ::= (("a"))', 'root ::= (("a"))x\n', 'root ::= (("a"))\nroot ::= (("b"))\n', ' ::= (("a"))\n',
         'root := (("a"))\n', 'root ::= ("a")\n', 'root ::= ((("a")))\n', 'root ::= (("\\ud800"))\n',
@@ -196,7 +198,8 @@ def test_schemas_of_which_a_print_may_tell_a_part_are_not_read_that_way(schema: 
 PATTERNS = st.lists(
     st.sampled_from(
         [
-            "^", "$", "a+", "\\d{2,4}", "[^a-c]", "[\\^a]+", "[^\\]]*", "[^ -\\]]", "[\\[^]", '["^]', "[|^]", "(^|b)", "(c|[^^])?",
+            "^", "$", "a+", "\\d{2,4}", "[^a-c]", "[\\^a]+", "[^\\]]*", "[^ -\\]]", "[\\[^]",
+            '["^]', "[|^]", "(^|b)", "(c|[^^])?",
             "\\.", "\\S+", "\\W", "[^\\S]", "é", ".*", "/", "'", '"', "[!-~]{3}", "[^]a]", "[\\\\^]+",
         ]
     ),
@@ -217,7 +220,7 @@ def test_patterns_are_read_as_they_are_serialised(one: str, other: str, is_name:
 @pytest.mark.parametrize(
     ("pattern", "wanted"),
     [
-        ("^a+$", True), ("[^a-z]{2,}", True), ("(a/b|[\\w.-]+)*", True), 
+        ("^a+$", True), ("[^a-z]{2,}", True), ("(a/b|[\\w.-]+)*", True),
         ("\\x00+", False), ("a+\\u0000", False),
     ],
 )  # fmt: skip

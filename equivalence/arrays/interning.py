@@ -156,8 +156,8 @@ class Interned:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def clear(self, capacity: cython.Py_ssize_t) -> cython.int:
-        """Forget all lists; there is room for so many and more, in the arrays that there are if they are large
-        enough. For tables that nobody pays for."""
+        """Forget all lists; there is room for so many and more, in the arrays that there are if those are
+        large enough. For tables that nobody pays for."""
         size: cython.Py_ssize_t = 16
         # room is used that there is anyway, unless it takes long to clear
         capacity = max(capacity, min(self.starts_room.shape[0] - 2, 4 * capacity))

@@ -195,9 +195,7 @@ class Builder:
     def automata(self) -> Automata:
         """What was made, as copies."""
         counted = np.array(self.counted.pool[: self.counted.used]).reshape(-1, 3)
-        return Automata(
-            self.edges.table().copy(), self.edges.n_states, counted, np.array(self.rules.known)
-        )
+        return Automata(self.edges.table().copy(), self.edges.n_states, counted, np.array(self.rules.known))
 
     @cython.cfunc
     @cython.nogil

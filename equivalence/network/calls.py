@@ -136,7 +136,10 @@ class Calls:
                 depth -= 1
                 state = self.stack[depth]
                 for e in range(self.ordered.starts[state], self.ordered.starts[state + 1]):
-                    if self.ordered.rows[e].type == CALL and self.rules[self.ordered.rows[e].a].caller != rule:
+                    if (
+                        self.ordered.rows[e].type == CALL
+                        and self.rules[self.ordered.rows[e].a].caller != rule
+                    ):
                         self.rules[self.ordered.rows[e].a].caller = rule
                         self.callees[n] = self.ordered.rows[e].a
                         n += 1

@@ -393,28 +393,30 @@ class Ordered:
         n_states: cython.Py_ssize_t = edges.n_states
         self.prepare(edges.count, n_states)
         starts: cython.Py_ssize_t[::1] = self.starts_room
-        rows: Edge[::1] = edges.rows
         with cython.nogil:
             for s in range(n_states + 2):
                 starts[s] = 0
             for i in range(edges.count):
-                if not (0 <= rows[i].source < n_states and 0 <= rows[i].target < n_states):
+                source, target = edges.rows[i].source, edges.rows[i].target
+                if not (0 <= source < n_states and 0 <= target < n_states):
                     with cython.gil:
                         raise IndexError(f"edge {i} is not between {n_states} states")
-                starts[rows[i].source + 2] += 1
+                starts[source + 2] += 1
             for s in range(n_states):
                 starts[s + 2] += starts[s + 1]
             for i in range(edges.count):
-                at = starts[rows[i].source + 1]
-                starts[rows[i].source + 1] = at + 1
-                self.rows[at] = rows[i]
+                at = starts[edges.rows[i].source + 1]
+                starts[edges.rows[i].source + 1] = at + 1
+                self.rows[at] = edges.rows[i]
         return 0
 
     def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """`starts`, and the edges, int64[n, 5], as copies."""
         made = np.empty((self.rows.shape[0], 5), np.int64)
-        view: Edge[::1] = edge_rows(made)
-        view[:] = self.rows
+        view: cython.Py_ssize_t[:, ::1] = made
+        for i in range(self.rows.shape[0]):
+            view[i, 0], view[i, 1] = self.rows[i].source, self.rows[i].type
+            view[i, 2], view[i, 3], view[i, 4] = self.rows[i].a, self.rows[i].b, self.rows[i].target
         return np.array(self.starts), made
 
 

@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """What the expressions of a serialised grammar are, without lists of all their numbers.
 
-What: `types_among` says which types occur; `endless_rule` finds a rule that is nothing but a repeat of itself.
+What: `types_among` says which types occur; `endless_rule` finds a rule that is only a repeat of itself.
 When: for every grammar, before anything is made of it. To list the numbers of a large schema took 0.5 ms.
 Limits: the layout of `equivalence.network.serial`; a number that leads out of the arrays is an error.
 """
@@ -59,7 +59,7 @@ def endless_rule(
     starts: cython.const[cython.Py_ssize_t][::1],
     bodies: list[int],
 ) -> int:
-    """A rule that is nothing but a repeat of itself, maybe by way of other rules (``p ::= p{2}``); -1: none is.
+    """A rule that is nothing but a repeat of itself, maybe by way of others (``p ::= p{2}``); -1: none is.
 
     Args:
         data, starts: as of `equivalence.network.reading.ReadGrammar`.

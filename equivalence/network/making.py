@@ -98,8 +98,8 @@ class Making:
         """Make automata of expressions, and find out how their rules call each other.
 
         Args:
-            data, starts, bodies, root, max_states, ready, n_states, stop: as of `automata.build_automata`; `ready`
-                may be None, too, for no edges.
+            data, starts, bodies, root, max_states, ready, n_states, stop: as of `automata.build_automata`;
+                `ready` may be None, too, for no edges.
 
         Returns:
             Whether some rules may be left recursive: `left_recursive` has to be asked then.
@@ -130,7 +130,7 @@ class Making:
 
     @cython.cfunc
     def look_at_calls(self) -> cython.bint:
-        """Find out how the rules of the builder's edges call each other; whether some may be left recursive."""
+        """Find out how the builder's rules call each other; whether some may be left recursive."""
         self.ordered.sort(self.builder.edges)
         self.n_read = self.builder.edges.n_states
         calls: Calls = self.calls
@@ -229,8 +229,8 @@ NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 def unpacked(
     numbers: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int], n_classes: int, n_counted: int
 ) -> tuple[Any, ...]:
-    """Of what `Making.packed` gave: the arguments of `below.MergedStates`; the counted rules, int64[n, 3], the
-    class of each, and how many of these there are; the order of the rules."""
+    """Of what `Making.packed` gave: the arguments of `below.MergedStates`; the counted rules, int64[n, 3],
+    the class of each, and how many of these there are; the order of the rules."""
     parts, end = [], 0
     for size in sizes:
         parts.append(numbers[end : end + size])

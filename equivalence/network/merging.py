@@ -39,6 +39,7 @@ else:
 
     built.plain(__name__)
 
+
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
@@ -57,9 +58,7 @@ def put(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def put_edges(
-    to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic
-) -> cython.Py_ssize_t:
+def put_edges(to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic) -> cython.Py_ssize_t:
     """The same of edges."""
     for k in range(made.n_edges):
         to[at + 3 * k] = made.edges[k].first
@@ -71,9 +70,7 @@ def put_edges(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def put_calls(
-    to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic
-) -> cython.Py_ssize_t:
+def put_calls(to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic) -> cython.Py_ssize_t:
     """The same of calls."""
     for k in range(made.n_calls):
         to[at + 2 * k] = made.calls[k].rule

@@ -7,8 +7,8 @@ serialised form has, in another order: `equivalence.network.reading` takes eithe
 When: for grammars whose printed text tells all of them (`hybrid.compile.request` says which), before any
 mask. XGrammar prints the median JSON schema in 30 us and serialises it in 200; there is a third of the text.
 Limits: rules of choices between sequences of texts, classes, rules and repeats, and rules that are a pattern
-in ASCII, as XGrammar's converter of schemas leaves them; "nothing found" for all else. Lookahead assertions, which the network ignores, are passed
-over.
+in ASCII, as XGrammar's converter of schemas leaves them; "nothing found" for all else. Lookahead assertions,
+which the network ignores, are passed over.
 
 What a printed text does not tell, or tells in two ways, and what is done about it:
 

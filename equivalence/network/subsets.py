@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import record_type

@@ -85,6 +85,8 @@ def is_plain(serialized: dict[str, Any], types: set[int]) -> bool:
 
 def features_of(read: ReadGrammar, types: set[int]) -> Features:
     """The constructs beyond bytes and stacks of a grammar, given the types of its expressions."""
+    if read.printed is not None:  # a print with more than that is not read
+        return PLAIN
     return PLAIN if is_plain(read.features, types) else find_features(read.whole())
 
 
