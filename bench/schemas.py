@@ -11,11 +11,18 @@ run. llguidance is measured where it is installed; its masks mean something else
 for many schemas at once (`bench.burst`).
 Limits: one process; the order of the engines is drawn for each schema. Each serves a small other schema
 right before, untimed: the interpreter and caches are as between two requests, not as after a collection of
-garbage. Every schema is met once, so caches of whole grammars never answer, but what XGrammar keeps of
-rules, and ours of walks, may. Compilers, vocabularies and kernels are made before (a server makes them
-once), and what that takes is reported apart. The document is the first instance that XGrammar takes. Where
-XGrammar fails for what its cache holds, it counts as a refusal, and masks are compared with those that it
-has without a cache. Times of a schema with a difference are left out.
+garbage. ``--in-situ`` changes 64 MiB of other memory between the two, as a server's other work does. Every
+schema is met once, so caches of whole grammars never answer, but what XGrammar keeps of rules, and ours of
+walks, may.
+
+What XGrammar keeps of rules depends on what it met first: after one grammar that is not a schema of the run
+it takes three times as long for the median schema. So "XGrammar" meets nothing but the schemas of the run,
+which is its best state; small other schemas are served by another compiler of the same settings.
+``--xgrammar-states`` measures it besides as it is after another schema ("XGrammar, warmed"), and with one
+thread, in its best state ("XGrammar, one thread"). Compilers, vocabularies and kernels are made before (a
+server makes them once), and what that takes is reported apart. The document is the first instance that
+XGrammar takes. Where XGrammar fails for what its cache holds, it counts as a refusal, and masks are compared
+with those that it has without a cache. Times of a schema with a difference are left out.
 """
 
 from __future__ import annotations
@@ -28,6 +35,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 import xgrammar
 from rich.console import Console
@@ -35,7 +43,7 @@ from rich.progress import track
 
 from bench import burst as bursts
 from bench import headline, options, picture, report, workloads
-from bench.cold_caches import ColdCaches, is_taken
+from bench.cold_caches import TOUCHED_BYTES, ColdCaches, is_taken
 from bench.forked import ends_within
 from bench.peers.elsewhere import Peer as Elsewhere
 from bench.peers.llguidance import Peer, beginning_of, is_installed
@@ -55,6 +63,9 @@ OTHER_SCHEMA: dict[str, Any] = {
     "properties": {"other": {"type": "integer"}, "schema": {"type": "string"}},
 }
 """What each engine serves, untimed, before each schema; with another title each time."""
+
+WARMED, ONE_THREAD = "XGrammar, warmed", "XGrammar, one thread"
+"""XGrammar in other states than its best one with all threads."""
 
 
 @dataclass
@@ -79,6 +90,9 @@ class SchemaBench:
     cold_caches: ColdCaches | None = None
     cache: bool = True
     elsewhere: Elsewhere | None = None
+    xgrammar_states: bool = False
+    touched: int = 0
+    """Bytes of other memory that are changed before each request."""
 
     def __post_init__(self) -> None:
         self.options: dict[str, Any] = {} if self.strict is None else {"strict_mode": self.strict}
@@ -88,6 +102,14 @@ class SchemaBench:
             for strategy, own in self.beside.items()
         }
         self.plain = workloads.plain_compiler(self.vocabulary, self.threads, self.cache)
+        self.aside = workloads.plain_compiler(self.vocabulary, self.threads, self.cache)
+        """Meets all that XGrammar is not to meet before the schemas of the run."""
+        self.states: dict[str, xgrammar.GrammarCompiler] = {}
+        if self.xgrammar_states:
+            self.states = {
+                WARMED: self.aside, ONE_THREAD: workloads.plain_compiler(self.vocabulary, 1, self.cache)
+            }  # fmt: skip
+        self._memory = np.zeros(self.touched // 8, np.int64)
         self.judge = workloads.plain_compiler(self.vocabulary, 1)
         self.peer = Peer(self.vocabulary) if self.llguidance else None
         self.bitmask = xgrammar.allocate_token_bitmask(1, self.vocabulary.size)
@@ -98,7 +120,9 @@ class SchemaBench:
         strict = "default" if self.strict is None else str(self.strict)
         threads = "default (XGrammar 8, ours 1)" if self.threads is None else str(self.threads)
         caches = "on (default)" if self.cache else "off"
-        return f"strict_mode {strict}, caches {caches}, threads {threads}; llguidance has its defaults"
+        between = f"{self.touched >> 20} MiB changed before each request" if self.touched else "back to back"
+        given = f"strict_mode {strict}, caches {caches}, threads {threads}, {between}"
+        return f"{given}; llguidance has its defaults"
 
     def measure(self, file: workloads.SchemaFile) -> Row:
         """Compiles, serves and compares one schema; the engines come in a random order."""
@@ -107,8 +131,9 @@ class SchemaBench:
             lambda: self._compile_plain(file.schema), self.max_plain_seconds
         )
         engines = self._engines()
-        if too_slow:
-            del engines["XGrammar"]
+        plains = [name for name in ("XGrammar", *self.states) if name in engines]
+        for name in plains if too_slow else ():
+            del engines[name]
         order = list(engines)
         shuffle = random.Random(f"{self.seed} {file.name}").shuffle
         shuffle(order)
@@ -117,7 +142,9 @@ class SchemaBench:
             quiet()
             gc.collect()
             # A collection empties what Python keeps for new objects, and the processor's caches.
-            engines[name]({**OTHER_SCHEMA, "title": file.name}, self.bitmask)
+            before = self._engine_aside if name in plains else engines[name]
+            before({**OTHER_SCHEMA, "title": file.name}, self.bitmask)
+            self._memory += 1
             found[name] = engines[name](file.schema, self.bitmask)
         row.requests = {name: Request.of(found[name]) for name in engines}
         plain = found.get("XGrammar")
@@ -128,8 +155,8 @@ class SchemaBench:
                 run_document(row.requests[name], calls, ids)
             elif self.elsewhere is not None and name == self.elsewhere.name and not found[name].error:
                 self.elsewhere.document(row.requests[name], ids)
-        if too_slow:
-            row.requests["XGrammar"] = Request(over=self.max_plain_seconds)
+        for name in plains if too_slow else ():
+            row.requests[name] = Request(over=self.max_plain_seconds)
         if self.peer is not None:
             row.peer = self.peer.measure(found["llguidance"], list(self._sequences(file.name, file.valid)))
         row.beside = {strategy: Row(file.name) for strategy in self.others}
@@ -155,7 +182,8 @@ class SchemaBench:
             taken = self.peer.taken(begun.compiled, [ids])[0]
             begun.compiled.try_consume_tokens(taken)
             return len(taken) == len(ids) and bool(begun.compiled.is_accepting())
-        matcher = (xgrammar.GrammarMatcher if name == "XGrammar" else GrammarMatcher)(begun.compiled)
+        is_plain = name == "XGrammar" or name in self.states
+        matcher = (xgrammar.GrammarMatcher if is_plain else GrammarMatcher)(begun.compiled)
         return all(map(matcher.accept_token, ids)) and bool(matcher.is_completed())
 
     def _engines(self) -> dict[str, Callable[[Any, Any], Start]]:
@@ -168,12 +196,13 @@ class SchemaBench:
         def plain(schema: Any, bitmask: Any) -> Start:
             return plain_start(partial(self._compile_plain, schema), bitmask, collect=False)
 
+        states = {name: partial(self._start_plain, compiler) for name, compiler in self.states.items()}
         compilers = {"ours": self.ours, **self.others}
         engines = {name: partial(ours, compiler) for name, compiler in compilers.items()}
         peers = {} if self.peer is None else {"llguidance": partial(self.peer.schema, collect=False)}
         if self.elsewhere is not None:
             peers[self.elsewhere.name] = self.elsewhere.schema
-        return {**engines, "XGrammar": plain, **peers}
+        return {**engines, "XGrammar": plain, **states, **peers}
 
     def _first_document(self, file: workloads.SchemaFile, plain: Start | None) -> list[int] | None:
         """The first instance that XGrammar takes, if there is one."""
@@ -225,6 +254,14 @@ class SchemaBench:
             peer = beginning_of(begun)
         calls.add(ours, plain, ids, peer)
 
+    def _start_plain(self, compiler: xgrammar.GrammarCompiler, schema: Any, bitmask: Any) -> Start:
+        compile_it = partial(compiler.compile_json_schema, schema, **self.options)
+        return plain_start(compile_it, bitmask, collect=False)
+
+    def _engine_aside(self, schema: Any, bitmask: Any) -> Start:
+        """XGrammar by a compiler that is not measured, or is measured after whatever it met."""
+        return self._start_plain(self.aside, schema, bitmask)
+
     def _compile_plain(self, schema: Any) -> Any:
         return self.plain.compile_json_schema(schema, **self.options)
 
@@ -262,7 +299,11 @@ class SchemaBench:
             return begun.compiled
 
         engines = {name: partial(serve, begin) for name, begin in self._engines().items()}
-        for other in (*self.others, *([self.elsewhere.name] if self.elsewhere is not None else ())):
+        for other in (
+            *self.others,
+            *self.states,
+            *([self.elsewhere.name] if self.elsewhere is not None else ()),
+        ):
             del engines[other]
         return bursts.run_all(engines, schemas, size, self.seed)
 
@@ -312,6 +353,13 @@ def command(
         Path | None,
         typer.Option(help="A folder with another XGrammar, in the same run; see bench.peers.elsewhere."),
     ] = None,
+    xgrammar_states: Annotated[
+        bool,
+        typer.Option("--xgrammar-states", help="XGrammar as it is after another schema, and on one thread."),
+    ] = False,
+    in_situ: Annotated[
+        bool, typer.Option("--in-situ", help="Change 64 MiB of other memory before each request.")
+    ] = False,
     picture: Annotated[
         Path | None, typer.Option(help="An SVG of the distribution of times to the first mask.")
     ] = None,
@@ -330,13 +378,14 @@ def command(
             tokens, strategy, threads, strict, seed, walks, walk_steps, max_plain_seconds,
             {other: workloads.load_vocabulary(vocabulary) for other in beside or ()},
             is_installed() if llguidance is None else llguidance,
-            ColdCaches(clock_cost()) if cold_caches else None, cache,
+            ColdCaches(clock_cost()) if cold_caches else None, cache, None, xgrammar_states,
+            TOUCHED_BYTES if in_situ else 0,
         )  # fmt: skip
         if xgrammar_elsewhere is not None:
             bench.elsewhere = Elsewhere(tokens, xgrammar_elsewhere, bench.options)
     if warm:
         for compiler in (*bench.others.values(), bench.ours):
-            setup.warm(compiler, bench.plain, tokens, bench.bitmask)
+            setup.warm(compiler, bench.aside, tokens, bench.bitmask)
         if bench.peer is not None:
             bench.peer.schema(workloads.THROW_AWAY_SCHEMA)
     setup.print(console)

@@ -174,8 +174,8 @@ def test_records_are_not_made_twice(made: Path) -> None:
     ran = (made / "ran").read_text().splitlines()
     assert sorted({name for name in ran if ran.count(name) > 1}) == ["starting-tiny"]
     assert {name.split("-")[0] for name in ran} == {
-        "equality", "fuzz", "grammar", "lark", "classes", "schemas", "burst", "cold", "scaling", "growth",
-        "starting", "generating", "strategies", "tags", "maskbench",
+        "equality", "fuzz", "grammar", "lark", "classes", "schemas", "situ", "burst", "cold", "scaling",
+        "growth", "starting", "generating", "strategies", "tags", "maskbench",
     }  # fmt: skip
 
 

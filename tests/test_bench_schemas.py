@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from bench import burst, headline, picture, schemas, workloads
 from bench.__main__ import app
+from bench.reporting.requests import new_schemas
 from bench.request import BACKGROUND, Calls, Request, quiet, run_document, start
 from equivalence.vocabulary import Vocabulary
 
@@ -108,6 +109,45 @@ def test_requests_of_all_engines_are_in_the_record(folder: Path) -> None:
     assert spreads["first mask and one document, XGrammar, CPU"]["count"] == 3
     assert spreads["mask in the document, ours"]["count"] > 0
     assert "XGrammar: refuses 1 of 4 schemas; ours is faster on: first mask" in done.output
+
+
+def test_xgrammar_meets_nothing_but_the_schemas_in_its_best_state(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: list[tuple[Any, str]] = []
+    compile_it = xgrammar.GrammarCompiler.compile_json_schema
+
+    def noted(compiler: Any, schema: Any, **options: Any) -> Any:
+        met.append((compiler, schema["title"]))
+        return compile_it(compiler, schema, **options)
+
+    monkeypatch.setattr(xgrammar.GrammarCompiler, "compile_json_schema", noted)
+    bench = schemas.SchemaBench(vocabulary, xgrammar_states=True)
+    row = bench.measure(workloads.SchemaFile("other", {"type": "integer", "title": "own"}, (12,), ()))
+    assert set(row.requests) == {"ours", "XGrammar", "XGrammar, warmed", "XGrammar, one thread"}
+    assert all(one.document for one in row.requests.values())
+    of = {name: {title for one, title in met if one is own} for name, own in bench.states.items()}
+    assert {title for one, title in met if one is bench.plain} == {"own"}
+    assert of == {"XGrammar, warmed": {"own", "other"}, "XGrammar, one thread": {"own"}}
+    assert len([None for one, title in met if one is bench.aside and title == "other"]) == 3
+
+
+def test_memory_is_changed_before_each_request_in_situ(folder: Path) -> None:
+    done, record = run(folder, "--no-llguidance", "--in-situ", "--limit", 1)
+    assert done.exit_code == 0, done.output
+    assert "64 MiB changed before each request" in record["summary"]["options"]
+    assert (
+        "back to back" in schemas.SchemaBench(Vocabulary.from_bytes([b"a", b""], stop_token_ids=[1])).settings
+    )
+
+
+def test_states_of_xgrammar_are_columns_of_their_own(folder: Path) -> None:
+    done, record = run(folder, "--no-llguidance", "--xgrammar-states", "--max-plain-seconds", 60)
+    assert done.exit_code == 0, done.output
+    table = new_schemas("some", record)
+    assert [str(one).split(" 0.")[0] for one in table.columns[1:]] == [
+        "equimask", "XGrammar", "XGrammar, one thread", "XGrammar, warmed",
+    ]  # fmt: skip
 
 
 def test_a_failure_of_xgrammars_cache_is_its_refusal(

@@ -19,7 +19,7 @@ from bench.reporting import as_written, others
 from bench.reporting.grammars import often, often_lark
 from bench.reporting.jobs import Done
 from bench.reporting.questions import Question
-from bench.reporting.requests import at_once, between_other_work, new_schemas, other_options
+from bench.reporting.requests import at_once, between_other_work, in_situ, new_schemas, other_options
 from bench.reporting.standings import OURS, Record, Standing, engine_name, records, standings
 from bench.reporting.tables import Cell, Table, cells
 
@@ -56,7 +56,7 @@ def of_kind(question: Question, done: Mapping[str, Done], kind: str) -> list[Tab
     makers: Mapping[str, Callable[[Own], Iterable[Table]]] = {
         "equality": _equal_tables, "fuzz": one_by_one(others.fuzz), "grammar": _build_tables,
         "lark": _lark_tables, "classes": _class_tables, "schemas": _schema_tables,
-        "options": one_by_one(other_options), "burst": one_by_one(at_once),
+        "situ": one_by_one(in_situ), "options": one_by_one(other_options), "burst": one_by_one(at_once),
         "cold": one_by_one(between_other_work), "scaling": _scaling_tables, "growth": others.growth,
         "starting": others.starting, "generating": _generating_tables, "strategies": _strategy_tables,
         "tags": one_by_one(others.tags), "drafts": one_by_one(others.drafts),

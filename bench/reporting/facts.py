@@ -142,7 +142,8 @@ def made(name: str, record: Record) -> Made:
 
 
 FIRST_TABLES: Mapping[str, Callable[[Sequence[tuple[str, Record]]], Iterable[Table]]] = {
-    "options": one_by_one(requests.other_options), "burst": one_by_one(requests.at_once),
+    "situ": one_by_one(requests.in_situ), "options": one_by_one(requests.other_options),
+    "burst": one_by_one(requests.at_once),
     "cold": one_by_one(requests.between_other_work), "grammar": grammars.often, "lark": grammars.often_lark,
 }  # fmt: skip
 

@@ -65,7 +65,8 @@ QUESTIONS = (
     }),
     Question("b", "Token classes: how many, how fast, next to CFGzip?", {"classes": "token classes"}),
     Question("c", "JSON schemas that are new: how long to the first mask, what is a mask, what is taken?", {
-        "schemas": "everybody's defaults", "options": "without caches, one thread, strict_mode=False",
+        "schemas": "everybody's defaults", "situ": "the same, other memory changed before each request",
+        "options": "without caches, one thread, strict_mode=False",
         "burst": "many new schemas at once", "cold": "cold caches",
     }),
     Question("d", "Growth: vocabulary, properties, nesting, threads, batches; and a new process", {
@@ -248,9 +249,10 @@ def _schemas(inputs: Inputs, sizes: Sizes) -> list[Job]:
             defaults: tuple[str, ...] = (*bounded, "--limit", str(count))
             if inputs.elsewhere is not None:
                 defaults += ("--xgrammar-elsewhere", str(inputs.elsewhere))
-            jobs.append(Job(f"schemas-{name}", defaults, 10 + 1.2 * count))
+            jobs.append(Job(f"schemas-{name}", (*defaults, "--xgrammar-states"), 10 + 3 * count))
             if number or folder != inputs.schemas[0]:
                 continue
+            jobs.append(Job(f"situ-{name}", (*defaults, "--xgrammar-states", "--in-situ"), 10 + 3 * count))
             plain = ("--no-strict", "--no-cache", "--threads", "1")
             if sizes.option_schemas:
                 more = (*bounded, *plain, "--limit", str(sizes.option_schemas))

@@ -88,6 +88,11 @@ def other_options(name: str, record: Record) -> Table:
     return new_schemas(f"{name}, strict_mode=False, no caches, one thread", record)
 
 
+def in_situ(name: str, record: Record) -> Table:
+    """The same with other memory changed before each request."""
+    return new_schemas(f"{name}, in situ", record)
+
+
 def _mean(spread: Record | None) -> str:
     return readable(spread["mean"]) if spread and spread["count"] else ""
 

@@ -82,7 +82,8 @@ def records(question: Question, done: Mapping[str, Done], kind: str) -> Iterator
 def standings(question: Question, done: Mapping[str, Done]) -> list[Standing]:
     """All rows of a question that stand engines side by side."""
     makers: Mapping[str, Callable[[str, Record], Iterator[Standing]]] = {
-        "schemas": _of_schemas, "options": _of_options, "burst": _of_burst, "cold": _of_cold,
+        "schemas": _of_schemas, "situ": _of_situ, "options": _of_options, "burst": _of_burst,
+        "cold": _of_cold,
         "strategies": _of_strategies, "grammar": _of_grammar, "lark": _of_lark, "growth": _of_growth,
         "starting": _of_starting, "generating": _of_generating, "tags": _of_tags,
     }  # fmt: skip
@@ -118,6 +119,10 @@ def _time(request: Record | None, what: str) -> Any:
     if request is None:
         return None
     return request["over"] if request["over"] is not None else request[what]
+
+
+def _of_situ(name: str, record: Record) -> Iterator[Standing]:
+    return _of_schemas(f"{name}, in situ", record)
 
 
 def _of_schemas(name: str, record: Record) -> Iterator[Standing]:
