@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ import xgrammar
 from equivalence.classes import compute_classes
 from equivalence.classes.explore import Capacity, explore
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
-from equivalence.network import Network, build_network, foreign, optimised
+from equivalence.network import Network, build, build_network, foreign, optimised
 from equivalence.network.merging import minimise
+from equivalence.network.reading import read_grammar
 from equivalence.network.states import States
 from equivalence.vocabulary import Vocabulary
 from tests.versions import released, whole_repeats
@@ -465,3 +467,40 @@ def test_ctrl_c_leaves_nobody_else_to_ask_for_automata() -> None:
     finally:
         sys.setprofile(None)
     assert optimised._optimise.get() is optimised.optimised_text
+
+
+def test_tables_of_grammars_before_do_not_matter() -> None:
+    """Not their size, not left recursion or an error in between, and not other threads."""
+    large = "root ::= " + " | ".join(
+        f'"{number:04}" item{{{number % 7},{number}}}' for number in range(4, 200)
+    )
+    texts = [
+        'root ::= "a" | root "b"', f'{large}\nitem ::= [a-z] | "x" root',
+        'root ::= [^a-c]* "d" item{2,900}\nitem ::= [0-9]',
+        'root ::= "" | "(" root ")" root', 'root ::= one two\none ::= "" | one "1"\ntwo ::= one{3,5} | [é-ü]',
+    ]  # fmt: skip
+    read = [read_grammar(xgrammar.Grammar.from_ebnf(text)) for text in texts]
+
+    def arrays(one: Any) -> list[Any]:
+        network = build_network(one, token_bytes=9)
+        return [*network.automaton, network.start, network.start_final, *network.finish()]
+
+    def alike(found: list[Any], wanted: list[Any]) -> bool:
+        return all(map(np.array_equal, found, wanted))
+
+    wanted = []
+    for one in read:
+        build._waiting.clear()
+        wanted.append(arrays(one))
+    order = random.Random(1)
+    for _ in range(20):
+        with pytest.raises(BudgetExceeded):
+            build_network(read[1], token_bytes=9, max_states=order.randrange(1, 300))
+        for number in order.sample(range(len(read)), len(read)):
+            assert alike(arrays(read[number]), wanted[number])
+    assert 0 < len(build._waiting) <= build.MOST_KEPT
+    numbers = [order.randrange(len(read)) for _ in range(80)]
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda number: arrays(read[number]), numbers))
+    assert all(alike(one, wanted[number]) for one, number in zip(found, numbers, strict=True))
+    assert len(build._waiting) <= build.MOST_KEPT + 6
