@@ -108,7 +108,8 @@ class Network:
             with (deadline or Deadline()).stopping(PHASE) as stop:
                 *packed, root, max_states = unfinished
                 states, *others = unpacked(*packed)
-                below = Below(*contexts_and_below(MergedStates(*states), *others, root, max_states, stop))
+                arguments = [MergedStates(*states), *others, root, max_states, stop]
+                below = Below(*contexts_and_below(*arguments))
             self._below = below
             self._unfinished = None
         return below
