@@ -30,7 +30,8 @@ from hybrid.json_schema.languages.automaton import (
     words,
 )
 from hybrid.json_schema.languages.formats import FORMATS, LONGEST_MAIL, format_language
-from hybrid.json_schema.languages.lengths import with_length
+from hybrid.json_schema.languages.grids import few_words, grid_of, n_pairs
+from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window, with_length
 from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
@@ -239,6 +240,39 @@ FORMAT_CASES: dict[str, tuple[list[str], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("source", "least", "most"),
+    [
+        ("^(?:\\S+\\s+){0,6}\\S+$", 0, 40),
+        ("^(?:\\S+\\s+){0,6}\\S+$", 30, 35),
+        ("^((ab)*|(cd)*)$", 7, 90),
+        ("^(a|bc){3,}$", 50, None),
+        ("a", 2, 20),
+        ("^(abc)+$", 4, 5),
+    ],
+)
+def test_a_grid_is_the_product_of_a_language_and_a_window(source: str, least: int, most: int | None) -> None:
+    language = pattern(source, BOUND)
+    product = combine([language, window(least, most)], all, BOUND)
+    grid = grid_of(language, least, most, BOUND)
+    rows: list[list[Any]] = [[] for _ in range(grid.n_states)]
+    for state, which, target in grid.edges.tolist():
+        rows[state] += [(low, high, target) for low, high in grid.sets[which]]
+    ends = set(grid.accepting.tolist())
+    assert minimal(rows, [state in ends for state in range(grid.n_states)]) == product
+    assert grid.n_states == n_pairs(language, least, most) >= product.n_states
+    if most is not None:
+        assert few_words(grid, 100) == product.words(100)
+
+
+def test_a_large_grid_has_bounds() -> None:
+    language = pattern("^(?:\\S+\\s+){0,29}\\S+$", BOUND)
+    assert MOST_PRODUCT < grid_of(language, 0, 300, 50_000).n_states < 18_000
+    for most, bound in ((300, 1000), (10**6, 50_000)):
+        with pytest.raises(TooLarge):
+            grid_of(language, 0, most, bound)
+
+
 @pytest.mark.parametrize("name", FORMAT_CASES)
 def test_formats_know_their_edges(name: str) -> None:
     language = format_language(name)
@@ -266,7 +300,9 @@ def test_a_mail_address_whose_own_bounds_are_within_the_length_is_not_counted() 
         assert not bounded.contains(text)
     language, tails = with_length(bounded, 1, 1024, 12_000)
     assert language is bounded and not tails
-    assert with_length(bounded, 4, 1024, 400_000)[0].shortest == 4
+    with pytest.raises(TooLarge):
+        with_length(bounded, 4, 1024, 400_000)
+    assert grid_of(bounded, 4, 1024, 400_000).n_states
 
 
 @pytest.mark.parametrize("name", ["uri", "uri-reference", "iri", "iri-reference"])

@@ -50,6 +50,12 @@ TABLE: list[tuple[str, Any, list[Any], list[Any]]] = [
         ["a", "z9"],
         ["9", "a" * 51],
     ),
+    (
+        "words and characters",
+        {"pattern": "^(?:\\S+\\s+){0,9}\\S+$", "minLength": 3, "maxLength": 90},
+        ["abc", "a b c d e f g h i j", "x" * 90, "\u00e9\t" * 9 + "\\", "a" * 88 + " b"],
+        ["ab", "a b c d e f g h i j k", "x" * 91, "a" * 89 + " b", "abc "],
+    ),
     ("look-ahead", {"pattern": "^(?=.*[0-9])[a-z0-9]{3,}$"}, ["ab1", "1ab"], ["abc", "a1"]),
     ("a format", {"format": "date"}, ["2024-02-29"], ["2023-02-29", "x"]),
     ("a format that nobody knows", {"format": "x-thing"}, ["anything"], []),

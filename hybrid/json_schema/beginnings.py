@@ -88,6 +88,8 @@ def _length(nonterminals: Nonterminals, value: Nonterminal) -> int:
 
 
 def _length_of(piece: Piece) -> int:
+    if piece.is_counted:
+        return 0
     if piece.characters is None:
         return ENDLESS if is_endless(piece.prefix) else 0
     if piece.most is None:

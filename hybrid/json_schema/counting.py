@@ -90,7 +90,7 @@ class Counts:
     def _string_texts(self, one: Nonterminal) -> list[str] | None:
         found: list[str] = []
         for piece in self._nonterminals.strings.pieces(one.strings) if one.strings.op != "false" else ():
-            if piece.characters is not None and piece.most != 0:
+            if piece.is_counted or (piece.characters is not None and piece.most != 0):
                 return None
             words = piece.prefix.words(MOST_COUNTED)
             if words is None:

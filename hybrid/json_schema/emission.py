@@ -151,6 +151,9 @@ class Emitter:
     def _piece(self, piece: Piece, source: int, end: int) -> None:
         """Edges that read the texts of a piece and the closing quote."""
         rows, characters = self.rows, piece.characters
+        if piece.is_counted:
+            self._counted(piece, source, end)
+            return
         free = characters is not None and characters.rows[0] == ((0, 0x10FFFF, 1),)
         if free and piece.prefix.rows == ((),) and not piece.least and piece.most is None:
             self._spelled(universal(), True, source, end)
@@ -166,6 +169,17 @@ class Emitter:
         after = rows.state()
         rows.call(entry, self._repeated(self._character(characters, free), piece.least, piece.most), after)
         rows.byte(after, '"', end)
+
+    def _counted(self, piece: Piece, source: int, end: int) -> None:
+        """Edges that read the texts of a piece that has a state for each length: each character is a call."""
+        grid = self._nonterminals.strings.grid(piece)
+        rules = [self._character(one_of(ranges), False) for ranges in grid.sets]
+        first = self.rows.calls(grid.edges, rules, grid.n_states)
+        self.rows.empty(source, first)
+        quote = self.rows.state()
+        self.rows.byte(quote, '"', end)
+        for state in grid.accepting.tolist():
+            self.rows.empty(first + state, quote)
 
     def _spelled(
         self, language: Automaton, every_spelling: bool, source: int, end: int, closing: bool = True

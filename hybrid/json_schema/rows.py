@@ -10,6 +10,7 @@ Limits: a state belongs to one rule. Characters are code points; surrogates amon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import cython
@@ -128,6 +129,28 @@ class Rows:
         rows[:, 1] = CHARACTERS
         rows[:, 2:4] = ranges[:, 1:3]
         rows[:, 4] = ranges[:, 3] + first
+        self._blocks.append(rows)
+        return first
+
+    def calls(self, edges: NDArray[np.int64], rules: Sequence[int], n_states: int) -> int:
+        """States between which rules are called.
+
+        Args:
+            edges: int64[n, 3], rows (source, index of a rule, target).
+            rules: that are called.
+            n_states: their states.
+
+        Returns:
+            The state that stands for state 0; the others follow.
+        """
+        first = self._n_states
+        self._n_states += n_states
+        rows = np.empty((len(edges), 5), np.int64)
+        rows[:, 0] = edges[:, 0] + first
+        rows[:, 1] = CALL
+        rows[:, 2] = np.array(rules, np.int64)[edges[:, 1]]
+        rows[:, 3] = 0
+        rows[:, 4] = edges[:, 2] + first
         self._blocks.append(rows)
         return first
 

@@ -4,7 +4,8 @@ What: `Strings` makes formulas of `pattern`, `format`, `minLength`, `maxLength`,
 them for a text, and finds the language of a formula as *pieces*.
 When: for values of type string, and for the keys of objects.
 Limits: a formula whose automaton exceeds the bound on states is refused. Lengths of unbounded languages are
-counters, not states, wherever the pattern allows (`hybrid.json_schema.languages.lengths`).
+counters, not states, wherever the pattern allows (`hybrid.json_schema.languages.lengths`); else there is a
+state for each state of the pattern and each length, of which more are allowed (`grids.py`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from hybrid.json_schema.languages.automaton import (
     words,
 )
 from hybrid.json_schema.languages.formats import LONGEST_MAIL, NOT_REGULAR, format_language
+from hybrid.json_schema.languages.grids import Grid, few_words, grid_of
 from hybrid.json_schema.languages.lengths import window, with_length
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.locations import Location
@@ -71,13 +73,25 @@ class Piece(NamedTuple):
     Attributes:
         prefix: the language of what comes first.
         characters: a language of single characters; None: nothing follows.
-        least, most: how many of these follow; most is None where there is no end.
+        least, most: how many of these follow; most is None where there is no end. Where `is_counted`, how
+            long a text of the prefix is.
+        is_counted: whether only texts of the prefix of such lengths are meant, and nothing follows.
     """
 
     prefix: Automaton
     characters: Automaton | None = None
     least: int = 0
     most: int | None = None
+    is_counted: bool = False
+
+
+MOST_LISTED = 10_000
+"""Texts of a language with lengths that are listed in place of a state for each length; more are more than
+anybody asks for (`counting.py`)."""
+
+GRIDS = 6
+"""States of pairs of a state and a length are so much smaller than others that so many times more are
+allowed."""
 
 
 class Strings:
@@ -193,7 +207,27 @@ class Strings:
                 if not automaton.is_empty:
                     yield Piece(automaton)
             else:
-                yield from _pieces_of(*with_length(self._language(language), least, most, self._bound))
+                yield from self._within_lengths(self._language(language), least, most)
+
+    def _within_lengths(self, language: Automaton, least: int, most: int | None) -> Iterator[Piece]:
+        try:
+            yield from _pieces_of(*with_length(language, least, most, self._bound))
+        except TooLarge:
+            piece = Piece(language, None, least, language.longest if most is None else most, True)
+            grid = self.grid(piece)
+            texts = None if piece.most is None else few_words(grid, MOST_LISTED)
+            if texts is None:
+                yield piece
+            elif texts:
+                yield Piece(words(texts))
+
+    def grid(self, piece: Piece) -> Grid:
+        """The states of a piece that is counted.
+
+        Raises:
+            TooLarge: it needs more states than the bound allows.
+        """
+        return _grid(piece.prefix, piece.least, piece.most, GRIDS * self._bound)
 
     def _windows(self, formula: Formula) -> Iterator[tuple[Formula, int, int | None]]:
         """A formula by lengths: formulas without any, each with the lengths that it holds for."""
@@ -340,6 +374,11 @@ class Strings:
 @lru_cache(maxsize=256)
 def _cells(automata: tuple[Automaton, ...], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
     return sign_vectors(automata, bound)
+
+
+@lru_cache(maxsize=16)
+def _grid(language: Automaton, least: int, most: int | None, bound: int) -> Grid:
+    return grid_of(language, least, most, bound)
 
 
 def _pieces_of(automaton: Automaton, tails: Sequence[Any]) -> Iterator[Piece]:

@@ -5,7 +5,7 @@ state that loops on some characters and leads nowhere else (`^[a-z][a-z0-9-]*$`,
 what follows is a *tail*: so many characters of a set, for which the network has counters.
 When: for strings with `minLength` or `maxLength`.
 Limits: where a language has no such states, or is reached at too many lengths, the product of states and
-lengths is made, within the bound.
+lengths is made, within the bound; products of more than `MOST_PRODUCT` are left to `grids.py`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from hybrid.json_schema.languages.automaton import (
     minimal,
     one_of,
 )
+from hybrid.json_schema.languages.grids import n_pairs
 
 SHORT = 32
 """Windows up to this are products: counters cost more."""
+
+MOST_PRODUCT = 1_024
+"""Pairs of states and lengths up to which their product is made one by one, and minimised."""
 
 MOST_TAILS = 16
 """Lengths at which looping states are entered, at most; then the product is made."""
@@ -59,7 +63,7 @@ def with_length(
     """The texts of a language that have a length in a window: those of an automaton, and those of tails.
 
     Raises:
-        TooLarge: it needs more states than the bound.
+        TooLarge: it needs more states than the bound, or more than `MOST_PRODUCT` for a product.
     """
     if language.is_empty or (most is not None and most < least):
         return empty(), ()
@@ -72,7 +76,7 @@ def with_length(
         found = _tails(language, least, most, bound)
         if found is not None:
             return found
-    if longest >= bound:
+    if n_pairs(language, least, most) > min(bound, MOST_PRODUCT):
         raise TooLarge(bound)
     return combine([language, window(least, most)], all, bound), ()
 

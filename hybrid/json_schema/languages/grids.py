@@ -1,0 +1,153 @@
+"""Languages within windows of lengths, where a state is needed for each state and each length.
+
+What: `grid_of` finds the pairs (state, characters read) of a language's texts of some lengths, as arrays;
+`n_pairs` how many there are, `few_words` its texts where these are few. Thirty words of at most 300 characters in all are 18,000 pairs, and nothing
+smaller tells whether another word may begin.
+When: for strings whose product with a window is too large to be made state by state
+(`hybrid.json_schema.languages.lengths`).
+Limits: pairs that could be merged are not.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybrid.json_schema.languages.automaton import Automaton, TooLarge
+from hybrid.json_schema.languages.syntax import Ranges
+
+MOST_LOOKED_AT = 8_000_000
+"""Pairs, reached or not, that are looked at to find those that matter."""
+
+
+class Grid(NamedTuple):
+    """The texts of a language that have lengths in a window; state 0 is where they begin.
+
+    Attributes:
+        sets: sets of characters.
+        edges: int64[n, 3], rows (source, number of a set, target), which lead to states from which an end
+            can be reached.
+        accepting: the states in which a text may end, int64[n].
+        n_states: the states; none where there is no text.
+    """
+
+    sets: tuple[Ranges, ...]
+    edges: NDArray[np.int64]
+    accepting: NDArray[np.int64]
+    n_states: int
+
+
+def n_pairs(language: Automaton, least: int, most: int | None) -> int:
+    """The number of states of `grid_of`; more than `MOST_LOOKED_AT` where that is not looked at."""
+    if language.is_empty:
+        return 0
+    if _is_too_large(language, least, most):
+        return MOST_LOOKED_AT + 1
+    return int(np.count_nonzero(_useful(language, least, most)))
+
+
+def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Grid:
+    """The grid of a language and a window of lengths.
+
+    Args:
+        language: which has texts.
+        least, most: characters of a text; most is None where there is no end.
+        bound: states at most.
+
+    Raises:
+        TooLarge: it needs more states.
+    """
+    if _is_too_large(language, least, most):
+        raise TooLarge(bound)
+    useful = _useful(language, least, most)
+    n_states = int(np.count_nonzero(useful))
+    if n_states > bound:
+        raise TooLarge(bound)
+    numbers = np.cumsum(useful.ravel()).reshape(useful.shape) - 1
+    sets, edges = _edges_by_set(language)
+    last = len(useful) - 1
+    found = []
+    for length in range(len(useful)):
+        if length == last and most is not None:
+            break
+        after = min(length + 1, last)
+        kept = edges[useful[length, edges[:, 0]] & useful[after, edges[:, 2]]]
+        found.append(
+            np.stack([numbers[length, kept[:, 0]], kept[:, 1], numbers[after, kept[:, 2]]], axis=1)
+        )
+    ends = useful & np.array(language.accepting, bool)
+    ends[:least] = False
+    table = np.concatenate(found) if found else np.empty((0, 3), np.int64)
+    return Grid(sets, table, numbers[ends], n_states)
+
+
+def few_words(grid: Grid, limit: int) -> list[str] | None:
+    """All texts of a grid of a bounded window, if there are at most so many; else None."""
+    ends = set(grid.accepting.tolist())
+    counts = [int(state in ends) for state in range(grid.n_states)]
+    edges = grid.edges.tolist()
+    sizes = [sum(high - low + 1 for low, high in ranges) for ranges in grid.sets]
+    for source, which, target in reversed(edges):  # a target's edges stand behind those that lead to it
+        counts[source] += sizes[which] * counts[target]
+        if counts[source] > limit:
+            return None  # and so has the first, from which it is reached
+    behind: dict[int, list[tuple[int, int]]] = {}
+    for source, which, target in edges:
+        behind.setdefault(source, []).append((which, target))
+    found, todo = [], [(0, "")] if grid.n_states else []
+    while todo:
+        state, text = todo.pop()
+        if state in ends:
+            found.append(text)
+        for which, target in behind.get(state, ()):
+            todo += [
+                (target, text + chr(code)) for low, high in grid.sets[which] for code in range(low, high + 1)
+            ]
+    return sorted(found)
+
+
+def _is_too_large(language: Automaton, least: int, most: int | None) -> bool:
+    return language.n_states * (1 + (least if most is None else most)) > MOST_LOOKED_AT
+
+
+def _useful(language: Automaton, least: int, most: int | None) -> NDArray[np.bool_]:
+    """Which pairs are reached and lead to an end: bool[lengths, states]. The last length stands for all from
+    there on where there is no end of lengths."""
+    last = least if most is None else most
+    ranges = language.ranges()
+    order = np.argsort(ranges[:, 0], kind="stable")
+    sources, targets = ranges[order, 0], ranges[order, 3]
+    accepting = np.array(language.accepting, bool)
+    ends = np.zeros((last + 1, language.n_states), bool)
+    ends[last] = accepting if most is not None else True  # each state of a language leads to an end
+    for length in range(last - 1, -1, -1):
+        ends[length, sources[ends[length + 1, targets]]] = True
+        if length >= least:
+            ends[length] |= accepting
+    reached = np.zeros_like(ends)
+    reached[0, 0] = ends[0, 0]
+    for length in range(last):
+        reached[length + 1, targets[reached[length, sources]]] = True
+        reached[length + 1] &= ends[length + 1]
+    if most is None:
+        while True:
+            before = np.count_nonzero(reached[last])
+            reached[last, targets[reached[last, sources]]] = True
+            if np.count_nonzero(reached[last]) == before:
+                break
+    return reached
+
+
+def _edges_by_set(language: Automaton) -> tuple[tuple[Ranges, ...], NDArray[np.int64]]:
+    """The sets of characters that lead from one state to another, and rows (source, set, target)."""
+    sets: dict[Ranges, int] = {}
+    found = []
+    for source, row in enumerate(language.rows):
+        by_target: dict[int, list[tuple[int, int]]] = {}
+        for low, high, target in row:
+            by_target.setdefault(target, []).append((low, high))
+        for target, ranges in by_target.items():
+            found.append((source, sets.setdefault(tuple(ranges), len(sets)), target))
+    return tuple(sets), np.array(found, np.int64).reshape(-1, 3)
