@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.languages.automaton import (
     Automaton,
     TooLarge,
@@ -35,6 +36,7 @@ from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window, with_leng
 from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
+from hybrid.json_schema.numbers import Numbers, common_step
 
 BOUND = 10_000
 ALPHABET = "ab1_ \n"
@@ -186,6 +188,22 @@ def test_numbers_satisfy_their_bounds_exactly(drawn: list[Any], chance: Any) -> 
         expected = table[holds(drawn, value)]
         assert texts.contains(text_of(value)) == expected
         assert expected or not texts.contains(text)
+
+
+def test_divisors_with_a_long_period_are_written_without_fractions() -> None:
+    formulas = Formulas()
+    sevens, elevens, thirteens = (formulas.atom("multiple", Fraction(one)) for one in (7, 11, 13))
+    formula = formulas.conjunction((formulas.disjunction((sevens, elevens)), formulas.negation(thirteens)))
+    texts = Numbers(1_100).texts(formula)
+    for value in range(-3000, 3000):
+        expected = (value % 7 == 0 or value % 11 == 0) and value % 13 != 0
+        assert texts.contains(str(value)) == expected, value
+    assert not any(map(texts.contains, ["-0", "07", "7.0", "-"]))
+    assert common_step(formula) == 1 and common_step(thirteens) == 13
+    assert common_step(formulas.negation(thirteens)) is None
+    assert common_step(formulas.conjunction((sevens, formulas.atom("multiple", Fraction(1, 4))))) == 7
+    with pytest.raises(TooLarge):
+        Numbers(1_100).texts(formulas.negation(formula))
 
 
 def test_free_numbers_have_exponents_and_bounded_ones_do_not() -> None:

@@ -41,6 +41,17 @@ TABLE: list[tuple[str, Any, list[Any], list[Any]]] = [
         [6, 0],
         [4, 9],
     ),
+    (
+        "divisors between bounds",
+        {
+            "type": "number",
+            "minimum": -300,
+            "exclusiveMaximum": 0,
+            "anyOf": [{"multipleOf": 33}, {"multipleOf": 101}, {"multipleOf": 103}, {"multipleOf": 107.5}],
+        },
+        [-33, -101, -206, -107.5, -264],
+        [-34, 33, 0, -303, -100],
+    ),
     ("escapes under a length", {"maxLength": 4}, ['a\nb"', "\t\\é\U0001f600", ""], ["abcde"]),
     ("lengths", {"minLength": 2, "maxLength": 40}, ["ab", "é" * 40, "\n\n"], ["a", "x" * 41]),
     ("a pattern without anchors", {"pattern": "a"}, ["bab", "a"], ["b", ""]),

@@ -100,6 +100,21 @@ KEYS: dict[str, dict[str, Any]] = {
         "type": "array", "maxItems": 2,
         "items": {"type": "object", "minProperties": 2, "additionalProperties": {"type": "integer"}},
     },
+    "of four keys": {
+        "type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[a-d]$"},
+    },
+    "keys that begin alike": {
+        "type": "object", "minProperties": 2, "maxProperties": 4, "propertyNames": {"pattern": "^[a-d1].?$"},
+    },
+    "keys with an end": {
+        "type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[acd]*b?$"},
+    },
+    "keys of two kinds": {
+        "anyOf": [
+            {"type": "object", "minProperties": 2, "additionalProperties": {"type": "integer"}},
+            {"type": "object", "propertyNames": {"enum": ["a", "b", "ab"]}},
+        ],
+    },
 }  # fmt: skip
 SCHEMAS = UNIQUE | KEYS
 
@@ -253,7 +268,7 @@ REFUSED = [
     },
     {"type": "array", "items": FREE, "not": {"uniqueItems": True}},
     {"anyOf": [{"type": "array", "uniqueItems": True, "items": FREE}, {"type": "array", "maxItems": 3}]},
-    {"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[ab]{2}$"}},
+    {"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[a-z]{2}$"}},
 ]  # fmt: skip
 
 

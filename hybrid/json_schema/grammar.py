@@ -32,7 +32,7 @@ from hybrid.json_schema.layout import Layout, layout_of
 from hybrid.json_schema.locations import Locations
 from hybrid.json_schema.nonterminals import Bounds, Nonterminal, Nonterminals
 from hybrid.json_schema.numbers import Numbers
-from hybrid.json_schema.objects import remember_repeats
+from hybrid.json_schema.objects import declare_few_keys, remember_repeats
 from hybrid.json_schema.places import Places, places_of
 from hybrid.json_schema.productive import find_productive
 from hybrid.json_schema.rows import Rows
@@ -203,11 +203,14 @@ def _attempt(
         numbers = Numbers(4 * bounds.language_states)  # their states are small
         nonterminals = Nonterminals(assertions, numbers, bounds, deadline, strict)
         start = nonterminals.of(assertions.root())
-        nonterminals.build_all()
+        is_whole = False
+        while not is_whole:
+            nonterminals.build_all()
+            counts = Counts(nonterminals)
+            _bound_unique(nonterminals, counts)
+            find_productive(nonterminals.all)
+            is_whole = not declare_few_keys(nonterminals)
         _refuse_negated(locations, names)
-        counts = Counts(nonterminals)
-        _bound_unique(nonterminals, counts)
-        find_productive(nonterminals.all)
         if not start.is_productive:
             raise SchemaRefused("unsatisfiable", "", "", "is satisfied by no instance")
         _check_unique(nonterminals, counts)

@@ -174,6 +174,11 @@ class Nonterminals:
         while self._todo:
             self._build(self._todo.pop())
 
+    def rebuild_object(self, one: Nonterminal) -> None:
+        """Let the objects of a nonterminal be built again by `build_all`, with the keys that it has now."""
+        one.object = None
+        self._todo.append(one)
+
     def placed(self, error: SchemaRefused, formula: Formula) -> SchemaRefused:
         """An error that says where it belongs, if it does not yet: to the locations of a formula."""
         if error.pointer:

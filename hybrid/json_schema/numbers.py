@@ -3,17 +3,23 @@
 What: `Numbers` finds the texts of a formula of numbers.
 When: for values of type number.
 Limits: numbers are exact decimals: 0.1 is a tenth, whatever a reader makes of it. Where a schema bounds them
-they are written without exponent (`hybrid.json_schema.languages.numbers`).
+they are written without exponent (`hybrid.json_schema.languages.numbers`). Where divisors would need too many
+states, the values are listed if they are few, and integers are written without a fraction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
+from math import gcd, lcm
 from typing import Any
 
 from hybrid.json_schema.formulas import Formula, decide
-from hybrid.json_schema.languages.automaton import Automaton
-from hybrid.json_schema.languages.numbers import number_texts
+from hybrid.json_schema.languages.automaton import Automaton, TooLarge, words
+from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
+
+MOST_LISTED = 20_000
+"""Multiples between two bounds that are looked at one by one."""
 
 
 class Numbers:
@@ -37,10 +43,83 @@ class Numbers:
         if found is None:
             atoms = sorted(formula.atoms, key=lambda one: one.number)
             places = {atom.args: i for i, atom in enumerate(atoms)}
-            found = number_texts([atom.args for atom in atoms], _accept(formula, places), self._bound)
+            contents, accept = [atom.args for atom in atoms], _accept(formula, places)
+            try:
+                found = number_texts(contents, accept, self._bound)
+            except TooLarge:
+                step = common_step(formula)
+                if step is None:
+                    raise
+                values = _between(formula, step)
+                if values is not None:
+                    kept = [value for value in values if accept(holds(contents, value))]
+                    found = words(map(text_of, kept))
+                elif step.denominator == 1:
+                    found = number_texts(contents, accept, 2 * self._bound, True)
+                else:
+                    raise
             self._texts[formula] = found
         return found
 
 
 def _accept(formula: Formula, places: dict[Any, int]) -> Callable[[tuple[bool, ...]], bool]:
     return lambda signs: decide(formula, lambda atom: signs[places[atom]])
+
+
+def common_step(formula: Formula) -> Fraction | None:
+    """A number of which all that satisfy a formula are multiples; None: none is found."""
+    steps = {atom: step for atom in formula.atoms if (step := _step(atom)) is not None}
+    needed = [step for atom, step in steps.items() if not _may_hold(formula, {atom})]
+    if needed:
+        return Fraction(lcm(*(s.numerator for s in needed)), gcd(*(s.denominator for s in needed)))
+    if not steps or _may_hold(formula, set(steps)):
+        return None
+    some = steps.values()
+    return Fraction(gcd(*(s.numerator for s in some)), lcm(*(s.denominator for s in some)))
+
+
+def _step(atom: Formula) -> Fraction | None:
+    """The divisor that an atom names."""
+    if atom.args[0] == "integer":
+        return Fraction(1)
+    return Fraction(atom.args[1]) if atom.args[0] == "multiple" else None
+
+
+def _may_hold(formula: Formula, false: set[Formula]) -> bool:
+    """Whether a formula may hold where some atoms do not, and the others as they like (each time anew)."""
+    return _outcomes(formula, false)[0]
+
+
+def _outcomes(formula: Formula, false: set[Formula]) -> tuple[bool, bool]:
+    """Whether a formula may be true, and false."""
+    op, args = formula.op, formula.args
+    if op == "atom":
+        return formula not in false, True
+    if op in ("true", "false"):
+        return op == "true", op == "false"
+    inner = [_outcomes(one, false) for one in args]
+    if op == "not":
+        return inner[0][1], inner[0][0]
+    if op == "and":
+        return all(so for so, _ in inner), any(not_so for _, not_so in inner)
+    if op == "or":
+        return any(so for so, _ in inner), all(not_so for _, not_so in inner)
+    return any(so for so, _ in inner), True
+
+
+def _between(formula: Formula, step: Fraction) -> list[Fraction] | None:
+    """The multiples of a number between the bounds of a formula; None: there are many, or no end of them."""
+    low: Fraction | None = None
+    high: Fraction | None = None
+    for part in formula.args if formula.op == "and" else (formula,):
+        atom = part.args[0] if part.op == "not" else part
+        if atom.op != "atom" or atom.args[0] not in ("ge", "gt"):
+            continue
+        value = Fraction(atom.args[1])
+        if part.op == "not":
+            high = value if high is None else min(high, value)
+        else:
+            low = value if low is None else max(low, value)
+    if low is None or high is None or (high - low) / step > MOST_LISTED:
+        return None
+    return [step * i for i in range(int(low // step), int(high // step) + 2)]

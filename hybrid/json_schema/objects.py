@@ -7,8 +7,8 @@ come. A declared key is passed over, or its value leads to the next state. Keys 
 apart by the patterns that they match.
 When: once for each nonterminal that has objects.
 Limits: `Bounds.states` and `Bounds.key_classes`. Where an undeclared key that comes twice could make an
-invalid object pass (`repeats_matter`), keys are remembered (`places.py`); refused by name where keys may run
-out.
+invalid object pass (`repeats_matter`), few keys are declared, and others are remembered (`places.py`);
+refused by name where these may run out.
 
 All constraints run side by side in one formula, so `oneOf` of n branches costs states, not the product of its
 branches. A key that has gone by is forgotten.
@@ -38,6 +38,14 @@ if TYPE_CHECKING:
     from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
 
 
+MOST_DECLARED = 64
+"""Undeclared keys of a class, up to which they are declared where it matters that none comes twice."""
+
+
+MOST_KEYS = 10_000
+"""Keys of a class from which on there are more than anybody writes."""
+
+
 class KeyClass(NamedTuple):
     """Undeclared keys that no pattern tells apart.
 
@@ -62,6 +70,7 @@ class ObjectAutomaton:
         edges: for each state, its edges by the next declared key.
         extra: for each state, (number of a key class, its edges).
         has_unique_keys: whether keys have to be remembered, so that none comes twice.
+        keys_may_run_out: whether a key that is begun may have to become one that came before then.
         is_growing: whether it is being built.
         is_live: for each state, whether an end can be reached; set by `productive.py`.
     """
@@ -74,6 +83,7 @@ class ObjectAutomaton:
         self.edges: list[list[Edge]] = []
         self.extra: list[list[tuple[int, list[Edge]]]] = []
         self.has_unique_keys = False
+        self.keys_may_run_out = False
         self.is_growing = True
         self.is_live: list[bool] = []
 
@@ -307,6 +317,26 @@ class _Builder:
         return bool(closed) and self._formulas.substitute(self._start, closed) is self._formulas.false
 
 
+def declare_few_keys(nonterminals: Nonterminals) -> bool:
+    """Declare undeclared keys of which there are few, where it matters that none comes twice: they come in
+    an order then, and states tell which have gone by. Objects that get such keys have to be built again.
+
+    Returns:
+        Whether there are any.
+    """
+    found = False
+    for one in nonterminals.all:
+        if one.object is None or not one.is_productive or not repeats_matter(one.object):
+            continue
+        few = [one.object.classes[number].language.words(MOST_DECLARED) for number in _used(one.object)]
+        texts = sorted({text for some in few for text in some or ()})
+        if texts:
+            one.names = (*one.object.names, *texts)
+            nonterminals.rebuild_object(one)
+            found = True
+    return found
+
+
 def remember_repeats(nonterminals: Nonterminals) -> None:
     """Let keys be remembered where an undeclared one that comes twice may make an invalid object pass.
 
@@ -316,7 +346,8 @@ def remember_repeats(nonterminals: Nonterminals) -> None:
     for one in nonterminals.all:
         if one.object is None or not one.is_productive or not repeats_matter(one.object):
             continue
-        if not all(is_endless(known.language) for known in one.object.classes):
+        languages = [one.object.classes[number].language for number in _used(one.object)]
+        if not all(map(_has_many, languages)):
             counts = any(atom.args[0] == "count" for atom in one.objects.atoms)
             keyword = "minProperties" if counts else "additionalProperties"
             error = SchemaRefused(
@@ -325,6 +356,51 @@ def remember_repeats(nonterminals: Nonterminals) -> None:
             )  # fmt: skip
             raise nonterminals.placed(error, one.formula)
         one.object.has_unique_keys = True
+    if not any(one.object is not None and one.object.has_unique_keys for one in nonterminals.all):
+        return
+    for one in nonterminals.all:  # others may stand at the same places
+        if one.object is not None and one.is_productive:
+            used = _used(one.object)
+            one.object.keys_may_run_out = not all(is_endless(one.object.classes[n].language) for n in used)
+
+
+def _has_many(language: Automaton) -> bool:
+    """Whether a class has more keys than anybody asks for."""
+    if language.longest is None:
+        return True
+    counts: dict[int, int] = {}
+    todo = [0]
+    while todo:
+        state = todo[-1]
+        missing = [target for _, _, target in language.rows[state] if target not in counts]
+        if missing:
+            todo += missing
+            continue
+        todo.pop()
+        counts[state] = language.accepting[state] + sum(
+            (high - low + 1) * counts[target] for low, high, target in language.rows[state]
+        )
+    return counts[0] > MOST_KEYS
+
+
+def _used(automaton: ObjectAutomaton) -> list[int]:
+    """The classes of undeclared keys that may come."""
+    found = {number for state in range(len(automaton.extra)) for number, _ in _live_extras(automaton, state)}
+    return sorted(found)
+
+
+def _live_extras(automaton: ObjectAutomaton, state: int) -> list[tuple[int, list[Edge]]]:
+    """The undeclared keys that may come in a state, with the edges that lead on to an end."""
+    if not automaton.is_live[state]:
+        return []
+    live = [
+        (
+            number,
+            [(value, target) for value, target in edges if value.is_productive and automaton.is_live[target]],
+        )
+        for number, edges in automaton.extra[state]
+    ]
+    return [(number, edges) for number, edges in live if edges]
 
 
 def repeats_matter(automaton: ObjectAutomaton) -> bool:
@@ -334,8 +410,8 @@ def repeats_matter(automaton: ObjectAutomaton) -> bool:
     It does not where leaving out the first of two keys of one class is always allowed: from the state behind
     it, whatever is accepted with a key of that class is accepted from the state before it, too.
     """
-    for state, extras in enumerate(automaton.extra):
-        for number, edges in extras:
+    for state in range(len(automaton.extra)):
+        for number, edges in _live_extras(automaton, state):
             for _, target in edges:
                 if target != state and not _included(automaton, target, state, number):
                     return True
@@ -353,8 +429,8 @@ def _included(automaton: ObjectAutomaton, one: int, other: int, number: int) -> 
         left, right, has_come = todo.pop()
         if has_come and automaton.accepting[left] and not automaton.accepting[right]:
             return False
-        follows = dict(automaton.extra[right])
-        for key_class, edges in automaton.extra[left]:
+        follows = dict(_live_extras(automaton, right))
+        for key_class, edges in _live_extras(automaton, left):
             targets = dict(follows.get(key_class, ()))
             for value, target in edges:
                 if value not in targets:

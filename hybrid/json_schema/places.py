@@ -35,6 +35,7 @@ class Place(NamedTuple):
     Attributes:
         is_unique: whether the items of an array here all differ.
         has_unique_keys: whether the keys of an object here all differ.
+        keys_may_run_out: whether a key of such an object may be begun so that few are left for it.
         may_run_out: whether an item of such an array may be begun so that few values are left for it.
         may_be_last: whether an item may be the last one that is left for such an array without its states
             telling it.
@@ -46,6 +47,7 @@ class Place(NamedTuple):
 
     is_unique: bool
     has_unique_keys: bool
+    keys_may_run_out: bool
     may_run_out: bool
     may_be_last: bool
     beginnings: Beginnings | None
@@ -119,6 +121,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
         made.append(Place(
             unique == {True},
             any(one.object is not None and one.object.has_unique_keys for one in objects),
+            any(one.object is not None and one.object.keys_may_run_out for one in objects),
             *_running_out(nonterminals, arrays if unique == {True} else []),
             place(_items(arrays)),
             {name: place(_of_key(objects, name)) for name in sorted(names)},

@@ -41,8 +41,8 @@ class Container(NamedTuple):
         is_array: which of them.
         place: what is known of it; None where nothing below it is remembered.
         seen: the items, or the keys, that came before, where they may not come twice; None elsewhere.
-        texts: the texts of these items without white space, but for those along which there are always more
-            values than came before.
+        texts: the texts of these items or keys without white space, but for those along which there are
+            always more values than came before.
         is_apart: whether the item that is being read can become none of these texts.
         begins: where in the cursor's text the item begins that is being read, or the key; -1: none is.
         child: the place of the next value.
@@ -57,6 +57,12 @@ class Container(NamedTuple):
     begins: int
     child: int
     is_key: bool
+
+    def is_endless_behind(self, text: str) -> bool:
+        """Whether an item, or a key, that begins like this may become more values than came before."""
+        if self.place is None:
+            return True
+        return self.place.is_endless_behind(text) if self.is_array else not self.place.keys_may_run_out
 
 
 class Cursor:
@@ -168,15 +174,20 @@ class Cursor:
         if top.place is None:
             self.open[-1] = top._replace(is_key=False, begins=-1)
             return
-        key = json.loads(bytes(self.text[top.begins :]))
-        seen = top.seen
+        text = bytes(self.text[top.begins :])
+        key = json.loads(text)
+        seen, texts = top.seen, top.texts
         if seen is not None:
             if key in seen:
                 raise Repeated
             seen |= {key}
             self._n_kept -= 1
+            if top.place.keys_may_run_out:
+                texts |= {without_space(text)}
         child = top.place.of_key(key)
-        self.open[-1] = top._replace(seen=seen, begins=-1, child=child, is_key=False)
+        self.open[-1] = top._replace(
+            seen=seen, texts=texts, is_apart=False, begins=-1, child=child, is_key=False
+        )
 
     def _end_value(self) -> None:
         """A value has ended: an item, perhaps."""
@@ -195,18 +206,18 @@ class Cursor:
         texts = top.texts
         if top.place.may_run_out:
             plain = without_space(text)
-            if not top.place.is_endless_behind(plain.removesuffix('"')):
+            if not top.is_endless_behind(plain.removesuffix('"')):
                 texts |= {plain}
         self.open[-1] = top._replace(seen=top.seen | {item}, texts=texts, is_apart=False, begins=-1)
         self._n_kept -= 1
 
     def begun(self) -> list[tuple[str, Container]]:
-        """The items that are being read, of arrays whose items may run out and have come before: the text of
+        """The items and keys that are being read, of those that may run out and have come before: the text of
         each, without white space. Those that came apart from them are left out."""
         return [
             (self.begun_text(one), one)
             for one in self.open
-            if one.is_array and one.texts and one.begins >= 0 and not one.is_apart
+            if one.texts and one.begins >= 0 and not one.is_apart
         ]
 
     def set_apart(self, one: Container) -> None:
@@ -222,7 +233,7 @@ class Cursor:
         self._end_value()
 
     def begun_text(self, one: Container) -> str:
-        """The text of an open container's item, without white space."""
+        """The text of an open container's item or key, without white space."""
         return without_space(bytes(self.text[one.begins :]))
 
 

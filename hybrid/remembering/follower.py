@@ -131,7 +131,7 @@ class RememberingFollower(Follower):
         except Repeated:
             return None
         for begun, one in cursor.begun():
-            if one.place is not None and one.place.is_endless_behind(begun):
+            if one.is_endless_behind(begun):
                 continue
             if not is_consistent(begun, one.texts):
                 if begun[-1] not in IN_NUMBER:
@@ -140,7 +140,7 @@ class RememberingFollower(Follower):
                 return None
         if cursor.mode == BEFORE and cursor.open:
             top = cursor.open[-1]
-            if top.texts and top.place is not None and top.place.may_be_last:
+            if top.texts and top.place is not None and (top.is_key or top.place.may_be_last):
                 return cursor if may_be_new(behind(), cursor, top) else None
         return cursor
 

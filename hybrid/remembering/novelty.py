@@ -1,4 +1,4 @@
-"""Whether an item that is begun can become one that did not come before.
+"""Whether an item, or a key, that is begun can become one that did not come before.
 
 What: `may_be_new` tries the bytes that the grammar takes, breadth first, until an item ends that is new, or
 begins like none that came before.
@@ -31,10 +31,9 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
     Args:
         first: a follower of the grammar that has read it.
         cursor: at the same place.
-        array: the open container of the cursor that the item is one of.
+        array: the open container of the cursor that the item is one of, or the key.
     """
     depth = cursor.open.index(array)
-    assert array.place is not None
     begun = cursor.begun_text(array) if array.begins >= 0 else ""
     if _POWER_OF_ZERO.fullmatch(begun):  # has endlessly many spellings, and one value
         return array.seen is not None and number("0") not in array.seen
@@ -54,7 +53,7 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
                 if len(after.open) <= depth or after.open[depth].begins < 0:
                     return True  # a new one has ended
                 text = after.begun_text(after.open[depth])
-                if not is_consistent(text, array.texts) or array.place.is_endless_behind(text):
+                if not is_consistent(text, array.texts) or array.is_endless_behind(text):
                     return True  # whatever it becomes
                 twin = follower.fork()
                 twin.accept_string(byte)

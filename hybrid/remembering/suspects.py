@@ -64,8 +64,8 @@ def _in_string(
 ) -> NDArray[np.int64]:
     chosen = bits & (kinds.in_string | kinds.escaped if likewise else kinds.in_string)
     top = cursor.open[-1]
-    if top.place is not None and top.place.may_be_last:
-        chosen = bits & kinds.with_quote  # whether another item can come matters, too
+    if top.place is not None and (top.place.may_be_last or (top.texts and not top.is_array)):
+        chosen = bits & kinds.with_quote  # whether another item or key can come matters, too
     endings = set(_missing(top, begun))
     for text, one in likewise:
         endings.update(rest.partition(b'"')[0] for rest in rests(text, one.texts))
@@ -116,9 +116,9 @@ def _add_along(
 
 
 def _being_read(cursor: Cursor) -> Iterator[tuple[str, Container]]:
-    """The items that are begun or come next, of arrays whose items may run out."""
+    """The items and keys that are begun or come next, of those that may run out."""
     for one in cursor.open:
-        if one.is_array and one.texts and not one.is_apart:
+        if one.texts and not one.is_apart:
             yield (cursor.begun_text(one) if one.begins >= 0 else ""), one
 
 

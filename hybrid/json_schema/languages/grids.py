@@ -1,8 +1,8 @@
 """Languages within windows of lengths, where a state is needed for each state and each length.
 
 What: `grid_of` finds the pairs (state, characters read) of a language's texts of some lengths, as arrays;
-`n_pairs` how many there are, `few_words` its texts where these are few. Thirty words of at most 300 characters in all are 18,000 pairs, and nothing
-smaller tells whether another word may begin.
+`n_pairs` how many there are, `few_words` its texts where these are few. Thirty words of at most 300
+characters in all are 18,000 pairs, and nothing smaller tells whether another word may begin.
 When: for strings whose product with a window is too large to be made state by state
 (`hybrid.json_schema.languages.lengths`).
 Limits: pairs that could be merged are not.
@@ -74,9 +74,7 @@ def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Gr
             break
         after = min(length + 1, last)
         kept = edges[useful[length, edges[:, 0]] & useful[after, edges[:, 2]]]
-        found.append(
-            np.stack([numbers[length, kept[:, 0]], kept[:, 1], numbers[after, kept[:, 2]]], axis=1)
-        )
+        found.append(np.stack([numbers[length, kept[:, 0]], kept[:, 1], numbers[after, kept[:, 2]]], axis=1))
     ends = useful & np.array(language.accepting, bool)
     ends[:least] = False
     table = np.concatenate(found) if found else np.empty((0, 3), np.int64)

@@ -34,12 +34,25 @@ _MOST_TABLED = 8
 """Atoms up to which the truth of a combination is listed, two to this power of lines."""
 
 
-def number_texts(atoms: Sequence[Atom], accept: Callable[[tuple[bool, ...]], bool], bound: int) -> Automaton:
+def number_texts(
+    atoms: Sequence[Atom],
+    accept: Callable[[tuple[bool, ...]], bool],
+    bound: int,
+    integral: bool = False,
+) -> Automaton:
     """The texts of all numbers that a combination takes, given which of the atoms hold.
+
+    Args:
+        atoms: of the combination.
+        accept: the combination.
+        bound: states at most.
+        integral: only integers are taken, and are to be written without a fraction.
 
     Raises:
         TooLarge: it needs more states than the bound.
     """
+    if integral:
+        return _texts(tuple(atoms), accept, bound, True)
     if len(atoms) > _MOST_TABLED:
         return _side_by_side(tuple(atoms), accept, bound)
     accepted = frozenset(signs for signs in product((False, True), repeat=len(atoms)) if accept(signs))
@@ -305,6 +318,7 @@ def _texts(
 ) -> Automaton:
     """The product of the machines of all atoms, along the form of a number."""
     machines, read = _machines(atoms, bound)
+    is_signed = any(atom[0] in ("ge", "gt", "among") for atom in atoms)
     # (where in the number, whether a minus was read, whether a digit other than 0 was, states of the
     # machines)
     start = ("begin", False, False, tuple(machine.start() for machine in machines))
@@ -315,6 +329,8 @@ def _texts(
         look()
         row = []
         for first, last, after in _follow(machines, where, negative, is_nonzero, inner, integral):
+            if after[2] and not is_signed:  # a minus was read, if any, before something else than zero
+                after = (after[0], False, *after[2:])
             if after not in numbers:
                 numbers[after] = len(states)
                 states.append(after)
