@@ -92,6 +92,34 @@ UNIQUE: dict[str, dict[str, Any]] = {
         "$defs": {"node": {"type": "array", "items": {"$ref": "#/$defs/node"}, "uniqueItems": True}},
         "$ref": "#/$defs/node",
     },
+    "not unique": {"type": "array", "items": FREE, "not": {"uniqueItems": True}},
+    "unique, or short": {
+        "anyOf": [
+            {"type": "array", "uniqueItems": True, "items": FREE},
+            {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": 3},
+        ],
+    },
+    "one of two": {
+        "oneOf": [
+            {"type": "array", "uniqueItems": True, "items": {"type": "integer"}},
+            {"type": "array", "items": {"type": "number"}, "maxItems": 2},
+        ],
+    },
+    "one key of two": {
+        "properties": {"a": {"type": "array"}, "b": {"type": "array"}},
+        "oneOf": [
+            {"properties": {"a": {"items": FREE, "uniqueItems": True}}},
+            {"required": ["b"], "properties": {"b": {"items": {"type": "integer"}, "uniqueItems": True}}},
+        ],
+    },
+    "unique inside of what may repeat": {
+        "type": "array", "not": {"uniqueItems": True},
+        "items": {"type": "array", "items": {"enum": [*"abcdefghijkl", 1]}, "uniqueItems": True},
+    },
+    "few on conditions": {
+        "type": "array", "items": {"enum": [1, 2, "a"]},
+        "if": {"minItems": 3}, "then": {"uniqueItems": True}, "else": {"not": {"uniqueItems": True}},
+    },
 }  # fmt: skip
 KEYS: dict[str, dict[str, Any]] = {
     "two keys": {"type": "object", "minProperties": 2},
@@ -266,8 +294,7 @@ REFUSED = [
         "type": "array", "uniqueItems": True, "minItems": 12,
         "prefixItems": [{"enum": ["a", 1]}], "items": {"enum": [*"abcdefghijkl"]},
     },
-    {"type": "array", "items": FREE, "not": {"uniqueItems": True}},
-    {"anyOf": [{"type": "array", "uniqueItems": True, "items": FREE}, {"type": "array", "maxItems": 3}]},
+    {"type": "array", "items": FREE, "not": {"uniqueItems": True}, "maxItems": 3},
     {"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[a-z]{2}$"}},
 ]  # fmt: skip
 

@@ -5,7 +5,8 @@ come, an item of a nonterminal leads to the next. Where all that is left to ask 
 many, the state is *counted* instead: so many items of one nonterminal, and no state for each.
 When: once for each nonterminal that has arrays.
 Limits: `Bounds.states`. Under `uniqueItems`, items of a few values are told apart by states; others are
-remembered (`places.py`), and the array is refused where it might then have no end.
+remembered (`places.py`), and the array is refused where it might then have no end. `conditional.py` makes
+those whose items have to be unique on conditions.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hybrid.json_schema.atoms import count_atom, items_atom
+from hybrid.json_schema.conditional import build_conditional
+from hybrid.json_schema.derivatives import after_item, may_end
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, Formulas
-from hybrid.json_schema.splitting import Condition, split
+from hybrid.json_schema.splitting import split
 
 if TYPE_CHECKING:
     from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
@@ -50,6 +52,10 @@ class ArrayAutomaton:
         counted: for each state, what is counted from there on, or None; the edges of such a state lead to one
             from which enough items have come.
         is_unique: whether no two items may be equal, which its states do not tell; None where they tell it.
+        is_conditional: whether that hangs on other things (`conditional.py`).
+        repeats: for each state of such an array, the one that takes over once two items were equal, or -1.
+        is_marked: whether commas and brackets tell once two items were equal (`marks.py`), so that it can
+            stand where other arrays may not have equal items.
         is_growing: whether it is being built.
         is_live: for each state, whether an end can be reached; set by `productive.py`.
     """
@@ -59,12 +65,30 @@ class ArrayAutomaton:
         self.edges: list[list[Edge]] = []
         self.counted: list[Counted | None] = []
         self.is_unique: bool | None = False
+        self.is_conditional = False
+        self.repeats: list[int] = []
+        self.is_marked = False
         self.is_growing = True
         self.is_live: list[bool] = []
 
     def steps(self, state: int) -> Iterator[tuple[Any, int]]:
         """Pairs (nonterminal, state) that lead on from a state."""
         yield from self.edges[state]
+        if self.is_conditional and state:
+            for value, target in self.edges[state]:
+                if self.repeats[target] not in (-1, target):
+                    yield value, self.repeats[target]
+
+    def add_state(self) -> None:
+        """A state that leads nowhere."""
+        self.accepting.append(False)
+        self.edges.append([])
+        self.counted.append(None)
+        self.repeats.append(-1)
+
+    def again(self, state: int) -> int:
+        """The state that takes over where two items were equal, of arrays that are marked; -1: none."""
+        return self.repeats[state] if self.is_conditional else state
 
 
 def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:
@@ -82,15 +106,18 @@ def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:
         number = numbers.get(formula)
         if number is None:
             number = numbers[formula] = len(numbers)
-            automaton.accepting.append(False)
-            automaton.edges.append([])
-            automaton.counted.append(None)
+            automaton.add_state()
             todo.append(formula)
             if number >= nonterminals.bounds.states:
                 raise SchemaRefused("bounds", "", "", f"has an array of more than {number} states")
         return number
 
     rest, automaton.is_unique = _without_unique(nonterminals, of.arrays)
+    if formulas.atom("unique") in rest.atoms:
+        automaton.is_conditional = True
+        build_conditional(nonterminals, automaton, rest)
+        automaton.is_growing = False
+        return
     state(rest)
     while todo:
         formula = todo.pop()
@@ -105,35 +132,10 @@ def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:
                 after = state(_with_counts(formulas, formula))
                 automaton.edges[number] = [(counted.value, after)]
             continue
-        automaton.accepting[number] = _may_end(formulas, formula)
-        cases = split(nonterminals, formula, *_next(formulas, formula))
+        automaton.accepting[number] = may_end(formulas, formula)
+        cases = split(nonterminals, formula, *after_item(formulas, formula))
         automaton.edges[number] = nonterminals.edges([(value, state(rest)) for value, rest in cases])
     automaton.is_growing = False
-
-
-def _may_end(formulas: Formulas, formula: Formula) -> bool:
-    """Whether a formula of what is to come allows that nothing comes."""
-    values = {atom: formulas.constant(atom.args[0] in ("items", "unique")) for atom in formula.atoms}
-    return formulas.substitute(formula, values) is formulas.true
-
-
-def _next(formulas: Formulas, formula: Formula) -> tuple[dict[Formula, Formula], list[Condition]]:
-    """What one item makes of each atom."""
-    decided: dict[Formula, Formula] = {}
-    conditions: list[Condition] = []
-    for atom in sorted(formula.atoms, key=lambda one: one.number):
-        kind = atom.args[0]
-        if kind == "count":
-            decided[atom] = count_atom(formulas, atom.args[1] - 1)
-        elif kind == "contains":
-            _, inner, least = atom.args
-            fewer = formulas.atom("contains", inner, least - 1) if least > 1 else formulas.true
-            conditions.append((atom, inner, fewer, atom))
-        elif kind == "items":
-            _, prefix, rest = atom.args
-            inner, prefix = (prefix[0], prefix[1:]) if prefix else (rest, ())
-            conditions.append((atom, inner, items_atom(formulas, prefix, rest), formulas.false))
-    return decided, conditions
 
 
 def _counted(nonterminals: Nonterminals, formula: Formula) -> Counted | None:
@@ -166,11 +168,8 @@ def _with_counts(formulas: Formulas, formula: Formula) -> Formula:
 
 def _without_unique(nonterminals: Nonterminals, formula: Formula) -> tuple[Formula, bool | None]:
     """The formula with `uniqueItems` as counts of the few values that items may have, or without it; and
-    whether items have to be remembered.
-
-    Raises:
-        SchemaRefused: whether items are to be unique hangs on other things.
-    """
+    whether items have to be remembered. Where items have to be unique on conditions alone, the formula is
+    as it was."""
     formulas = nonterminals.formulas
     unique = formulas.atom("unique")
     two = {atom: formulas.true for atom in formula.atoms if atom.args[0] == "count" and atom.args[1] <= 2}
@@ -178,14 +177,14 @@ def _without_unique(nonterminals: Nonterminals, formula: Formula) -> tuple[Formu
         return formulas.substitute(formula, {unique: formulas.true}), None  # no two items can come
     if unique not in formula.atoms:
         return formula, False
-    if formulas.substitute(formula, {unique: formulas.false}) is not formulas.false:
-        raise SchemaRefused("unsupported", "uniqueItems", "", "holds on conditions")
-    rest = formulas.substitute(formula, {unique: formulas.true})
     values = _few_values(nonterminals, formula)
     if values is not None:
         twice = [formulas.atom("contains", nonterminals.assertions.constant(value), 2) for value in values]
-        return formulas.conjunction((rest, *map(formulas.negation, twice))), None
-    return rest, True
+        told = formulas.conjunction(map(formulas.negation, twice))
+        return formulas.substitute(formula, {unique: told}), None
+    if formulas.substitute(formula, {unique: formulas.false}) is not formulas.false:
+        return formula, False
+    return formulas.substitute(formula, {unique: formulas.true}), True
 
 
 def bound_unique(array: ArrayAutomaton, n_values: int | None) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from equivalence.arrays.closure import close_backwards
 from hybrid.json_schema.arrays import ArrayAutomaton
+from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton, combine
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.objects import ObjectAutomaton
@@ -99,6 +100,10 @@ class Counts:
         return found
 
     def _array(self, automaton: ArrayAutomaton, state: int) -> int | None:
+        if automaton.is_conditional:
+            if any(self.of(value) is not None for edges in automaton.edges for value, _ in edges):
+                raise SchemaRefused("unsupported", "uniqueItems", "", "holds on conditions, of few values")
+            return None
         counted = automaton.counted[state]
         if counted is not None:
             each = self.of(counted.value)

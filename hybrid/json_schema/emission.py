@@ -16,6 +16,7 @@ from __future__ import annotations
 import cython
 
 from equivalence import built
+from hybrid.json_schema import marks
 from hybrid.json_schema.arrays import ArrayAutomaton, Counted, Edge
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.keys import NO_KEYS, KeyTree
@@ -226,14 +227,17 @@ class Emitter:
             rule = self._rules[key] = self.rows.repeat(unit, least, most)
         return rule
 
-    def repeated_items(self, value: Nonterminal, depth: int, least: int, most: int | None) -> int:
-        """The rule of so many items, each behind a comma."""
-        key = "item", value, depth if self.layout.has_depth else 0
+    def repeated_items(
+        self, value: Nonterminal, depth: int, least: int, most: int | None, is_marked: bool
+    ) -> int:
+        """The rule of so many items, each behind a comma, or the mark that stands for it."""
+        key = "item", value, depth if self.layout.has_depth else 0, is_marked
         unit = self._rules.get(key)
         if unit is None:
             unit = self._rules[key] = self.rows.rule(f"item_{value.number}_{len(self._rules)}")
-            before = self.comma(-1 - 2 * unit, depth)
-            self.rows.call(before, self.value(value, depth), -2 - 2 * unit)
+            for comma in (",", marks.COMMA) if is_marked else (",",):
+                before = self.comma(-1 - 2 * unit, depth, comma)
+                self.rows.call(before, self.value(value, depth), -2 - 2 * unit)
         return self._repeated(unit, least, most)
 
     def key(self, language: Automaton) -> int:
@@ -286,12 +290,12 @@ class Emitter:
         self.rows.text(state, text, after)
         return after
 
-    def comma(self, state: int, depth: int) -> int:
-        """The state behind a comma between parts of a depth, and what stands around it."""
+    def comma(self, state: int, depth: int, comma: str = ",") -> int:
+        """The state behind a comma between parts of a depth, or its mark, and what stands around it."""
         layout = self.layout
         if layout.is_free:
-            return self.blanks(self.literal(self.blanks(state), ","))
-        return self.literal(state, layout.comma + layout.line(depth))
+            return self.blanks(self.literal(self.blanks(state), comma))
+        return self.literal(state, layout.comma.replace(",", comma) + layout.line(depth))
 
     def colon(self, state: int) -> int:
         """The state behind the colon of a key."""
@@ -465,17 +469,19 @@ class ArrayWriter:
 
     def _count(self, state: int, counted: Counted) -> None:
         """So many items more, each behind a comma, then the closing bracket."""
-        emitter, rows = self._emitter, self._rows
+        emitter, rows, is_marked = self._emitter, self._rows, self._automaton.is_marked
         value, least, most = counted
         if most == 0:
             self._close_at(emitter.blanks(state))
         elif not least and most is None:
             at = emitter.blanks(state)
             self._close_at(at)
-            rows.call(self._separated(at), emitter.value(value, self._depth + 1), state)
+            for comma in (",", marks.COMMA) if is_marked else (",",):
+                rows.call(self._separated(at, comma), emitter.value(value, self._depth + 1), state)
         else:
             after = rows.state()
-            rows.call(state, emitter.repeated_items(value, self._depth + 1, least, most), after)
+            items = emitter.repeated_items(value, self._depth + 1, least, most, is_marked)
+            rows.call(state, items, after)
             self._close_at(emitter.blanks(after))
 
     def _after(self, state: int) -> int:
@@ -491,24 +497,36 @@ class ArrayWriter:
             elif not counted.least:
                 self._close_at(self._emitter.blanks(found))
             return found
-        edges = self._live(state)
         at = self._emitter.blanks(found)
-        if automaton.accepting[state]:
-            self._close_at(at)
-        if edges:
-            before = self._separated(at)
-            for value, target in edges:
-                rows.call(before, self._emitter.value(value, self._depth + 1), self._after(target))
+        self._go_on(at, state, ",", "]")
+        if automaton.is_marked and automaton.again(state) >= 0:
+            self._go_on(at, automaton.again(state), marks.COMMA, marks.CLOSE)
         return found
 
-    def _close_at(self, at: int) -> None:
-        """The closing bracket, behind white space."""
-        line = self._emitter.layout.line(self._depth)
-        self._rows.byte(self._emitter.literal(at, line), "]", self._end)
+    def _go_on(self, at: int, state: int, comma: str, close: str) -> None:
+        """What may follow an item: the end, or other items."""
+        rows, automaton = self._rows, self._automaton
+        edges = self._live(state)
+        if automaton.accepting[state]:
+            self._byte_at(at, close)
+        if edges:
+            before = self._separated(at, comma)
+            for value, target in edges:
+                rows.call(before, self._emitter.value(value, self._depth + 1), self._after(target))
 
-    def _separated(self, at: int) -> int:
-        """The state behind a comma, where white space before it has been read."""
+    def _close_at(self, at: int) -> None:
+        """The closing bracket, or the mark that stands for it, behind white space."""
+        self._byte_at(at, "]")
+        if self._automaton.is_marked:
+            self._byte_at(at, marks.CLOSE)
+
+    def _byte_at(self, at: int, close: str) -> None:
+        line = self._emitter.layout.line(self._depth)
+        self._rows.byte(self._emitter.literal(at, line), close, self._end)
+
+    def _separated(self, at: int, comma: str) -> int:
+        """The state behind a comma, or its mark, where white space before it has been read."""
         emitter, layout = self._emitter, self._emitter.layout
         if layout.is_free:
-            return emitter.blanks(emitter.literal(at, ","))
-        return emitter.literal(at, layout.comma + layout.line(self._depth + 1))
+            return emitter.blanks(emitter.literal(at, comma))
+        return emitter.literal(at, layout.comma.replace(",", comma) + layout.line(self._depth + 1))

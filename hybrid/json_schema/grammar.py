@@ -20,6 +20,7 @@ from equivalence.json_text import fault_of
 from equivalence.network.reading import ReadGrammar
 from hybrid.json_schema.arrays import bound_unique
 from hybrid.json_schema.assertions import Assertions
+from hybrid.json_schema.conditional import check_conditional
 from hybrid.json_schema.counting import Counts, always_ends
 from hybrid.json_schema.dialects import Dialect, dialect_of
 from hybrid.json_schema.ebnf import ebnf_of
@@ -214,6 +215,7 @@ def _attempt(
         if not start.is_productive:
             raise SchemaRefused("unsatisfiable", "", "", "is satisfied by no instance")
         _check_unique(nonterminals, counts)
+        check_conditional(nonterminals, counts)
         remember_repeats(nonterminals)
         places = places_of(nonterminals, start)
         rows, root = emit(nonterminals, start, layout)

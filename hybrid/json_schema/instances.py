@@ -76,6 +76,7 @@ class Instances:
     def _array(self, value: list[Any], automaton: ArrayAutomaton) -> str | None:
         state = 0
         parts: list[str] = []
+        seen: set[Any] | None = set() if automaton.is_conditional else None
         if automaton.is_unique and len(set(map(key_of, value))) < len(value):
             return None
         for i, item in enumerate(value):
@@ -91,6 +92,13 @@ class Instances:
             if text is None:
                 return None
             parts.append(text)
+            if seen is not None:
+                key = key_of(item)
+                if key in seen:
+                    state = automaton.repeats[state]
+                if state < 0:
+                    return None
+                seen.add(key)
         return f"[{','.join(parts)}]" if automaton.accepting[state] else None
 
     def _step(self, value: Any, edges: Iterable[Edge], live: list[bool]) -> tuple[str | None, int]:

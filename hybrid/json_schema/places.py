@@ -4,8 +4,8 @@ What: `places_of` finds for each place of a text (the whole value, the value of 
 nonterminals that may stand there, and so whether its items, or its keys, have to be remembered. What was read
 before is remembered by `hybrid.remembering`.
 When: once for each schema that has such an array or object; None for all others.
-Limits: whether items may repeat has to follow from the place alone. Where it hangs on what else is read
-(`oneOf` of an array with and one without `uniqueItems`), the schema is refused. `MOST_PLACES` places.
+Limits: whether items may repeat has to follow from the place alone, or commas and brackets have to tell where
+two were equal (`marks.py`). `MOST_PLACES` places.
 
 A place is a set of nonterminals: all that some way of reading the text before it leads to. So it is the
 subset construction over paths in place of texts: names and "some item", and no states of what was read.
@@ -34,6 +34,7 @@ class Place(NamedTuple):
 
     Attributes:
         is_unique: whether the items of an array here all differ.
+        is_marked: whether commas and brackets tell where they do not.
         has_unique_keys: whether the keys of an object here all differ.
         keys_may_run_out: whether a key of such an object may be begun so that few are left for it.
         may_run_out: whether an item of such an array may be begun so that few values are left for it.
@@ -46,6 +47,7 @@ class Place(NamedTuple):
     """
 
     is_unique: bool
+    is_marked: bool
     has_unique_keys: bool
     keys_may_run_out: bool
     may_run_out: bool
@@ -82,8 +84,10 @@ class Places(NamedTuple):
 def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
     """The places of a schema whose nonterminals are built; None: nothing has to be remembered.
 
+    Arrays whose commas and brackets have to tell where two items were equal are marked.
+
     Raises:
-        SchemaRefused: whether items may repeat does not follow from the place.
+        SchemaRefused: there are too many places.
     """
     if not any(_remembers(one) for one in nonterminals.all):
         return None
@@ -111,18 +115,16 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
         arrays = [one for one in values if one.array is not None and one.arrays.op != "false"]
         objects = [one for one in values if one.object is not None]
         unique = {one.array.is_unique for one in arrays if one.array is not None} - {None}
-        if len(unique) > 1:
-            error = SchemaRefused(
-                "unsupported", "uniqueItems", "", "holds for some of the arrays that may stand there only"
-            )
-            holder = next(one for one in arrays if one.array is not None and one.array.is_unique)
-            raise nonterminals.placed(error, holder.formula)
+        is_marked = len(unique) > 1 or any(one.array.is_conditional for one in arrays)  # type: ignore[union-attr]
+        for one in arrays if is_marked else ():
+            one.array.is_marked = not one.array.is_unique  # type: ignore[union-attr]
         names = {name for one in objects for name in one.object.names}  # type: ignore[union-attr]
         made.append(Place(
-            unique == {True},
+            unique == {True} and not is_marked,
+            is_marked,
             any(one.object is not None and one.object.has_unique_keys for one in objects),
             any(one.object is not None and one.object.keys_may_run_out for one in objects),
-            *_running_out(nonterminals, arrays if unique == {True} else []),
+            *_running_out(nonterminals, arrays if is_marked or unique == {True} else []),
             place(_items(arrays)),
             {name: place(_of_key(objects, name)) for name in sorted(names)},
             tuple((keys, place(iter(found))) for keys, found in _of_others(objects)),
@@ -133,7 +135,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
 def _remembers(one: Nonterminal) -> bool:
     if not one.is_productive:
         return False
-    unique = one.array is not None and one.array.is_unique
+    unique = one.array is not None and (one.array.is_unique or one.array.is_conditional)
     return unique or (one.object is not None and one.object.has_unique_keys)
 
 
@@ -188,7 +190,7 @@ def _pruned(places: list[Place], start: int) -> Places | None:
         for child in (one.items, *one.names.values(), *(other for _, other in one.others)):
             if child != NOWHERE:
                 before[child].append(number)
-    kept = [one.is_unique or one.has_unique_keys for one in places]
+    kept = [one.is_unique or one.is_marked or one.has_unique_keys for one in places]
     todo = [number for number, is_kept in enumerate(kept) if is_kept]
     while todo:
         for number in before[todo.pop()]:

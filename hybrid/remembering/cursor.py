@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from equivalence import BudgetExceeded
 from hybrid.json_schema.instances import key_of
+from hybrid.json_schema.marks import MARKED
 from hybrid.json_schema.places import NOWHERE, Place, Places
 
 BEFORE, IN_STRING, ESCAPED, IN_SCALAR, BEHIND = range(5)
@@ -47,6 +48,7 @@ class Container(NamedTuple):
         begins: where in the cursor's text the item begins that is being read, or the key; -1: none is.
         child: the place of the next value.
         is_key: whether a key comes next.
+        is_repeated: whether two items were equal, of an array whose commas and brackets tell it from then on.
     """
 
     is_array: bool
@@ -57,6 +59,7 @@ class Container(NamedTuple):
     begins: int
     child: int
     is_key: bool
+    is_repeated: bool = False
 
     def is_endless_behind(self, text: str) -> bool:
         """Whether an item, or a key, that begins like this may become more values than came before."""
@@ -100,15 +103,27 @@ class Cursor:
         """Whether a container is open whose items or keys may not come twice."""
         return any(one.seen is not None for one in self.open)
 
-    def read(self, text: bytes) -> None:
+    @property
+    def is_behind_repeated(self) -> bool:
+        """Whether an item has ended of an array in which two were equal."""
+        return self.mode == BEHIND and bool(self.open) and self.open[-1].is_repeated
+
+    def read(self, text: bytes) -> bytes:
         """Read on.
+
+        Returns:
+            The text with marks (`hybrid.json_schema.marks`) for commas and brackets that tell of equal items.
 
         Raises:
             Repeated: something comes again; the cursor is of no more use.
         """
-        for byte in text:
+        written: bytearray | None = None
+        for at, byte in enumerate(text):
             if self.mode == IN_SCALAR and byte in ENDING_SCALAR:
                 self._end_value()
+            if byte in MARKED and self.open and self.open[-1].is_repeated and self.mode == BEHIND:
+                written = written if written is not None else bytearray(text)
+                written[at] = MARKED[byte]
             if self._n_kept or self._is_key_kept:
                 self.text.append(byte)
             if self.mode == IN_STRING:
@@ -122,6 +137,7 @@ class Cursor:
                 pass
             else:
                 self._structural(byte)
+        return text if written is None else bytes(written)
 
     def _structural(self, byte: int) -> None:
         if byte == COLON:
@@ -158,7 +174,9 @@ class Cursor:
 
     def _open(self, is_array: bool, number: int) -> None:
         place = None if number == NOWHERE else self._places.all[number]
-        is_watched = place is not None and (place.is_unique if is_array else place.has_unique_keys)
+        is_watched = place is not None and (
+            (place.is_unique or place.is_marked) if is_array else place.has_unique_keys
+        )
         child = place.items if place is not None and is_array else NOWHERE
         seen: frozenset[Any] | None = frozenset() if is_watched else None
         self.open.append(Container(is_array, place, seen, frozenset(), False, -1, child, not is_array))
@@ -196,13 +214,21 @@ class Cursor:
         if top is None or not top.is_array or top.seen is None:
             return
         assert top.place is not None
+        if top.is_repeated:
+            self.open[-1] = top._replace(begins=-1)
+            self._n_kept -= 1
+            return
         text = bytes(self.text[top.begins :])
         try:
             item = key_of(json.loads(text, parse_float=number, parse_int=number))
         except RecursionError as error:
             raise BudgetExceeded("an item that may not come twice is nested too deeply") from error
         if item in top.seen:
-            raise Repeated
+            if not top.place.is_marked:
+                raise Repeated
+            self.open[-1] = top._replace(is_repeated=True, is_apart=False, begins=-1)
+            self._n_kept -= 1
+            return
         texts = top.texts
         if top.place.may_run_out:
             plain = without_space(text)
@@ -217,7 +243,7 @@ class Cursor:
         return [
             (self.begun_text(one), one)
             for one in self.open
-            if one.texts and one.begins >= 0 and not one.is_apart
+            if one.texts and one.begins >= 0 and not one.is_apart and not one.is_repeated
         ]
 
     def set_apart(self, one: Container) -> None:

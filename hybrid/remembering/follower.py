@@ -17,6 +17,8 @@ import numpy as np
 
 from equivalence.deadline import Deadline
 from hybrid.api.follower import Follower, Outgrown
+from hybrid.json_schema.marks import BYTES as MARKS
+from hybrid.json_schema.marks import unmarked
 from hybrid.json_schema.places import Places
 from hybrid.remembering.cursor import (
     BEFORE,
@@ -30,7 +32,7 @@ from hybrid.remembering.cursor import (
     Repeated,
     is_consistent,
 )
-from hybrid.remembering.novelty import may_be_new
+from hybrid.remembering.novelty import goes_on_behind_repeated, may_be_new
 from hybrid.remembering.suspects import suspects
 from hybrid.remembering.vocabulary import Kinds, kinds_of
 
@@ -50,6 +52,7 @@ class RememberingFollower(Follower):
         self._vocabulary, self._tokens = vocabulary, vocabulary.tokens
         self._kinds: Kinds = kinds_of(vocabulary)
         self._cursor = Cursor(places)
+        self._is_marked = any(place.is_marked for place in places.all)
         self._before: list[Cursor] = []  # one for each step
 
     def _ask(self, name: str, *arguments: Any) -> Any:
@@ -68,6 +71,8 @@ class RememberingFollower(Follower):
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
         needed: bool = self._ask("fill", words, debug_print)
+        if self._is_marked:
+            return self._fill_marked(words)
         tried = suspects(self._cursor, self._kinds, words, len(self._tokens))
         if not len(tried):
             return needed
@@ -75,6 +80,66 @@ class RememberingFollower(Follower):
         for token in forbidden:
             words[token >> 5] &= ~np.uint32(1 << (token & 31))
         return needed or bool(forbidden)
+
+    def _fill_marked(self, words: Any) -> bool:
+        """The same where tokens read otherwise than they are written: those that may are read one by one."""
+        kinds, size = self._kinds, len(self._tokens)
+        everything = np.full(words.shape, 0xFFFFFFFF, np.uint32)
+        tried = suspects(self._cursor, kinds, everything, size)
+        if any(one.is_repeated for one in self._cursor.open):
+            closing = kinds.separating & (kinds.with_quote | (self._cursor.mode not in (IN_STRING, ESCAPED)))
+            tried = np.union1d(tried, np.flatnonzero(closing))
+        is_within = self._cursor.mode in (IN_STRING, ESCAPED)
+        known: dict[bytes, bool] = {}
+        begun: dict[bytes, bool] = {}
+        for token in tried.tolist():
+            text = self._tokens[token]
+            if token in self._stops or not text:
+                continue
+            alike = kinds.alike(token, is_within)
+            if alike not in known:
+                known[alike] = self._begins(text, begun) and self._marked(text) is not None
+            bit = np.uint32(1 << (token & 31))
+            words[token >> 5] = words[token >> 5] | bit if known[alike] else words[token >> 5] & ~bit
+        for token in kinds.with_marks.tolist():
+            words[token >> 5] &= ~np.uint32(1 << (token & 31))
+        bits = np.unpackbits(words.view(np.uint8), bitorder="little")[:size]
+        return not bits.all()
+
+    def _begins(self, text: bytes, known: dict[bytes, bool]) -> bool:
+        """Whether the grammar takes the beginning of a text; what is known of beginnings is kept."""
+        for length in (1, 2, 4):
+            if length >= len(text):
+                break
+            prefix = text[:length]
+            if prefix not in known:
+                known[prefix] = self._read_marked(prefix) is not None
+            if not known[prefix]:
+                return False
+        return True
+
+    def _read_marked(self, text: bytes) -> tuple[Cursor, bytes, Follower] | None:
+        """The cursor behind a text, the text with its marks, and a follower that has read it; None: it is
+        refused."""
+        cursor = self._cursor.copy()
+        try:
+            marked = cursor.read(text)
+        except (Repeated, ValueError, IndexError):  # it is no JSON
+            return None
+        fork = self._inner.fork()
+        return (cursor, marked, fork) if fork.accept_string(marked) else None
+
+    def _marked(self, text: bytes) -> tuple[Cursor, bytes] | None:
+        """The cursor behind a text and the text with its marks; None: it is refused, or leads nowhere."""
+        if not MARKS.isdisjoint(text):
+            return None
+        found = self._read_marked(text)
+        if found is None:
+            return None
+        cursor, marked, fork = found
+        if cursor.is_behind_repeated and not goes_on_behind_repeated(fork):
+            return None
+        return (cursor, marked) if self._goes_on(cursor, lambda: fork) else None
 
     def _forbidden(self, tokens: list[int]) -> list[int]:
         """Those by which something comes again, or has to, of tokens that the grammar takes."""
@@ -130,6 +195,10 @@ class RememberingFollower(Follower):
             cursor.read(text)
         except Repeated:
             return None
+        return cursor if self._goes_on(cursor, behind) else None
+
+    def _goes_on(self, cursor: Cursor, behind: Callable[[], Follower]) -> bool:
+        """Whether what is begun can become something that is allowed, for all that a cursor knows."""
         for begun, one in cursor.begun():
             if one.is_endless_behind(begun):
                 continue
@@ -137,12 +206,12 @@ class RememberingFollower(Follower):
                 if begun[-1] not in IN_NUMBER:
                     cursor.set_apart(one)
             elif not may_be_new(behind(), cursor, one):
-                return None
+                return False
         if cursor.mode == BEFORE and cursor.open:
             top = cursor.open[-1]
             if top.texts and top.place is not None and (top.is_key or top.place.may_be_last):
-                return cursor if may_be_new(behind(), cursor, top) else None
-        return cursor
+                return top.is_repeated or may_be_new(behind(), cursor, top)
+        return True
 
     def fill_by_class(self, words: Any) -> None:
         """Masks by class do not tell what came before."""
@@ -159,6 +228,8 @@ class RememberingFollower(Follower):
         return self._accept("accept_string", text, text, debug_print)
 
     def _accept(self, name: str, given: Any, text: bytes, debug_print: bool) -> bool:
+        if self._is_marked and (name != "accept_token" or given not in self._stops):
+            return self._accept_marked(name, given, text, debug_print)
         if not self._ask(name, given, debug_print):
             return False
         after: Cursor | None = self._cursor
@@ -171,9 +242,24 @@ class RememberingFollower(Follower):
         self._cursor = after
         return True
 
+    def _accept_marked(self, name: str, given: Any, text: bytes, debug_print: bool) -> bool:
+        found = self._marked(text)
+        if found is None:
+            return False
+        after, marked = found
+        if not (
+            self._ask(name, given, debug_print)
+            if marked == text
+            else self._ask("accept_string", marked, debug_print)
+        ):
+            return False
+        self._before.append(self._cursor)
+        self._cursor = after
+        return True
+
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
-        return bytes(self._ask("text_read"))
+        return unmarked(bytes(self._ask("text_read")))
 
     def check_made(self, steps: int) -> None:
         """See `Follower.check_made`."""
@@ -219,7 +305,7 @@ class RememberingFollower(Follower):
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`: what the grammar forces is forced here, too."""
-        return str(self._ask("find_jump_forward_string", deadline))
+        return unmarked(str(self._ask("find_jump_forward_string", deadline)).encode()).decode()
 
     def get_captures(self, deduplicate: bool) -> Any:
         """See `Follower.get_captures`."""

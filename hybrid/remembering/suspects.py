@@ -118,7 +118,7 @@ def _add_along(
 def _being_read(cursor: Cursor) -> Iterator[tuple[str, Container]]:
     """The items and keys that are begun or come next, of those that may run out."""
     for one in cursor.open:
-        if one.texts and not one.is_apart:
+        if one.texts and not one.is_apart and not one.is_repeated:
             yield (cursor.begun_text(one) if one.begins >= 0 else ""), one
 
 

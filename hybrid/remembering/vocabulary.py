@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import Vocabulary, forking
+from hybrid.json_schema.marks import BYTES as MARKS
 
 _ENDS_NOTHING = re.compile(rb'[ \t\n\r,:]*"[^"]*')
 _OPENS_AND_ENDS = re.compile(rb"[\[{].*[,\]}]", re.DOTALL)
@@ -35,6 +36,8 @@ class Kinds:
         ending_scalar: bool of each id: it may end a number or a constant.
         opening: bool of each id: it may open a container and end an item of it.
         escaped: bool of each id: it has a backslash.
+        separating: bool of each id: it has a comma or a closing bracket.
+        with_marks: the ids that have a byte which stands for a comma or bracket in grammars.
         spelled: bool of each id: outside of strings it may be another spelling of something shorter, or
             begin behind a comma.
         ending_string: the ids that end a string and nothing else, by the text before its end.
@@ -59,6 +62,8 @@ class Kinds:
         self.ending_scalar = count(b'",]} \t\n\r') > 0
         self.escaped = count(b"\\") > 0
         self.spelled = count(b" \t\n\r\\.eE") > 0
+        self.separating = count(b",]") > 0
+        self.with_marks = np.flatnonzero(count(bytes(MARKS)) > 0)
         self.ending = self.ending_scalar & (count(b" \t\n\r,:") < lengths)
         self.opening = (count(b"[{") > 0) & (count(b",]}") > 0)
         for number in numbers[self.opening].tolist():
