@@ -34,7 +34,7 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"$ref": "#"}, "invalid", "$ref", ""),
     ({"$schema": "http://json-schema.org/draft-03/schema#"}, "unsupported", "$schema", ""),
     (
-        {"properties": {"l": {"type": "array", "not": {"uniqueItems": True}}}},
+        {"properties": {"l": {"type": "array", "not": {"uniqueItems": True}, "maxItems": 3}}},
         "unsupported",
         "uniqueItems",
         "/properties/l",
@@ -53,6 +53,13 @@ REFUSED: list[tuple[Any, str, str, str]] = [
 ]
 
 
+RUNS_OUT = {
+    "type": "array", "uniqueItems": True, "minItems": 3, "maxItems": 12,
+    "prefixItems": [{"enum": ["a", 1]}], "items": {"enum": [*"bcdefghijkl", 1, 2]},
+}  # fmt: skip
+"""Unique items of several kinds, which may run out."""
+
+
 @pytest.mark.parametrize(("schema", "kind", "keyword", "pointer"), REFUSED)
 def test_what_is_refused_says_keyword_place_and_way_out(
     schema: Any, kind: str, keyword: str, pointer: str
@@ -67,18 +74,18 @@ def test_what_is_refused_says_keyword_place_and_way_out(
 def test_on_request_it_is_left_out_by_name() -> None:
     schema = {
         "properties": {
-            "a": {"anyOf": [{"type": "array", "uniqueItems": True}, {"type": "array", "maxItems": 2}]},
+            "a": RUNS_OUT,
             "b": {"type": "string", "pattern": "(?<=x)y"},
             "c": {"type": "string", "format": "regex"},
         },
     }  # fmt: skip
     compiled = compiled_bytes(schema, relax=True)
     assert sorted((one.pointer, one.keyword) for one in compiled.relaxed) == [
-        ("/properties/a/anyOf/0", "uniqueItems"),
+        ("/properties/a", "uniqueItems"),
         ("/properties/b", "pattern"),
         ("/properties/c", "format"),
     ]
-    assert written(compiled, '{"a":["a","a","a"],"b":"x","c":"["}')
+    assert written(compiled, '{"a":["a","b","b"],"b":"x","c":"["}')
     with pytest.raises(HybridError, match="uniqueItems"):
         compiled_bytes(schema, relax=True, strict=True)
 
@@ -98,13 +105,12 @@ def test_nothing_is_left_out_below_a_negation() -> None:
 
 def test_left_out_keywords_are_kept_in_files(tmp_path: Path) -> None:
     compiler = GrammarCompiler(BYTES, strategy="classifier", semantics="json-schema")
-    schema = {"anyOf": [{"type": "array", "uniqueItems": True}, {"type": "array", "maxItems": 2}]}
-    compiled = compiler.compile_json_schema(schema, relax=True, strict_mode=False)
+    compiled = compiler.compile_json_schema(RUNS_OUT, relax=True, strict_mode=False)
     compiled.save(tmp_path / "schema.equimask")
     loaded = CompiledGrammar.load(tmp_path / "schema.equimask", BYTES)
     assert loaded.relaxed == compiled.relaxed
     assert [one.keyword for one in loaded.relaxed] == ["uniqueItems"]
-    assert written(loaded, "[1,1]")
+    assert written(loaded, '["a","b","b"]')
 
 
 def test_both_meanings_are_kept_apart(tmp_path: Path) -> None:
@@ -144,6 +150,21 @@ HOSTILE: dict[str, Any] = {
     "nothing to begin with": {"$ref": "#/$defs/a", "$defs": {
         "a": {"type": "object", "required": ["b"], "properties": {"b": {"$ref": "#/$defs/c"}}},
         "c": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/a"}}}},
+    "words and characters": {"type": "string", "pattern": "^(\\w+ ){0,400}\\w+$", "maxLength": 10**6},
+    "divisors with long periods": {"anyOf": [{"multipleOf": n} for n in (9973, 9967, 9949)]},
+    "30 arrays that overlap": {
+        "oneOf": [{"type": "array", "uniqueItems": True, "minItems": i, "items": {"minimum": i}}
+                  for i in range(30)]
+    },
+    "arrays with and without equal items": {
+        "oneOf": [{"type": "array", "uniqueItems": i % 2 == 0, "maxItems": 9 + i, "items": {"maxLength": i}}
+                  for i in range(30)]
+    },
+    "keys that run out": {
+        "propertyNames": {"pattern": "^[a-z]{1,2}$"}, "minProperties": 300, "maxProperties": 600},
+    "keys that are listed": {
+        "propertyNames": {"enum": [f"k{i}" for i in range(60)]}, "minProperties": 30,
+        "anyOf": [{"required": [f"k{i}"]} for i in range(60)]},
     "patterns that overlap": {
         "patternProperties": {f"k.{{{i}}}x": {"minimum": i} for i in range(12)}, "minProperties": 0},
 }  # fmt: skip

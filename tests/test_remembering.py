@@ -276,6 +276,49 @@ def test_what_was_taken_back_may_come_again() -> None:
     assert matcher.accept_string('["b","a","c"]')
 
 
+def test_conditions_hold_over_rollback_and_forks() -> None:
+    matcher = matcher_of(UNIQUE["unique, or short"])
+    for text in ('["a"', ', "a"', ',"b"'):
+        assert matcher.accept_string(text)
+    assert {TOKENS[one] for one in allowed(matcher)} >= {b"]", b" "}
+    assert not matcher.fork().accept_string(',"c"]') and matcher.fork().accept_string(" ]")
+    twin = matcher.fork()
+    matcher.rollback(2)
+    assert matcher.accept_string(',"b","c","d"')
+    assert not matcher.fork().accept_string(',"b"') and matcher.accept_string("]")
+    assert twin.accept_string("]") and twin.is_completed() and matcher.is_completed()
+    matcher.rollback(2)
+    assert matcher.accept_string(',"a"]') and matcher.is_completed()
+    matcher.reset()
+    assert not matcher.accept_string('["a"\x03"b"') and not matcher.accept_string('["a"\x02')
+
+
+def test_jumps_have_no_marks() -> None:
+    schema = {
+        "type": "array", "items": {"type": "string", "pattern": "^x+$"},
+        "oneOf": [{"uniqueItems": True, "maxItems": 6}, {"minItems": 2, "maxItems": 2}],
+    }  # fmt: skip
+    matcher = matcher_of(schema)
+    assert matcher.accept_string('["x","x"')
+    assert matcher.find_jump_forward_string() in ("", "]")
+    assert {TOKENS[one] for one in allowed(matcher)} <= {b"]", b" ", b"  ", b"\t", b"\n", b"\r"}
+    matcher.reset()
+    assert matcher.accept_string('["x","xx"') and matcher.accept_string(',"xxx"]')
+    matcher.reset()
+    assert not matcher.accept_string('["x","xx"]')  # both hold
+
+
+@pytest.mark.parametrize("options", [{"any_whitespace": False}, {"any_whitespace": False, "indent": 2}])
+def test_conditions_hold_in_every_layout(options: Any) -> None:
+    schema = UNIQUE["unique, or short"]
+    matcher = matcher_of(schema, **options)
+    for value in (["a", "a"], ["a", "a", 1], ["a", "b", "c", "d"], ["a", "a", "b", "c"], []):
+        matcher.reset()
+        text = json.dumps(value, indent=options.get("indent"))
+        valid = jsonschema.Draft202012Validator(schema).is_valid(value)
+        assert (matcher.accept_string(text) and matcher.is_completed()) == valid, text
+
+
 def test_arrays_end_where_values_run_out() -> None:
     matcher = matcher_of(UNIQUE["pairs"])
     assert matcher.accept_string("[[0,0],[0,1],[1,")
