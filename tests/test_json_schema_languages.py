@@ -114,6 +114,18 @@ def test_boolean_combinations_are_those_of_sets(left: list[str], right: list[str
         assert inside == [(text in left, text in right)]
 
 
+def test_a_language_less_some_texts_has_no_dead_ends() -> None:
+    short = pattern("^[a-z]?[^~]?$", BOUND)
+    for gone in (["a"], ["ab", "a"], ["~", "x"], [""], ["ab"]):
+        rest = without(short, gone)
+        assert all(rest.accepting[state] or row for state, row in enumerate(rest.rows))
+        assert [text for text in TEXTS if rest.contains(text)] == [
+            text for text in TEXTS if short.contains(text) and text not in gone
+        ]
+    alone = without(pattern("^[^~]?$", BOUND), ["a"])
+    assert alone.step(0, ord("a")) < 0 <= alone.step(0, ord("b"))
+
+
 def test_equal_languages_are_equal_automata() -> None:
     assert pattern("^(ab|ac)$", BOUND) == words(["ab", "ac"]) == pattern("^a[bc]$", BOUND)
     assert pattern("a?", BOUND) == universal()

@@ -65,7 +65,7 @@ def _in_string(
     chosen = bits & (kinds.in_string | kinds.escaped if likewise else kinds.in_string)
     top = cursor.open[-1]
     if top.place is not None and (top.place.may_be_last or (top.texts and not top.is_array)):
-        chosen = bits & kinds.with_quote  # whether another item or key can come matters, too
+        chosen |= bits & kinds.with_quote  # whether another item or key can come matters, too
     endings = set(_missing(top, begun))
     for text, one in likewise:
         endings.update(rest.partition(b'"')[0] for rest in rests(text, one.texts))

@@ -277,6 +277,8 @@ def without(language: Automaton, texts: Iterable[str]) -> Automaton:
     order = [start, *range(start), *range(start + 1, len(rows))]
     place = {state: i for i, state in enumerate(order)}
     moved = [tuple((low, high, place[target]) for low, high, target in rows[state]) for state in order]
+    if any(not rows[state] and not accepting[state] for state in range(start, len(rows))):
+        return minimal(moved, [accepting[state] for state in order])  # some beginnings lead nowhere now
     return Automaton(tuple(moved), tuple(accepting[state] for state in order))
 
 

@@ -1,0 +1,141 @@
+"""Laws of what may not come twice, on random schemas in which that hangs on other things.
+
+What: an instance is accepted if and only if `jsonschema` says that it is valid; walks along masks end in
+valid texts and meet no dead end; masks are what `accept_token` takes.
+Limits: `python -m tests.test_remembering_laws N` draws N schemas more.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from typing import Any
+
+import jsonschema
+import pytest
+
+from hybrid import GrammarMatcher
+from hybrid.json_schema import SchemaRefused, grammar_of_schema
+from tests.test_remembering import (
+    COMPILERS,
+    STOP,
+    TOKENS,
+    VOCABULARY,
+    allowed,
+    is_valid,
+    next_token,
+    random_value,
+)
+
+ITEMS: list[Any] = [
+    True, {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": ["string", "integer"]},
+    {"type": "integer", "minimum": 0, "maximum": 11}, {"enum": ["a", "b", 1]}, {"maxLength": 1},
+    {"enum": [*"abcdefghijkl", 1]}, {"type": "array", "uniqueItems": True},
+    {"type": "array", "not": {"uniqueItems": True}}, {"type": "object", "minProperties": 1},
+]  # fmt: skip
+KEYS = ["a", "b", "c", "d"]
+NAMES: list[Any] = [
+    {"enum": KEYS}, {"pattern": "^[ab]$"}, {"pattern": "^[a-d]1?$"}, {"pattern": "^[^~]b?$"}, {"maxLength": 1},
+    {"pattern": "^a|b"}, {"pattern": "^(a|c[^~]*d)$"},
+]  # fmt: skip
+
+
+def random_array(draw: random.Random, depth: int) -> Any:
+    schema: dict[str, Any] = {}
+    if draw.random() < 0.5:
+        schema["uniqueItems"] = True
+    if draw.random() < 0.6:
+        schema["items"] = draw.choice(ITEMS)
+    if draw.random() < 0.2:
+        schema["minItems"] = draw.randint(1, 2)
+    if draw.random() < 0.25:
+        schema["maxItems"] = draw.randint(1, 4)
+    if draw.random() < 0.15:
+        schema["contains"] = draw.choice(ITEMS)
+    return nested(draw, schema, depth, random_array)
+
+
+def random_object(draw: random.Random, depth: int) -> Any:
+    schema: dict[str, Any] = {}
+    if draw.random() < 0.5:
+        schema["minProperties"] = draw.randint(1, 3)
+    if draw.random() < 0.3:
+        schema["maxProperties"] = draw.randint(1, 3)
+    if draw.random() < 0.5:
+        schema["propertyNames"] = draw.choice(NAMES)
+    if draw.random() < 0.4:
+        schema["additionalProperties"] = draw.choice([random_array(draw, 0), {"type": "integer"}, True])
+    if draw.random() < 0.3:
+        schema["patternProperties"] = {draw.choice(["^a", "b$", "[^~]"]): draw.choice(ITEMS)}
+    if draw.random() < 0.3:
+        schema["properties"] = {draw.choice(KEYS): random_array(draw, 0)}
+    return nested(draw, schema, depth, random_object)
+
+
+def nested(draw: random.Random, schema: dict[str, Any], depth: int, inner: Any) -> Any:
+    """A schema with others of its kind in place."""
+    if depth and draw.random() < 0.7:
+        keyword = draw.choice(["not", "oneOf", "anyOf", "if"])
+        if keyword == "not":
+            schema["not"] = inner(draw, depth - 1)
+        elif keyword == "if":
+            schema |= {name: inner(draw, depth - 1) for name in ("if", "then", "else")}
+        else:
+            schema[keyword] = [inner(draw, depth - 1) for _ in range(draw.randint(2, 3))]
+    return schema
+
+
+def check(seed: int) -> bool:
+    """Whether a schema is compiled; all laws hold for it."""
+    draw = random.Random(seed)
+    kind, inner = draw.choice([("array", random_array), ("array", random_array), ("object", random_object)])
+    schema = {"type": kind, "allOf": [inner(draw, 2)]}
+    judge = jsonschema.Draft202012Validator(schema)
+    values = [random_value(draw, 3) for _ in range(60)]
+    values = [value for value in values if isinstance(value, list if kind == "array" else dict)]
+    try:
+        grammar = grammar_of_schema(schema, {"strict_mode": False})
+    except SchemaRefused as error:
+        if error.kind == "unsatisfiable" and any(map(judge.is_valid, values)):
+            raise
+        return False
+    if grammar.places is None:
+        return False
+    matcher = GrammarMatcher(COMPILERS["auto"].compile_json_schema(schema, strict_mode=False))
+    for value in values:
+        text, valid = grammar.instances.text(value), judge.is_valid(value)
+        assert (text is not None) == valid, (seed, schema, value)
+        matcher.reset()
+        written = (text or json.dumps(value)).encode()
+        assert (matcher.accept_string(written) and matcher.is_completed()) == valid, (seed, schema, written)
+    for _ in range(2):
+        walk(matcher, schema, draw, seed)
+    return True
+
+
+def walk(matcher: GrammarMatcher, schema: Any, draw: random.Random, seed: int) -> None:
+    matcher.reset()
+    text = b""
+    for step in range(120):
+        ids = allowed(matcher)
+        assert ids, (seed, schema, text)
+        if step % 9 == 4:
+            taken = [token for token in range(VOCABULARY.size) if matcher.fork().accept_token(token)]
+            unlike = [TOKENS[one] for one in {*ids} ^ {*taken} if one < STOP]
+            assert ids == taken, (seed, schema, text, unlike)
+        if STOP in ids and (step > 40 or draw.random() < 0.1 or len(ids) == 1):
+            assert is_valid(schema, text), (seed, schema, text)
+            return
+        choice = next_token(ids, step, draw)
+        assert matcher.accept_token(choice)
+        text += TOKENS[choice]
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_conditions_keep_the_laws(block: int) -> None:
+    assert sum(check(1000 * block + i) for i in range(25)) >= 4
+
+
+if __name__ == "__main__":
+    print(sum(map(check, range(10**6, 10**6 + int(sys.argv[1])))), "schemas compiled, no difference")
