@@ -36,8 +36,8 @@ ITEMS: list[Any] = [
 ]  # fmt: skip
 KEYS = ["a", "b", "c", "d"]
 NAMES: list[Any] = [
-    {"enum": KEYS}, {"pattern": "^[ab]$"}, {"pattern": "^[a-d]1?$"}, {"pattern": "^[^~]b?$"}, {"maxLength": 1},
-    {"pattern": "^a|b"}, {"pattern": "^(a|c[^~]*d)$"},
+    {"enum": KEYS}, {"pattern": "^[ab]$"}, {"pattern": "^[a-d]1?$"}, {"pattern": "^[^~]b?$"},
+    {"maxLength": 1}, {"pattern": "^a|b"}, {"pattern": "^(a|c[^~]*d)$"},
 ]  # fmt: skip
 
 
