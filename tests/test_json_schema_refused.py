@@ -26,6 +26,17 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"pattern": "(a)\\1"}, "unsupported", "pattern", ""),
     ({"pattern": "("}, "invalid", "pattern", ""),
     ({"pattern": "^(a|b)*a(a|b){20}$"}, "bounds", "pattern", ""),
+    (
+        {
+            "properties": {
+                name: {"type": "string", "pattern": "^(\\S+ ){0,30}\\S+$", "maxLength": length}
+                for name, length in (("a", 700), ("b", 900))
+            }
+        },
+        "bounds",
+        "maxLength",
+        "",
+    ),
     ({"type": "text"}, "invalid", "type", ""),
     ({"minLength": -1}, "invalid", "minLength", ""),
     ({"minimum": "1"}, "invalid", "minimum", ""),

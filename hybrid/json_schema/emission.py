@@ -58,6 +58,7 @@ class Emitter:
         self._nonterminals = nonterminals
         self._rules: dict[object, int] = {}
         self._todo: list[tuple[Nonterminal, int, int]] = []
+        self._n_counted = 0  # states of strings whose lengths are counted by states
 
     def finish(self) -> None:
         """Write all rules that others call."""
@@ -173,7 +174,14 @@ class Emitter:
 
     def _counted(self, piece: Piece, source: int, end: int) -> None:
         """Edges that read the texts of a piece that has a state for each length: each character is a call."""
-        grid = self._nonterminals.strings.grid(piece)
+        strings = self._nonterminals.strings
+        grid = strings.grid(piece)
+        self._n_counted += grid.n_states
+        if self._n_counted > strings.most_counted:
+            raise SchemaRefused(
+                "bounds", "maxLength", "",
+                f"and patterns of several strings need more than {strings.most_counted} states",
+            )  # fmt: skip
         rules = [self._character(one_of(ranges), False) for ranges in grid.sets]
         first = self.rows.calls(grid.edges, rules, grid.n_states)
         self.rows.empty(source, first)

@@ -227,7 +227,12 @@ class Strings:
         Raises:
             TooLarge: it needs more states than the bound allows.
         """
-        return _grid(piece.prefix, piece.least, piece.most, GRIDS * self._bound)
+        return _grid(piece.prefix, piece.least, piece.most, self.most_counted)
+
+    @property
+    def most_counted(self) -> int:
+        """States of strings whose lengths are counted by states, at most."""
+        return GRIDS * self._bound
 
     def _windows(self, formula: Formula) -> Iterator[tuple[Formula, int, int | None]]:
         """A formula by lengths: formulas without any, each with the lengths that it holds for."""
