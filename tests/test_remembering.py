@@ -293,6 +293,18 @@ def test_conditions_hold_over_rollback_and_forks() -> None:
     assert not matcher.accept_string('["a"\x03"b"') and not matcher.accept_string('["a"\x02')
 
 
+def test_an_end_that_has_text_is_allowed_behind_equal_items() -> None:
+    tokens = [*(bytes([byte]) for byte in range(256)), b"<end>"]
+    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=256)
+    compiler = GrammarCompiler(vocabulary, semantics="json-schema")
+    matcher = GrammarMatcher(compiler.compile_json_schema(UNIQUE["unique, or short"], strict_mode=False))
+    assert matcher.accept_string('["a","a"]')
+    bitmask = allocate(1, vocabulary.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    assert int(bitmask[0, 8]) & 1
+    assert matcher.accept_token(256) and matcher.is_terminated()
+
+
 def test_jumps_have_no_marks() -> None:
     schema = {
         "type": "array", "items": {"type": "string", "pattern": "^x+$"},

@@ -92,6 +92,14 @@ class RememberingFollower(Follower):
         is_within = self._cursor.mode in (IN_STRING, ESCAPED)
         known: dict[bytes, bool] = {}
         begun: dict[bytes, bool] = {}
+        tried = tried[~np.isin(tried, [*self._stops])]
+        first = kinds.first[tried]
+        for byte in np.unique(first[first > 0]).tolist():
+            begun[bytes([byte])] = self._read_marked(bytes([byte])) is not None
+            if not begun[bytes([byte])]:
+                gone = tried[first == byte]
+                np.bitwise_and.at(words, gone >> 5, ~(np.uint32(1) << (gone & 31).astype(np.uint32)))
+        tried = tried[[begun.get(bytes([byte]), False) for byte in first.tolist()]]
         for token in tried.tolist():
             text = self._tokens[token]
             if token in self._stops or not text:

@@ -36,6 +36,7 @@ class Kinds:
         ending_scalar: bool of each id: it may end a number or a constant.
         opening: bool of each id: it may open a container and end an item of it.
         escaped: bool of each id: it has a backslash.
+        first: uint8 of each id: its first byte; 0 where it has none.
         separating: bool of each id: it has a comma or a closing bracket.
         with_marks: the ids that have a byte which stands for a comma or bracket in grammars.
         spelled: bool of each id: outside of strings it may be another spelling of something shorter, or
@@ -62,6 +63,8 @@ class Kinds:
         self.ending_scalar = count(b'",]} \t\n\r') > 0
         self.escaped = count(b"\\") > 0
         self.spelled = count(b" \t\n\r\\.eE") > 0
+        self.first = np.zeros(len(lengths), np.uint8)
+        self.first[lengths > 0] = data[offsets[:-1][lengths > 0]]
         self.separating = count(b",]") > 0
         self.with_marks = np.flatnonzero(count(bytes(MARKS)) > 0)
         self.ending = self.ending_scalar & (count(b" \t\n\r,:") < lengths)
