@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from hybrid.json_schema.formulas import Formula, Formulas, decide, decides
 NAMES = "abc"
 
 
-def build(formulas: Formulas, tree: object) -> tuple[Formula, object]:
+def build(formulas: Formulas, tree: Any) -> Formula:
     """A formula of a tree, simplified."""
     if isinstance(tree, str):
         return formulas.atom(tree)
@@ -23,7 +25,7 @@ def build(formulas: Formulas, tree: object) -> tuple[Formula, object]:
     return formulas.apply(op, made)
 
 
-def truth(tree: object, values: dict[str, bool]) -> bool:
+def truth(tree: Any, values: dict[str, bool]) -> bool:
     """The truth of a tree as it was written."""
     if isinstance(tree, str):
         return values[tree]
@@ -34,6 +36,11 @@ def truth(tree: object, values: dict[str, bool]) -> bool:
     if op == "not":
         return not found[0]
     return all(found) if op == "and" else any(found) if op == "or" else sum(found) == 1
+
+
+def holding(values: dict[str, bool]) -> Callable[[tuple[Any, ...]], bool]:
+    """The truth of atoms by their names."""
+    return lambda atom: values[atom[0]]
 
 
 TREES = st.recursive(
@@ -48,25 +55,25 @@ ALL = [dict(zip(NAMES, values, strict=True)) for values in product((False, True)
 
 
 @given(TREES)
-def test_simplification_keeps_the_truth(tree: object) -> None:
+def test_simplification_keeps_the_truth(tree: Any) -> None:
     formula = build(Formulas(), tree)
     for values in ALL:
-        assert decide(formula, lambda atom, values=values: values[atom[0]]) == truth(tree, values)
+        assert decide(formula, holding(values)) == truth(tree, values)
 
 
 @given(TREES, TREES)
-def test_equal_parts_are_one_object_and_substitution_keeps_the_truth(tree: object, other: object) -> None:
+def test_equal_parts_are_one_object_and_substitution_keeps_the_truth(tree: Any, other: Any) -> None:
     formulas = Formulas()
     formula, inner = build(formulas, tree), build(formulas, other)
     assert build(formulas, tree) is formula
     found = formulas.substitute(formula, {formulas.atom("a"): inner})
     for values in ALL:
         replaced = values | {"a": truth(other, values)}
-        assert decide(found, lambda atom, values=values: values[atom[0]]) == truth(tree, replaced)
+        assert decide(found, holding(values)) == truth(tree, replaced)
 
 
 @given(TREES, st.sampled_from(NAMES), st.booleans(), st.booleans())
-def test_what_one_atom_decides_is_so(tree: object, name: str, value: bool, outcome: bool) -> None:
+def test_what_one_atom_decides_is_so(tree: Any, name: str, value: bool, outcome: bool) -> None:
     formulas = Formulas()
     formula = build(formulas, tree)
     if decides(formula, formulas.atom(name), value, outcome):
