@@ -23,7 +23,7 @@ else:
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-FIELD = {"xgrammar", "torch", "numpy", "lark", "transformers", "joblib"}
+FIELD = {"xgrammar", "torch", "numpy", "lark", "transformers", "joblib", "filelock"}
 """Packages that an engine's environment has."""
 
 OF_JSON_SCHEMA = {"referencing", "jsonschema-specifications"}

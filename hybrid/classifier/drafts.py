@@ -80,10 +80,13 @@ def fill_drafts(
     i: cython.Py_ssize_t
     for i in range(n):
         tokens = () if drafts is None else drafts[i]
-        number: cython.Py_ssize_t = numbers[i]
+        wanted: object = numbers[i]
+        if wanted < 0 or wanted >= count:  # of any size, so not yet a number of C
+            rows.checked(wanted)
+        number: cython.Py_ssize_t = wanted
         last: cython.Py_ssize_t = number + len(tokens)
-        if number < 0 or last >= count:
-            rows.checked(number if number < 0 else last)
+        if last >= count:
+            rows.checked(last)
         calls = matchers[i]
         if is_here(calls, n_bytes, last > number):
             add_chain(lookup, calls.known, tokens, first + between * number, between)
