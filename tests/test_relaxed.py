@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from equivalence import GrammarError
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
-from hybrid.xgrammar.relaxed import find_relaxations
+from hybrid.xgrammar.relaxed import find_differences
 from hybrid.xgrammar.relaxed.patterns import literal_prefix, pattern_gap
 
 STOP = 256
@@ -55,7 +55,7 @@ def write(value: Any) -> str:
 
 
 def found(schema: Any, **options: Any) -> list[str]:
-    return [one.pointer for one in find_relaxations(json.dumps(schema), **{**OPEN, **options})]
+    return [one.pointer for one in find_differences(json.dumps(schema), **{**OPEN, **options}).relaxed]
 
 
 def strings(**more: Any) -> dict[str, Any]:
@@ -183,13 +183,13 @@ KEPT: list[tuple[Any, dict[str, Any], list[Any]]] = [
         [{"k": "c"}, {}],
     ),
     ({"oneOf": [{"$ref": "#/$defs/a"}, {"type": "null"}], "$defs": {"a": INTEGER}}, {}, ["a"]),
-    ({"allOf": [strings(maxLength=1)], "description": "x"}, {}, ["ab"]),
+    ({"allOf": [strings(pattern="^.$")], "description": "x"}, {}, ["ab"]),
     ({"$ref": "#/$defs/a", "type": "integer", "$defs": {"a": INTEGER}}, {}, ["a"]),
     (INTEGER | {"minimum": -3, "exclusiveMaximum": 12, "multipleOf": 5}, {}, [-5, 1, 12, 15]),
     (INTEGER | {"multipleOf": 7}, {}, [1, -8, 100]),
     (INTEGER | {"multipleOf": 0.01, "minimum": 0}, {}, [-1]),
     ({"type": "number", "exclusiveMinimum": 0.5, "maximum": 2}, {}, [0.5, 2.1, -1, 0.4999]),
-    (strings(minLength=1, maxLength=2), {}, ["", "abc"]),
+    (strings(minLength=0), {}, [1]),
     (strings(pattern="^$|^[a-z]{2}$"), {}, ["a", "abc"]),
     (strings(format="uuid"), {}, ["a"]),
     (arrays(items=INTEGER, minItems=1, maxItems=2), {}, [[], [1, 2, 3], ["a"]]),
@@ -201,7 +201,7 @@ KEPT: list[tuple[Any, dict[str, Any], list[Any]]] = [
         [{}, {"a": "x"}, {"b": 1}, {"a": 1, "b": 1, "c": 1}],
     ),
     (
-        objects(propertyNames={"minLength": 2}, additionalProperties=INTEGER),
+        objects(propertyNames={"pattern": "^..+$"}, additionalProperties=INTEGER),
         {},
         [{"a": 1}, {"ab": "x"}],
     ),
@@ -237,6 +237,25 @@ def test_formats_are_listed_where_their_shape_alone_is_checked():
     assert takes(compile_plain(strings(format="regex")), '"("')
     assert found(strings(format="date")) == found(strings(format="regex")) == ["/format"]
     assert found(INTEGER | {"format": "int32"}) == []
+
+
+@pytest.mark.parametrize("keyword", ["minLength", "maxLength"])
+def test_control_characters_in_strings_of_bounded_length_are_listed(keyword: str):
+    schema = strings(**{keyword: 1})
+    assert takes(compile_plain(schema), '"\t"')
+    with pytest.raises(ValueError, match="control character"):
+        json.loads('"\t"')
+    assert found(schema) == [f"/{keyword}"]
+    for kept in (strings(maxLength=0), strings(minLength=0), strings(maxLength=2**31), strings()):
+        assert not takes(compile_plain(kept), '"\t"')
+        assert found(kept) == []
+
+
+def test_constants_beyond_64_bits_are_listed():
+    assert takes(compile_plain({"const": 2**64}), "1.8446744073709552e+19")
+    assert found({"const": 2**64}) == ["/const"]
+    assert found({"enum": [[-(2**63) - 1]]}) == ["/enum"]
+    assert found({"enum": [2**63 - 1, -(2**63)]}) == []
 
 
 def test_keys_that_are_no_strings_are_listed():
@@ -279,6 +298,8 @@ def test_beside_a_reference_older_drafts_say_nothing():
         ("a+?", False),
         ('a"', True),
         ('["]', True),
+        ("[\\x00-\\x1f]", True),
+        ("[\\x00- ]", False),
         ('[^"]', False),
         (r"\\", True),
         ("é", True),
@@ -357,7 +378,7 @@ def test_no_invalid_text_is_unexplained(schema: Any, data: st.DataObject):
         compiled = compile_plain(schema, strict_mode=strict_mode)
     except RuntimeError:
         assume(False)
-    if find_relaxations(json.dumps(schema), strict_mode=strict_mode):
+    if find_differences(json.dumps(schema), strict_mode=strict_mode).relaxed:
         return
     validator = jsonschema.Draft202012Validator(schema)
     for instance in data.draw(st.lists(INSTANCES, min_size=5, max_size=20)):
@@ -393,7 +414,7 @@ def test_large_and_deep_schemas_are_listed_in_linear_time():
     large = {"oneOf": [{"enum": list(range(100_000))}, {"enum": ["a"]}], "type": ["integer", "string"]}
     assert found(large) == []
     text = '{"items":' * 10_000 + "{}" + "}" * 10_000
-    assert len(find_relaxations(text)) <= 1  # Python's reader may refuse it, and says so
+    assert len(find_differences(text).relaxed) <= 1  # Python's reader may refuse it, and says so
 
 
 def test_malformed_keywords_that_xgrammar_does_not_read_do_no_harm():

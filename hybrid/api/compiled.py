@@ -40,7 +40,7 @@ from hybrid.json_schema import Places, SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar
 from hybrid.representatives.gather import Gather
 from hybrid.representatives.handover import Rival
-from hybrid.xgrammar.relaxed import Relaxation, SchemaText, find_relaxations
+from hybrid.xgrammar.relaxed import Differences, Narrowing, Relaxation, SchemaText, differences_of
 from hybrid.xgrammar.sanitize import has_texts_without_end
 
 _noting = forking.listed(threading.Lock(), forking.Order.BRIEF)
@@ -179,24 +179,33 @@ class CompiledGrammar:
         """Number of ids without a class: special, or text that the grammar never allows; 0 on "engine"."""
         return 0 if self.classes is None else int((self.classes.class_of_token < 0).sum())
 
-    @cached_property
+    @property
     def relaxed(self) -> tuple[Relaxation, ...]:
         """The keywords of the JSON schema that masks do not enforce.
 
         With XGrammar's meaning, those that it ignores or weakens; with JSON Schema's own, those that were
         left out on request (``relax=True``).
 
-        Found when first asked for (50 us for most schemas, milliseconds for large ones);
+        Found when first asked for (60 us for most schemas, milliseconds for large ones);
         `hybrid.xgrammar.relaxed` says what an empty tuple promises. Where `schema` is None, for other kinds
         of grammars, it is empty and promises nothing.
         """
-        if self.schema is None:
-            return ()
-        if self.schema.left_out is not None:
-            return self.schema.left_out
-        return find_relaxations(
-            self.schema.text, strict_mode=self.schema.strict_mode, any_order=self.schema.any_order
-        )
+        return self._differences.relaxed
+
+    @property
+    def narrowed(self) -> tuple[Narrowing, ...]:
+        """The keywords of the JSON schema under which masks forbid values that are valid.
+
+        With XGrammar's meaning: no escape can be written in strings of a bounded length, patterns have to
+        match whole texts, `strict_mode` forbids what is not declared, keys have one order, and so on. With
+        JSON Schema's own it is empty: all valid instances can be written, in the order of keys that
+        docs/json-schema.md describes, and but for what `strict_mode` forbids. Found together with `relaxed`.
+        """
+        return self._differences.narrowed
+
+    @cached_property
+    def _differences(self) -> Differences:
+        return differences_of(self.schema)
 
     @property
     def memory_size_bytes(self) -> int:

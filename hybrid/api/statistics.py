@@ -24,7 +24,7 @@ from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.durations import Durations
 from hybrid.json_schema import SchemaRefused
 from hybrid.json_schema.dialects import ALL_KEYWORDS
-from hybrid.xgrammar.relaxed import SchemaText, find_relaxations
+from hybrid.xgrammar.relaxed import SchemaText, find_differences
 
 MOST_NAMES = 64
 """Of reasons of one strategy, of phases and of errors; the rest is counted under `OTHER`."""
@@ -142,9 +142,9 @@ class Statistics:
                 if not self._unread:
                     return
                 schema = self._unread.popleft()
-            relaxed = find_relaxations(
+            relaxed = find_differences(
                 schema.text, strict_mode=schema.strict_mode, any_order=schema.any_order
-            )
+            ).relaxed
             with self._lock:
                 self._relaxations.update(keywords_of(one.keyword for one in relaxed))
 

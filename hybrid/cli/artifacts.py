@@ -28,6 +28,7 @@ from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.classifier.depth import depths_read
 from hybrid.classifier.follower import ClassifierFollower
+from hybrid.cli.differences import print_differences
 from hybrid.cli.grammar_source import BUILTIN_JSON, is_file, read_source
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.compile.parallel import Source
@@ -35,6 +36,7 @@ from hybrid.files.description import MOST_BYTES, Description, describe
 from hybrid.lark import FactoredClassifier
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy
+from hybrid.xgrammar.relaxed import Differences, differences_of
 
 SUFFIX = ".equimask"
 """Of the files that are written into a folder."""
@@ -149,6 +151,8 @@ def _print_written(console: Console, target: Path, compiled: CompiledGrammar) ->
         f"({phases} ms)",
         highlight=False, markup=False, soft_wrap=True,
     )  # fmt: skip
+    if compiled.schema is not None and (compiled.relaxed or compiled.narrowed):
+        print_differences(console, Differences(compiled.relaxed, compiled.narrowed))
 
 
 def _print_error(console: Console, word: str, error: Exception) -> None:
@@ -228,6 +232,8 @@ def _print_description(console: Console, path: Path, found: Description) -> None
     total = sum(memory for memory, _ in found.parts.values())
     parts.add_row("all", f"{total / 1024:,.1f}", f"{found.file_bytes / 1024:,.1f}")
     console.print(parts, markup=False)
+    if found.schema is not None:
+        print_differences(console, differences_of(found.schema))
 
 
 def _depths_of(compiled: CompiledGrammar, session: Any, met: Counter[int]) -> dict[int, int]:

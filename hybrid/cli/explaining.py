@@ -21,6 +21,7 @@ from equivalence import ArgumentError
 from equivalence.store import read_whole
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
+from hybrid.cli.differences import print_differences
 from hybrid.cli.grammar_source import Named, read_named
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.explain.characters import shown
@@ -28,12 +29,13 @@ from hybrid.pages import Facts, facts_of, render
 from hybrid.pages.document import LEVELS
 from hybrid.pages.page import duration, size
 from hybrid.testing.segmentation import tokenize_greedy
+from hybrid.xgrammar.relaxed import Differences
 
 MOST_BYTES = 1 << 20
 """Of a document."""
 
 TOP = 8
-"""Classes, and keywords that are not enforced, that the summary lists."""
+"""Classes that the summary lists."""
 
 STRICT = "strict_mode forbids properties and items that the schema does not name; --no-strict allows them"
 
@@ -137,12 +139,11 @@ def _print(console: Console, facts: Facts) -> None:
     if document.refusal is not None:
         console.print(Text(str(document.refusal), "red"))
     if facts.kind == "JSON schema":
-        console.print(f"\n{facts.n_relaxed:,} keywords are not enforced", highlight=False)
+        console.print()
+        found = Differences(facts.relaxed, facts.narrowed)
+        print_differences(console, found, facts.n_relaxed, facts.n_narrowed)
         if facts.is_strict:
             console.print(STRICT, style="dim", highlight=False)
-        for one in facts.relaxed[:TOP]:
-            words = f"{one.keyword} at {one.pointer or '/'}: {one.reason}"
-            console.print(Text(f"  {shown(words, 300)}"))
     costs = ", ".join(f"{name} {duration(seconds)}" for name, seconds in facts.timings[:6])
     console.print(
         f"\ncompiled in {duration(facts.compile_seconds)}, {size(compiled.memory_size_bytes)} in memory; "

@@ -422,7 +422,7 @@ class ExactSchemaRequest(Request):
 
     def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
         if self.strict and compiled.relaxed:
-            raise GrammarError(describe(compiled.relaxed))
+            raise GrammarError(describe(compiled.relaxed, is_own=True))
 
 
 def _own_reading(grammar: SchemaGrammar) -> ReadGrammar:

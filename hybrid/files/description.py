@@ -16,6 +16,8 @@ from equivalence.errors import ArtifactError
 from hybrid.files import class_runs, lark_files
 from hybrid.files.checks import TEXTS
 from hybrid.files.container import BODY, Arrays, malformed, unpack, unpack_header
+from hybrid.files.schema_text import schema_of
+from hybrid.xgrammar.relaxed import SchemaText
 
 PARTS = {
     "classes": class_runs.MEMBERS,
@@ -44,6 +46,7 @@ class Description(NamedTuple):
         parts: by part, bytes in memory (int64 as kernels read them, int32 for Lark grammars; texts as
             text) and in the file.
         file_bytes: bytes of the file.
+        schema: the JSON schema that it was made of; None: it was made of something else.
     """
 
     header: dict[str, Any]
@@ -51,6 +54,7 @@ class Description(NamedTuple):
     mask_classes: NDArray[np.int64]
     parts: dict[str, tuple[int, int]]
     file_bytes: int
+    schema: SchemaText | None = None
 
 
 def describe(data: bytes) -> Description:
@@ -96,7 +100,7 @@ def _describe(data: bytes) -> Description:
         for part, names in PARTS.items()
     }
     parts["header"] = (0, begin - BODY)
-    return Description(header, counts, mask_classes, parts, len(data))
+    return Description(header, counts, mask_classes, parts, len(data), schema_of(header, arrays))
 
 
 def _describe_lark(

@@ -34,9 +34,9 @@ from hybrid.compile.compilation import without_classifier
 from hybrid.compile.strategy import Budget
 from hybrid.files import checks, class_runs, grammar_text, lark_files
 from hybrid.files.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
+from hybrid.files.schema_text import schema_of
 from hybrid.json_schema import in_xgrammar
 from hybrid.lark.source import LarkGrammar
-from hybrid.xgrammar.relaxed import Relaxation, SchemaText
 
 FEATURES = len(Features._fields)
 
@@ -212,7 +212,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     return OnClassifier(
         reason=reason, vocabulary=vocabulary, grammar=grammar, classes=classes, features=features,
         classifier=classifier, otherwise=partial(without_classifier, grammar, vocabulary, budget),
-        timings={"load": time.perf_counter() - began}, schema=_schema(header, arrays),
+        timings={"load": time.perf_counter() - began}, schema=schema_of(header, arrays),
         mask_seconds=budget.mask_seconds,
     )  # fmt: skip
 
@@ -233,27 +233,6 @@ def _grammar_text(header: dict[str, Any], arrays: Arrays) -> bytes:
 
 def _grammar(header: dict[str, Any], arrays: Arrays, vocabulary: Vocabulary) -> xgrammar.Grammar:
     return grammar_text.grammar_of(_grammar_text(header, arrays), vocabulary.size)
-
-
-def _schema(header: dict[str, Any], arrays: Arrays) -> SchemaText | None:
-    """The schema that the grammar was made of. Its relaxations are looked for when somebody asks."""
-    text = checks.taken(arrays, "schema", (None,), 0, 255, np.uint8).tobytes()
-    options = header.get("schema")
-    if options is None and not text:
-        return None
-    if not isinstance(options, list) or [type(flag) for flag in options] != [bool, bool]:
-        raise malformed(f"the options of its schema are {options!r}")
-    left_out = header.get("left_out")
-    if left_out is not None:
-        if not isinstance(left_out, list) or not all(
-            isinstance(one, list) and list(map(type, one)) == [str, str, str] for one in left_out
-        ):
-            raise malformed(f"what was left out of its schema is {left_out!r}")
-        left_out = tuple(Relaxation(*one) for one in left_out)
-    try:
-        return SchemaText(text.decode(), options[0], options[1], left_out)
-    except UnicodeDecodeError as error:
-        raise malformed(f"its schema is not UTF-8 ({error})") from error
 
 
 def _features(header: dict[str, Any]) -> Features | None:

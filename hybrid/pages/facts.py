@@ -20,10 +20,10 @@ from hybrid.api.matcher import GrammarMatcher
 from hybrid.pages.classes import ClassRow, ClassTable
 from hybrid.pages.document import Document, read_document
 from hybrid.testing.random_walk import Walker
-from hybrid.xgrammar.relaxed import Relaxation
+from hybrid.xgrammar.relaxed import Narrowing, Relaxation
 
 MOST_RELAXED = 200
-"""Keywords that are not enforced that a page lists."""
+"""Keywords that are not enforced, or that forbid valid values, that a page lists."""
 
 WALKED = 48
 """Tokens of a text at random."""
@@ -59,6 +59,8 @@ class Facts:
         document_is: what text it is, in words.
         relaxed: keywords of a JSON schema that are not enforced.
         n_relaxed: how many there are.
+        narrowed: keywords of a JSON schema under which valid values cannot be written.
+        n_narrowed: how many there are.
         memory: what is held, and its bytes.
     """
 
@@ -76,6 +78,8 @@ class Facts:
     document_is: str
     relaxed: tuple[Relaxation, ...]
     n_relaxed: int
+    narrowed: tuple[Narrowing, ...]
+    n_narrowed: int
     memory: list[tuple[str, int]]
 
     @property
@@ -124,11 +128,12 @@ def facts_of(
     if text is None:
         text, text_is = _some_text(compiled)
     document = read_document(compiled, table, text, is_whole=is_given)
-    relaxed = compiled.relaxed
+    relaxed, narrowed = compiled.relaxed, compiled.narrowed
     return Facts(
         title, kind, compiled, compile_seconds, 0.0 if known else classified - began,
         time.perf_counter() - classified, table.n_classes, table.n_never, table.rows(), table.singles(),
-        document, text_is, relaxed[:MOST_RELAXED], len(relaxed), _memory(compiled, compiled_bytes),
+        document, text_is, relaxed[:MOST_RELAXED], len(relaxed), narrowed[:MOST_RELAXED],
+        len(narrowed), _memory(compiled, compiled_bytes),
     )  # fmt: skip
 
 

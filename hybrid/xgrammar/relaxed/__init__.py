@@ -1,23 +1,22 @@
-"""What XGrammar leaves out of a JSON schema: the keywords that a finished text may violate.
+"""Where XGrammar's grammar of a JSON schema parts from the schema, in either direction.
 
-What: `find_relaxations` lists them as `Relaxation`s: the keywords that XGrammar 0.2.8 ignores, with or
-without a warning, and those that it weakens.
-When: behind `CompiledGrammar.relaxed` and ``compile_json_schema(strict=True)``; only for schemas that
-XGrammar has taken, as it refuses malformed ones.
+What: `find_differences` lists `Relaxation`s, the keywords that a finished text may violate (XGrammar 0.2.8
+ignores them, with or without a warning, or weakens them), and `Narrowing`s, the keywords under which valid
+values cannot be written.
+When: behind `CompiledGrammar.relaxed`, `CompiledGrammar.narrowed` and ``compile_json_schema(strict=True)``;
+only for schemas that XGrammar has taken, as it refuses malformed ones.
 Limits: whether a keyword matters cannot always be told, so that the list errs on the side of naming too
-much. An empty one promises that finished texts are valid, up to the spelling of JSON:
+much. No relaxation promises that finished texts are valid, but for these:
 
 - a key may be repeated, or spelled with escapes and then taken for an additional one where those are allowed;
   repeated keys count for ``minProperties``;
-- strings of a bounded length or a pattern may hold control characters that JSON wants escaped;
 - where parts of a schema have an ``$id``, references are still followed from the root of the document;
-- in patterns ``.`` stands for any character, also U+2028 and U+2029;
-- constants of numbers beyond 64 bits are written in the precision of floats.
+- in patterns ``.`` stands for any character, also U+2028 and U+2029.
 
-What XGrammar makes *narrower* is not listed: the fixed order of properties, ``strict_mode`` (no properties
-and items but those named), patterns that must match the whole text, numbers without exponents between bounds,
-whitespace. Annotations (``title``, ``default``, ``examples``, ``readOnly`` ...) and unknown words constrain
-nothing.
+No narrowing promises that each valid value has a text that can be written, not that every spelling of it can:
+1 for 1.0, constants without white space. What ``strict_mode`` forbids (properties and items that are not
+declared) and the order of keys are listed once for all places. Annotations (``title``, ``default``,
+``examples``, ``readOnly`` ...) and unknown words constrain nothing.
 
 One branch is taken for each part of a schema, in the order ``$ref``, ``const``, ``enum``, ``anyOf``,
 ``oneOf``, ``allOf``, ``type``, or the type that keywords suggest; what stands beside it is left out, and
@@ -30,9 +29,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hybrid.xgrammar.relaxed.walk import Relaxation, Walk
+from hybrid.xgrammar.relaxed.walk import Differences, Narrowing, Relaxation, Walk
 
-__all__ = ["Relaxation", "SchemaText", "describe", "find_relaxations", "schema_text"]
+__all__ = [
+    "Differences",
+    "Narrowing",
+    "Relaxation",
+    "SchemaText",
+    "describe",
+    "differences_of",
+    "find_differences",
+    "schema_text",
+]
 
 UNREADABLE = "what XGrammar makes of the schema cannot be followed: {}"
 NAMED_IN_ERRORS = 3
@@ -63,10 +71,10 @@ def schema_text(schema: str | type, options: Mapping[str, Any]) -> SchemaText:
     return SchemaText(schema, bool(options.get("strict_mode", True)), bool(options.get("any_order", False)))
 
 
-def find_relaxations(
-    schema: str, *, strict_mode: bool = True, any_order: bool = False
-) -> tuple[Relaxation, ...]:
-    """The keywords of a schema that masks do not enforce, part by part, referenced parts last.
+def find_differences(schema: str, *, strict_mode: bool = True, any_order: bool = False) -> Differences:
+    """The keywords of a schema that masks do not enforce, and those under which they forbid valid values.
+
+    Both are listed part by part, referenced parts last, and behind them what holds at many places.
 
     Args:
         schema: its text, which XGrammar has taken.
@@ -75,15 +83,35 @@ def find_relaxations(
     try:
         root = json.loads(schema)
     except (ValueError, RecursionError) as error:
-        return (Relaxation("", "", UNREADABLE.format(error)),)
+        why = UNREADABLE.format(error)
+        return Differences((Relaxation("", "", why),), (Narrowing("", "", why),))
     return Walk(root, strict_mode, any_order).run()
 
 
-def describe(found: Sequence[Relaxation]) -> str:
-    """The message of an error that refuses a schema for its relaxations."""
+def differences_of(schema: SchemaText | None) -> Differences:
+    """The differences of what a grammar was compiled from; none where it was not a schema.
+
+    A schema with its own meaning has no narrowings: what was left out of it on request is all.
+    """
+    if schema is None:
+        return Differences((), ())
+    if schema.left_out is not None:
+        return Differences(schema.left_out, ())
+    return find_differences(schema.text, strict_mode=schema.strict_mode, any_order=schema.any_order)
+
+
+def describe(found: Sequence[Relaxation], *, is_own: bool = False) -> str:
+    """The message of an error that refuses a schema for its relaxations.
+
+    Args:
+        found: the relaxations.
+        is_own: the schema has its own meaning, not XGrammar's.
+    """
     named = "; ".join(f"{one.keyword} at {one.pointer!r} ({one.reason})" for one in found[:NAMED_IN_ERRORS])
     more = f"; and {len(found) - NAMED_IN_ERRORS} more" if len(found) > NAMED_IN_ERRORS else ""
+    who = "keywords are left out of the schema" if is_own else "XGrammar does not enforce all of the schema"
+    other = "" if is_own else ", or compile with semantics='json-schema', which enforces them"
     return (
-        f"XGrammar does not enforce all of the schema: {named}{more}; remove these keywords, or compile with "
-        "strict=False, and validate finished texts (CompiledGrammar.relaxed is the list)"
+        f"{who}: {named}{more}; remove these keywords, or compile with strict=False, and validate finished "
+        f"texts (CompiledGrammar.relaxed is the list){other}"
     )

@@ -31,21 +31,21 @@ class Gap(NamedTuple):
 
 def object_gaps(node: dict[str, Any], kinds: Kinds, strict_mode: bool, any_order: bool) -> Iterator[Gap]:
     """The gaps of one schema, without those of the schemas inside."""
-    is_open = _is_open(node, strict_mode)
-    yield from _required_gaps(node, is_open, any_order)
+    may_have_others = is_open(node, strict_mode)
+    yield from _required_gaps(node, may_have_others, any_order)
     for keyword in ("minProperties", "maxProperties"):
         if node.get(keyword, 0) > LARGEST_COUNT:
             yield Gap(keyword, f"above {LARGEST_COUNT} it is taken for another number")
     if isinstance(node.get("propertyNames"), dict):
-        yield from _name_gaps(node, is_open, kinds)
+        yield from _name_gaps(node, may_have_others, kinds)
     yield from _additional_gaps(node, strict_mode)
     if node.get("patternProperties"):
-        yield from _pattern_gaps(node, is_open)
-    elif node.get("properties") and is_open:
+        yield from _pattern_gaps(node, may_have_others)
+    elif node.get("properties") and may_have_others:
         yield from _declared_gaps(node)
 
 
-def _is_open(node: dict[str, Any], strict_mode: bool) -> bool:
+def is_open(node: dict[str, Any], strict_mode: bool) -> bool:
     """Whether XGrammar lets properties pass that are not declared."""
     if "additionalProperties" in node:
         return node["additionalProperties"] is not False

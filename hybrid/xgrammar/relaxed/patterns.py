@@ -71,7 +71,7 @@ def pattern_gap(pattern: str) -> str:
     quantifiers = [piece.text if piece.kind == "quantifier" else "" for piece in pieces]
     if any(first and second not in ("", "?") for first, second in pairwise(quantifiers)):
         return "quantifiers of quantifiers are applied one after the other"
-    if _anchored_inside(pieces) or _anchored_inside(_reversed(pieces)):
+    if _anchored_inside(pieces) or _anchored_inside(reversed_pieces(pieces)):
         return "anchors in the middle are ignored"
     if not (pattern.isascii() and pattern.isprintable()) or any(map(_needs_escape, pieces)):
         return RAW
@@ -158,8 +158,30 @@ def _needs_escape(piece: Piece) -> bool:
         return piece.character in SPECIAL or piece.character < " "
     if piece.kind != "class" or not piece.text.startswith("[") or piece.text.startswith("[^"):
         return False
-    members = split(piece.text[1:-1])
-    return bool(members) and all(one.kind == "character" and _needs_escape(one) for one in members)
+    ranges = ranges_of(piece.text)
+    return bool(ranges) and all(
+        last < ord(" ") or (first == last and chr(first) in SPECIAL) for first, last in ranges or ()
+    )
+
+
+def ranges_of(brackets: str) -> list[tuple[int, int]] | None:
+    """The ranges of characters (first, last) that stand in brackets; None where a class is among them."""
+    inside = brackets[2:-1] if brackets.startswith("[^") else brackets[1:-1]
+    letters = []
+    at = 0
+    while at < len(inside):
+        piece = _escape(inside, at) if inside[at] == "\\" else Piece("character", inside[at], inside[at])
+        if not piece.character:
+            return None
+        letters.append(piece)
+        at += len(piece.text)
+    ranges = []
+    while letters:
+        first = ord(letters.pop(0).character)
+        is_range = len(letters) > 1 and letters[0].text == "-"
+        ranges.append((first, ord(letters[1].character) if is_range else first))
+        del letters[: 2 * is_range]
+    return ranges
 
 
 def _anchored_inside(pieces: list[Piece]) -> bool:
@@ -195,7 +217,7 @@ def _anchored_inside(pieces: list[Piece]) -> bool:
     return False
 
 
-def _reversed(pieces: list[Piece]) -> list[Piece]:
+def reversed_pieces(pieces: list[Piece]) -> list[Piece]:
     """The pieces as read from the end: ``$`` becomes ``^``, quantifiers stay behind what they repeat."""
     swapped = {"(": ")", ")": "(", "^": "$", "$": "^"}
     backwards: list[Piece] = []

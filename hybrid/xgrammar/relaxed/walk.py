@@ -1,7 +1,7 @@
-"""The walk over a schema that finds what XGrammar leaves out of it.
+"""The walk over a schema that finds what XGrammar leaves out of it, and what it makes narrower.
 
 What: `Walk` visits the parts that XGrammar reads, each once, takes the branch that it takes there and lists
-what the branch leaves out.
+what the branch leaves out, and which valid values it cannot write.
 When: in `hybrid.xgrammar.relaxed`, whose words say what is listed and what is not.
 Limits: linear in the size of the schema, but for the bounds of kinds (`hybrid.xgrammar.relaxed.values`),
 which are capped. Nothing recurses: schemas may be deep, and cyclic by references.
@@ -13,7 +13,22 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from hybrid.xgrammar.relaxed.keywords import APPLIES, fits, is_idle
-from hybrid.xgrammar.relaxed.objects import object_gaps
+from hybrid.xgrammar.relaxed.narrow import (
+    BEYOND,
+    RAW,
+    array_limits,
+    assumed_type,
+    constant_limit,
+    counted_length,
+    is_closed,
+    needs_order,
+    number_limits,
+    object_limits,
+    several_keys,
+    string_limits,
+    unknown_to,
+)
+from hybrid.xgrammar.relaxed.objects import Gap, is_open, object_gaps
 from hybrid.xgrammar.relaxed.scalars import integer_gaps, string_gaps
 from hybrid.xgrammar.relaxed.twins import find_twins, skipped_names
 from hybrid.xgrammar.relaxed.values import (
@@ -67,6 +82,33 @@ class Relaxation(NamedTuple):
     reason: str
 
 
+class Narrowing(NamedTuple):
+    """A keyword under which XGrammar cannot write some of the values that are valid.
+
+    Attributes:
+        pointer: the JSON pointer (RFC 6901) to the keyword in the schema, or to a pattern below
+            patternProperties; of what holds at many places, the first.
+        keyword: its name.
+        reason: what cannot be written.
+    """
+
+    pointer: str
+    keyword: str
+    reason: str
+
+
+class Differences(NamedTuple):
+    """What tells XGrammar's grammar of a schema from the schema.
+
+    Attributes:
+        relaxed: keywords that a finished text may violate.
+        narrowed: keywords under which valid values cannot be written.
+    """
+
+    relaxed: tuple[Relaxation, ...]
+    narrowed: tuple[Narrowing, ...]
+
+
 class Walk:
     """One walk over the parts of a schema that XGrammar reads.
 
@@ -88,9 +130,13 @@ class Walk:
         self._seen: set[tuple[int, str]] = set()
         self._parts: list[tuple[dict[str, Any], Path]] = []
         self._ambiguous = False
+        self._narrowed: dict[tuple[str, str], Narrowing] = {}
+        self._unknown = unknown_to(named)
+        self._closed: list[tuple[Path, str]] = []
+        self._ordered: list[tuple[Path, str]] = []
 
-    def run(self) -> tuple[Relaxation, ...]:
-        """The relaxations of all parts."""
+    def run(self) -> Differences:
+        """The differences of all parts."""
         while self._waiting or self._later:
             if not self._waiting:
                 self._waiting, self._later = self._later[::-1], []
@@ -111,11 +157,26 @@ class Walk:
                         "XGrammar takes this part for another that differs in a title or description only"
                     )
                     self._list(path, keyword, reason)
-        return tuple(self._found.values())
+                    self._limit(path, Gap(keyword, reason))
+        self._limit_all(self._closed, "strict_mode forbids properties and items that are not declared")
+        self._limit_all(self._ordered, "keys can only be written in the order in which they stand here")
+        return Differences(tuple(self._found.values()), tuple(self._narrowed.values()))
 
     def _list(self, path: Path, keyword: str, reason: str, *more: str) -> None:
         pointer = _pointer((path, keyword), more)
         self._found.setdefault((pointer, keyword), Relaxation(pointer, keyword, reason))
+
+    def _limit(self, path: Path, gap: Gap) -> None:
+        pointer = _pointer((path, gap.keyword), tuple(filter(None, [gap.inside])))
+        self._narrowed.setdefault((pointer, gap.keyword), Narrowing(pointer, gap.keyword, gap.reason))
+
+    def _limit_all(self, places: list[tuple[Path, str]], reason: str) -> None:
+        """List what holds at many places once."""
+        if places:
+            path, keyword = places[0]
+            more = f" (here, and at {len(places) - 1} more places)" if len(places) > 1 else ""
+            pointer = _pointer((path, keyword), ())
+            self._narrowed[pointer, reason] = Narrowing(pointer, keyword, reason + more)
 
     def _list_all(self, path: Path, gaps: Iterable[tuple[str, str]]) -> None:
         for keyword, reason in gaps:
@@ -128,6 +189,9 @@ class Walk:
 
     def _part(self, node: dict[str, Any], path: Path, default: str) -> None:
         """Take the branch that XGrammar takes."""
+        if self._unknown and not self._unknown.isdisjoint(node):
+            for keyword in sorted(self._unknown & node.keys()):
+                self._limit(path, Gap(keyword, "the draft of $schema does not know it, XGrammar does"))
         if "$ref" in node:
             self._reference(node, path)
         elif "const" in node:
@@ -151,8 +215,10 @@ class Walk:
             for one in types_of(node) or [default]:
                 self._typed(node, path, one)
         elif any(sign in node for sign in OBJECT_SIGNS):
+            self._limit(path, assumed_type(node))
             self._typed(node, path, "object")
         elif any(sign in node for sign in ARRAY_SIGNS):
+            self._limit(path, assumed_type(node))
             self._typed(node, path, "array")
         else:
             self._rest(node, path, ALL, frozenset(), ANY)
@@ -197,6 +263,13 @@ class Walk:
                 self._list(path, keyword, reason)
 
     def _constants(self, node: dict[str, Any], path: Path, branch: str, values: list[Any]) -> None:
+        limit = constant_limit(values)
+        if limit:
+            self._limit(path, Gap(branch, limit))
+            if limit == BEYOND:
+                self._list(path, branch, limit)
+        if several_keys(values):
+            self._ordered.append((path, branch))
         if len(node) == 1:
             return
         kinds = frozenset(map(kind_of, values))
@@ -214,25 +287,47 @@ class Walk:
                 self._list(path, keyword, f"stands beside {branch}, which XGrammar reads alone")
 
     def _typed(self, node: dict[str, Any], path: Path, one: str) -> None:
+        limits: Iterable[Gap] = ()
         if one == "string":
             self._list_all(path, string_gaps(node))
+            limits = string_limits(node)
+            counted = counted_length(node)
+            if counted:
+                self._list(path, counted, RAW)
         elif one == "integer":
             self._list_all(path, integer_gaps(node))
+        elif one == "number":
+            limits = number_limits(node)
         elif one == "array":
-            for number, item in enumerate(node.get("prefixItems", ())):
-                self._visit(item, path, "prefixItems", number)
-            rest = "items" if "items" in node else "unevaluatedItems"
-            self._visit(node.get(rest), path, rest)
+            self._array(node, path)
+            limits = array_limits(node)
         elif one == "object":
-            for keyword in ("properties", "patternProperties"):
-                for name, schema in node.get(keyword, {}).items():
-                    self._visit(schema, path, keyword, name)
-            self._visit(node.get("propertyNames"), path, "propertyNames", default="string")
-            rest = "additionalProperties" if "additionalProperties" in node else "unevaluatedProperties"
-            self._visit(node.get(rest), path, rest)
-            for gap in object_gaps(node, self._kinds, self._strict_mode, self._any_order):
-                self._list(path, gap.keyword, gap.reason, *filter(None, [gap.inside]))
+            self._object(node, path)
+            limits = object_limits(node, is_open(node, self._strict_mode))
+        for limit in limits:
+            self._limit(path, limit)
+        if self._strict_mode and one in ("array", "object") and is_closed(node, one):
+            signs = ("properties", "patternProperties", "prefixItems", "type")
+            self._closed.append((path, next((sign for sign in signs if sign in node), "")))
         self._rest(node, path, frozenset({one}), TAKEN.get(one, frozenset()) | {"type"})
+
+    def _array(self, node: dict[str, Any], path: Path) -> None:
+        for number, item in enumerate(node.get("prefixItems", ())):
+            self._visit(item, path, "prefixItems", number)
+        rest = "items" if "items" in node else "unevaluatedItems"
+        self._visit(node.get(rest), path, rest)
+
+    def _object(self, node: dict[str, Any], path: Path) -> None:
+        for keyword in ("properties", "patternProperties"):
+            for name, schema in node.get(keyword, {}).items():
+                self._visit(schema, path, keyword, name)
+        self._visit(node.get("propertyNames"), path, "propertyNames", default="string")
+        rest = "additionalProperties" if "additionalProperties" in node else "unevaluatedProperties"
+        self._visit(node.get(rest), path, rest)
+        for gap in object_gaps(node, self._kinds, self._strict_mode, self._any_order):
+            self._list(path, gap.keyword, gap.reason, *filter(None, [gap.inside]))
+        if not self._any_order and needs_order(node, is_open(node, self._strict_mode)):
+            self._ordered.append((path, "properties"))
 
 
 def _pointer(path: Path, more: tuple[str, ...]) -> str:

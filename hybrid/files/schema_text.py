@@ -1,0 +1,42 @@
+"""The JSON schema that a file's grammar was made of.
+
+What: `schema_of` reads it, with the options that say how it was meant, and what was left out of it.
+When: a file is read or described. What follows from these, `relaxed` and `narrowed`, is found when somebody
+asks.
+Limits: Lark grammars have none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybrid.files import checks
+from hybrid.files.container import Arrays, malformed
+from hybrid.xgrammar.relaxed import Relaxation, SchemaText
+
+
+def schema_of(header: dict[str, Any], arrays: Arrays) -> SchemaText | None:
+    """The schema; None where the grammar was made of something else.
+
+    Raises:
+        ArtifactError: it is not as files have it.
+    """
+    text = checks.taken(arrays, "schema", (None,), 0, 255, np.uint8).tobytes()
+    options = header.get("schema")
+    if options is None and not text:
+        return None
+    if not isinstance(options, list) or [type(flag) for flag in options] != [bool, bool]:
+        raise malformed(f"the options of its schema are {options!r}")
+    left_out = header.get("left_out")
+    if left_out is not None:
+        if not isinstance(left_out, list) or not all(
+            isinstance(one, list) and list(map(type, one)) == [str, str, str] for one in left_out
+        ):
+            raise malformed(f"what was left out of its schema is {left_out!r}")
+        left_out = tuple(Relaxation(*one) for one in left_out)
+    try:
+        return SchemaText(text.decode(), options[0], options[1], left_out)
+    except UnicodeDecodeError as error:
+        raise malformed(f"its schema is not UTF-8 ({error})") from error

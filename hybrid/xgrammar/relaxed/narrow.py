@@ -1,0 +1,185 @@
+"""What XGrammar makes narrower of the parts of a schema: valid values that cannot be written.
+
+What: functions that give, for a part of each type, the keywords with reasons; `needs_order` and `is_closed`
+for what follows from the options of XGrammar and not from one keyword.
+When: in `hybrid.xgrammar.relaxed.walk`, for `CompiledGrammar.narrowed`.
+Limits: values count, not their spellings: that the integer 1 cannot be written 1.0 is not listed. In doubt
+something cannot be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from hybrid.xgrammar.relaxed.keywords import is_idle, permits_all
+from hybrid.xgrammar.relaxed.narrow_patterns import FORMAT_LIMITS, pattern_limit
+from hybrid.xgrammar.relaxed.objects import LARGEST_COUNT, Gap
+from hybrid.xgrammar.relaxed.patterns import FORMAT_GAPS
+from hybrid.xgrammar.relaxed.twins import SKIPPED
+from hybrid.xgrammar.relaxed.values import ARRAY_SIGNS, OBJECT_SIGNS
+
+NO_ESCAPES = "no escape can be written, so no quotation mark, backslash or line end"
+RAW = "control characters other than line ends can be written as they are, which is not JSON"
+DIGITS = "at most 6 digits behind the point and no exponent can be written"
+AS_DOUBLE = "fractions are written with 17 digits, 0.1 as 0.10000000000000001"
+BEYOND = "numbers beyond 64 bits are written in the precision of a double"
+EXACT = 2**63
+"""Numbers from here on are not read as they are written."""
+
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+
+LATER: dict[str, frozenset[str]] = {
+    "draft-03": frozenset({"const", "propertyNames", "allOf", "anyOf", "oneOf"}),
+    "draft-04": frozenset({"const", "propertyNames"}),
+    "draft-06": frozenset(),
+    "draft-07": frozenset(),
+    "2019-09": frozenset(),
+}
+"""What a draft does not know and XGrammar reads, besides `NEWEST`."""
+
+NEWEST = frozenset({"prefixItems"})
+"""What 2020-12 alone knows."""
+
+UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
+"""What 2019-09 and 2020-12 know."""
+
+
+def unknown_to(named: Any) -> frozenset[str]:
+    """The keywords that XGrammar reads though the draft that ``$schema`` names does not know them."""
+    if not isinstance(named, str):
+        return frozenset()
+    for draft, keywords in LATER.items():
+        if draft in named:
+            return keywords | NEWEST | (frozenset() if draft == "2019-09" else UNEVALUATED)
+    return frozenset()
+
+
+def counted_length(node: dict[str, Any]) -> str:
+    """The keyword by which XGrammar counts the characters of strings; empty where it does not."""
+    if node.get("format") in FORMAT_GAPS or "pattern" in node or node.get("maxLength") == 0:
+        return ""
+    if -1 < node.get("maxLength", -1) <= LARGEST_COUNT:
+        return "maxLength"
+    return "minLength" if node.get("minLength", 0) > 0 else ""
+
+
+def string_limits(node: dict[str, Any]) -> Iterator[Gap]:
+    """Of ``format``, ``pattern`` and lengths XGrammar reads the first that is there and known."""
+    name = node.get("format")
+    if name in FORMAT_GAPS:
+        if name in FORMAT_LIMITS:
+            yield Gap("format", FORMAT_LIMITS[name])
+    elif "pattern" in node:
+        limit = pattern_limit(node["pattern"])
+        if limit:
+            yield Gap("pattern", limit)
+    else:
+        keyword = counted_length(node)
+        if keyword:
+            yield Gap(keyword, NO_ESCAPES)
+
+
+def number_limits(node: dict[str, Any]) -> Iterator[Gap]:
+    """Between bounds the texts of numbers are a regular expression with few digits."""
+    keyword = next((one for one in BOUNDS if one in node), "")
+    if keyword:
+        yield Gap(keyword, DIGITS)
+    for one in BOUNDS:
+        if abs(node.get(one, 0)) >= EXACT:
+            yield Gap(one, "beyond 64 bits it is taken for another number")
+
+
+def constant_limit(values: list[Any]) -> str:
+    """`BEYOND` or `AS_DOUBLE` where XGrammar writes a number in the values otherwise than it stands there."""
+    limit = ""
+    waiting = list(values)
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, float):
+            if Decimal(format(one, ".17g")) != Decimal(repr(one)):
+                limit = AS_DOUBLE
+        elif isinstance(one, int):
+            if not -EXACT <= one < EXACT:
+                return BEYOND
+        elif isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return limit
+
+
+def several_keys(values: list[Any]) -> bool:
+    """Whether some of the values hold an object with several keys, which are written in one order."""
+    waiting = [one for one in values if isinstance(one, (dict, list))]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict) and len(one) > 1:
+            return True
+        inner = one.values() if isinstance(one, dict) else one
+        waiting.extend(below for below in inner if isinstance(below, (dict, list)))
+    return False
+
+
+def array_limits(node: dict[str, Any]) -> Iterator[Gap]:
+    """What XGrammar asks of arrays beyond the schema."""
+    if node.get("minContains", 0) > 0 and "contains" not in node:
+        yield Gap("minContains", "without contains it counts as minItems")
+    if "items" not in node and "unevaluatedItems" in node and not is_idle("unevaluatedItems", node):
+        if not {"contains", "if", "then", "else"}.isdisjoint(node):
+            yield Gap("unevaluatedItems", "counts as items, also for those that other keywords evaluate")
+
+
+def object_limits(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
+    """What XGrammar asks of objects beyond the schema."""
+    properties, patterns = node.get("properties"), node.get("patternProperties")
+    missing = [name for name in node.get("required", ()) if properties and name not in properties]
+    if missing and is_open:
+        yield Gap("required", "with a name that is not one of the properties, one of these is required too")
+    for keyword in ("minProperties", "maxProperties"):
+        if node.get(keyword, 0) > LARGEST_COUNT:
+            yield Gap(keyword, f"above {LARGEST_COUNT} it is taken for another number")
+    if patterns:
+        if not properties and node.get("additionalProperties") is not False:
+            yield Gap("patternProperties", "without properties only keys that fit a pattern can be written")
+        rest = node.get("additionalProperties", node.get("unevaluatedProperties", True))
+        if not (properties and is_open and permits_all(rest)):
+            for pattern in patterns:
+                limit = pattern_limit(pattern)
+                if limit:
+                    yield Gap("patternProperties", limit, pattern)
+    if "additionalProperties" not in node and "unevaluatedProperties" in node:
+        if not is_idle("unevaluatedProperties", node):
+            if not {"dependentSchemas", "if", "then", "else"}.isdisjoint(node):
+                reason = "counts as additionalProperties, also for those that other keywords evaluate"
+                yield Gap("unevaluatedProperties", reason)
+
+
+def needs_order(node: dict[str, Any], is_open: bool) -> bool:
+    """Whether keys of an object have to be written in one order."""
+    named = len(node.get("properties", ()))
+    return named > 1 or (named == 1 and (is_open or bool(node.get("patternProperties"))))
+
+
+def is_closed(node: dict[str, Any], one: str) -> bool:
+    """Whether ``strict_mode`` alone forbids other properties of an object, or other items of an array.
+
+    It does so where there is any keyword beside ``type`` and annotations, whatever it says.
+    """
+    if all(keyword == "type" or keyword in SKIPPED for keyword in node):
+        return False
+    if one == "array":
+        return "items" not in node and "unevaluatedItems" not in node
+    if "additionalProperties" in node or "unevaluatedProperties" in node:
+        return False
+    return not ("propertyNames" in node and not node.get("properties")) or bool(node.get("patternProperties"))
+
+
+def assumed_type(node: dict[str, Any]) -> Gap:
+    """The keyword from which XGrammar concludes the type that a schema does not name."""
+    for signs, name in ((OBJECT_SIGNS, "objects"), (ARRAY_SIGNS, "arrays")):
+        for sign in signs:
+            if sign in node:
+                return Gap(sign, f"without a type only {name} can be written here")
+    return Gap("", "")

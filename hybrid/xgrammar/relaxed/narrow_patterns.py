@@ -1,0 +1,89 @@
+"""Patterns of JSON schemas that XGrammar reads more narrowly than they are meant.
+
+What: `pattern_limit` says which texts that a pattern allows cannot be written under it, `FORMAT_LIMITS` the
+same of formats.
+When: in `hybrid.xgrammar.relaxed`, for `CompiledGrammar.narrowed`; `hybrid.xgrammar.relaxed.patterns` has the
+other direction.
+Limits: patterns are looked at and never run; in doubt something cannot be written.
+
+A pattern has to match the whole text, where JSON Schema asks for a match somewhere in it, and it is matched
+against the text as it is written: no escape is taken, so that a quotation mark, a backslash or a control
+character can only be written where the pattern spells an escape out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from hybrid.xgrammar.relaxed.patterns import Piece, ranges_of, reversed_pieces, split
+
+UNANCHORED = "has to match the whole text, not a part of it"
+ESCAPED = "characters that JSON escapes (quotation mark, backslash, control characters) cannot be written"
+BOTH = f"{UNANCHORED}; {ESCAPED}"
+WHITE_SPACE = "of white space only that of ASCII counts"
+
+FORMAT_LIMITS: dict[str, str] = {
+    "date-time": "t and z in lower case cannot be written",
+    "email": "addresses in brackets and labels of one character after a dot cannot be written",
+    "hostname": "letters in upper case cannot be written",
+    "ipv6": "most forms that end in ipv4 cannot be written",
+    "time": "z in lower case cannot be written",
+    "uri": "schemes with digits and hosts in brackets cannot be written",
+    "uri-reference": "references with a scheme and hosts in brackets cannot be written",
+    "uri-template": "apostrophes and characters beyond ASCII cannot be written",
+}
+"""What cannot be written under a format that XGrammar reads; nothing is known of those that are not here."""
+
+BRACKETED = {"\\s": True, "\\S": True, "\\W": True, "\\D": True, "\\w": False, "\\d": False, ".": True}
+"""Classes by whether they have characters that JSON escapes."""
+
+
+@lru_cache(maxsize=4096)
+def pattern_limit(pattern: str) -> str:
+    """Which texts that a pattern allows cannot be written; empty if nothing is known."""
+    pieces = split(pattern)
+    is_anchored = _begins_anchored(pieces) and _begins_anchored(reversed_pieces(pieces))
+    is_escaped = any(map(_may_be_escaped, pieces))
+    if is_escaped:
+        return ESCAPED if is_anchored else BOTH
+    if not is_anchored:
+        return UNANCHORED
+    return ""
+
+
+def _may_be_escaped(piece: Piece) -> bool:
+    """Whether a piece stands for a character that JSON escapes, possibly among others."""
+    if piece.kind == "character":
+        return piece.character in ('"', "\\") or piece.character < " "
+    if piece.kind != "class":
+        return False
+    if not piece.text.startswith("["):
+        return BRACKETED.get(piece.text, True)
+    ranges = ranges_of(piece.text)
+    if ranges is None or piece.text.startswith("[^"):
+        return True
+    return any(first < 0x20 or first <= 0x22 <= last or first <= 0x5C <= last for first, last in ranges)
+
+
+def _begins_anchored(pieces: Sequence[Piece]) -> bool:
+    """Whether all alternatives of a pattern begin with an anchor, or with anything (``.*``, ``.+``)."""
+    anchored = True  # all alternatives of the group so far
+    here = False  # this alternative has begun, with an anchor
+    begun = False
+    outside: list[tuple[bool, bool, bool]] = []
+    for place, piece in enumerate(pieces):
+        after = pieces[place + 1].text if place + 1 < len(pieces) else ""
+        if piece.kind == "(":
+            outside.append((anchored, here, begun))
+            anchored, here, begun = True, False, False
+        elif piece.kind == ")":
+            inside = anchored and here
+            anchored, here, begun = outside.pop() if outside else (True, False, False)
+            if not begun:
+                here, begun = inside and after[:1] not in ("?", "*", "{"), True
+        elif piece.kind == "|":
+            anchored, here, begun = anchored and here, False, False
+        elif piece.kind != "quantifier" and not begun:
+            here, begun = piece.kind == "^" or (piece.text == "." and after[:1] in ("*", "+")), True
+    return anchored and here

@@ -1,0 +1,277 @@
+"""Valid values that XGrammar's grammars of JSON schemas cannot write: each is explained by `narrowed`.
+
+What: a table of schemas with a valid instance that XGrammar refuses; schemas under which all can be written;
+random schemas; the valid instances of the corpus; what files, pages and the command line tell of it.
+Limits: as `tests.test_relaxed`; instances are written with their keys in the order of the schema.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from equivalence import Vocabulary
+from hybrid.api.compiled import CompiledGrammar
+from hybrid.api.compiler import GrammarCompiler
+from hybrid.cli.artifacts import inspect_file
+from hybrid.pages import facts_of, render
+from hybrid.xgrammar.relaxed import find_differences
+from hybrid.xgrammar.relaxed.narrow_patterns import ESCAPED, UNANCHORED, pattern_limit
+from tests import test_relaxed as relaxed
+from tests.test_relaxed import INTEGER, OPEN, arrays, compile_plain, objects, strings, takes, write
+
+ORDER = "keys can only be written"
+
+
+def found(schema: Any, **options: Any) -> list[str]:
+    narrowed = find_differences(json.dumps(schema), **{**OPEN, **options}).narrowed
+    return [one.pointer for one in narrowed if not one.reason.startswith(ORDER)]
+
+
+def numbers(**more: Any) -> dict[str, Any]:
+    return {"type": "number", **more}
+
+
+# (schema, options, a text of a valid instance that XGrammar refuses, the pointer to the keyword)
+LIMITS: list[tuple[Any, dict[str, Any], str, str]] = [
+    (strings(maxLength=20), {}, r'"a\nb"', "/maxLength"),
+    (strings(minLength=1), {}, r'"\""', "/minLength"),
+    (strings(format="word", minLength=1), {}, r'"\\"', "/minLength"),
+    (strings(pattern="a"), {}, '"bab"', "/pattern"),
+    (strings(pattern="^a"), {}, '"ab"', "/pattern"),
+    (strings(pattern="a$"), {}, '"ba"', "/pattern"),
+    (strings(pattern="^a|b$"), {}, '"ac"', "/pattern"),
+    (strings(pattern=""), {}, '"a"', "/pattern"),
+    (strings(pattern="^.*$"), {}, r'"\""', "/pattern"),
+    (strings(pattern=r"^\S$"), {}, r'"\\"', "/pattern"),
+    (strings(pattern="^[A-z]$"), {}, r'"\\"', "/pattern"),
+    (strings(pattern=r"^\t$"), {}, r'"\t"', "/pattern"),
+    (strings(format="time"), {}, '"12:00:00z"', "/format"),
+    (strings(format="hostname"), {}, '"A"', "/format"),
+    (strings(format="email"), {}, '"a@b.c"', "/format"),
+    (strings(format="uri"), {}, '"http://[::1]/"', "/format"),
+    (strings(format="uri-reference"), {}, '"a:b"', "/format"),
+    (strings(format="ipv6"), {}, '"1::2:1.2.3.4"', "/format"),
+    (numbers(minimum=0), {}, "0.1234567", "/minimum"),
+    (numbers(exclusiveMaximum=1), {}, "-0.0000001", "/exclusiveMaximum"),
+    ({"const": 0.1}, {}, "0.1", "/const"),
+    ({"enum": ["a", {"x": [2**64]}]}, {}, '{"x":[18446744073709551616]}', "/enum"),
+    ({"properties": {"a": {}}}, {}, "1", "/properties"),
+    ({"items": INTEGER}, {}, "1", "/items"),
+    (arrays(minContains=2), {}, "[]", "/minContains"),
+    (arrays(contains=INTEGER, unevaluatedItems=False), {}, "[1]", "/unevaluatedItems"),
+    (objects(properties={"a": {}}, required=["b"]), {}, '{"b":1}', "/required"),
+    (objects(patternProperties={"^a.*$": {}}), {}, '{"b":1}', "/patternProperties"),
+    (objects(patternProperties={"^a": INTEGER}, additionalProperties=False), {}, '{"ab":1}', ""),
+    (objects(propertyNames={"minLength": 1}), {}, r'{"\"":1}', "/propertyNames/minLength"),
+    (
+        objects(dependentSchemas={"a": {"properties": {"b": {}}}}, unevaluatedProperties=False),
+        {"strict_mode": True},
+        '{"a":1,"b":1}',
+        "/unevaluatedProperties",
+    ),
+    (objects(properties={"a": {}}), {"strict_mode": True}, '{"b":1}', "/properties"),
+    (objects(required=["a"]), {"strict_mode": True}, '{"a":1}', "/type"),
+    (arrays(uniqueItems=True), {"strict_mode": True}, "[1]", "/type"),
+    (arrays(prefixItems=[INTEGER]), {"strict_mode": True}, "[1,2]", "/prefixItems"),
+    (arrays(items=strings(pattern="a")), {}, '["ba"]', "/items/pattern"),
+    ({"$ref": "#/$defs/x", "$defs": {"x": strings(maxLength=3)}}, {}, r'"\n"', "/$defs/x/maxLength"),
+    ({"anyOf": [INTEGER, strings(pattern="a")]}, {}, '"ba"', "/anyOf/1/pattern"),
+]
+
+
+@pytest.mark.parametrize(("schema", "options", "text", "pointer"), LIMITS)
+def test_what_cannot_be_written_is_listed(schema: Any, options: dict[str, Any], text: str, pointer: str):
+    validator = jsonschema.Draft202012Validator(schema)
+    if pointer != "/unevaluatedProperties":  # jsonschema evaluates "a" by nothing; "b" is what counts
+        assert validator.is_valid(json.loads(text))
+    assert not takes(compile_plain(schema, **options), text), "XGrammar writes it now"
+    pointers = found(schema, **options)
+    assert pointer in pointers if pointer else pointers
+
+
+# (schema, options, texts of valid instances): nothing is narrower
+WRITTEN: list[tuple[Any, dict[str, Any], list[str]]] = [
+    (True, {}, ["1", "{}"]),
+    ({}, {"strict_mode": True}, ['{"a":[{"b":1}]}']),
+    (strings(), {}, [r'"\"\\\n\u0001é"']),
+    (strings(minLength=0), {}, [r'"\""']),
+    (strings(maxLength=0), {}, ['""']),
+    (strings(maxLength=2**31), {}, [r'"\n"']),
+    (strings(pattern="^[a-z]{2}$|^$"), {}, ['""', '"ab"']),
+    (strings(pattern=r"^(a|\d)*é$"), {}, ['"a1é"']),
+    (strings(pattern="(^a$|^b$)"), {}, ['"b"']),
+    (strings(format="uuid"), {}, ['"2eb8aa08-aa98-11ea-b4aa-73b441d16380"']),
+    (strings(format="date", maxLength=3), {}, []),
+    (strings(format="word"), {}, [r'"\n"']),
+    (numbers(), {}, ["1e5", "-0.12345678901"]),
+    (INTEGER | {"minimum": 0}, {}, ["123456789012345678901234567890"]),
+    (INTEGER | {"multipleOf": 7}, {}, ["-14", "0"]),
+    ({"enum": [1, 1.5, 1e16, 0.25, '"\\\n', None, 2**63 - 1]}, {}, ["1.5", "0.25", '"\\"\\\\\\n"', "null"]),
+    (arrays(), {"strict_mode": True}, ["[1]"]),
+    (objects(description="d"), {"strict_mode": True}, ['{"a":1}']),
+    (objects(propertyNames={"pattern": "^[a-z]$"}), {"strict_mode": True}, ['{"a":1}']),
+    (objects(properties={"a": {}}, additionalProperties=True), {"strict_mode": True}, ['{"a":1,"b":1}']),
+    (objects(properties={"a": {}}, additionalProperties=False), {"strict_mode": True}, ['{"a":1}']),
+    (arrays(prefixItems=[INTEGER, strings()], items=True), {"strict_mode": True}, ["[]", '[1,"a",2]']),
+    (arrays(contains=INTEGER, minContains=2), {}, ["[1,2]"]),
+]
+
+
+@pytest.mark.parametrize(("schema", "options", "texts"), WRITTEN)
+def test_what_can_be_written_is_not_listed(schema: Any, options: dict[str, Any], texts: list[str]):
+    assert found(schema, **options) == []
+    compiled = compile_plain(schema, **options)
+    for text in texts:
+        assert jsonschema.Draft202012Validator(schema).is_valid(json.loads(text))
+        assert takes(compiled, text)
+
+
+def test_the_order_of_keys_is_listed_once():
+    inner = objects(properties={"a": {}, "b": {}}, additionalProperties=False)
+    schema = objects(properties={"x": inner, "y": {"enum": [{"a": 1, "b": 2}]}, "z": {"$ref": "#/$defs/o"}})
+    schema["$defs"] = {"o": objects(properties={"a": {}}, additionalProperties=False)}
+
+    def ordered(**options: Any) -> list[tuple[str, str]]:
+        narrowed = find_differences(json.dumps(schema), **{**OPEN, **options}).narrowed
+        return [(one.pointer, one.reason) for one in narrowed if one.reason.startswith(ORDER)]
+
+    assert [pointer for pointer, _ in ordered()] == ["/properties"]
+    assert "2 more places" in ordered()[0][1]
+    assert not takes(compile_plain(schema), '{"x":{"b":1,"a":1}}')
+    assert [pointer for pointer, _ in ordered(any_order=True)] == ["/properties/y/enum"]
+    assert takes(compile_plain(schema, any_order=True), '{"x":{"b":1,"a":1}}')
+
+
+def test_what_strict_mode_forbids_is_listed_once():
+    schema = objects(properties={"a": objects(properties={"b": {}}), "c": arrays(minItems=0)})
+    closed = [
+        one
+        for one in find_differences(json.dumps(schema)).narrowed
+        if one.reason.startswith("strict_mode forbids")
+    ]
+    assert [one.pointer for one in closed] == ["/properties"]
+    assert "2 more places" in closed[0].reason
+
+
+def test_keywords_that_the_draft_does_not_know_are_listed():
+    old = {"$schema": "http://json-schema.org/draft-04/schema#", "const": 1}
+    assert jsonschema.Draft4Validator(old).is_valid(2)
+    assert not takes(compile_plain(old), "2")
+    assert found(old) == ["/const"]
+    seven = {"$schema": "http://json-schema.org/draft-07/schema#", **arrays(prefixItems=[INTEGER])}
+    assert jsonschema.Draft7Validator(seven).is_valid(["a"])
+    assert not takes(compile_plain(seven), '["a"]')
+    assert found(seven) == ["/prefixItems"]
+    assert found({"const": 1}) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "limit"),
+    [
+        ("^a$", ""),
+        ("^(a|b)$", ""),
+        ("(^a|^b)$", ""),
+        ("(^a|b)$", UNANCHORED),
+        ("(^a)?b$", UNANCHORED),
+        ("^a(b$)", ""),
+        ("^a(b$)*", UNANCHORED),
+        (".*a.*", ESCAPED),
+        ("^.+$", ESCAPED),
+        ("^[^a]$", ESCAPED),
+        ("^[ -#]$", ESCAPED),
+        ("^[#-&]$", ""),
+        ("^[\\d\\w]$", ESCAPED),
+        (r"^\d\w$", ""),
+        (r"^\s$", ESCAPED),
+        (r"^\u0022$", ESCAPED),
+        (r"^\.\-$", ""),
+        ("^[a", UNANCHORED),
+    ],
+)
+def test_limits_of_patterns(pattern: str, limit: str):
+    assert pattern_limit(pattern) == limit
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.recursive(st.just({}) | st.just(INTEGER), relaxed._schemas, max_leaves=5), st.data())
+def test_no_refused_instance_is_unexplained(schema: Any, data: st.DataObject):
+    strict_mode = data.draw(st.booleans())
+    try:
+        compiled = compile_plain(schema, strict_mode=strict_mode)
+    except RuntimeError:
+        assume(False)
+    if find_differences(json.dumps(schema), strict_mode=strict_mode).narrowed:
+        return
+    validator = jsonschema.Draft202012Validator(schema)
+    for instance in data.draw(st.lists(relaxed.INSTANCES, min_size=5, max_size=20)):
+        assert takes(compiled, write(instance)) or not validator.is_valid(instance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strict_mode", [False, True])
+def test_refused_instances_of_the_corpus_are_explained(corpora, strict_mode: bool):
+    refused = 0
+    for file in sorted((corpora / "schemas" / "dev").glob("*.json")):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        valid = [test["data"] for test in content["tests"] if test["valid"]]
+        try:
+            compiled = compile_plain(content["schema"], strict_mode=strict_mode)
+        except RuntimeError:
+            continue
+        texts = [text for text in map(write, valid) if not takes(compiled, text)]
+        refused += len(texts)
+        narrowed = find_differences(json.dumps(content["schema"]), strict_mode=strict_mode).narrowed
+        assert not texts or narrowed, (file.name, texts[0])
+    assert refused > 0
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    return Vocabulary.from_tokenizer_info(relaxed.bytes_info())
+
+
+@pytest.fixture(scope="module")
+def compiled(vocabulary: Vocabulary) -> CompiledGrammar:
+    compiler = GrammarCompiler(vocabulary, strategy="classifier")
+    return compiler.compile_json_schema(objects(properties={"name": strings(maxLength=3)}))
+
+
+def test_files_keep_it(compiled: CompiledGrammar, vocabulary: Vocabulary, tmp_path: Path):
+    path = tmp_path / "grammar.equimask"
+    compiled.save(path)
+    loaded = CompiledGrammar.load(path, vocabulary)
+    assert loaded.narrowed == compiled.narrowed
+    assert [one.keyword for one in loaded.narrowed] == ["maxLength", "properties"]
+    out = io.StringIO()
+    inspect_file(Console(file=out, width=200), path, None, None, 10)
+    assert "keywords that are not enforced: 1" in out.getvalue()
+    assert "keywords that forbid valid values: 2" in out.getvalue()
+    assert "maxLength at /properties/name/maxLength: no escape can be written" in out.getvalue()
+
+
+def test_pages_show_it(compiled: CompiledGrammar):
+    page = render(facts_of(compiled, "a grammar", "JSON schema", 0.0, b'{"name": "a"}'))
+    assert "no escape can be written" in page
+    assert "2</b><span>keywords forbid valid values" in page
+
+
+def test_strict_asks_for_what_is_left_out_alone(vocabulary: Vocabulary):
+    compiler = GrammarCompiler(vocabulary, strategy="engine")
+    schema = objects(properties={"a": strings(pattern="a"), "b": numbers(minimum=0)})
+    compiled = compiler.compile_json_schema(schema, strict=True)
+    assert compiled.relaxed == () and compiled.narrowed != ()
+
+
+def test_with_its_own_meaning_nothing_is_narrower(vocabulary: Vocabulary):
+    compiler = GrammarCompiler(vocabulary, semantics="json-schema")
+    assert compiler.compile_json_schema(strings(pattern="a", maxLength=3)).narrowed == ()
+    assert compiler.compile_regex("a").narrowed == ()
