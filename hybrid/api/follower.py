@@ -3,7 +3,8 @@
 What: a `Follower` reads one sequence on one strategy. `hybrid.GrammarMatcher` has one, made by
 `hybrid.api.followers.follower_of`, and replaces it where another one has to go on: by the follower that an
 `Outgrown` brings, or by `successor`.
-When: `ClassifierFollower` and `EngineFollower` are the kinds there are.
+When: `ClassifierFollower` and `EngineFollower` follow a grammar; each kind of `OuterFollower` has one of
+these and takes something out of its masks.
 Limits: what callers give was checked before.
 """
 
@@ -117,3 +118,91 @@ class Follower:
     @abstractmethod
     def get_captures(self, deduplicate: bool) -> Any:
         """Spans captured so far."""
+
+
+class OuterFollower(Follower):
+    """A follower around another one, of any strategy: what its own methods do not decide is the inner one's.
+
+    Where another follower has to go on for the inner one, it takes that one's place in here, so that whoever
+    has the outer one need not know of it.
+
+    Args:
+        inner: follows the grammar.
+    """
+
+    def __init__(self, inner: Follower) -> None:
+        self._inner = inner
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        """What the inner follower answers, or the one that goes on for it."""
+        try:
+            found = getattr(self._inner, name)(*arguments)
+        except Outgrown as outgrown:
+            self._inner = outgrown.follower
+            found = getattr(self._inner, name)(*arguments)
+        if self._inner.successor is not None:
+            self._inner = self._inner.successor
+        return found
+
+    @property
+    def temperature(self) -> float | None:
+        """See `Follower.temperature`."""
+        return self._inner.temperature
+
+    def fill(self, words: Any, debug_print: bool = False) -> bool:
+        """See `Follower.fill`."""
+        return bool(self._ask("fill", words, debug_print))
+
+    def fill_by_class(self, words: Any) -> Gather | None:
+        """See `Follower.fill_by_class`; None, unless a kind of followers says otherwise."""
+        return None
+
+    def accept_token(self, token: int, debug_print: bool = False) -> bool:
+        """See `Follower.accept_token`."""
+        return bool(self._ask("accept_token", token, debug_print))
+
+    def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
+        """See `Follower.accept_string`."""
+        return bool(self._ask("accept_string", text, debug_print))
+
+    def text_read(self) -> bytes:
+        """See `Follower.text_read`."""
+        return bytes(self._ask("text_read"))
+
+    def check_made(self, steps: int) -> None:
+        """See `Follower.check_made`."""
+        self._ask("check_made", steps)
+
+    def rollback(self, steps: int) -> None:
+        """See `Follower.rollback`."""
+        try:
+            self._inner.rollback(steps)
+        except Outgrown as outgrown:
+            self._inner = outgrown.follower  # which took them back
+
+    def reset(self) -> None:
+        """See `Follower.reset`."""
+        self._ask("reset")
+
+    def fork(self) -> OuterFollower:
+        """See `Follower.fork`."""
+        twin = self.__class__.__new__(self.__class__)
+        twin.__dict__.update(self.__dict__)
+        twin._inner = self._inner.fork()
+        return twin
+
+    def is_terminated(self) -> bool:
+        """See `Follower.is_terminated`."""
+        return bool(self._ask("is_terminated"))
+
+    def is_completed(self) -> bool:
+        """See `Follower.is_completed`."""
+        return bool(self._ask("is_completed"))
+
+    def find_jump_forward_string(self, deadline: Deadline) -> str:
+        """See `Follower.find_jump_forward_string`: what the grammar forces is forced here, too."""
+        return str(self._ask("find_jump_forward_string", deadline))
+
+    def get_captures(self, deduplicate: bool) -> Any:
+        """See `Follower.get_captures`."""
+        return self._ask("get_captures", deduplicate)

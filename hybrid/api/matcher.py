@@ -29,6 +29,7 @@ from hybrid.api.draft_tree import traverse
 from hybrid.api.follower import Follower, Outgrown
 from hybrid.api.followers import follower_of
 from hybrid.completion import Place
+from hybrid.completion.follower import ClosingFollower
 from hybrid.explain import Explanation, Refusal, Words, explain, find_refusal
 from hybrid.representatives.gather import Gather
 
@@ -240,7 +241,8 @@ class GrammarMatcher(Calls):
         return whole
 
     def reset(self) -> None:
-        """Back to the start."""
+        """Back to the start, where there is no limit of tokens."""
+        self.limit_tokens(None)
         self._follower.reset()
 
     def fork(self) -> GrammarMatcher:
@@ -356,6 +358,46 @@ class GrammarMatcher(Calls):
         count_masks(1)
         restricted, self._place = completion.restrict(self._follower.text_read(), self._place, left, words)
         return needed or restricted
+
+    def limit_tokens(self, tokens_left: int | None, *, with_stop_token: bool = False) -> bool | None:
+        """Have all masks from here on leave room for the rest of the text, in batches and trees of drafts
+        too: those of `fill_closing_bitmask`, with a number that falls with each step and rises with each one
+        that is taken back. Where no way fits, masks are plain ones (docs/completion.md).
+
+        Args:
+            tokens_left: tokens that may still follow, 0 or more; each step counts as one. None: no limit.
+            with_stop_token: keep one of them for a stop token, wherever the text fits into the others.
+
+        Returns:
+            Whether the text can be completed in time; None where that is not known, or no limit was given.
+
+        Raises:
+            UnsupportedGrammar, BudgetExceeded, ArgumentError: as `closes_within`; the former limit stays.
+        """
+        follower = self._follower
+        if isinstance(follower, ClosingFollower):
+            follower = follower.inner
+        if tokens_left is None:
+            self._follower = follower
+            return None
+        left, stops = integer_from(0, tokens_left, "tokens_left"), flag(with_stop_token, "with_stop_token")
+        closes = self.closes_within(left)
+        completion = self._compiled.completions.of(self._stops)
+        self._follower = ClosingFollower(follower, completion, left, self._stops if stops else ())
+        return closes
+
+    @property
+    def tokens_left(self) -> int | None:
+        """What is left of the limit of tokens, below 0 behind it; None: there is none, or it cannot be kept
+        any more (`lost_limit`)."""
+        follower = self._follower
+        is_kept = isinstance(follower, ClosingFollower) and follower.trouble is None
+        return follower.left if is_kept else None
+
+    @property
+    def lost_limit(self) -> str | None:
+        """Why a limit of tokens cannot be kept any more: a completion was too long, or took too much."""
+        return self._follower.trouble if isinstance(self._follower, ClosingFollower) else None
 
     # why
 

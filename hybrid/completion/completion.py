@@ -63,7 +63,7 @@ SECONDS_HERE, SECONDS_AT_TOKENS = 0.5, 0.02
 Answer = TypeVar("Answer")
 
 
-class _TooLong(BudgetExceeded):
+class TooLong(BudgetExceeded):
     """A plan has more bytes than any may have, or a search was given up: new tables would not help."""
 
 
@@ -165,6 +165,23 @@ class Completion:
         """
         return self._asked(text, before, lambda configuration: self._restrict(configuration, left, words))
 
+    def count_untouched(self, text: bytes, before: Place | None, left: int) -> tuple[int, Place]:
+        """How many masks from here on, this one included, `restrict` leaves as they are, whatever tokens are
+        read meanwhile; and where the text stands.
+
+        Args:
+            text, before: as of `shortest`.
+            left: tokens that may still follow here; one less at each mask.
+
+        Returns:
+            A lower bound: each token that is read takes one of those that are left, and may make what is to
+            come dearer by what the dearest token of the vocabulary may.
+
+        Raises:
+            BudgetExceeded: as `shortest`.
+        """
+        return self._asked(text, before, lambda configuration: self._untouched(configuration, left))
+
     def shortest_behind(self, left: bytes) -> list[int] | None:
         """As `shortest`, of bytes that have to be spelled before the first text of the grammar begins."""
         return self._asked(b"", None, lambda start: self._tokens_behind(left, start))[0]
@@ -192,7 +209,7 @@ class Completion:
             try:
                 place = self._find(text, before)
                 return question(place.configuration), place
-            except _TooLong:
+            except TooLong:
                 raise
             except BudgetExceeded:
                 self._renew()
@@ -220,7 +237,7 @@ class Completion:
         if way.n_tokens == math.inf:
             if way.is_whole:
                 return None
-            raise _TooLong(
+            raise TooLong(
                 "no tokens spell the shortest text of the sentence, and none that spell another were "
                 "found within the bounds of a search; use masks without a limit of tokens for this grammar"
             )
@@ -257,7 +274,7 @@ class Completion:
         if cost == math.inf:
             return _Cut(math.inf, -1, 0)
         if cost % UNSPELLED + cost // UNSPELLED > MOST_PLANNED:
-            raise _TooLong(
+            raise TooLong(
                 f"the shortest text that completes the sentence has {cost % UNSPELLED:.0f} bytes, allowed "
                 f"are {MOST_PLANNED}; use masks without a limit of tokens for this grammar"
             )
@@ -313,7 +330,7 @@ class Completion:
         """The tokens of the plan; infinitely many where none spell it, or it is too long."""
         try:
             return self._cut(configuration).n_tokens
-        except _TooLong:
+        except TooLong:
             return math.inf
 
     # --- behind bytes that are spelled first ---
@@ -460,6 +477,13 @@ class Completion:
                 token = self._search(configuration, left, READS_HERE).tokens[0]
             words[token >> 5] |= np.uint32(1 << (token & 31))
         return len(late) > 0
+
+    def _untouched(self, configuration: int, left: int) -> int:
+        most = self._reading.most(configuration)
+        if not -math.inf < most < math.inf:
+            return 0
+        dearest = -int(self._minus_rise[0]) if len(self._minus_rise) else 0
+        return max(0, int(left - most) // (dearest + 1))
 
     def _ends(self, configuration: int, ids: NDArray[np.int64]) -> NDArray[Any]:
         """The configuration after each of some tokens; long answers are kept, as a string goes on with the

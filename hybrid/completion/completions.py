@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from equivalence import UnsupportedGrammar, Vocabulary, forking
+from equivalence import BudgetExceeded, HybridError, UnsupportedGrammar, Vocabulary, forking
 from equivalence.classes.byte_strings.features import features_of
 from equivalence.classes.classes import network_within
 from equivalence.deadline import Deadline
@@ -42,19 +42,30 @@ class Completions:
         self._grammar, self._vocabulary, self._budget = grammar, vocabulary, budget
         self._network: Network | None = None
         self._made: dict[tuple[int, ...], Completion] = {}
+        self._refusal: tuple[type[HybridError], str] | None = None
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
 
     def of(self, stops: tuple[int, ...]) -> Completion:
-        """The completion under some stop ids.
+        """The completion under some stop ids. Those without text, which spell nothing, make no other one.
 
         Raises:
             UnsupportedGrammar: bytes and stacks do not decide the grammar, or it is a Lark grammar.
-            BudgetExceeded: building it takes more than the budget.
+            BudgetExceeded: building it takes more than the budget. What is raised once is raised again: a
+                server asks for each request.
         """
+        tokens = self._vocabulary.tokens
+        stops = tuple(sorted(stop for stop in stops if tokens[stop]))
         found = self._made.get(stops)
         if found is not None:
             return found
-        made = self._build(spelling_of(self._vocabulary, stops))  # no lock is held while it is made
+        if self._refusal is not None:
+            kind, message = self._refusal
+            raise kind(message)
+        try:
+            made = self._build(spelling_of(self._vocabulary, stops))  # no lock is held while it is made
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            self._refusal = type(error), str(error)
+            raise
         with self._lock:
             while len(self._made) >= KEPT:
                 del self._made[next(iter(self._made))]

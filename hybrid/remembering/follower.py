@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from equivalence.deadline import Deadline
-from hybrid.api.follower import Follower, Outgrown
+from hybrid.api.follower import Follower, OuterFollower
 from hybrid.json_schema.marks import BYTES as MARKS
 from hybrid.json_schema.marks import unmarked
 from hybrid.json_schema.places import Places
@@ -37,7 +37,7 @@ from hybrid.remembering.suspects import suspects
 from hybrid.remembering.vocabulary import Kinds, kinds_of
 
 
-class RememberingFollower(Follower):
+class RememberingFollower(OuterFollower):
     """A follower that remembers.
 
     Args:
@@ -48,23 +48,13 @@ class RememberingFollower(Follower):
     """
 
     def __init__(self, inner: Follower, places: Places, vocabulary: Any, stops: tuple[int, ...]) -> None:
-        self._inner, self._places, self._stops = inner, places, frozenset(stops)
+        super().__init__(inner)
+        self._places, self._stops = places, frozenset(stops)
         self._vocabulary, self._tokens = vocabulary, vocabulary.tokens
         self._kinds: Kinds = kinds_of(vocabulary)
         self._cursor = Cursor(places)
         self._is_marked = any(place.is_marked for place in places.all)
         self._before: list[Cursor] = []  # one for each step
-
-    def _ask(self, name: str, *arguments: Any) -> Any:
-        """What the inner follower answers, or the one that goes on for it."""
-        try:
-            found = getattr(self._inner, name)(*arguments)
-        except Outgrown as outgrown:
-            self._inner = outgrown.follower
-            found = getattr(self._inner, name)(*arguments)
-        if self._inner.successor is not None:
-            self._inner = self._inner.successor
-        return found
 
     # masks
 
@@ -221,10 +211,6 @@ class RememberingFollower(Follower):
                 return top.is_repeated or may_be_new(behind(), cursor, top)
         return True
 
-    def fill_by_class(self, words: Any) -> None:
-        """Masks by class do not tell what came before."""
-        return
-
     # tokens and text
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
@@ -269,16 +255,9 @@ class RememberingFollower(Follower):
         """See `Follower.text_read`."""
         return unmarked(bytes(self._ask("text_read")))
 
-    def check_made(self, steps: int) -> None:
-        """See `Follower.check_made`."""
-        self._ask("check_made", steps)
-
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
-        try:
-            self._inner.rollback(steps)
-        except Outgrown as outgrown:
-            self._inner = outgrown.follower  # which took them back
+        super().rollback(steps)
         if steps:
             at = len(self._before) - steps
             self._cursor = self._before[at]
@@ -286,35 +265,16 @@ class RememberingFollower(Follower):
 
     def reset(self) -> None:
         """See `Follower.reset`."""
-        self._ask("reset")
+        super().reset()
         self._cursor, self._before = Cursor(self._places), []
 
     def fork(self) -> RememberingFollower:
         """See `Follower.fork`."""
-        twin = RememberingFollower.__new__(RememberingFollower)
-        twin.__dict__.update(self.__dict__)
-        twin._inner, twin._before = self._inner.fork(), self._before[:]
+        twin = super().fork()
+        assert isinstance(twin, RememberingFollower)
+        twin._before = self._before[:]
         return twin
-
-    # the rest is the grammar's
-
-    @property
-    def temperature(self) -> float | None:
-        """See `Follower.temperature`."""
-        return self._inner.temperature
-
-    def is_terminated(self) -> bool:
-        """See `Follower.is_terminated`."""
-        return bool(self._ask("is_terminated"))
-
-    def is_completed(self) -> bool:
-        """See `Follower.is_completed`."""
-        return bool(self._ask("is_completed"))
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`: what the grammar forces is forced here, too."""
         return unmarked(str(self._ask("find_jump_forward_string", deadline)).encode()).decode()
-
-    def get_captures(self, deduplicate: bool) -> Any:
-        """See `Follower.get_captures`."""
-        return self._ask("get_captures", deduplicate)

@@ -1,0 +1,128 @@
+"""Follows a sequence whose text has to be whole within so many tokens.
+
+What: a `ClosingFollower` has another follower, of any strategy. Its masks are those of the other one without
+the tokens behind which no completion is known that fits into the tokens that are left: the masks of
+`hybrid.GrammarMatcher.fill_closing_bitmask`. It counts what is read and what is taken back, so that drafts,
+trees of drafts and batches have the masks of their places.
+When: behind `hybrid.GrammarMatcher.limit_tokens`.
+Limits: those of `completion.py`. Where no way fits, the mask is the other one's: the text holds what was
+masked out, such as a draft that will be rejected, or the limit was too short from the start.
+
+Most masks cost nothing: `Completion.count_untouched` says how many from a place on are the other one's,
+whatever is read meanwhile, and the next look is taken when these are over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import BudgetExceeded, MatcherError
+from hybrid.api.follower import Follower, OuterFollower
+from hybrid.completion.completion import Completion, Place, TooLong
+from hybrid.representatives.gather import Gather
+
+
+class ClosingFollower(OuterFollower):
+    """A follower with a limit of tokens.
+
+    Args:
+        inner: follows the grammar.
+        completion: of the same grammar, under the same stop ids.
+        left: tokens that may still follow.
+        stops: ids that end the sequence; of them one is counted, where there is room for it. Empty: none is.
+
+    Attributes:
+        left: tokens that may still follow; each step takes one, be it a token or a text.
+        trouble: what ended the closing for good, in words; None while it goes on.
+    """
+
+    def __init__(self, inner: Follower, completion: Completion, left: int, stops: tuple[int, ...]) -> None:
+        super().__init__(inner)
+        self._completion, self._stops, self.left = completion, stops, left
+        self.trouble: str | None = None
+        self._place: Place | None = None
+        # with more tokens left than the second, and at most the first, masks are the inner one's
+        self._untouched = (-1, -1)
+
+    @property
+    def inner(self) -> Follower:
+        """Who follows the grammar."""
+        return self._inner
+
+    # masks
+
+    def fill(self, words: Any, debug_print: bool = False) -> bool:
+        """See `Follower.fill`."""
+        needed = super().fill(words, debug_print)
+        if self._is_untouched() or self.trouble is not None:
+            return needed
+        try:
+            return self._close(words) or needed
+        except BudgetExceeded as error:
+            self.trouble = str(error)
+        return needed
+
+    def fill_by_class(self, words: Any) -> Gather | None:
+        """See `Follower.fill_by_class`."""
+        if not self._is_untouched() and self.trouble is None:
+            return None
+        found: Gather | None = self._ask("fill_by_class", words)
+        return found
+
+    def _is_untouched(self) -> bool:
+        most, least = self._untouched
+        return least < self.left <= most
+
+    def _close(self, words: NDArray[np.uint32]) -> bool:
+        """Take out of a mask what leaves no room; whether it had any of that."""
+        text, left = self.text_read(), self.left
+        for_stop = 1 if self._stops else 0
+        n_untouched, self._place = self._completion.count_untouched(text, self._place, left - for_stop)
+        if n_untouched:
+            self._untouched = left, left - n_untouched
+            return False
+        if for_stop and left == 1 and self.is_completed():
+            return self._leave_stops(words)
+        for fitting in range(max(left - for_stop, 1), left + 1):
+            mask = words.copy()
+            try:
+                restricted, self._place = self._completion.restrict(text, self._place, fitting, mask)
+            except (MatcherError, TooLong):
+                continue
+            words[:] = mask
+            return restricted
+        return False
+
+    def _leave_stops(self, words: NDArray[np.uint32]) -> bool:
+        before = words.copy()
+        words.fill(0)
+        for stop in self._stops:
+            words[stop >> 5] |= np.uint32(1 << (stop & 31))
+        words &= before
+        return not np.array_equal(words, before)
+
+    # tokens and text
+
+    def accept_token(self, token: int, debug_print: bool = False) -> bool:
+        """See `Follower.accept_token`."""
+        taken = super().accept_token(token, debug_print)
+        self.left -= taken
+        return taken
+
+    def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
+        """See `Follower.accept_string`."""
+        taken = super().accept_string(text, debug_print)
+        self.left -= taken
+        if taken:
+            self._untouched = (-1, -1)  # a text may be longer than any token
+        return taken
+
+    def rollback(self, steps: int) -> None:
+        """See `Follower.rollback`."""
+        super().rollback(steps)
+        self.left += steps
+        if self.left > self._untouched[0]:
+            self._untouched = (-1, -1)  # it stands before the place that was looked at

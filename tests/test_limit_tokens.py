@@ -1,0 +1,278 @@
+"""A matcher with a limit of tokens: the masks of `fill_closing_bitmask`, in batches and trees of drafts too.
+
+What: walks over random grammars and schemas that take steps back, beside a matcher without a limit that is
+asked for each closing mask; texts that end with a stop token in time.
+When: after a change of `hybrid.completion.follower`, or of what counts steps.
+Limits: what closing masks are is checked in ``test_completion.py``.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from equivalence import ArgumentError, BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
+from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.completion import Completion
+from tests.matchers import STRATEGIES, allowed
+from tests.random_grammars import GrammarCase, grammar_cases
+from tests.test_completion import (
+    BYTES,
+    NESTED,
+    SCHEMA,
+    STOP,
+    VOCABULARY,
+    closing,
+    matcher_of,
+    refuse_what_has_no_network,
+)
+
+ANY = {"type": "object"}
+SCHEMAS = {"bounded": SCHEMA, "recursive": NESTED, "any object": ANY}
+
+
+def masked(matcher: GrammarMatcher) -> list[int]:
+    return allowed(matcher, matcher.compiled_grammar.vocabulary.size)[1]
+
+
+def wanted(matcher: GrammarMatcher, left: int, stop: int | None = None) -> list[int]:
+    """The mask that a limit makes, by a matcher without one.
+
+    Args:
+        matcher: without a limit.
+        left: tokens that are left.
+        stop: the stop token that has to fit too, where it can.
+    """
+    for for_stop in (1, 0) if stop is not None else (0,):
+        if for_stop and left == 1 and matcher.is_completed():
+            return [stop]  # type: ignore[list-item]
+        if left > for_stop:
+            try:
+                return closing(matcher, left - for_stop)
+            except MatcherError:
+                pass
+    return masked(matcher)
+
+
+def wander(
+    limited: GrammarMatcher, plain: GrammarMatcher, left: int, stop: int | None, draw: random.Random, n: int
+) -> int:
+    """Compare masks along tokens of the plain mask, some of which leave no room, and steps back."""
+    read = 0
+    for _ in range(n):
+        ids = masked(plain)
+        assert masked(limited) == wanted(plain, left, stop)
+        assert limited.tokens_left == left
+        token = draw.choice(ids)
+        for matcher in (limited, plain):
+            assert matcher.accept_token(token)
+        read, left = read + 1, left - 1
+        back = draw.randint(1, min(read, 4)) if plain.is_terminated() or draw.random() < 0.3 else 0
+        for matcher in (limited, plain):
+            matcher.rollback(back)
+        read, left = read - back, left + back
+    return left
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    grammar_cases(), st.sampled_from(STRATEGIES), st.booleans(), st.integers(0, 1 << 30), st.integers(0, 9)
+)
+def test_masks_are_closing_masks_wherever_the_text_stands(
+    case: GrammarCase, strategy: str, with_stop: bool, seed: int, more: int
+) -> None:
+    tokens = [*BYTES, *(token for token in case.vocabulary if token)]
+    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
+    limited, plain = (matcher_of(case.ebnf, strategy, vocabulary) for _ in range(2))
+    refuse_what_has_no_network(limited)
+    plan = limited.shortest_completion()
+    assume(plan is not None)
+    assert plan is not None
+    left = max(len(plan) + more, 1)
+    assert limited.limit_tokens(left, with_stop_token=with_stop)
+    wander(limited, plain, left, len(tokens) if with_stop else None, random.Random(seed), 8)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("left", [30, 90])
+def test_masks_are_closing_masks_of_schemas(name: str, strategy: str, left: int) -> None:
+    limited, plain = (matcher_of(SCHEMAS[name], strategy) for _ in range(2))
+    assert limited.limit_tokens(left, with_stop_token=True)
+    wander(limited, plain, left, STOP, random.Random(name), 60)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_most_masks_are_not_looked_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    limited, plain = (matcher_of(SCHEMAS[name]) for _ in range(2))
+    assert limited.limit_tokens(4000)
+    restrict, asked = Completion.restrict, []
+
+    def counting(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return restrict(*arguments)
+
+    monkeypatch.setattr(Completion, "restrict", counting)
+    draw = random.Random(1)
+    for _ in range(300):
+        ids = masked(limited)
+        assert not asked and ids == masked(plain)
+        token = draw.choice([one for one in ids if one != STOP] or ids)
+        for matcher in (limited, plain):
+            assert matcher.accept_token(token)
+            if matcher.is_terminated():
+                matcher.rollback(1)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("more", [0, 1, 2, 7, 40])
+def test_texts_end_with_a_stop_token_in_time(name: str, strategy: str, more: int) -> None:
+    start = matcher_of(SCHEMAS[name], strategy)
+    plan = start.shortest_completion()
+    assert plan is not None
+    for seed in range(6):
+        matcher, draw, left = start.fork(), random.Random(seed), len(plan) + more
+        assert matcher.limit_tokens(left, with_stop_token=True)
+        while matcher.tokens_left and not matcher.is_terminated():
+            assert matcher.accept_token(draw.choice(masked(matcher)))
+        assert matcher.is_completed()
+        assert matcher.is_terminated() or not more  # where there was room for one
+
+
+def test_batches_and_trees_of_drafts_have_the_masks_of_their_places() -> None:
+    compiled = GrammarCompiler(VOCABULARY).compile_json_schema(SCHEMA)
+    limits = [None, 24, 15, 16, 17, 200, 9]
+    matchers = [GrammarMatcher(compiled) for _ in limits]
+    for matcher, limit in zip(matchers, limits, strict=True):
+        if limit is not None:
+            matcher.limit_tokens(limit)
+    for token in [TOKEN[b'{"'], ord("a"), TOKEN[b'":'], ord('"')]:
+        BatchGrammarMatcher.batch_accept_token(matchers, [token] * len(matchers))
+    rows = allocate_token_bitmask(len(matchers), VOCABULARY.size)
+    BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, rows)
+    alone = allocate_token_bitmask(len(matchers), VOCABULARY.size)
+    for row, matcher in enumerate(matchers):
+        matcher.fill_next_token_bitmask(alone, row)
+    assert torch.equal(rows, alone)
+    assert len({tuple(row.tolist()) for row in rows}) >= 3
+
+    # "xx" and on, "x" and its end, of which one has to be the last
+    tree = [ord('"'), ord("x"), ord("x"), TOKEN[b'","'], ord("x"), ord("b")]
+    child = torch.tensor([1, 2, 4, 5, -1, -1])
+    sibling = torch.tensor([-1, -1, 3, -1, -1, -1])
+    for matcher, limit in zip(matchers, limits, strict=True):
+        found = torch.zeros_like(allocate_token_bitmask(len(tree), VOCABULARY.size))
+        matcher.traverse_draft_tree(child, sibling, torch.tensor(tree), found)
+        parents = [-1, 0, 1, 1, 2, 3]
+        for node in range(len(tree)):
+            path = [node]
+            while parents[path[-1]] >= 0:
+                path.append(parents[path[-1]])
+            other = GrammarMatcher(compiled)
+            assert other.accept_string(b'{"a":"')
+            row = set(np.flatnonzero(_bits(found[node])).tolist())
+            left = None if limit is None else limit - 4
+            for step in reversed(path[:-1]):
+                mask = masked(other) if left is None else wanted(other, left)
+                if tree[step] not in mask:
+                    assert not row
+                    break
+                assert other.accept_token(tree[step])
+                left = None if left is None else left - 1
+            else:
+                assert row == set(masked(other) if left is None else wanted(other, left))
+
+
+TOKEN = {text: index for index, text in enumerate(VOCABULARY.tokens) if len(text) > 1}
+
+
+def _bits(row: torch.Tensor) -> np.ndarray:
+    return np.unpackbits(row.numpy().view(np.uint8), bitorder="little")[: VOCABULARY.size]
+
+
+def test_forks_go_on_with_the_limit_and_a_new_start_has_none() -> None:
+    matcher = matcher_of(SCHEMA)
+    matcher.limit_tokens(15)
+    assert matcher.accept_token(TOKEN[b'{"'])
+    twin = matcher.fork()
+    assert twin.tokens_left == matcher.tokens_left == 14
+    assert twin.accept_token(ord("a")) and (twin.tokens_left, matcher.tokens_left) == (13, 14)
+    twin.rollback(2)
+    assert (twin.tokens_left, matcher.tokens_left) == (15, 14)
+    assert matcher.accept_string(b'a": "') and matcher.tokens_left == 13
+    assert masked(matcher) == wanted(_read(b'{"a": "'), 13)
+    matcher.reset()
+    assert matcher.tokens_left is None and masked(matcher) == masked(matcher_of(SCHEMA))
+    matcher.limit_tokens(20)
+    matcher.limit_tokens(17)
+    assert matcher.tokens_left == 17
+    matcher.limit_tokens(None)
+    assert matcher.tokens_left is None
+
+
+def _read(text: bytes) -> GrammarMatcher:
+    matcher = matcher_of(SCHEMA)
+    assert matcher.accept_string(text)
+    return matcher
+
+
+def test_a_limit_that_no_text_fits_into_is_told_and_masks_are_plain() -> None:
+    matcher, plain = _read(b'{"a": "xx'), _read(b'{"a": "xx')
+    plan = matcher.shortest_completion()
+    assert plan is not None
+    assert matcher.limit_tokens(len(plan) - 4) is False
+    assert masked(matcher) == masked(plain)
+    assert matcher.limit_tokens(0) is False and masked(matcher) == masked(plain)
+    assert matcher.limit_tokens(len(plan)) is True
+    assert masked(matcher) == closing(plain, len(plan)) != masked(plain)
+
+
+@pytest.mark.parametrize("value", [-1, 2.5, "9", True])
+def test_what_is_no_limit_is_refused(value: Any) -> None:
+    matcher = matcher_of(SCHEMA)
+    matcher.limit_tokens(30)
+    with pytest.raises(ArgumentError, match="tokens_left"):
+        matcher.limit_tokens(value)
+    assert matcher.tokens_left == 30
+
+
+def test_grammars_without_completions_are_refused_by_name_each_time() -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    unique = compiler.compile_json_schema({"type": "array", "uniqueItems": True}, semantics="json-schema")
+    named = compiler.compile_grammar('root ::= Token(3) "a"')
+    for compiled, why in ((unique, "may not come twice"), (named, "token edges")):
+        matcher = GrammarMatcher(compiled)
+        for _ in range(2):
+            with pytest.raises(UnsupportedGrammar, match=why):
+                matcher.limit_tokens(30)
+        assert matcher.tokens_left is None
+        masked(matcher)
+
+
+def test_a_limit_that_takes_too_much_is_lost_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise BudgetExceeded("closing in time has tables that are too large")
+
+    matcher, plain = matcher_of(SCHEMA), matcher_of(SCHEMA)
+    matcher.limit_tokens(15)
+    assert matcher.lost_limit is None
+    monkeypatch.setattr(Completion, "restrict", fail)
+    assert masked(matcher) == masked(plain)
+    assert matcher.tokens_left is None and "too large" in str(matcher.lost_limit)
+    monkeypatch.undo()
+    assert matcher.accept_token(TOKEN[b'{"']) and plain.accept_token(TOKEN[b'{"'])
+    assert masked(matcher) == masked(plain)
+
+
+def test_stop_tokens_without_text_share_what_is_known() -> None:
+    compiled = GrammarCompiler(VOCABULARY).compile_json_schema(SCHEMA)
+    first = compiled.completions.of((STOP,))
+    assert compiled.completions.of((STOP, STOP - 2)) is first  # an id without text
+    assert compiled.completions.of((STOP, ord("x"))) is not first
