@@ -7,6 +7,7 @@ Limits: no model runs here.
 """
 
 import json
+import logging
 import os
 import random
 import time
@@ -23,6 +24,7 @@ pytest.importorskip("vllm.v1.structured_output")
 from vllm import SamplingParams
 from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1 import structured_output
+from vllm.v1.request import Request
 from vllm.v1.structured_output import backend_xgrammar
 from vllm.v1.structured_output.request import StructuredOutputRequest
 from vllm.v1.structured_output.utils import apply_grammar_bitmask
@@ -102,8 +104,8 @@ def vllm(monkeypatch):
     for name in ("XgrammarBackend", "multiprocessing"):
         monkeypatch.setattr(structured_output, name, getattr(structured_output, name))
     kind = structured_output.StructuredOutputManager
-    monkeypatch.setattr(kind, "__init__", kind.__init__)
-    monkeypatch.setattr(kind, "grammar_bitmask", kind.grammar_bitmask)
+    for name in ("__init__", "_create_grammar", "grammar_bitmask"):
+        monkeypatch.setattr(kind, name, getattr(kind, name))
     assert not adapters.vllm.is_registered()
 
 
@@ -118,7 +120,7 @@ def request_of(manager, name: str, kind: dict, stops=(), prompt=()):
     made.reasoning_ended = True
     request = SimpleNamespace(
         request_id=name, sampling_params=params, structured_output_request=made, use_structured_output=True,
-        prompt_token_ids=[*prompt], all_token_ids=[],
+        prompt_token_ids=[*prompt], all_token_ids=[], max_tokens=99,
     )  # fmt: skip
     manager.grammar_init(request)
     if isinstance(made._grammar if hasattr(made, "_grammar") else made.grammar, Future):
@@ -371,3 +373,116 @@ def test_beam_search_and_other_readers_of_the_backend_get_ours():
     made = backend_xgrammar.XgrammarBackend(settings, tokenizer=TOKENIZER, vocab_size=SIZE)
     assert type(made.compiler).__module__ == "adapters.vllm.serving"
     assert not isinstance(made.compiler, xgrammar.GrammarCompiler)
+
+
+# --- Requests that are told, and closed in time ----------------------------------------------------------
+
+
+class Thinks:
+    """A reasoner whose thoughts end with a token."""
+
+    def __init__(self, tokenizer, **options):
+        pass
+
+    def is_reasoning_end(self, ids):
+        return CALL in ids
+
+    def is_reasoning_end_streaming(self, ids, delta):
+        return CALL in delta
+
+
+def real_request(manager, schema: dict, max_tokens: int, n_prompt: int = 3) -> Request:
+    params = SamplingParams(
+        structured_outputs=StructuredOutputsParams(json=json.dumps(schema)), max_tokens=max_tokens
+    )
+    params.structured_outputs._backend = "xgrammar"
+    request = Request("chat-7", [1] * n_prompt, params, None)
+    manager.grammar_init(request)
+    end = time.monotonic() + 60
+    while not request.structured_output_request.is_grammar_ready and time.monotonic() < end:
+        time.sleep(0.001)
+    return request
+
+
+def guesses(grammar, draw, n: int) -> list[int]:
+    """Drafts that the grammar takes, without a look at what is left."""
+    twin = grammar.matcher.fork()
+    twin.limit_tokens(None)
+    twin._failed = False
+    found: list[int] = []
+    row = torch.zeros((1, (SIZE + 31) // 32), dtype=torch.int32)
+    while len(found) < n and not twin.is_terminated():
+        twin.fill_next_token_bitmask(row, 0)
+        found.append(draw.choice(sorted(allowed(row[0]))))
+        assert twin.accept_token(found[-1])
+    return found
+
+
+def generate(manager, request, draw, n_spec: int, thoughts: int = 0) -> None:
+    """What the scheduler and a sampler do, one step after the other, until the request ends."""
+    grammar = request.structured_output_request.grammar
+    for _ in range(request.max_tokens):
+        thinks = not request.structured_output_request.reasoning_ended and manager.reasoner_cls is not None
+        drafts = []
+        if n_spec and thinks:
+            rest = [ord("a")] * max(0, thoughts - request.num_output_tokens) + [CALL]
+            drafts = [*rest, *guesses(grammar, draw, n_spec)][:n_spec]
+        elif n_spec:
+            drafts = guesses(grammar, draw, n_spec)
+        drafts = manager.validate_tokens(request, drafts)
+        padded = {request.request_id: [*drafts, *[-1] * (n_spec - len(drafts))]} if n_spec else {}
+        rows = rows_of(manager, [request], padded)
+        taken: list[int] = []
+        for at in range(len(drafts) + 1):
+            if thinks and CALL not in taken:  # the model thinks what it would think
+                done = request.num_output_tokens + len(taken) >= thoughts
+                taken.append(CALL if done else ord("a"))
+            else:
+                taken.append(draw.choice(sorted(allowed(rows[at]))))
+            if at == len(drafts) or taken[-1] != drafts[at] or STOP in taken:
+                break
+        taken = taken[: request.max_tokens - request.num_output_tokens]
+        request.append_output_token_ids(taken)
+        assert manager.accept_tokens(request, taken)
+        if STOP in taken or request.num_output_tokens >= request.max_tokens:
+            return
+
+
+@pytest.mark.parametrize("n_spec", [0, 1, 4])
+@pytest.mark.parametrize("thoughts", [None, 0, 6, 11])
+def test_texts_end_within_the_tokens_of_a_request(monkeypatch, n_spec, thoughts):
+    monkeypatch.setenv("EQUIMASK_VLLM_CLOSE", "1")
+    adapters.vllm.register()
+    manager = manager_of(n_spec)
+    manager.reasoner_cls = None if thoughts is None else Thinks
+    shortest = len('{"name":""}')  # and a stop token
+    for more in (1, 2, 5, 30):
+        for seed in range(6):
+            most = shortest + more + (0 if thoughts is None else thoughts + 1)
+            request = real_request(manager, SCHEMA, most)
+            if thoughts is not None:
+                request.structured_output_request.reasoning_ended = False
+            generate(manager, request, random.Random(seed), n_spec, thoughts or 0)
+            ids = [*request.output_token_ids]
+            assert ids[-1] == STOP and len(ids) <= most
+            text = TOKENIZER.decode(ids[ids.index(CALL) + 1 if thoughts is not None else 0 : -1])
+            assert set(json.loads(text, strict=False)) <= {"name", "tags"}
+
+
+def test_the_models_length_is_a_limit_too(monkeypatch):
+    monkeypatch.setenv("EQUIMASK_VLLM_CLOSE", "1")
+    adapters.vllm.register()
+    manager = manager_of()
+    manager.vllm_config.model_config.max_model_len = 100
+    matcher = real_request(manager, SCHEMA, 99, n_prompt=70).structured_output_request.grammar.matcher
+    assert matcher.tokens_left == 30
+
+
+def test_a_request_hears_what_is_not_enforced(caplog):
+    adapters.vllm.register()
+    schema = {"type": "object", "properties": {"a": {"type": "string", "not": {"const": "x"}}}}
+    with caplog.at_level(logging.INFO, "vllm.equimask"):
+        request = real_request(manager_of(), schema, 9)
+    assert not isinstance(request.structured_output_request.grammar, Exception)
+    lines = [record.getMessage() for record in caplog.records]
+    assert "Request chat-7: not enforced of its schema: not at /properties/a/not" in lines

@@ -53,19 +53,46 @@ def validate_xgrammar_grammar(sampling_params):
 
 MANAGER = """
 import multiprocessing
+from types import SimpleNamespace
+
+import torch
+
 
 class StructuredOutputManager:
+    reasoner_cls = None
+
     def __init__(self, vllm_config):
         self.workers = (multiprocessing.cpu_count() + 1) // 2
         self.backend, self.vllm_config = None, vllm_config
         if not vllm_config.model_config.skip_tokenizer_init:
             self.tokenizer = vllm_config.model_config.tokenizer
 
-    def grammar_init(self, kind, text, stop_token_ids=None):
+    def grammar_init(self, kind, text, stop_token_ids=None, **request):
+        known = {"request_id": "request", "max_tokens": 999, "num_prompt_tokens": 1, "num_output_tokens": 0}
+        asked = SimpleNamespace(kind=kind, text=text, stops=stop_token_ids, **{**known, **request})
         if self.backend is None:
             size = self.vllm_config.model_config.get_vocab_size()
             self.backend = XgrammarBackend(self.vllm_config, tokenizer=self.tokenizer, vocab_size=size)
-        return self.backend.compile_grammar(kind, text, stop_token_ids=stop_token_ids)
+        asked.structured_output_request = SimpleNamespace(grammar=self._create_grammar(asked))
+        return asked if request else asked.structured_output_request.grammar.matcher
+
+    def _create_grammar(self, request):
+        made = self.backend.compile_grammar(request.kind, request.text, stop_token_ids=request.stops)
+        return SimpleNamespace(matcher=made)
+
+    def grammar_bitmask(self, requests, names, drafts):
+        rows = self.backend.allocate_token_bitmask(sum(1 + len(drafts.get(name, ())) for name in names))
+        row = 0
+        for name in names:
+            matcher = requests[name].structured_output_request.grammar.matcher
+            read = 0
+            for token in [*drafts.get(name, ()), None]:
+                if not matcher.is_terminated():
+                    matcher.fill_next_token_bitmask(rows, row)
+                row += 1
+                read += token is not None and matcher.accept_token(token)
+            matcher.rollback(read)
+        return rows.numpy()
 """
 
 FRONT_END = """

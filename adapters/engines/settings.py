@@ -1,7 +1,7 @@
 """What operators say in environment variables, read when the engine starts.
 
 What: `Settings` reads whether the adapter of an engine serves, the budget of one compilation, a folder of
-compiled grammars, and numbers of its own.
+compiled grammars, what is told and closed in time, and numbers of its own.
 When: in every process of the engine, which hands its environment down.
 Limits: what cannot be read is an error at start, never a default in silence.
 """
@@ -127,6 +127,33 @@ class Settings:
         if given not in ("0", "1"):
             raise ValueError(f"{name} is {given!r}, allowed are 1 (the default) and 0, {off}")
         return given == "1"
+
+    @property
+    def closing(self) -> str:
+        """Name of the variable that says whether texts are closed within the tokens of a request."""
+        return f"{self.enabled}_CLOSE"
+
+    def closes(self) -> bool:
+        """Whether masks keep room for the end of the text within the tokens of a request: 0 if not set.
+
+        Raises:
+            ValueError: neither 0 nor 1.
+        """
+        given = os.environ.get(self.closing, "0")
+        if given not in ("0", "1"):
+            raise ValueError(
+                f"{self.closing} is {given!r}, allowed are 0 (the default) and 1, which closes texts in time"
+            )
+        return given == "1"
+
+    @property
+    def notices(self) -> str:
+        """Name of the variable that names the operator's hook for `adapters.engines.notices`."""
+        return f"{self.enabled}_NOTICES"
+
+    def hook(self) -> str | None:
+        """The operator's hook as ``module:function``; None for none."""
+        return os.environ.get(self.notices) or None
 
     def compile_seconds(self) -> float:
         """Time of one compilation.

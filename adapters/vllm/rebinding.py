@@ -1,13 +1,14 @@
 """Where vLLM's names are bound anew, and what is looked at before.
 
-What: `register` binds three names: ``xgr`` in the module of vLLM's XGrammar backend, so that all of vLLM's
+What: `register` binds names: ``xgr`` in the module of vLLM's XGrammar backend, so that all of vLLM's
 own code runs over our compiler and matcher; `StructuredOutputManager.__init__`, which then makes everything
 warm; and `XgrammarBackend` where that manager makes one, so that it gets the warm one. The backend stays what
 it is: a subclass with a ``compile_grammar`` of its own would not have served 0.32 and 0.33 alike. Where JSON
 schemas have their own meaning, a fourth: `validate_xgrammar_grammar`, which vLLM's front end asks. Where its
 source is known, the manager's ``grammar_bitmask``, which then fills all rows in one call
 (`adapters.vllm.steps`); and ``multiprocessing`` where that manager asks how many cores there are
-(`adapters.engines.cores`).
+(`adapters.engines.cores`). Two more methods of that manager tell requests what they should know
+(`adapters.vllm.request`).
 When: by vLLM, in every process, maybe more than once.
 Limits: releases of vLLM that were tested are in docs/vllm.md; of others it is looked at whether they use the
 names as these did.
@@ -24,7 +25,8 @@ from typing import Any
 
 from adapters.engines.cores import Cores
 from adapters.engines.metrics import serve
-from adapters.vllm import drafts, ranks, steps
+from adapters.engines.notices import add_named_hook
+from adapters.vllm import drafts, ranks, request, steps
 from adapters.vllm.names import OURS, Names
 from adapters.vllm.settings import SETTINGS
 
@@ -49,10 +51,10 @@ def register() -> None:
     if not SETTINGS.is_enabled():
         logger.info("%s is 0: structured outputs run in plain XGrammar", SETTINGS.enabled)
         return
-    (
-        SETTINGS.drafts(),
-        SETTINGS.compile_seconds(),
-    )  # so that what it cannot read is said here, and not to each request
+    # what cannot be read is said here, and not to each request
+    SETTINGS.compile_seconds()
+    SETTINGS.drafts()
+    SETTINGS.closes()
     manager, backend = _modules()
     _look_at(manager, backend)
     if is_registered():
@@ -70,6 +72,7 @@ def register() -> None:
         manager.multiprocessing = Cores(manager.multiprocessing)  # type: ignore[attr-defined]
     else:
         logger.info("vLLM sizes the pools of its structured outputs in a way that is not known")
+    request.bind(kind)  # around the call of a step, whose source `steps` looks at
     logger.info(
         "equimask serves structured outputs of the backend xgrammar; %s=0 turns it off", SETTINGS.enabled
     )
@@ -121,6 +124,9 @@ def _look_at(manager: ModuleType, backend: ModuleType) -> None:
     ):
         if not hasattr(module, name):
             raise _unknown(f"{module.__name__} has no {name}")
+    for name in request.BOUND:
+        if not hasattr(manager.StructuredOutputManager, name):
+            raise _unknown(f"{MANAGER}.StructuredOutputManager has no {name}")
     read = _names_read(backend.XgrammarBackend)
     for name in ("xgr", *OURS):
         if name not in read:
@@ -179,6 +185,7 @@ def _warming(begin: Callable[..., None], backend: WarmBackend) -> Callable[..., 
         ranks.note(vllm_config)
         if drafts.are_wanted(vllm_config):
             drafts.continue_drafts(self, vllm_config, _unknown)
+        add_named_hook(SETTINGS.notices, SETTINGS.hook())
         chosen = vllm_config.structured_outputs_config.backend
         tokenizer = getattr(self, "tokenizer", None)  # none where prompts come as ids
         if tokenizer is None or not (chosen == "auto" or chosen.startswith("xgrammar")):

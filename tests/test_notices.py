@@ -1,0 +1,100 @@
+"""What requests are told: bounded lines, hooks, and fields of answers."""
+
+import json
+import logging
+import sys
+from types import ModuleType
+
+import pytest
+
+from adapters.engines import notices
+from adapters.engines.notices import MOST_CHARACTERS, MOST_NAMED, Notice, add_named_hook, notice_of, tell
+from hybrid import GrammarCompiler, Vocabulary
+from hybrid.xgrammar.relaxed import Relaxation
+
+logger = logging.getLogger("tests.notices")
+VOCABULARY = Vocabulary.from_bytes([*(bytes([byte]) for byte in range(256)), b""], stop_token_ids=256)
+LOOSE = Relaxation("/properties/a/not", "not", "it is secret")
+
+
+@pytest.fixture(autouse=True)
+def hooks(monkeypatch):
+    monkeypatch.setattr(notices, "_hooks", [])
+
+
+def test_what_is_not_enforced_is_found_in_the_grammar():
+    schema = {"type": "object", "properties": {"a": {"type": "string", "not": {"const": "secret"}}}}
+    notice = notice_of("vllm", "r1", GrammarCompiler(VOCABULARY).compile_json_schema(schema), None)
+    assert [(one.keyword, one.pointer) for one in notice.relaxed] == [("not", "/properties/a/not")]
+    assert notice.sentence == "Request r1: not enforced of its schema: not at /properties/a/not"
+    strict = GrammarCompiler(VOCABULARY).compile_json_schema({"type": "string"})
+    assert not notice_of("vllm", "r1", strict, None)
+
+
+def test_a_line_is_bounded_and_has_nothing_else_of_a_schema(caplog):
+    names = ["a\nERROR forged", "\x1b[31m", "x" * 9999, "é"]
+    relaxed = tuple(LOOSE._replace(pointer=f"/properties/{names[i % 4]}/{i}") for i in range(40))
+    notice = Notice("vllm", "id\n" + "y" * 9999, relaxed, "z" * 9999)
+    with caplog.at_level(logging.INFO):
+        tell(notice, logger)
+    (record,) = caplog.records
+    line = record.getMessage()
+    assert record.levelno == logging.WARNING and line.isprintable()
+    assert len(line) < (MOST_NAMED + 3) * (MOST_CHARACTERS + 20)
+    assert "secret" not in line and f"and {40 - MOST_NAMED} more" in line and "masks do not close" in line
+
+
+def test_the_schema_as_a_whole_has_no_keyword():
+    assert "the schema as a whole" in Notice("vllm", "r", (Relaxation("", "", "too deep"),)).sentence
+
+
+def test_nothing_is_told_where_there_is_nothing_to_tell(caplog):
+    called = []
+    notices.add_hook(called.append)
+    with caplog.at_level(logging.DEBUG):
+        tell(Notice("vllm", "r"), logger)
+    assert not called and not caplog.records
+
+
+def test_hooks_get_the_notice_and_their_errors_change_nothing(caplog):
+    called = []
+
+    def broken(notice):
+        raise KeyError("operator")
+
+    notice = Notice("sglang", "r7", (LOOSE,))
+    for hook in (broken, called.append, called.append):
+        notices.add_hook(hook)
+    with caplog.at_level(logging.INFO):
+        tell(notice, logger)
+    assert called == [notice] and "The hook for notices failed at request r7" in caplog.text
+    notices.remove_hook(called.append)
+    notices.remove_hook(called.append)
+    tell(notice, logger)
+    assert len(called) == 1
+
+
+def test_a_hook_is_named_by_an_environment_variable(monkeypatch):
+    module = ModuleType("operators_own")
+    module.seen, module.number = [], 3
+    module.hook = module.seen.append
+    monkeypatch.setitem(sys.modules, "operators_own", module)
+    add_named_hook("EQUIMASK_VLLM_NOTICES", None)
+    assert not notices._hooks
+    add_named_hook("EQUIMASK_VLLM_NOTICES", "operators_own:hook")
+    tell(Notice("vllm", "r", (LOOSE,)), logger)
+    assert len(module.seen) == 1
+    for given in ("operators_own", "operators_own:", ":hook", "operators_own:gone", "gone_away:hook",
+                  "operators_own:number", "operators own:hook", ""):  # fmt: skip
+        with pytest.raises(ValueError, match=r"EQUIMASK_VLLM_NOTICES is .*allowed is module:function"):
+            add_named_hook("EQUIMASK_VLLM_NOTICES", given)
+
+
+def test_a_field_of_an_answer_is_bounded_json():
+    field = Notice("sglang", "r", (LOOSE,) * 99, "too short").as_field()
+    assert json.loads(json.dumps(field)) == field
+    assert field["n_not_enforced"] == 99 and len(field["not_enforced"]) == MOST_NAMED
+    assert field["not_enforced"][0] == {
+        "keyword": "not", "pointer": "/properties/a/not", "reason": "it is secret",
+    }  # fmt: skip
+    assert field["not_closing"] == "too short" and Notice("sglang", "r").as_field() == {}

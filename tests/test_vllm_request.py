@@ -1,0 +1,234 @@
+"""What the adapter of vLLM tells requests, and closes in time, over a stand-in for it."""
+
+import json
+import logging
+import random
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from adapters.engines import notices
+from tests import test_adapters_vllm as shared
+from tests.test_adapters_vllm import EBNF, EOT, SIZE, STOP, small
+
+vllm = shared.vllm  # the fixture
+
+LOOSE = json.dumps({"type": "object", "properties": {"a": {"type": "integer", "not": {"const": 1}}}})
+SCHEMA = json.dumps({
+    "type": "object", "required": ["a", "b"],
+    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
+})  # fmt: skip
+SHORTEST = len('{"a":"","b":[]}') - 2  # '{"' and '":' are tokens
+UNIQUE = json.dumps({"type": "array", "items": {"type": "string"}, "uniqueItems": True})
+
+
+@pytest.fixture
+def engine(vllm, monkeypatch):
+    """Makes a manager of an engine."""
+    monkeypatch.setattr(notices, "_hooks", [])
+
+    def make(**settings: str):
+        for name, value in settings.items():
+            monkeypatch.setenv(f"EQUIMASK_VLLM_{name}", value)
+        adapter, manager, _ = vllm()
+        adapter.register()
+        made = manager.StructuredOutputManager(small())
+        made.vllm_config.model_config.max_model_len = 1000
+        return made
+
+    return make
+
+
+def allowed(rows) -> list[list[int]]:
+    bits = np.unpackbits(np.ascontiguousarray(rows).view(np.uint8), axis=1, bitorder="little")[:, :SIZE]
+    return [np.flatnonzero(row).tolist() for row in bits]
+
+
+def step(manager, request, drafts=()) -> list[list[int]]:
+    name = request.request_id
+    return allowed(manager.grammar_bitmask({name: request}, [name], {name: [*drafts]} if drafts else {}))
+
+
+def take(request, token: int) -> None:
+    """What the scheduler does with a token."""
+    request.num_output_tokens += 1
+    assert request.structured_output_request.grammar.matcher.accept_token(token)
+
+
+# --- What is told ----------------------------------------------------------------------------------------
+
+
+def test_a_request_hears_what_is_not_enforced(engine, caplog):
+    told = []
+    manager = engine()
+    notices.add_hook(told.append)
+    with caplog.at_level(logging.INFO, "vllm.equimask"):
+        for number in range(2):  # the second one finds the grammar compiled
+            manager.grammar_init("json", LOOSE, request_id=f"chat-{number}")
+        manager.grammar_init("json", SCHEMA, request_id="strict")
+        manager.grammar_init("ebnf", EBNF, request_id="ebnf")
+    lines = [record.getMessage() for record in caplog.records if "Request" in record.getMessage()]
+    assert lines == [
+        f"Request chat-{number}: not enforced of its schema: not at /properties/a/not" for number in range(2)
+    ]
+    assert [notice.request_id for notice in told] == ["chat-0", "chat-1"]
+    assert told[0].engine == "vllm" and told[0].relaxed[0].keyword == "not"
+
+
+def test_the_operators_hook_is_found_when_the_engine_starts(engine, monkeypatch):
+    module = ModuleType("operators_own")
+    module.seen = []
+    module.hook = module.seen.append
+    monkeypatch.setitem(sys.modules, "operators_own", module)
+    manager = engine(NOTICES="operators_own:hook")
+    manager.grammar_init("json", LOOSE, request_id="a")
+    assert [notice.request_id for notice in module.seen] == ["a"]
+    with pytest.raises(ValueError, match="EQUIMASK_VLLM_NOTICES is 'nowhere:hook'"):
+        engine(NOTICES="nowhere:hook")
+
+
+def test_what_goes_wrong_there_does_not_end_the_engine(engine, monkeypatch, caplog):
+    manager = engine()
+    monkeypatch.setattr(sys.modules["adapters.vllm.request"], "notice_of", lambda *_: 1 / 0)
+    request = manager.grammar_init("json", LOOSE, request_id="a")
+    assert "Request a goes on without what it was to be told" in caplog.text
+    assert step(manager, request)[0]
+
+
+# --- What is closed in time ------------------------------------------------------------------------------
+
+
+def test_texts_are_not_closed_unless_the_operator_says_so(engine):
+    manager = engine()
+    request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=3)
+    assert request.structured_output_request.grammar.matcher.tokens_left is None
+    with pytest.raises(ValueError, match="EQUIMASK_VLLM_CLOSE is 'yes', allowed are 0"):
+        engine(CLOSE="yes")
+
+
+@pytest.mark.parametrize("more", [1, 2, 9, 60])
+@pytest.mark.parametrize("n_drafts", [0, 3])
+def test_texts_end_within_the_tokens_of_a_request(engine, more, n_drafts):
+    manager = engine(CLOSE="1")
+    most = SHORTEST + more
+    for seed in range(8):
+        draw = random.Random(seed)
+        stops = {STOP, EOT} if seed % 2 else None
+        request = manager.grammar_init("json", SCHEMA, stops, request_id="a", max_tokens=most)
+        matcher = request.structured_output_request.grammar.matcher
+        while not matcher.is_terminated():
+            assert request.num_output_tokens < most
+            drafts = []
+            for _ in range(n_drafts):  # what the grammar takes, closing or not
+                ids = shared.mask_of(matcher.fork_at(drafts)) if drafts else shared.mask_of(matcher.plain())
+                if not ids or set(ids) <= {STOP, EOT}:
+                    break
+                drafts.append(draw.choice([token for token in ids if token not in (STOP, EOT)]))
+            rows = step(manager, request, drafts)
+            for at in range(len(drafts) + 1):  # verified one by one, as samplers do
+                token = draw.choice(rows[at])
+                take(request, token)
+                if at == len(drafts) or token != drafts[at] or matcher.is_terminated():
+                    break
+        assert request.num_output_tokens <= most
+
+
+@pytest.fixture(autouse=True)
+def helpers(monkeypatch):
+    """Copies of a matcher without its limit."""
+    from adapters.xgrammar import GrammarMatcher
+
+    def plain(self):
+        twin = self.fork()
+        twin.limit_tokens(None)
+        twin._failed = False
+        return twin
+
+    def fork_at(self, tokens):
+        twin = plain(self)
+        for token in tokens:
+            assert twin.accept_token(token)
+        return twin
+
+    monkeypatch.setattr(GrammarMatcher, "plain", plain, raising=False)
+    monkeypatch.setattr(GrammarMatcher, "fork_at", fork_at, raising=False)
+
+
+def test_the_models_length_is_a_limit_too(engine):
+    manager = engine(CLOSE="1")
+    request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=900, num_prompt_tokens=950)
+    assert request.structured_output_request.grammar.matcher.tokens_left == 50
+
+
+def test_tokens_of_thoughts_count(engine):
+    """A grammar that begins when the model has thought, in the middle of drafts too."""
+    manager = engine(CLOSE="1")
+    manager.reasoner_cls = object
+    most = SHORTEST + 30
+    request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=most)
+    matcher = request.structured_output_request.grammar.matcher
+    asked = request.structured_output_request
+    asked.reasoning_ended = False
+    bounds = SimpleNamespace(grammar_start=0)
+    manager._get_constraint_bounds = lambda request, drafts: bounds
+    assert matcher.tokens_left == most
+
+    request.num_output_tokens, bounds.grammar_start = 9, 4  # and it thinks on behind three drafts
+    manager.grammar_bitmask({"a": request}, ["a"], {"a": [1, 1, 1, -1]})
+    assert matcher.tokens_left == most
+    request.num_output_tokens, bounds.grammar_start = 20, 2  # it ends with the second of two
+    manager.grammar_bitmask({"a": request}, ["a"], {"a": [1, 1, -1, -1]})
+    assert matcher.tokens_left == most - 22
+    request.num_output_tokens, asked.reasoning_ended = 25, True  # the drafts were others
+    draw = random.Random(3)
+    while not matcher.is_terminated():
+        assert request.num_output_tokens < most
+        take(request, draw.choice(step(manager, request)[0]))
+    assert request.num_output_tokens <= most
+
+
+def test_thoughts_that_leave_too_little_room_are_told(engine, caplog):
+    manager = engine(CLOSE="1")
+    manager.reasoner_cls = object
+    request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=60)
+    request.structured_output_request.reasoning_ended = True
+    request.num_output_tokens = 55
+    rows = step(manager, request)
+    assert "Request a: masks do not close in time: no text of the grammar ends within 5 tokens" in caplog.text
+    matcher = request.structured_output_request.grammar.matcher
+    assert matcher.tokens_left is None and rows[0] == shared.mask_of(matcher)
+    caplog.clear()
+    step(manager, request)
+    assert not caplog.records
+
+
+def test_grammars_that_are_not_closed_go_on_by_name(engine, caplog):
+    told = []
+    manager = engine(CLOSE="1", SEMANTICS="json-schema")
+    notices.add_hook(told.append)
+    unique = manager.grammar_init("json", UNIQUE, request_id="unique", max_tokens=20)
+    short = manager.grammar_init("json", SCHEMA, request_id="short", max_tokens=SHORTEST - 6)
+    fits = manager.grammar_init("json", SCHEMA, request_id="fits", max_tokens=SHORTEST)
+    assert [(one.request_id, one.relaxed) for one in told] == [("unique", ()), ("short", ())]
+    assert "may not come twice" in told[0].not_closing and "within 7 tokens" in told[1].not_closing
+    assert "Request unique: masks do not close in time: the schema has items or keys" in caplog.text
+    for request in (unique, short, fits):
+        assert step(manager, request)[0]
+    assert fits.structured_output_request.grammar.matcher.tokens_left == SHORTEST
+
+
+def test_a_limit_that_takes_too_much_is_told_once(engine, monkeypatch, caplog):
+    from equivalence import BudgetExceeded
+    from hybrid.completion import Completion
+
+    def fail(*_):
+        raise BudgetExceeded("closing in time has tables that are too large")
+
+    manager = engine(CLOSE="1")
+    request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=SHORTEST + 2)
+    monkeypatch.setattr(Completion, "restrict", fail)
+    for _ in range(3):
+        assert step(manager, request)[0]
+    assert caplog.text.count("Request a: masks do not close in time: closing in time has tables") == 1
