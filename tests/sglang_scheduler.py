@@ -47,13 +47,15 @@ class Request(SimpleNamespace):
     grammar: Any
     error: str
 
-    def __init__(self, kind: str, text: str, reasoning: bool, prompt: Sequence[int], custom: Any) -> None:
-        params = dict.fromkeys(KINDS)
+    def __init__(
+        self, kind: str, text: str, reasoning: bool, prompt: Sequence[int], custom: Any, **sampling: Any
+    ) -> None:
+        params: dict[str, Any] = {**dict.fromkeys(KINDS), "max_new_tokens": 128, **sampling}
         params[kind] = text
         super().__init__(
             sampling_params=SimpleNamespace(**params, ebnf_full_assistant=False, custom_params=custom),
             origin_input_ids=[*prompt], require_reasoning=reasoning, grammar=None, grammar_key=None,
-            grammar_wait_ct=0, rid="request", error="",
+            grammar_wait_ct=0, rid="request", error="", customized_info=None, finished_reason=None,
         )  # fmt: skip
 
     def finished(self) -> bool:
@@ -119,10 +121,16 @@ class Scheduler:
             yield
 
     def request(
-        self, kind: str, text: str, reasoning: bool = False, prompt: Sequence[int] = (), custom: Any = None
+        self,
+        kind: str,
+        text: str,
+        reasoning: bool = False,
+        prompt: Sequence[int] = (),
+        custom: Any = None,
+        **sampling: Any,
     ) -> Request:
         """A request whose grammar is ready, or that has an error."""
-        request = Request(kind, text, reasoning, prompt, custom)
+        request = Request(kind, text, reasoning, prompt, custom, **sampling)
         end = time.monotonic() + 60
         if self.manager.process_req_with_grammar(request):
             while request not in self.manager.get_ready_grammar_requests() and time.monotonic() < end:

@@ -26,6 +26,9 @@ REASONER = f"{SRT}.constrained.reasoner_grammar_backend"
 PARSER = f"{SRT}.parser.reasoning_parser"
 CONTEXT = f"{SRT}.runtime_context"
 SPECULATION = f"{SRT}.speculative.spec_utils"
+MANAGER = f"{SRT}.constrained.grammar_manager"
+FINISH = f"{SRT}.managers.schedule_batch"
+STREAMER = f"{SRT}.managers.scheduler_components.output_streamer"
 
 THINK_END = ord("!")
 """The token that ends the thoughts of the parser "bang"."""
@@ -171,7 +174,7 @@ class ReasonerGrammarObject(BaseGrammarObject):
 
     def __init__(self, grammar, think_end, after):
         super().__init__()
-        self.grammar, self.think_end, self.after = grammar, think_end, after
+        self.grammar, self.think_end, self.after, self.before = grammar, think_end, after, []
 
     def _is_generation(self):
         return self.after >= 0
@@ -185,18 +188,19 @@ class ReasonerGrammarObject(BaseGrammarObject):
     def accept_token(self, token):
         if self._is_generation():
             self.grammar.accept_token(token)
+        self.before.append(self.after)
+        if self._is_generation() or token == self.think_end:
             self.after += 1
-        elif token == self.think_end:
-            self.after = 0
 
     def fill_vocab_mask(self, vocab_mask, idx):
         if self._is_generation():
             self.grammar.fill_vocab_mask(vocab_mask, idx)
 
     def rollback(self, k):
-        if self._is_generation():
-            self.grammar.rollback(k)
-            self.after -= k
+        if self.after > 0:
+            self.grammar.rollback(min(k, self.after))
+        self.after = self.before[-k]
+        del self.before[-k:]
 
     def is_terminated(self):
         return self._is_generation() and self.grammar.is_terminated()
@@ -226,6 +230,65 @@ class ReasoningParser:
     def __init__(self, model_type, stream_reasoning, tokenizer):
         ends = [THINK_END] if model_type == "bang" else []
         self.detector = SimpleNamespace(get_think_end_token_ids=lambda _: ends)
+
+
+class FINISH_ABORT:
+    def __init__(self, message, status_code, err_type):
+        self.message, self.status_code, self.err_type = message, status_code, err_type
+
+
+class SchedulerOutputStreamer:
+    def is_request_level_customized_info_key(self, key):
+        return False
+
+
+class GrammarManager:
+    def __init__(self, backend):
+        self.grammar_backend, self.grammar_queue = backend, []
+
+    def process_req_with_grammar(self, req):
+        value, is_hit = self.grammar_backend.get_cached_or_future_value(
+            req.grammar_key, req.require_reasoning
+        )
+        req.grammar = value
+        if not is_hit:
+            self.grammar_queue.append(req)
+        return not is_hit
+
+    def get_ready_grammar_requests(self):
+        ready, self.grammar_queue = self.grammar_queue, []
+        for req in ready:
+            req.grammar = req.grammar.result()
+            self.grammar_backend.set_cache(req.grammar_key, req.grammar.copy())
+        return ready
+
+
+class Request:
+    """What is read of a request; and how it ends, one token after the other."""
+
+    def __init__(self, rid, kind, text, max_new_tokens=999, stop_token_ids=None, reasoning=False, **known):
+        self.rid, self.grammar_key, self.require_reasoning, self.grammar = rid, (kind, text), reasoning, None
+        self.sampling_params = SimpleNamespace(
+            max_new_tokens=max_new_tokens, stop_token_ids=stop_token_ids, ignore_eos=False
+        )
+        self.eos_token_ids, self.tokenizer = set(), None
+        self.customized_info = self.finished_reason = self.to_finish = None
+        self.output_ids = []
+        vars(self).update(known)
+
+    def take(self, token):
+        """As a step of decoding does."""
+        self.output_ids.append(token)
+        if self.to_finish:
+            self.finished_reason = self.to_finish
+        elif token in self.eos_token_ids | (self.sampling_params.stop_token_ids or set()):
+            self.finished_reason = "stop"
+        elif len(self.output_ids) >= self.sampling_params.max_new_tokens:
+            self.finished_reason = "length"
+        try:
+            self.grammar.accept_token(token)
+        except ValueError as error:
+            self.to_finish = FINISH_ABORT(f"{error}", 500, "InternalServerError")
 
 
 def traverse_tree(
@@ -276,9 +339,10 @@ def stand_in(**serving: Any) -> dict[str, ModuleType]:
     packages = [
         "sglang",
         SRT,
-        *(f"{SRT}.{name}" for name in ("arg_groups", "constrained", "parser", "speculative")),
+        *(f"{SRT}.{name}" for name in ("arg_groups", "constrained", "managers", "parser", "speculative")),
+        f"{SRT}.managers.scheduler_components",
     ]
-    leaves = [CHOICES, BASE, XGRAMMAR, REASONER, PARSER, CONTEXT, SPECULATION]
+    leaves = [CHOICES, BASE, XGRAMMAR, REASONER, PARSER, CONTEXT, SPECULATION, MANAGER, FINISH, STREAMER]
     made = {name: ModuleType(name) for name in [*packages, *leaves]}
     for name, module in made.items():
         module.__spec__ = ModuleSpec(name, None, is_package=True)
@@ -307,6 +371,11 @@ def stand_in(**serving: Any) -> dict[str, ModuleType]:
         PARSER: {"ReasoningParser": ReasoningParser},
         SPECULATION: {
             "traverse_tree": traverse_tree, "generate_token_bitmask": generate_token_bitmask,
+        },
+        MANAGER: {"GrammarManager": type("GrammarManager", (GrammarManager,), {})},
+        FINISH: {"FINISH_ABORT": FINISH_ABORT},
+        STREAMER: {
+            "SchedulerOutputStreamer": type("Streamer", (SchedulerOutputStreamer,), {}),
         },
         CONTEXT: {
             "get_context": lambda: context, "get_serving": lambda: SimpleNamespace(**{**options, **serving}),

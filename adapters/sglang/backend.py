@@ -17,12 +17,13 @@ from sglang.srt.constrained.base_grammar_backend import InvalidGrammarObject
 from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
 from sglang.srt.constrained.xgrammar_backend import XGrammarGrammarBackend
 
+import adapters.xgrammar
 from adapters.engines.cores import pool
 from adapters.engines.serving import BoundedCompiler
 from adapters.sglang.grammar import Grammar, ReasoningGrammar, matcher_of, wrapped_anew
 from adapters.sglang.kept import Kept, Key
 from adapters.sglang.settings import SETTINGS, cache_bytes
-from equivalence import BudgetExceeded
+from equivalence import BudgetExceeded, UnsupportedGrammar
 
 logger = logging.getLogger("sglang.equimask")
 
@@ -55,6 +56,19 @@ class GrammarCompiler(BoundedCompiler):
             raise OverBudget(str(error)) from error
 
 
+def prepare(matcher: adapters.xgrammar.GrammarMatcher) -> None:
+    """Find here, where grammars are compiled, what the scheduler's loop would wait for at each request."""
+    compiled = matcher.compiled_grammar
+    try:
+        len(compiled.relaxed)
+        if SETTINGS.closes():
+            matcher.shortest_completion()
+    except (UnsupportedGrammar, BudgetExceeded):
+        pass  # each request is told
+    except Exception:
+        logger.exception("What there is to tell of a grammar was not found")
+
+
 class Backend(XGrammarGrammarBackend):
     """SGLang's backend for XGrammar, over our compilers and grammars.
 
@@ -75,7 +89,9 @@ class Backend(XGrammarGrammarBackend):
 
     def _from_context(self, ctx: Any, key_string: str, grammar_stats: Any) -> Grammar:
         stops = self.override_stop_tokens
-        return Grammar(matcher_of(ctx, stops), self.vocab_size, ctx, stops, key_string, grammar_stats)
+        matcher = matcher_of(ctx, stops)
+        prepare(matcher)
+        return Grammar(matcher, self.vocab_size, ctx, stops, key_string, grammar_stats)
 
     def _init_value_dispatch(self, key: Key, *arguments: Any, **options: Any) -> Any:
         """The grammar of a request, or an `InvalidGrammarObject` that says why there is none."""

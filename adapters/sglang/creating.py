@@ -19,9 +19,11 @@ from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.runtime_context import get_context, get_serving
 
 from adapters.engines.continuations import encode_of
+from adapters.engines.notices import add_named_hook
 from adapters.sglang.backend import Backend, ReasoningBackend
 from adapters.sglang.chains import draft_chains
 from adapters.sglang.drafts import read_at_once
+from adapters.sglang.request import bind
 from adapters.sglang.settings import SETTINGS
 from adapters.sglang.warming import look_at_wrapper, warm
 
@@ -66,6 +68,9 @@ def create_backend(
         _refuse(serving, error)
         return None
     if is_ours:
+        SETTINGS.closes()  # so that what it cannot read is said here, and not to each request
+        add_named_hook(SETTINGS.notices, SETTINGS.hook())
+        bind()
         warm(backend)
         if getattr(server_args, "speculative_algorithm", None):
             read_at_once()

@@ -12,13 +12,14 @@ import importlib
 import inspect
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from adapters.sglang.grammar import Grammar, constraining
+from adapters.sglang.grammar import Grammar, constraining, reading_drafts
 from hybrid.classifier.drafts import fill_trees
 
 logger = logging.getLogger("sglang.equimask")
@@ -77,7 +78,12 @@ def at_once(by_sglang: Generate, walk: Callable[..., None]) -> Generate:
         ]
         ours = {place: found for place, one in asked if (found := constraining(one)) is not None}
         if not ours:
-            return by_sglang(reqs, *trees, vocab_size)
+            with ExitStack() as stack:
+                for _, grammar in asked:
+                    stack.enter_context(reading_drafts(grammar))
+                return by_sglang(reqs, *trees, vocab_size)
+        for one in ours.values():
+            one.know_limit()
         rows = asked[0][1].allocate_vocab_mask(
             vocab_size=vocab_size, batch_size=draft_tokens_cpu.numel(), device="cpu"
         )
@@ -86,7 +92,8 @@ def at_once(by_sglang: Generate, walk: Callable[..., None]) -> Generate:
         for place, grammar in asked:
             if place not in done:
                 own = rows[place * nodes : (place + 1) * nodes]
-                walk(*(part[place] for part in trees), grammar, own, vocab_size=vocab_size)
+                with reading_drafts(grammar):
+                    walk(*(part[place] for part in trees), grammar, own, vocab_size=vocab_size)
         return rows, asked[-1][1]
 
     vars(generate)["by_sglang"] = by_sglang

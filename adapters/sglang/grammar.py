@@ -2,14 +2,17 @@
 
 What: `Grammar` is SGLang's own for XGrammar, over our matcher; `ReasoningGrammar` is its wrapper for models
 that think first. Both fill the rows of a batch in one call.
-When: made by `adapters.sglang.backend`.
-Limits: SGLang hands no backend the stop tokens of a request, only those of the model.
+When: made by `adapters.sglang.backend`; what they have to know of their request comes from
+`adapters.sglang.request`.
+Limits: none of their own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -18,6 +21,7 @@ from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarObjec
 from sglang.srt.constrained.xgrammar_backend import XGrammarGrammar
 
 import adapters.xgrammar
+from adapters.engines.limits import limited
 from adapters.engines.serving import allow_only_stops
 
 logger = logging.getLogger("sglang.equimask")
@@ -32,10 +36,18 @@ class Grammar(XGrammarGrammar):
     Attributes:
         failed_at: how many tokens had been read where something failed; None if nothing has.
         learned: how many tokens a draft model has counted (`adapters.sglang.chains`).
+        asked: an `adapters.sglang.request.Asked`, of its request; None for those that are kept for others.
+        most_tokens: tokens that the request may have, where its text is to end within them; None otherwise.
+        thoughts: how many of these were read before the grammar began.
+        in_drafts: whether what is read now are drafts, which SGLang will take back.
     """
 
     failed_at: int | None = None
     learned = 0
+    asked: Any = None
+    most_tokens: int | None = None
+    thoughts = 0
+    in_drafts = False
 
     def accept_token(self, token: int) -> None:
         """Advance by a token; what follows the end of the grammar is not read.
@@ -51,10 +63,13 @@ class Grammar(XGrammarGrammar):
             return
         last = ", ".join(map(str, self.accepted_tokens[-16:]))
         why = "is not allowed" if self.failed_at is None else "is rejected after an error, which was logged,"
-        raise ValueError(
+        message = (
             f"Token {token} {why} after {len(self.accepted_tokens)} tokens (the last are: {last}) of the "
             f"grammar {str(self.key_string)[:400]}"
         )
+        if self.asked is not None and not self.in_drafts:
+            self.asked.abort(message)
+        raise ValueError(message)
 
     def _takes(self, token: int) -> bool:
         try:
@@ -83,8 +98,44 @@ class Grammar(XGrammarGrammar):
             self._fail("end")
         return False
 
+    def end_by(self, stops: set[int]) -> None:
+        """Have some ids end the grammar, beside those that do already; before the first token."""
+        size, known = self.matcher.compiled_grammar.vocabulary.size, set(self.matcher.stop_token_ids)
+        more = {stop for stop in stops if 0 <= stop < size} - known
+        if more:
+            self.override_stop_tokens = sorted(known | more)
+            self.matcher = matcher_of(self.ctx, self.override_stop_tokens)
+
+    def keep_limit(self) -> str | None:
+        """Say how many tokens are left where the matcher stands, if it does not know, and text is to end
+        within them; why that cannot be, or None."""
+        if self.most_tokens is None or self.failed_at is not None:
+            return None
+        why = self.matcher.lost_limit
+        left = self.most_tokens - self.thoughts - len(self.accepted_tokens)
+        if why is None and self.matcher.tokens_left != left:
+            why = limited(self.matcher, left)
+        if why is not None and not self.in_drafts:  # else what is read might be taken back
+            self.most_tokens = None
+            self.matcher.limit_tokens(None)
+        return why
+
+    def know_limit(self) -> None:
+        """As `keep_limit`, and tell the request where that cannot be."""
+        if self.most_tokens is None:
+            return
+        try:
+            why = self.keep_limit()
+        except Exception:
+            self.most_tokens = None
+            logger.exception("A text is not closed in time")
+            return
+        if why is not None and self.most_tokens is None and self.asked is not None:
+            self.asked.lose(why)
+
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
         """Overwrite a row with the mask of the next token; with the stop tokens after an error."""
+        self.know_limit()
         if self.failed_at is None:
             try:
                 self.matcher.fill_next_token_bitmask(vocab_mask, idx)
@@ -119,7 +170,24 @@ class Grammar(XGrammarGrammar):
 
 
 class ReasoningGrammar(ReasonerGrammarObject):
-    """SGLang's wrapper of a grammar that begins when the model has thought, for batches of such rows."""
+    """SGLang's wrapper of a grammar that begins when the model has thought, for batches of such rows. It
+    counts the tokens of thoughts for the grammar, which ends within the tokens of the request."""
+
+    def accept_token(self, token: int) -> None:
+        """Advance by a token, of the thoughts or of the grammar."""
+        is_thought = not (self.reasoning_in_grammar or self._is_generation())
+        super().accept_token(token)
+        if isinstance(self.grammar, Grammar):
+            self.grammar.thoughts += is_thought
+
+    def rollback(self, k: int) -> None:
+        """Take back the last tokens, into the thoughts too."""
+        if not isinstance(self.grammar, Grammar):
+            super().rollback(k)
+            return
+        before = len(self.grammar.accepted_tokens)
+        super().rollback(k)
+        self.grammar.thoughts -= k - (before - len(self.grammar.accepted_tokens))
 
     @staticmethod
     def fill_vocab_mask_batched(entries: list[Any], vocab_mask: torch.Tensor) -> None:
@@ -160,6 +228,7 @@ def fill_rows(entries: list[Any], vocab_mask: torch.Tensor) -> None:
         if grammar is None:
             entry.grammar.fill_vocab_mask(vocab_mask, entry.row)
         else:
+            grammar.know_limit()
             ours.append((entry.row, grammar))
     if len(ours) > 1:
         try:
@@ -179,3 +248,17 @@ def constraining(grammar: Any) -> Grammar | None:
             return None
         grammar = grammar.grammar
     return grammar if isinstance(grammar, Grammar) and grammar.failed_at is None else None
+
+
+@contextlib.contextmanager
+def reading_drafts(grammar: Any) -> Iterator[None]:
+    """Where what a grammar reads are drafts, which are taken back: what goes wrong there is no request's."""
+    inner = grammar.grammar if isinstance(grammar, ReasoningGrammar) else grammar
+    if not isinstance(inner, Grammar):
+        yield
+        return
+    inner.in_drafts = True
+    try:
+        yield
+    finally:
+        inner.in_drafts = False

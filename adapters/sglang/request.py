@@ -1,0 +1,155 @@
+"""What SGLang knows of a request and hands no grammar: its name, its stop tokens, the tokens that it may have.
+
+What: `bind` has SGLang's grammar manager meet each request whose grammar is ready: its own stop tokens end
+its grammar and come nowhere else, what masks do not enforce is told (`adapters.engines.notices`), and there is
+room for the end of its text under ``EQUIMASK_SGLANG_CLOSE=1``.
+When: once, before a scheduler's first request.
+Limits: none of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import sys
+import weakref
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from adapters.engines.notices import Notice, notice_of, tell
+from adapters.sglang.grammar import Grammar, ReasoningGrammar
+from adapters.sglang.settings import SETTINGS
+from adapters.sglang.stops import named_ids, stops_of
+
+logger = logging.getLogger("sglang.equimask")
+
+MANAGER = "sglang.srt.constrained.grammar_manager"
+STREAMER = "sglang.srt.managers.scheduler_components.output_streamer"
+FINISH = "sglang.srt.managers.schedule_batch"
+
+FIELD = "equimask"
+"""Of ``meta_info`` in an answer."""
+
+
+def bind() -> None:
+    """Bind methods of SGLang's anew, once in a process.
+
+    Raises:
+        TypeError: this release of SGLang has no such manager.
+    """
+    kind = getattr(importlib.import_module(MANAGER), "GrammarManager", None)
+    names = ("process_req_with_grammar", "get_ready_grammar_requests")
+    if kind is None or any(not hasattr(kind, name) for name in names):
+        raise TypeError(
+            f"this release of SGLang has no {MANAGER}.GrammarManager with {' and '.join(names)}; serve with "
+            "another --grammar-backend, or install a release that docs/sglang.md names"
+        )
+    if not hasattr(kind.process_req_with_grammar, "by_sglang"):
+        kind.process_req_with_grammar = _marked(_meeting_one, kind.process_req_with_grammar)
+        kind.get_ready_grammar_requests = _marked(_meeting_ready, kind.get_ready_grammar_requests)
+    # a scheduler has imported it; nothing else has answers
+    streamer = getattr(sys.modules.get(STREAMER), "SchedulerOutputStreamer", None)
+    is_whole = getattr(streamer, "is_request_level_customized_info_key", None)
+    if is_whole is not None and not hasattr(is_whole, "by_sglang"):
+        assert streamer is not None
+        streamer.is_request_level_customized_info_key = _marked(_told_once, is_whole)
+
+
+def _marked(around: Callable[..., Any], by_sglang: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that asks SGLang's own one and does more."""
+
+    @functools.wraps(by_sglang)
+    def bound(*arguments: Any, **options: Any) -> Any:
+        return around(by_sglang(*arguments, **options), *arguments)
+
+    vars(bound)["by_sglang"] = by_sglang
+    return bound
+
+
+def _meeting_one(waits: bool, manager: Any, request: Any) -> bool:
+    if not waits:
+        _guarded(request)
+    return waits
+
+
+def _meeting_ready(ready: list[Any], manager: Any) -> list[Any]:
+    for request in ready:
+        _guarded(request)
+    return ready
+
+
+def _told_once(is_whole: bool, streamer: Any, key: str) -> bool:
+    return is_whole or key == FIELD
+
+
+def _guarded(request: Any) -> None:
+    """Meet a request; an error of it must not end the scheduler."""
+    try:
+        meet(request)
+    except Exception:
+        logger.exception("Request %s goes on without what it was to be told", request.rid)
+
+
+def meet(request: Any) -> None:
+    """Tell a request's grammar what it needs to know of it, before the first token.
+
+    Args:
+        request: of SGLang's; nothing happens where its grammar is none of ours.
+    """
+    grammar = request.grammar.grammar if isinstance(request.grammar, ReasoningGrammar) else request.grammar
+    if not isinstance(grammar, Grammar) or grammar.asked is not None:
+        return
+    grammar.asked = Asked(request)
+    more = stops_of(request) - set(grammar.matcher.stop_token_ids)
+    if more:
+        grammar.end_by(more - named_ids(grammar.ctx))
+    if SETTINGS.closes():
+        grammar.most_tokens = request.sampling_params.max_new_tokens
+    why = grammar.keep_limit()
+    grammar.asked.tell(notice_of("sglang", request.rid, grammar.ctx.hybrid, why))
+
+
+class Asked:
+    """The request of a grammar, as far as the grammar has to do with it.
+
+    Args:
+        request: of SGLang's, which is not kept alive.
+    """
+
+    def __init__(self, request: Any) -> None:
+        self._request = weakref.ref(request)
+        self._told: dict[str, Any] = {}
+
+    def tell(self, notice: Notice) -> None:
+        """Log a notice, call hooks, and put it into the answer."""
+        tell(notice, logger)
+        request = self._request()
+        if not notice or request is None:
+            return
+        self._told.update(notice.as_field())
+        if hasattr(request, "customized_info"):
+            request.customized_info = {**(request.customized_info or {}), FIELD: [self._told]}
+
+    def lose(self, why: str) -> None:
+        """Tell that masks do not close in time from now on."""
+        request = self._request()
+        if request is not None:
+            self.tell(Notice("sglang", request.rid, (), why))
+
+    def abort(self, message: str) -> None:
+        """End the request with an error, whatever SGLang has made of its last token: where a stop token comes
+        that the grammar refuses, SGLang has already noted that the request has ended well."""
+        request, kind = self._request(), getattr(sys.modules.get(FINISH), "FINISH_ABORT", None)
+        if request is None or kind is None:
+            return
+        reason = kind(
+            f"Grammar accept_token failed: {message}",
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "InternalServerError",
+        )
+        if request.finished_reason is None:
+            request.to_finish = reason
+        elif not isinstance(request.finished_reason, type(reason)):
+            request.finished_reason = reason

@@ -1,0 +1,303 @@
+"""What the adapter of SGLang knows of requests, over a stand-in for it: their stop tokens and limits, and what
+they are told."""
+
+import json
+import logging
+import random
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+from adapters.engines import notices
+from tests.sglang_backends import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, bits, installed, maker, mask_of
+from tests.sglang_stand_in import (
+    FINISH_ABORT,
+    MANAGER,
+    SPECULATION,
+    STREAMER,
+    THINK_END,
+    Request,
+    rows_of,
+)
+
+LOOSE = json.dumps({"type": "object", "properties": {"a": {"type": "integer", "not": {"const": 1}}}})
+TWO = json.dumps({
+    "type": "object", "required": ["a", "b"],
+    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
+})  # fmt: skip
+SHORTEST = len('{"a":"","b":[]}') - 2  # '{"' and '":' are tokens
+TILDE = ord("~")
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Makes what meets requests: a function from what is asked for to requests with grammars."""
+    monkeypatch.setattr(notices, "_hooks", [])
+
+    with installed(monkeypatch) as put:
+        make = maker(put)
+
+        def serving(parser=None, speculates=None, **settings: str):
+            for name, value in settings.items():
+                monkeypatch.setenv(f"EQUIMASK_SGLANG_{name}", value)
+            backend = make(speculates=speculates, **({"reasoning_parser": parser} if parser else {}))
+            manager = sys.modules[MANAGER].GrammarManager(backend)  # type: ignore[attr-defined]
+
+            def ask(rid, kind, text, **known) -> Request:
+                request = Request(rid, kind, text, **known)
+                if manager.process_req_with_grammar(request):
+                    assert request in manager.get_ready_grammar_requests()
+                return request
+
+            return ask
+
+        yield serving
+
+
+# --- Stop tokens -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parser", [None, "bang"])
+def test_every_stop_token_of_a_request_is_masked_until_its_text_is_whole(serve, parser):
+    ask = serve(parser)
+    for number in range(2):  # the second time the grammar is kept from the first
+        request = ask(
+            f"{number}", "json", SCHEMA, stop_token_ids={TILDE}, eos_token_ids={STOP, EOT},
+            tokenizer=SimpleNamespace(eos_token_id=STOP, additional_stop_token_ids={ord("^")}),
+        )  # fmt: skip
+        plain = ask("plain", "json", SCHEMA)
+        stops = {STOP, EOT, TILDE, ord("^")}
+        for token in b'{"a": 1':
+            assert not stops & {*mask_of(request.grammar)}
+            request.grammar.accept_token(token)
+            plain.grammar.accept_token(token)
+        request.grammar.accept_token(ord("}"))
+        plain.grammar.accept_token(ord("}"))
+        assert {*mask_of(request.grammar)} == stops | {*mask_of(plain.grammar)} - {STOP} | {STOP}
+        assert {*mask_of(plain.grammar)} & stops == {STOP}
+        request.grammar.accept_token(TILDE)
+        assert request.grammar.is_terminated()
+        request.grammar.rollback(2)
+        assert not stops & {*mask_of(request.grammar)}
+
+
+def test_stop_tokens_that_are_text_elsewhere_are_none_in_strings(serve):
+    ask = serve()
+    first, second = ask("1", "regex", "[~a]+", stop_token_ids={TILDE}), ask("2", "regex", "[~a]+")
+    assert mask_of(first.grammar) == [ord("a")] and mask_of(second.grammar) == [ord("a"), TILDE]
+
+
+def test_ids_that_a_grammar_names_are_left_to_it(serve):
+    ask = serve()
+    request = ask("1", "ebnf", f'root ::= "a" Token({EOT}) "b"', stop_token_ids={EOT, TILDE, SIZE + 7, -1})
+    for token, wanted in ((ord("a"), [EOT]), (EOT, [ord("b")]), (ord("b"), [TILDE, STOP])):
+        request.grammar.accept_token(token)
+        assert mask_of(request.grammar) == wanted
+
+
+def test_a_request_that_ignores_stop_tokens_has_those_of_the_model(serve):
+    ask = serve()
+    request = Request("1", "regex", "[~a]+", stop_token_ids={TILDE})
+    request.sampling_params.ignore_eos = True
+    manager = sys.modules[MANAGER].GrammarManager(ask.__closure__[0].cell_contents.grammar_backend)  # type: ignore[attr-defined]
+    assert manager.process_req_with_grammar(request) and manager.get_ready_grammar_requests() == [request]
+    assert mask_of(request.grammar) == [ord("a"), TILDE]
+
+
+@pytest.mark.parametrize("parser", [None, "bang"])
+def test_a_stop_token_that_comes_all_the_same_is_an_error_of_its_request(serve, parser):
+    """As in vLLM: where something behind the mask has chosen it, the request has not ended well."""
+    ask = serve(parser)
+    request, other = (ask(name, "json", SCHEMA, stop_token_ids={TILDE}) for name in "12")
+    for token in b'{"a"':
+        request.take(token)
+    assert request.finished_reason is None
+    request.take(TILDE)
+    assert isinstance(request.finished_reason, FINISH_ABORT) and request.finished_reason.status_code == 500
+    assert "Token 126 is not allowed after 4 tokens" in request.finished_reason.message
+    assert other.finished_reason is None and mask_of(other.grammar)
+
+
+def test_an_error_ends_a_request_as_one(serve, monkeypatch):
+    request = serve()("1", "ebnf", EBNF, eos_token_ids={STOP})
+    monkeypatch.setattr(type(request.grammar.matcher), "fill_next_token_bitmask", lambda *_: 1 / 0)
+    assert mask_of(request.grammar) == [STOP]
+    request.take(STOP)
+    assert isinstance(request.finished_reason, FINISH_ABORT)
+    assert "after an error" in request.finished_reason.message
+
+
+def test_a_token_that_is_no_stop_token_is_an_error_as_before(serve):
+    request = serve()("1", "ebnf", EBNF)
+    request.take(ord("z"))
+    assert request.finished_reason is None and isinstance(request.to_finish, FINISH_ABORT)
+
+
+# --- What is told ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parser", [None, "bang"])
+def test_a_request_hears_what_is_not_enforced(serve, parser, caplog):
+    told = []
+    ask = serve(parser)
+    notices.add_hook(told.append)
+    with caplog.at_level(logging.INFO, "sglang.equimask"):
+        first, second, strict = ask("a", "json", LOOSE), ask("b", "json", LOOSE), ask("c", "json", SCHEMA)
+    lines = [record.getMessage() for record in caplog.records if "Request" in record.getMessage()]
+    assert lines == [f"Request {name}: not enforced of its schema: not at /properties/a/not" for name in "ab"]
+    assert [(one.engine, one.request_id) for one in told] == [("sglang", "a"), ("sglang", "b")]
+    for request in (first, second):
+        (field,) = request.customized_info["equimask"]
+        assert field["not_enforced"][0]["pointer"] == "/properties/a/not" and field["n_not_enforced"] == 1
+    assert strict.customized_info is None
+    streamer = sys.modules[STREAMER].SchedulerOutputStreamer()  # type: ignore[attr-defined]
+    assert streamer.is_request_level_customized_info_key("equimask")
+    assert not streamer.is_request_level_customized_info_key("other")
+
+
+def test_the_operators_hook_is_found_when_the_scheduler_starts(serve, monkeypatch):
+    module = ModuleType("operators_own")
+    seen: list = []
+    vars(module)["hook"] = seen.append
+    monkeypatch.setitem(sys.modules, "operators_own", module)
+    serve(NOTICES="operators_own:hook")("a", "json", LOOSE)
+    assert [notice.request_id for notice in seen] == ["a"]
+    for name, value in (("NOTICES", "nowhere:hook"), ("CLOSE", "yes")):
+        with pytest.raises(ValueError, match=f"EQUIMASK_SGLANG_{name} is '{value}'"):
+            serve(**{name: value})
+        monkeypatch.delenv(f"EQUIMASK_SGLANG_{name}")
+
+
+def test_what_goes_wrong_there_does_not_end_the_scheduler(serve, monkeypatch, caplog):
+    ask = serve()
+    monkeypatch.setattr(sys.modules["adapters.sglang.request"], "notice_of", lambda *_: 1 / 0)
+    assert mask_of(ask("a", "json", LOOSE).grammar)
+    assert "Request a goes on without what it was to be told" in caplog.text
+
+
+def test_a_release_without_such_a_manager_is_an_error_at_start(serve):
+    serve()
+    del sys.modules[MANAGER].GrammarManager  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match=r"no .*GrammarManager with"):
+        sys.modules["adapters.sglang.request"].bind()  # type: ignore[attr-defined]
+
+
+# --- What is closed in time ------------------------------------------------------------------------------
+
+
+def test_texts_are_not_closed_unless_the_operator_says_so(serve):
+    request = serve()("a", "json", TWO, max_new_tokens=3)
+    assert request.grammar.matcher.tokens_left is None
+
+
+def draw_ids(grammar, draw) -> int:
+    (row,) = rows_of([grammar], SIZE)
+    return draw.choice(bits(row))
+
+
+@pytest.mark.parametrize("parser", [None, "bang"])
+@pytest.mark.parametrize("thoughts", [0, 5])
+@pytest.mark.parametrize("more", [1, 2, 9, 40])
+def test_texts_end_within_the_tokens_of_a_request(serve, parser, thoughts, more):
+    ask = serve(parser, CLOSE="1")
+    thinks = parser is not None
+    most = SHORTEST + more + (thoughts + 1 if thinks else 0)
+    for seed in range(6):
+        draw = random.Random(seed)
+        request = ask(
+            f"{seed}", "json", TWO, max_new_tokens=most, reasoning=thinks, eos_token_ids={STOP},
+            stop_token_ids={TILDE} if seed % 2 else None,
+        )  # fmt: skip
+        for token in [*[ord("h")] * thoughts, THINK_END] if thinks else []:
+            request.take(token)
+        while request.finished_reason is None:
+            request.take(draw_ids(request.grammar, draw))
+            if draw.random() < 0.2:  # as where drafts are taken back
+                back = min(draw.randint(1, 3), len(request.output_ids) - (thoughts + 1 if thinks else 0))
+                request.grammar.rollback(back)
+                del request.output_ids[-back:]
+                request.finished_reason = None
+        assert request.finished_reason == "stop" and len(request.output_ids) <= most
+
+
+@pytest.mark.parametrize("by_sglang", [False, True])
+def test_trees_of_drafts_leave_room_where_they_stand(serve, by_sglang):
+    """A path of two thoughts, the end of them and three tokens; and one where the end comes at once."""
+    ask = serve("bang", speculates="EAGLE", CLOSE="1")
+    traverse = sys.modules[SPECULATION].traverse_tree  # type: ignore[attr-defined]
+    if by_sglang:
+        traverse = traverse.by_sglang
+    most = SHORTEST + 6
+    request = ask("a", "json", TWO, max_new_tokens=most, reasoning=True)
+    tokens = [0, ord("h"), ord("h"), THINK_END, ord("{"), ord('"'), THINK_END, ord("{"), ord('"')]
+    child = [1, 2, 3, 4, 5, -1, 7, 8, -1]
+    sibling = [-1, 6, -1, -1, -1, -1, -1, -1, -1]
+    tree = [torch.tensor(part) for part in (child, sibling, tokens)]
+    rows = torch.full((len(tokens), SIZE // 32), -1, dtype=torch.int32)
+    traverse(*tree, request.grammar, rows, vocab_size=SIZE)
+    for path in ([1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5], [6], [6, 7], [6, 7, 8]):
+        again = ask("b", "json", TWO, max_new_tokens=most, reasoning=True)
+        for node in path:
+            again.grammar.accept_token(tokens[node])
+        assert bits(rows[path[-1]]) == mask_of(again.grammar)
+        assert again.grammar.grammar.matcher.tokens_left == most - len(path)
+    assert request.grammar.grammar.most_tokens == most and request.grammar.grammar.thoughts == 0
+    assert not request.grammar.grammar.in_drafts
+
+
+def test_drafts_of_thoughts_that_leave_no_room_lose_nothing(serve, caplog):
+    ask = serve("bang", speculates="EAGLE", CLOSE="1")
+    traverse = sys.modules[SPECULATION].traverse_tree  # type: ignore[attr-defined]
+    request = ask("a", "json", TWO, max_new_tokens=SHORTEST + 2, reasoning=True)
+    tokens = [0, *b"hhhh", THINK_END, ord("{")]
+    tree = [torch.tensor(part) for part in ([1, 2, 3, 4, 5, 6, -1], [-1] * 7, tokens)]
+    traverse(*tree, request.grammar, torch.full((7, SIZE // 32), -1, dtype=torch.int32), vocab_size=SIZE)
+    assert not caplog.records
+    request.take(THINK_END)
+    draw = random.Random(1)
+    while not request.grammar.is_terminated():
+        request.take(draw_ids(request.grammar, draw))
+    assert len(request.output_ids) <= SHORTEST + 2
+
+
+def test_grammars_that_are_not_closed_go_on_by_name(serve, caplog):
+    ask = serve("bang", CLOSE="1")
+    named = ask("named", "ebnf", f'root ::= [a-z]* Token({EOT}) "b"')
+    short = ask("short", "json", TWO, max_new_tokens=SHORTEST - 6)
+    late = ask("late", "json", TWO, max_new_tokens=SHORTEST + 6, reasoning=True)
+    lines = "\n".join(record.getMessage() for record in caplog.records)
+    assert "Request named: masks do not close in time: the grammar has token edges" in lines
+    assert "Request short: masks do not close in time: no text of the grammar ends within 7 tokens" in lines
+    assert "late" not in lines and late.customized_info is None
+    for token in [*b"hhhhhhhhh", THINK_END]:
+        late.take(token)
+    for _ in range(2):
+        for request in (named, short, late):
+            assert mask_of(request.grammar)
+    assert caplog.text.count("Request late: masks do not close in time") == 1
+    for request in (named, short, late):
+        assert request.customized_info["equimask"][0]["not_closing"]
+
+
+def test_a_limit_that_takes_too_much_is_told_once(serve, monkeypatch, caplog):
+    from equivalence import BudgetExceeded
+    from hybrid.completion import Completion
+
+    def fail(*_):
+        raise BudgetExceeded("closing in time has tables that are too large")
+
+    request = serve(CLOSE="1")("a", "json", TWO, max_new_tokens=SHORTEST + 2)
+    monkeypatch.setattr(Completion, "restrict", fail)
+    for _ in range(3):
+        assert mask_of(request.grammar)
+    assert caplog.text.count("Request a: masks do not close in time: closing in time has tables") == 1
+
+
+def test_ebnf_is_closed_too(serve):
+    request = serve(CLOSE="1")("a", "ebnf", EBNF, max_new_tokens=4)  # "a1b" and a stop token
+    request.take(ord("a"))
+    assert mask_of(request.grammar) == DIGITS
+    request.take(ord("7"))
+    assert mask_of(request.grammar) == [ord("b")]
