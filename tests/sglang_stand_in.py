@@ -232,7 +232,7 @@ class ReasoningParser:
         self.detector = SimpleNamespace(get_think_end_token_ids=lambda _: ends)
 
 
-class FINISH_ABORT:
+class FINISH_ABORT:  # noqa: N801 - as SGLang has it
     def __init__(self, message, status_code, err_type):
         self.message, self.status_code, self.err_type = message, status_code, err_type
 

@@ -177,17 +177,18 @@ def test_batches_and_trees_of_drafts_have_the_masks_of_their_places() -> None:
                 path.append(parents[path[-1]])
             other = GrammarMatcher(compiled)
             assert other.accept_string(b'{"a":"')
-            row = set(np.flatnonzero(_bits(found[node])).tolist())
+            here = np.flatnonzero(_bits(found[node])).tolist()
             left = None if limit is None else limit - 4
             for step in reversed(path[:-1]):
                 mask = masked(other) if left is None else wanted(other, left)
                 if tree[step] not in mask:
-                    assert not row
+                    assert not here
                     break
                 assert other.accept_token(tree[step])
                 left = None if left is None else left - 1
             else:
-                assert row == set(masked(other) if left is None else wanted(other, left))
+                ids = masked(other) if left is None else wanted(other, left)
+                assert here == ids
 
 
 TOKEN = {text: index for index, text in enumerate(VOCABULARY.tokens) if len(text) > 1}
@@ -209,7 +210,8 @@ def test_forks_go_on_with_the_limit_and_a_new_start_has_none() -> None:
     assert matcher.accept_string(b'a": "') and matcher.tokens_left == 13
     assert masked(matcher) == wanted(_read(b'{"a": "'), 13)
     matcher.reset()
-    assert matcher.tokens_left is None and masked(matcher) == masked(matcher_of(SCHEMA))
+    again: GrammarMatcher = matcher.fork()
+    assert again.tokens_left is None and masked(again) == masked(matcher_of(SCHEMA))
     matcher.limit_tokens(20)
     matcher.limit_tokens(17)
     assert matcher.tokens_left == 17

@@ -49,7 +49,7 @@ def test_the_schema_as_a_whole_has_no_keyword():
 
 
 def test_nothing_is_told_where_there_is_nothing_to_tell(caplog):
-    called = []
+    called: list[Notice] = []
     notices.add_hook(called.append)
     with caplog.at_level(logging.DEBUG):
         tell(Notice("vllm", "r"), logger)
@@ -57,7 +57,7 @@ def test_nothing_is_told_where_there_is_nothing_to_tell(caplog):
 
 
 def test_hooks_get_the_notice_and_their_errors_change_nothing(caplog):
-    called = []
+    called: list[Notice] = []
 
     def broken(notice):
         raise KeyError("operator")
@@ -76,14 +76,14 @@ def test_hooks_get_the_notice_and_their_errors_change_nothing(caplog):
 
 def test_a_hook_is_named_by_an_environment_variable(monkeypatch):
     module = ModuleType("operators_own")
-    module.seen, module.number = [], 3
-    module.hook = module.seen.append
+    seen: list[Notice] = []
+    vars(module).update(number=3, hook=seen.append)
     monkeypatch.setitem(sys.modules, "operators_own", module)
     add_named_hook("EQUIMASK_VLLM_NOTICES", None)
     assert not notices._hooks
     add_named_hook("EQUIMASK_VLLM_NOTICES", "operators_own:hook")
     tell(Notice("vllm", "r", (LOOSE,)), logger)
-    assert len(module.seen) == 1
+    assert len(seen) == 1
     for given in ("operators_own", "operators_own:", ":hook", "operators_own:gone", "gone_away:hook",
                   "operators_own:number", "operators own:hook", ""):  # fmt: skip
         with pytest.raises(ValueError, match=r"EQUIMASK_VLLM_NOTICES is .*allowed is module:function"):

@@ -1,5 +1,4 @@
-"""What the adapter of SGLang knows of requests, over a stand-in for it: their stop tokens and limits, and what
-they are told."""
+"""What the adapter of SGLang knows of requests, over a stand-in for it: stop tokens, limits, notices."""
 
 import json
 import logging
@@ -113,10 +112,11 @@ def test_a_stop_token_that_comes_all_the_same_is_an_error_of_its_request(serve, 
     request, other = (ask(name, "json", SCHEMA, stop_token_ids={TILDE}) for name in "12")
     for token in b'{"a"':
         request.take(token)
-    assert request.finished_reason is None
+    assert not request.finished_reason
     request.take(TILDE)
-    assert isinstance(request.finished_reason, FINISH_ABORT) and request.finished_reason.status_code == 500
-    assert "Token 126 is not allowed after 4 tokens" in request.finished_reason.message
+    ended = request.finished_reason
+    assert isinstance(ended, FINISH_ABORT) and ended.status_code == 500
+    assert "Token 126 is not allowed after 4 tokens" in ended.message
     assert other.finished_reason is None and mask_of(other.grammar)
 
 
@@ -140,7 +140,7 @@ def test_a_token_that_is_no_stop_token_is_an_error_as_before(serve):
 
 @pytest.mark.parametrize("parser", [None, "bang"])
 def test_a_request_hears_what_is_not_enforced(serve, parser, caplog):
-    told = []
+    told: list[notices.Notice] = []
     ask = serve(parser)
     notices.add_hook(told.append)
     with caplog.at_level(logging.INFO, "sglang.equimask"):
@@ -159,7 +159,7 @@ def test_a_request_hears_what_is_not_enforced(serve, parser, caplog):
 
 def test_the_operators_hook_is_found_when_the_scheduler_starts(serve, monkeypatch):
     module = ModuleType("operators_own")
-    seen: list = []
+    seen: list[notices.Notice] = []
     vars(module)["hook"] = seen.append
     monkeypatch.setitem(sys.modules, "operators_own", module)
     serve(NOTICES="operators_own:hook")("a", "json", LOOSE)

@@ -42,6 +42,7 @@ class Grammar(XGrammarGrammar):
         in_drafts: whether what is read now are drafts, which SGLang will take back.
     """
 
+    matcher: adapters.xgrammar.GrammarMatcher
     failed_at: int | None = None
     learned = 0
     asked: Any = None
@@ -130,7 +131,7 @@ class Grammar(XGrammarGrammar):
             self.most_tokens = None
             logger.exception("A text is not closed in time")
             return
-        if why is not None and self.most_tokens is None and self.asked is not None:
+        if why is not None and not self.in_drafts and self.asked is not None:
             self.asked.lose(why)
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:

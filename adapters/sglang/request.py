@@ -1,8 +1,8 @@
-"""What SGLang knows of a request and hands no grammar: its name, its stop tokens, the tokens that it may have.
+"""What SGLang knows of a request and hands no grammar: its name, its stop tokens, how many it may have.
 
 What: `bind` has SGLang's grammar manager meet each request whose grammar is ready: its own stop tokens end
-its grammar and come nowhere else, what masks do not enforce is told (`adapters.engines.notices`), and there is
-room for the end of its text under ``EQUIMASK_SGLANG_CLOSE=1``.
+its grammar and come nowhere else, what masks do not enforce is told (`adapters.engines.notices`), and there
+is room for the end of its text under ``EQUIMASK_SGLANG_CLOSE=1``.
 When: once, before a scheduler's first request.
 Limits: none of its own.
 """
