@@ -9,10 +9,12 @@ from array import array
 
 import pytest
 
-schedule_batch = pytest.importorskip("sglang.srt.managers.schedule_batch")
-output_streamer = pytest.importorskip("sglang.srt.managers.scheduler_components.output_streamer")
+pytest.importorskip("sglang.srt.managers.schedule_batch")
+pytest.importorskip("sglang.srt.managers.scheduler_components.output_streamer")
 
 from sglang.srt.disaggregation.utils import DisaggregationMode
+from sglang.srt.managers import schedule_batch
+from sglang.srt.managers.scheduler_components import output_streamer
 from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
