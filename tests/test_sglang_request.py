@@ -222,21 +222,25 @@ def test_texts_end_within_the_tokens_of_a_request(serve, parser, thoughts, more)
         assert request.finished_reason == "stop" and len(request.output_ids) <= most
 
 
+def masks_of_tree(request, child, sibling, tokens, by_sglang=False):
+    """The masks of a request's tree of drafts, a row a node; by SGLang's own function."""
+    generate = sys.modules[SPECULATION].generate_token_bitmask  # type: ignore[attr-defined]
+    if by_sglang:
+        generate = generate.by_sglang
+    trees = [torch.tensor([part]) for part in (child, sibling, tokens)]
+    return generate([request], *trees, vocab_size=SIZE)[0]
+
+
 @pytest.mark.parametrize("by_sglang", [False, True])
 def test_trees_of_drafts_leave_room_where_they_stand(serve, by_sglang):
     """A path of two thoughts, the end of them and three tokens; and one where the end comes at once."""
     ask = serve("bang", speculates="EAGLE", CLOSE="1")
-    traverse = sys.modules[SPECULATION].traverse_tree  # type: ignore[attr-defined]
-    if by_sglang:
-        traverse = traverse.by_sglang
     most = SHORTEST + 6
     request = ask("a", "json", TWO, max_new_tokens=most, reasoning=True)
     tokens = [0, ord("h"), ord("h"), THINK_END, ord("{"), ord('"'), THINK_END, ord("{"), ord('"')]
     child = [1, 2, 3, 4, 5, -1, 7, 8, -1]
     sibling = [-1, 6, -1, -1, -1, -1, -1, -1, -1]
-    tree = [torch.tensor(part) for part in (child, sibling, tokens)]
-    rows = torch.full((len(tokens), SIZE // 32), -1, dtype=torch.int32)
-    traverse(*tree, request.grammar, rows, vocab_size=SIZE)
+    rows = masks_of_tree(request, child, sibling, tokens, by_sglang)
     for path in ([1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5], [6], [6, 7], [6, 7, 8]):
         again = ask("b", "json", TWO, max_new_tokens=most, reasoning=True)
         for node in path:
@@ -249,11 +253,8 @@ def test_trees_of_drafts_leave_room_where_they_stand(serve, by_sglang):
 
 def test_drafts_of_thoughts_that_leave_no_room_lose_nothing(serve, caplog):
     ask = serve("bang", speculates="EAGLE", CLOSE="1")
-    traverse = sys.modules[SPECULATION].traverse_tree  # type: ignore[attr-defined]
     request = ask("a", "json", TWO, max_new_tokens=SHORTEST + 2, reasoning=True)
-    tokens = [0, *b"hhhh", THINK_END, ord("{")]
-    tree = [torch.tensor(part) for part in ([1, 2, 3, 4, 5, 6, -1], [-1] * 7, tokens)]
-    traverse(*tree, request.grammar, torch.full((7, SIZE // 32), -1, dtype=torch.int32), vocab_size=SIZE)
+    masks_of_tree(request, [1, 2, 3, 4, 5, 6, -1], [-1] * 7, [0, *b"hhhh", THINK_END, ord("{")])
     assert not caplog.records
     request.take(THINK_END)
     draw = random.Random(1)
