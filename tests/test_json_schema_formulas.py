@@ -6,10 +6,13 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hybrid.json_schema.formulas import Formula, Formulas, decide, decides
+
+pytestmark = pytest.mark.kernels
 
 NAMES = "abc"
 

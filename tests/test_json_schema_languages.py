@@ -38,6 +38,8 @@ from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pa
 from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
 from hybrid.json_schema.numbers import Numbers, common_step
 
+pytestmark = pytest.mark.kernels
+
 BOUND = 10_000
 ALPHABET = "ab1_ \n"
 TEXTS = ["".join(letters) for n in range(5) for letters in product("ab1 ", repeat=n)]
