@@ -29,8 +29,9 @@ ALLOWED = (
 
 
 def compiled_grammars(
-    given: Any, tokenizer: Any = None, semantics: str | None = None, max_whitespace_cnt: int | None = None
-) -> list[CompiledGrammar]:
+    given: Any, tokenizer: Any = None, semantics: str | None = None, max_whitespace_cnt: int | None = None,
+    assert_formats: bool | None = None,
+) -> list[CompiledGrammar]:  # fmt: skip
     """The grammars that a user gave, compiled, all over one vocabulary.
 
     Args:
@@ -41,6 +42,7 @@ def compiled_grammars(
         semantics: what schemas mean, "xgrammar" or "json-schema"; None: what the compiler says.
         max_whitespace_cnt: characters that a run of white space may have; -1 is no bound; None: what the
             compiler says, or 128.
+        assert_formats: whether `format` is an assertion; None: what the compiler says.
 
     Raises:
         ArgumentError: something else.
@@ -69,7 +71,11 @@ def compiled_grammars(
             )
         else:
             most = white_space(compiler, max_whitespace_cnt)
-            grammars.append(compiler.compile_json_schema(item, semantics=semantics, max_whitespace_cnt=most))
+            grammars.append(
+                compiler.compile_json_schema(
+                    item, semantics=semantics, max_whitespace_cnt=most, assert_formats=assert_formats
+                )
+            )
     vocabularies = {grammar.vocabulary.fingerprint: grammar.vocabulary for grammar in grammars}
     if len(vocabularies) > 1:
         raise VocabularyError(

@@ -87,6 +87,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             -1 is no bound; None: what the compiler says, or 128.
         semantics: what schemas mean, "xgrammar" or "json-schema" (docs/json-schema.md); None: what the
             compiler says, "xgrammar" where it is made here.
+        assert_formats: with "json-schema", whether `format` is an assertion; None: what the compiler says,
+            which is yes where it is made here.
         prompt_length: columns of `input_ids` that are prompt (padding included); None finds out by itself,
             see the module's page. May be assigned between two `generate` calls.
         override_stop_tokens: ids that end a row, in place of the vocabulary's stop tokens. `generate` needs
@@ -127,6 +129,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         *,
         semantics: str | None = None,
         max_whitespace_cnt: int | None = None,
+        assert_formats: bool | None = None,
         prompt_length: int | None = None,
         override_stop_tokens: int | Sequence[int] | None = None,
         pad_token_id: int | None = None,
@@ -135,7 +138,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         prefix: str | bytes | Sequence[str | bytes] = b"",
         opportunistic: float | Sampling | transformers.GenerationConfig | None = None,
     ) -> None:
-        self._grammars = compiled_grammars(compiled, tokenizer, semantics, max_whitespace_cnt)
+        self._grammars = compiled_grammars(compiled, tokenizer, semantics, max_whitespace_cnt, assert_formats)
         if overruled not in ("error", "finish"):
             raise ArgumentError(f"overruled is {overruled!r}, allowed are 'error' and 'finish'")
         self.prompt_length = prompt_length

@@ -6,10 +6,11 @@ When: ``python -m bench testsuite --data DIR --json FILE``, where the folder is 
 json-schema-org/JSON-Schema-Test-Suite. The required part, unless ``--optional`` or ``--format`` ask for
 more.
 Limits: verdicts alone, over a vocabulary of bytes. A schema that names no dialect is given that of its
-draft. Nothing is served from the suite's folder of remote schemas: those who refer there can only refuse.
-An instance is tried in several spellings (`bench.json_schema.texts`). The suite is where formats are
-annotations, except in the folder that ``--format`` adds; engines that assert them are wrong there by this
-count.
+draft. Ours, with JSON Schema's meaning, gets the suite's folder of remote schemas as a registry, and is told
+that formats are annotations where the draft says so (2019-09, 2020-12; before, the required part does not
+ask). The others have no such options: who refers there can only refuse, and who asserts formats is wrong by
+this count. With ``--format`` formats are asserted in all drafts, as that folder wants it. An instance is
+tried in several spellings (`bench.json_schema.texts`).
 """
 
 from __future__ import annotations
@@ -158,7 +159,10 @@ def command(
         names, missing = maskbench.available(chosen)
     for name, why in missing.items():
         report.say(console, f"left out: {name}: {why}")
-    settings = running.Settings(BYTES, quick=True, seconds=seconds, gibibytes=gibibytes)
+    settings = running.Settings(
+        BYTES, quick=True, seconds=seconds, gibibytes=gibibytes,
+        remotes=str((data / "remotes").resolve()), annotations=not formats,
+    )  # fmt: skip
     kept = maskbench.keep(results or json.with_suffix(".results"), tuple(names), settings, console)
     reading = [(case.file.name, lambda case=case: case.file) for case in cases]
     maskbench.run(reading, kept, settings, jobs, "cases", console)

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import xgrammar
 
 from bench import workloads
+from bench.json_schema.remotes import as_the_suite
 from bench.peers import grid, llguidance
 from bench.request import Calls, Start, hybrid_start, plain_start, start
 from hybrid.testing.segmentation import tokenize_greedy
@@ -123,13 +124,16 @@ def version(name: str) -> str:
         return ""
 
 
-def make(name: str, vocabulary: Any, threads: int | None = None) -> Engine:
+def make(
+    name: str, vocabulary: Any, threads: int | None = None, remotes: str = "", annotations: bool = False
+) -> Engine:
     """An engine over a vocabulary.
 
     Args:
         name: one of `ENGINES`.
         vocabulary: of the tokens.
         threads: that compile, where an engine can be told; None is its library's default.
+        remotes, annotations: as `bench.json_schema.remotes` has them; "": schemas are put as they are.
 
     Raises:
         ValueError: it cannot be had here.
@@ -138,7 +142,7 @@ def make(name: str, vocabulary: Any, threads: int | None = None) -> Engine:
         raise ValueError(f"no {name} here: {reason}")
     kind = ENGINES[name]
     if kind.package == "equimask":
-        return _ours(vocabulary, kind.options, threads)
+        return _ours(vocabulary, kind.options, threads, remotes, annotations)
     if kind.package == "xgrammar":
         compiler = workloads.plain_compiler(vocabulary, threads, cache=True)
         bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
@@ -153,13 +157,18 @@ def _has_semantics() -> bool:
     return "semantics" in inspect.signature(GrammarCompiler.compile_json_schema).parameters
 
 
-def _ours(vocabulary: Any, options: Mapping[str, Any], threads: int | None) -> Engine:
+def _ours(
+    vocabulary: Any, options: Mapping[str, Any], threads: int | None, remotes: str, annotations: bool
+) -> Engine:
     from hybrid import GrammarMatcher
 
     compiler = workloads.hybrid_compiler(vocabulary, "auto", threads, cache=True)
     given = dict(options) if _has_semantics() else {k: v for k, v in options.items() if k != "semantics"}
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
-    return _Alike(partial(compiler.compile_json_schema, **given), GrammarMatcher, bitmask, hybrid_start)
+    compile_it: Callable[[Any], Any] = partial(compiler.compile_json_schema, **given)
+    if remotes and given.get("semantics") == "json-schema":
+        compile_it = as_the_suite(compiler.compile_json_schema, given, remotes, annotations)
+    return _Alike(compile_it, GrammarMatcher, bitmask, hybrid_start)
 
 
 class _Alike:

@@ -23,10 +23,12 @@ IN_PLACE = ("allOf", "if", "then", "else", "not")
 def canonical(schema: Any, instance: Any) -> Any:
     """The instance with keys in canonical order."""
     try:
-        exact = importlib.import_module("hybrid.json_schema").canonical
+        own = importlib.import_module("hybrid.json_schema")
+        return own.canonical(schema, instance)
     except (ImportError, AttributeError):
         return declared(schema, instance)
-    return exact(schema, instance)
+    except own.SchemaRefused:  # it refers to documents that only an engine was given
+        return declared(schema, instance)
 
 
 def declared(schema: Any, instance: Any) -> Any:

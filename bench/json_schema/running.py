@@ -51,6 +51,7 @@ class Settings:
         quick: verdicts alone.
         seconds: bound of one schema on one engine.
         gibibytes: bound of a worker's memory.
+        remotes, annotations: as `bench.json_schema.remotes` has them.
     """
 
     vocabulary: str
@@ -59,6 +60,8 @@ class Settings:
     gibibytes: float = 8.0
     threads: int | None = None
     unique_items: bool = False
+    remotes: str = ""
+    annotations: bool = False
 
 
 class Ended(Exception):
@@ -128,6 +131,7 @@ class Process:
             raise ValueError(f"{self.name} is closed")
         settings = {
             "name": self.name, "vocabulary": self._settings.vocabulary, "threads": self._settings.threads,
+            "remotes": self._settings.remotes, "annotations": self._settings.annotations,
         }  # fmt: skip
         self._rest = b""
         self._folder = tempfile.TemporaryDirectory()  # what engines keep at a place, they keep here

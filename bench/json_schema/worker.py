@@ -57,13 +57,14 @@ def every_byte() -> Any:
     return Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), b""], stop_token_ids=[256])
 
 
-def engine(name: str, vocabulary: str, threads: int | None) -> Answers:
+def engine(name: str, arguments: Mapping[str, Any]) -> Answers:
     """From a question to what became of a schema; twice: after compiling, and at the end."""
     from bench import workloads
     from bench.json_schema.engines import make
 
+    vocabulary = arguments["vocabulary"]
     tokens = every_byte() if vocabulary == BYTES else workloads.load_vocabulary(vocabulary)
-    own = make(name, tokens, threads)
+    own = make(name, tokens, arguments["threads"], arguments["remotes"], arguments["annotations"])
     own.start(workloads.THROW_AWAY_SCHEMA)
 
     def answers(question: Any, file: files.Labelled) -> Iterator[Mapping[str, Any]]:
@@ -84,7 +85,7 @@ def main(arguments: Mapping[str, Any], reading: IO[str], say: Callable[[Mapping[
         if name == JUDGE:
             answers = judging()
         else:
-            answers = engine(name, arguments["vocabulary"], arguments["threads"])
+            answers = engine(name, arguments)
     except (ImportError, ValueError, RuntimeError) as error:
         say({"missing": f"{type(error).__name__}: {error}"})
         return

@@ -111,6 +111,8 @@ class GrammarCompiler:
         max_whitespace_cnt: characters that a run of white space between the parts of a JSON text may have,
             where a call for a schema does not say; -1 is no bound. None: 128 with
             ``semantics="json-schema"``, no bound with "xgrammar".
+        assert_formats: whether `format` is an assertion with ``semantics="json-schema"``, where a call does
+            not say; else it is an annotation.
 
     Raises:
         StrategyError, HybridError: an argument that is not allowed; the message says what is.
@@ -133,6 +135,7 @@ class GrammarCompiler:
         deterministic: bool = False,
         semantics: str = "xgrammar",
         max_whitespace_cnt: int | None = None,
+        assert_formats: bool = True,
     ) -> None:
         if isinstance(vocabulary, xgrammar.TokenizerInfo):
             vocabulary = Vocabulary.from_tokenizer_info(vocabulary)
@@ -155,6 +158,7 @@ class GrammarCompiler:
         self.n_jobs = threads
         self.on_demand = flag(on_demand, "on_demand")
         self.semantics = check_semantics(semantics)
+        self.assert_formats = flag(assert_formats, "assert_formats")
         if self.semantics == "json-schema":
             load_referencing()
         if max_whitespace_cnt is not None:
@@ -231,6 +235,8 @@ class GrammarCompiler:
         static: bool = False,
         semantics: str | None = None,
         relax: bool = False,
+        assert_formats: bool | None = None,
+        registry: Any = None,
         **options: Any,
     ) -> CompiledGrammar:
         """Compile a JSON schema (text, dict or pydantic model class).
@@ -245,6 +251,10 @@ class GrammarCompiler:
             static: as `compile_grammar` has it.
             semantics: "xgrammar" or "json-schema"; None: the compiler's.
             relax: with "json-schema", leave out by name what cannot be kept, in place of refusing the schema.
+            assert_formats: with "json-schema", whether `format` is an assertion; False: an annotation, as
+                2019-09 and 2020-12 have it. None: the compiler's.
+            registry: with "json-schema", a `referencing.Registry` with the documents and metaschemas that the
+                schema refers to. Nothing is fetched, even if the registry could.
             **options: those of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
                 separators, strict_mode (properties and items that are not named are forbidden; not the same
                 as `strict`), max_whitespace_cnt (-1: no bound; None: the compiler's), any_order.
@@ -254,7 +264,8 @@ class GrammarCompiler:
             SchemaRefused: with "json-schema", the schema is invalid, satisfied by nothing, or needs what is
                 not there; the message names keyword and place. (A `GrammarError`.)
         """
-        return self._now(self._schema(schema, strict, static, semantics, relax, options))
+        own = (relax, assert_formats, registry)
+        return self._now(self._schema(schema, strict, static, semantics, own, options))
 
     def compile_builtin_json_grammar(self, *, static: bool = False) -> CompiledGrammar:
         """Compile XGrammar's grammar of all JSON."""
@@ -335,10 +346,13 @@ class GrammarCompiler:
         static: bool = False,
         semantics: str | None = None,
         relax: bool = False,
+        assert_formats: bool | None = None,
+        registry: Any = None,
         **options: Any,
     ) -> CompileFuture:
         """`compile_json_schema`, as `compile_grammar_async`."""
-        return self._background.submit(self._schema(schema, strict, static, semantics, relax, options))
+        own = (relax, assert_formats, registry)
+        return self._background.submit(self._schema(schema, strict, static, semantics, own, options))
 
     def compile_builtin_json_grammar_async(self, *, static: bool = False) -> CompileFuture:
         """`compile_builtin_json_grammar`, as `compile_grammar_async`."""
@@ -367,16 +381,29 @@ class GrammarCompiler:
         return EbnfRequest(grammar, root_rule_name, settings=self._settings, static=static)
 
     def _schema(
-        self, schema: Any, strict: bool, static: bool, semantics: str | None, relax: bool, options: Any
-    ) -> Request:
+        self, schema: Any, strict: bool, static: bool, semantics: str | None,
+        own: tuple[bool, bool | None, Any], options: Any,
+    ) -> Request:  # fmt: skip
+        """What a call for a schema asks for; `own` is what JSON Schema's own meaning alone has."""
         semantics = self.semantics if semantics is None else check_semantics(semantics)
         options = self._with_white_space(options, semantics)
         if semantics == "json-schema":
-            return ExactSchemaRequest(schema, options, strict, relax, settings=self._settings, static=static)
+            relax, formats, registry = own
+            formats = self.assert_formats if formats is None else formats
+            return ExactSchemaRequest(
+                schema, options, strict, relax, formats, registry, settings=self._settings, static=static
+            )
+        relax, formats, registry = own
         if relax:
             raise HybridError(
                 "relax=True was given, which semantics='xgrammar' does not have: XGrammar always leaves out "
                 "what it does not know (CompiledGrammar.relaxed)"
+            )
+        if formats is not None or registry is not None:
+            name = "registry" if formats is None else "assert_formats"
+            raise HybridError(
+                f"{name} was given, which semantics='xgrammar' does not have; pass semantics='json-schema' "
+                f"too, or leave {name} away"
             )
         return JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static)
 

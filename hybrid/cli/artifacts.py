@@ -54,6 +54,7 @@ def compile_files(
     root: str | None,
     strict: bool,
     semantics: str = "xgrammar",
+    formats: bool = True,
 ) -> int:
     """Compile grammars to files; the number of those that could not be.
 
@@ -64,6 +65,7 @@ def compile_files(
         output: a file, or with several grammars, or where it is one already, a folder.
         n_jobs: threads.
         root, strict, semantics: as `read_source`.
+        formats: whether `format` is an assertion, with JSON Schema's own meaning.
 
     Raises:
         HybridError: the vocabulary, the names of the files, or a single grammar.
@@ -77,7 +79,9 @@ def compile_files(
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("reading the vocabulary", total=len(grammars) if many else 3)
         vocabulary = load_vocabulary(spec).prepare()
-        compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
+        compiler = GrammarCompiler(
+            vocabulary, strategy="classifier", cache_enabled=False, assert_formats=formats
+        )
         found: list[Any] = [_read_or_refused(word, root, strict, semantics) for word in grammars]
         if many:
             output.mkdir(parents=True, exist_ok=True)

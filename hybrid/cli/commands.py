@@ -30,6 +30,8 @@ from hybrid.cli.shipped import shipped_grammar, shipped_grammars
 from hybrid.cli.trying import try_grammar
 from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
 
+FORMATS = "With json-schema: read format as an assertion, not as an annotation."
+
 app = typer.Typer(
     help="Exact grammar-constrained decoding over token classes.",
     no_args_is_help=True,
@@ -107,6 +109,7 @@ def compile_command(
     ] = None,
     strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
     semantics: Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")] = "xgrammar",
+    formats: Annotated[bool, typer.Option(help=FORMATS)] = True,
 ) -> None:
     """Compile grammars to files that CompiledGrammar.load reads in milliseconds.
 
@@ -114,7 +117,9 @@ def compile_command(
     """
     console = Console()
     try:
-        failed = compile_files(console, grammars, vocabulary, output, n_jobs, root, strict, semantics)
+        failed = compile_files(
+            console, grammars, vocabulary, output, n_jobs, root, strict, semantics, formats
+        )
     except (HybridError, OSError) as error:
         raise _refused(console, error) from error
     if failed:
@@ -157,6 +162,7 @@ def explain(
     ] = None,
     strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
     semantics: Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")] = "xgrammar",
+    formats: Annotated[bool, typer.Option(help=FORMATS)] = True,
 ) -> None:
     """Show what a grammar does to a vocabulary and to a document: classes, masks, forced text, refusals.
 
@@ -164,7 +170,9 @@ def explain(
     """
     console = Console()
     try:
-        taken = explain_grammar(console, grammar, text, html, vocabulary, strategy, root, strict, semantics)
+        taken = explain_grammar(
+            console, grammar, text, html, vocabulary, strategy, root, strict, semantics, formats
+        )
     except (HybridError, OSError) as error:
         raise _refused(console, error) from error
     if not taken:
@@ -180,11 +188,12 @@ def try_command(
     ] = None,
     strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
     semantics: Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")] = "xgrammar",
+    formats: Annotated[bool, typer.Option(help=FORMATS)] = True,
 ) -> None:
     """Type a text and see what may follow, and where it is refused. Needs the extra "try"."""
     console = Console()
     try:
-        try_grammar(console, grammar, vocabulary, root, strict, semantics)
+        try_grammar(console, grammar, vocabulary, root, strict, semantics, formats)
     except HybridError as error:
         raise _refused(console, error) from error
 

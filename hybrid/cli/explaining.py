@@ -42,7 +42,7 @@ STRICT = "strict_mode forbids properties and items that the schema does not name
 
 def explain_grammar(
     console: Console, grammar: str, text: Path | None, html: Path | None, vocabulary: str, strategy: str,
-    root: str | None, strict: bool, semantics: str = "xgrammar",
+    root: str | None, strict: bool, semantics: str = "xgrammar", formats: bool = True,
 ) -> bool:  # fmt: skip
     """Write a page, or print a summary; whether the document is taken.
 
@@ -53,6 +53,7 @@ def explain_grammar(
         html: where the page goes.
         vocabulary: its SPEC.
         strategy: of the compiler.
+        formats: whether `format` is an assertion, with JSON Schema's own meaning.
 
     Raises:
         HybridError: the grammar, the vocabulary or the document. OSError: the page cannot be written.
@@ -66,7 +67,9 @@ def explain_grammar(
         task = progress.add_task("reading the vocabulary", total=None)
         words = load_vocabulary(vocabulary).prepare()
         tokenize_greedy(words, b"")  # makes its dictionary
-        with GrammarCompiler(words, strategy=strategy, cache_enabled=False) as compiler:
+        with GrammarCompiler(
+            words, strategy=strategy, cache_enabled=False, assert_formats=formats
+        ) as compiler:
             progress.update(task, description="compiling")
             began = time.perf_counter()
             compiled = compiled_by(compiler, named)

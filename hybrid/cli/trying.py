@@ -110,6 +110,7 @@ def try_grammar(
     root: str | None,
     strict: bool,
     semantics: str = "xgrammar",
+    formats: bool = True,
 ) -> None:
     """Compile a grammar, and open the screen.
 
@@ -117,6 +118,7 @@ def try_grammar(
         console: where progress is printed.
         grammar, root, strict, semantics: as `hybrid.cli.grammar_source.read_named`.
         vocabulary: its SPEC.
+        formats: whether `format` is an assertion, with JSON Schema's own meaning.
 
     Raises:
         HybridError: the grammar or the vocabulary; or prompt_toolkit is not there.
@@ -127,7 +129,8 @@ def try_grammar(
         raise NotInstalled("python -m hybrid try", "prompt_toolkit", "try") from error
     named = read_named(grammar, root, strict, semantics)
     with console.status("compiling"):
-        compiled = compiled_by(GrammarCompiler(load_vocabulary(vocabulary)), named)
+        compiler = GrammarCompiler(load_vocabulary(vocabulary), assert_formats=formats)
+        compiled = compiled_by(compiler, named)
     application(Board(compiled), f"{shown(named.title)} ({named.kind})").run()
 
 

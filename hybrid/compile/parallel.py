@@ -185,6 +185,9 @@ class _Parcel(NamedTuple):
     cache_dir_limit_bytes: int
     on_budget: OnBudget
     deterministic: bool
+    semantics: str
+    max_whitespace_cnt: int | None
+    assert_formats: bool
 
 
 class _Shared:
@@ -220,6 +223,7 @@ class _Shared:
             vocabulary.fingerprint, data.tobytes(), np.diff(offsets).astype(np.uint16).tobytes(),
             vocabulary.stop_token_ids, folder, compiler.strategy, compiler.budget,
             compiler.n_jobs, compiler.on_demand, cache_dir, limit, compiler.on_budget, compiler.deterministic,
+            compiler.semantics, compiler.max_whitespace_cnt, compiler.assert_formats,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -252,7 +256,8 @@ def _unpacked(parcel: _Parcel) -> _Shared:
                     GrammarCompiler(
                         vocabulary, strategy=parcel.strategy, budget=parcel.budget, n_jobs=parcel.n_jobs,
                         on_demand=parcel.on_demand, on_budget=parcel.on_budget, cache_enabled=False,
-                        deterministic=parcel.deterministic,
+                        deterministic=parcel.deterministic, semantics=parcel.semantics,
+                        max_whitespace_cnt=parcel.max_whitespace_cnt, assert_formats=parcel.assert_formats,
                         cache_dir=cache_dir, cache_dir_limit_bytes=parcel.cache_dir_limit_bytes,
                     ),
                 )

@@ -25,7 +25,7 @@ from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from equivalence.network.reading import ReadGrammar, read_printed
 from hybrid.compile.strategy import Budget, OnBudget
-from hybrid.json_schema import Bounds, SchemaGrammar, grammar_of_schema
+from hybrid.json_schema import Bounds, SchemaGrammar, documents_of, grammar_of_schema
 from hybrid.lark.source import LarkGrammar
 from hybrid.xgrammar.guard.estimate import Estimate, schema_estimate, text_estimate
 from hybrid.xgrammar.messages import way_out
@@ -374,6 +374,9 @@ class ExactSchemaRequest(Request):
         options: XGrammar's, which say how texts are laid out, and `strict_mode`.
         strict: refuse it if something was left out of it.
         relax: leave out what cannot be kept, by name, in place of refusing it.
+        assert_formats: read `format` as an assertion; else it is an annotation.
+        registry: documents that references may lead to, of `referencing`; once it is settled,
+            `hybrid.json_schema.Documents`.
     """
 
     notation: ClassVar[str] = "json_schema"
@@ -381,6 +384,8 @@ class ExactSchemaRequest(Request):
     options: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
     relax: bool = False
+    assert_formats: bool = True
+    registry: Any = None
 
     def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
         for name, value in self.options.items():
@@ -391,18 +396,24 @@ class ExactSchemaRequest(Request):
                 _require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
         text = schema_text(_schema_of(self.schema), self.options).text  # a model class is asked once
         strict, relax = flag(self.strict, "strict"), flag(self.relax, "relax")
-        return Request.settled(replace(self, schema=text, strict=strict, relax=relax), compilation, deadline)
+        formats, documents = flag(self.assert_formats, "assert_formats"), documents_of(self.registry)
+        settled = replace(
+            self, schema=text, strict=strict, relax=relax, assert_formats=formats, registry=documents
+        )
+        return Request.settled(settled, compilation, deadline)
 
     @property
     def key(self) -> tuple[Any, ...]:
         options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
-        return self.notation, "json-schema", self.relax, self.schema, options
+        beside = None if self.registry is None else self.registry.digest
+        return self.notation, "json-schema", self.relax, self.assert_formats, beside, self.schema, options
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         began = time.perf_counter()
         grammar = grammar_of_schema(
             self.schema, self.options, bounds=self._bounds, deadline=deadline, relax=self.relax,
-            convert=partial(self._converted, compilation.guard),
+            convert=partial(self._converted, compilation.guard), assert_formats=self.assert_formats,
+            documents=self.registry,
         )  # fmt: skip
         compiled = compilation.decide(grammar, time.perf_counter() - began, deadline, _own_reading)
         left_out = tuple(Relaxation(one.pointer, one.keyword, one.why) for one in grammar.left_out)

@@ -12,18 +12,20 @@ from hybrid.json_schema.grammar import (
     in_xgrammar,
 )
 from hybrid.json_schema.layout import MOST_WHITE_SPACE
-from hybrid.json_schema.locations import load_referencing
 from hybrid.json_schema.nonterminals import Bounds
 from hybrid.json_schema.places import Places
+from hybrid.json_schema.references import Documents, documents_of, load_referencing
 
 __all__ = [
     "MOST_WHITE_SPACE",
     "Bounds",
+    "Documents",
     "LeftOut",
     "Places",
     "SchemaGrammar",
     "SchemaRefused",
     "canonical",
+    "documents_of",
     "grammar_of_schema",
     "in_xgrammar",
     "load_referencing",

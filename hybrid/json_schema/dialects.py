@@ -2,15 +2,16 @@
 
 What: `Dialect` says which keywords a draft knows and how it reads them; `dialect_of` finds a schema's.
 When: once for each schema.
-Limits: drafts 4, 6, 7, 2019-09 and 2020-12. A schema that names none is read as 2020-12, or as 2019-09 where
-it lists schemas in `items`, which 2020-12 does not allow.
+Limits: drafts 4, 6, 7, 2019-09 and 2020-12, and metaschemas of the last two that list vocabularies. A schema
+that names none is read as 2020-12, or as 2019-09 where it lists schemas in `items`, which 2020-12 does not
+allow.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hybrid.json_schema.errors import SchemaRefused
@@ -69,6 +70,8 @@ class Dialect:
         id_keyword: names a subschema.
         ref_alone: whether what stands beside `$ref` is not read.
         boolean_exclusive: whether `exclusiveMinimum` says how `minimum` is meant.
+        unread: keywords that are not read though the draft knows them.
+        is_custom: whether a metaschema's own list of vocabularies says what is read.
     """
 
     name: str
@@ -77,6 +80,8 @@ class Dialect:
     id_keyword: str = "$id"
     ref_alone: bool = False
     boolean_exclusive: bool = False
+    unread: frozenset[str] = field(default=frozenset(), repr=False)
+    is_custom: bool = False
 
     @property
     def lists_items(self) -> bool:
@@ -103,27 +108,90 @@ DIALECTS = {
 ALL_KEYWORDS = frozenset(("$schema", *READ_BESIDE)).union(*(one.keywords for one in DIALECTS.values()))
 """The keywords of all drafts that decide whether an instance is valid, and the one that names the draft."""
 
-_DRAFT_OF_URI = re.compile(r"json-schema\.org/draft[-/]0?([0-9-]+)/(?:hyper-)?schema#?$")
+_DRAFT_OF_URI = re.compile(r"json-schema\.org/(?:draft[-/]0?([0-9-]+)/(?:hyper-)?)?schema#?$")
+
+_VALIDATION = frozenset((
+    "type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum",
+    "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "maxContains", "minContains",
+    "maxProperties", "minProperties", "required", "dependentRequired",
+))  # fmt: skip
+_UNEVALUATED = frozenset(("unevaluatedItems", "unevaluatedProperties"))
+_CORE = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
+_APPLICATOR = (_DRAFT_2019 | _DRAFT_2020 | {"then", "else"}) - _VALIDATION - _UNEVALUATED - _CORE - {"format"}
+
+VOCABULARIES = {
+    "2020-12": {
+        "core": _CORE, "applicator": _APPLICATOR, "unevaluated": _UNEVALUATED, "validation": _VALIDATION,
+        "format-annotation": frozenset[str](), "format-assertion": frozenset(("format",)),
+        "meta-data": frozenset[str](), "content": frozenset[str](),
+    },
+    "2019-09": {
+        "core": _CORE, "applicator": _APPLICATOR | _UNEVALUATED, "validation": _VALIDATION,
+        "format": frozenset[str](), "meta-data": frozenset[str](), "content": frozenset[str](),
+    },
+}  # fmt: skip
+"""The vocabularies of a draft, and the keywords of each that decide whether an instance is valid."""
 
 
-def dialect_of(schema: Any) -> Dialect:
+def draft_named(named: Any) -> Dialect | None:
+    """The draft that a `$schema` names; None: it names something else, or a draft before 4."""
+    found = _DRAFT_OF_URI.search(named) if isinstance(named, str) else None
+    return None if found is None else DIALECTS.get(found[1] or "2020-12")
+
+
+def dialect_of(
+    schema: Any, metaschema_of: Callable[[str], Any] | None = None, formats: bool = True
+) -> Dialect:
     """The draft that a schema is to be read by.
 
+    Args:
+        schema: it.
+        metaschema_of: gives the document of an address, or None: one with `$vocabulary` says what is read.
+        formats: assert formats, also where the draft says that they are annotations.
+
     Raises:
-        SchemaRefused: it names a draft before 4.
+        SchemaRefused: it names a draft before 4, or a metaschema that is not known.
     """
     named = schema.get("$schema") if isinstance(schema, dict) else None
-    found = _DRAFT_OF_URI.search(named) if isinstance(named, str) else None
-    if found is not None:
-        if found[1] in DIALECTS:
-            return DIALECTS[found[1]]
-        if found[1] in ("0", "1", "2", "3"):
-            raise SchemaRefused(
-                "unsupported", "$schema", "", f"names draft {found[1]}, known are 4 and later"
-            )
-    if not isinstance(named, str) and _lists_items(schema):
-        return DIALECTS["2019-09"]
-    return DIALECTS["2020-12"]
+    if not isinstance(named, str):
+        found = DIALECTS["2019-09" if _lists_items(schema) else "2020-12"]
+    else:
+        known = draft_named(named)
+        found = _custom(named, metaschema_of, formats) if known is None else known
+    if formats or found.is_custom:
+        return found
+    return replace(found, unread=found.unread | {"format"})
+
+
+def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: bool) -> Dialect:
+    """The dialect of a metaschema that is no draft's own."""
+
+    def refused(why: str) -> SchemaRefused:
+        return SchemaRefused("unsupported", "$schema", "", why)
+
+    shown = named if len(named) <= 80 else f"{named[:77]}..."
+    contents = None if metaschema_of is None else metaschema_of(named)
+    if not isinstance(contents, Mapping):
+        raise refused(f"names {shown!r}, known are drafts from 4 on, and metaschemas that registry= has")
+    base = draft_named(contents.get("$schema"))
+    if base is None:
+        raise refused(f"names {shown!r}, whose own $schema names no draft from 4 on")
+    asked = contents.get("$vocabulary")
+    known = VOCABULARIES.get(base.name)
+    if known is None or not isinstance(asked, Mapping):
+        return base if formats else replace(base, unread=frozenset(("format",)))
+    keywords: frozenset[str] = frozenset(("format",)) if formats else frozenset()
+    for uri, is_required in asked.items():
+        draft, _, name = uri.partition("/vocab/")
+        own = known.get(name) if draft == f"https://json-schema.org/draft/{base.name}" else None
+        if own is None:
+            if is_required:
+                raise refused(f"names {shown!r}, which asks for the vocabulary {uri!r}")
+        elif name == "format" and is_required:
+            keywords |= {"format"}
+        else:
+            keywords |= own
+    return replace(base, unread=(base.keywords | READ_BESIDE) - keywords, is_custom=True)
 
 
 def objects_in(schema: Any) -> Iterator[dict[str, Any]]:

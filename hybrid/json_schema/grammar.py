@@ -36,6 +36,7 @@ from hybrid.json_schema.numbers import Numbers
 from hybrid.json_schema.objects import declare_few_keys, remember_repeats
 from hybrid.json_schema.places import Places, places_of
 from hybrid.json_schema.productive import find_productive
+from hybrid.json_schema.references import Documents
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Strings
 
@@ -117,6 +118,8 @@ def grammar_of_schema(
     deadline: Deadline | None = None,
     relax: bool = False,
     convert: Convert | None = None,
+    assert_formats: bool = True,
+    documents: Documents | None = None,
 ) -> SchemaGrammar:
     """The grammar of a schema.
 
@@ -127,6 +130,8 @@ def grammar_of_schema(
         deadline: when to give up.
         relax: leave out what cannot be kept, by name, in place of refusing the schema.
         convert: makes XGrammar's grammar of the text, where that is asked for; XGrammar itself if None.
+        assert_formats: read `format` as an assertion; else it is an annotation.
+        documents: that references may lead to; None: none.
 
     Raises:
         SchemaRefused: the schema is invalid, satisfied by nothing, or needs what is not there.
@@ -135,7 +140,7 @@ def grammar_of_schema(
     options, bounds = options or {}, bounds or Bounds()
     if isinstance(schema, str):
         schema = read_schema(schema)
-    dialect, layout = dialect_of(schema), layout_of(options)
+    layout = layout_of(options)
     strict = bool(options.get("strict_mode", True))
     left_out: list[LeftOut] = []
     deadline = deadline or Deadline()
@@ -143,7 +148,10 @@ def grammar_of_schema(
         names = frozenset((one.pointer, one.keyword) for one in left_out)
         try:
             with until(deadline):
-                found = _attempt(schema, dialect, layout, strict, bounds, deadline, names, tuple(left_out))
+                locations = Locations(
+                    schema, _dialect(schema, documents, assert_formats, names), names, documents
+                )
+                found = _attempt(locations, layout, strict, bounds, deadline, names, tuple(left_out))
             if convert is not None:
                 found.convert = convert
             return found
@@ -153,6 +161,15 @@ def grammar_of_schema(
             if not relax or not can_go or known or len(left_out) == MOST_LEFT_OUT:
                 raise
             left_out.append(LeftOut(error.pointer, error.keyword, error.why))
+
+
+def _dialect(
+    schema: Any, documents: Documents | None, assert_formats: bool, names: frozenset[tuple[str, str]]
+) -> Dialect:
+    """What a schema is read by; as if it named nothing, where `$schema` was left out."""
+    if ("", "$schema") in names:
+        schema = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
+    return dialect_of(schema, None if documents is None else documents.contents, assert_formats)
 
 
 def canonical(schema: Any, instance: Any) -> Any:
@@ -193,13 +210,12 @@ def read_schema(text: str) -> Any:
 
 
 def _attempt(
-    schema: Any, dialect: Dialect, layout: Layout, strict: bool, bounds: Bounds, deadline: Deadline,
+    locations: Locations, layout: Layout, strict: bool, bounds: Bounds, deadline: Deadline,
     names: frozenset[tuple[str, str]], left_out: tuple[LeftOut, ...],
 ) -> SchemaGrammar:  # fmt: skip
     try:
         formulas = Formulas()
         strings = Strings(formulas, bounds.language_states)
-        locations = Locations(schema, dialect, names)
         assertions = Assertions(formulas, locations, strings)
         numbers = Numbers(4 * bounds.language_states)  # their states are small
         nonterminals = Nonterminals(assertions, numbers, bounds, deadline, strict)

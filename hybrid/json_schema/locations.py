@@ -1,20 +1,20 @@
-"""Subschemas and references: where everything stands, and what `$ref` leads to.
+"""Subschemas: where everything stands, and what `$ref` leads to.
 
 What: `Location` is one subschema with what its references are resolved against; `Locations` gives every
 distinct one a number, so that equal subschemas are expanded once.
-When: while a schema is compiled. References are resolved by `referencing`.
-Limits: nothing is fetched: a reference to another document than the schema and the drafts' own metaschemas is
-refused by name.
+When: while a schema is compiled. `hybrid.json_schema.references` resolves references.
+Limits: nothing is fetched: a reference to a document that was not given is refused by name.
 """
 
 from __future__ import annotations
 
 import marshal
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
-from hybrid.json_schema.dialects import READ_BESIDE, Dialect, objects_in
+from hybrid.json_schema.dialects import READ_BESIDE, Dialect, draft_named
 from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.references import Documents, OtherDraft, References, Scope
 
 NEGATING = frozenset(("not", "oneOf", "if", "contains", "propertyNames", "dependencies"))
 """Keywords below which a subschema that accepts more may make the whole accept less."""
@@ -60,24 +60,30 @@ class Locations:
         schema: all of it.
         dialect: that it is read by.
         left_out: (pointer, keyword) of what is not to be read.
+        documents: that references may lead to; None: none.
+
+    Attributes:
+        dialect: as given.
+        all: by number.
+        references: what references lead to.
     """
 
-    def __init__(self, schema: Any, dialect: Dialect, left_out: frozenset[tuple[str, str]]) -> None:
+    def __init__(
+        self, schema: Any, dialect: Dialect, left_out: frozenset[tuple[str, str]],
+        documents: Documents | None = None,
+    ) -> None:  # fmt: skip
         self.dialect = dialect
+        self.references = References(schema, dialect, documents)
         self.all: list[Location] = []
         self._left_out = left_out
-        self._numbers: dict[tuple[str, bytes], int] = {}
+        self._numbers: dict[tuple[str, Scope, bytes], int] = {}
         self._by_identity: dict[tuple[int, int], tuple[Any, Any, Location | None]] = {}
         self._read = dialect.keywords | READ_BESIDE
         self._schema = schema
-        self._has_references = _mentions_references(schema)
-        self._root_resolver: Any = None
 
     def root(self) -> tuple[Any, Any]:
         """The schema, and the resolver of its references."""
-        if self._has_references and self._root_resolver is None:
-            self._root_resolver = _resolver_of(self._schema, self.dialect)
-        return self._schema, self._root_resolver
+        return self._schema, self.references.root
 
     def at(self, schema: Any, resolver: Any, way: Way, is_negated: bool) -> Location | bool:
         """The location of a subschema, or whether one that asserts nothing allows everything."""
@@ -101,9 +107,15 @@ class Locations:
 
     def _found(self, schema: dict[str, Any], resolver: Any, way: Way) -> Location | None:
         dialect = self.dialect
-        if resolver is not None and isinstance(schema.get(dialect.id_keyword), str):
-            if not (dialect.ref_alone and "$ref" in schema):
-                resolver = resolver.in_subresource(_specification(dialect).create_resource(schema))
+        if resolver is not None:
+            resolver = self.references.inside(resolver, schema)
+        if "$schema" in schema and schema is not self._schema:
+            draft = draft_named(schema["$schema"])
+            if draft is not None and draft.uri != dialect.uri:
+                why = f"names {draft.name} where the schema around it names {dialect.name}"
+                raise SchemaRefused("unsupported", "$schema", pointer_of(way), why)
+        if not dialect.unread.isdisjoint(schema):
+            schema = {keyword: value for keyword, value in schema.items() if keyword not in dialect.unread}
         if self._read.isdisjoint(schema):
             return None
         if self._left_out:
@@ -112,11 +124,12 @@ class Locations:
             if gone:
                 schema = {keyword: value for keyword, value in schema.items() if keyword not in gone}
         base = "" if resolver is None else resolver._base_uri
+        scope = self.references.scope(resolver)
         try:
             content = marshal.dumps(schema, 2)  # by content and order; a sixth of the time of JSON text
         except ValueError as error:
             raise SchemaRefused("bounds", "", pointer_of(way), "is nested too deeply") from error
-        key = base, content
+        key = base, scope, content
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.all)
@@ -134,40 +147,16 @@ class Locations:
             raise location.refused(keyword, f"is {_shown(name)}, allowed is text", "invalid")
         if location.resolver is None:
             raise location.refused(keyword, f"refers to {_shown(name)}, which cannot be resolved", "invalid")
-        if keyword == "$recursiveRef":
-            name = self._recursive(location)
-        elif keyword == "$dynamicRef":
-            name = self._dynamic(location, name)
         try:
-            found = location.resolver.lookup(name)
-        except Exception as error:  # `referencing` lets several types through
+            return self.references.lookup(location.resolver, keyword, name)
+        except OtherDraft as error:
+            why = f"refers to {_shown(name)}, a document that another draft reads"
+            raise location.refused(keyword, why) from error
+        except LookupError as error:
             local = name.startswith("#")
             why = "which is not in the schema" if local else "another document, which is not fetched"
             kind = "invalid" if local else "unsupported"
             raise location.refused(keyword, f"refers to {_shown(name)}, {why}", kind) from error
-        return found.contents, found.resolver
-
-    def _recursive(self, location: Location) -> str:
-        is_anchored = any(one.get("$recursiveAnchor") is True for one in objects_in(self._schema))
-        named = [one for one in objects_in(self._schema) if isinstance(one.get("$id"), str)]
-        if is_anchored and any(one is not self._schema for one in named):
-            raise location.refused("$recursiveRef", "depends on the way that leads to it")
-        return "#"
-
-    def _dynamic(self, location: Location, name: str) -> str:
-        """A dynamic reference as a plain one, where one schema alone bears the anchor."""
-        anchor = name.rpartition("#")[2]
-        if sum(one.get("$dynamicAnchor") == anchor for one in objects_in(self._schema)) > 1:
-            raise location.refused("$dynamicRef", "depends on the way that leads to it")
-        return name
-
-
-def load_referencing() -> None:
-    """Import what resolves references, so that the first schema that has some does not wait 40 ms for it."""
-    import jsonschema_specifications
-    import referencing.jsonschema  # noqa: F401
-
-    assert jsonschema_specifications.REGISTRY
 
 
 def pointer_of(way: Way) -> str:
@@ -177,26 +166,6 @@ def pointer_of(way: Way) -> str:
     above, path = way
     steps = "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)
     return f"{above.pointer}/{steps}"
-
-
-def _mentions_references(schema: Any) -> bool:
-    return any("$ref" in one or "$dynamicRef" in one or "$recursiveRef" in one for one in objects_in(schema))
-
-
-@cache
-def _specification(dialect: Dialect) -> Any:
-    import referencing.jsonschema
-
-    return referencing.jsonschema.specification_with(dialect.uri)
-
-
-def _resolver_of(schema: Any, dialect: Dialect) -> Any:
-    """What references of a schema are resolved by; the drafts' metaschemas are known."""
-    from jsonschema_specifications import REGISTRY
-
-    resource = _specification(dialect).create_resource(schema)
-    name = resource.id() or ""
-    return REGISTRY.with_resource(name, resource).resolver(name)
 
 
 def _shown(value: Any) -> str:

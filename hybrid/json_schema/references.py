@@ -1,0 +1,281 @@
+"""What `$ref` and its like lead to, in the schema and in the documents that stand beside it.
+
+What: `Documents` are other documents, out of a `referencing.Registry`; `References` resolves a schema's
+references among these, the schema itself and the drafts' own metaschemas.
+When: while a schema is compiled. Addresses are read by `referencing`; which schemas a dynamic reference may
+mean is found here.
+Limits: nothing is fetched, also where a registry could: a reference to a document that is not there is
+refused by name, and so is one to a document of another draft.
+
+A dynamic reference means the outermost schema of those on the way to it that has the anchor. What that way
+says of anchors is a part of what a location is (`References.scope`): one place in the text is as many
+locations as there are ways that matter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache, cached_property
+from typing import Any
+
+from equivalence.arguments import shown
+from equivalence.errors import ArgumentError
+from hybrid.json_schema.dialects import Dialect, draft_named, objects_in
+
+_DYNAMIC = frozenset(("$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"))
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+_RECURSIVE = "$recursiveAnchor"
+
+Scope = tuple[tuple[str, str], ...]
+"""Pairs (dynamic anchor, outermost resource that has it)."""
+
+_UNNAMED = "urn:schema"
+"""The address of a schema without one, where that matters to dynamic references."""
+
+
+class Documents:
+    """Documents that references may lead to.
+
+    Args:
+        registry: of `referencing`; what is in it now counts, and what it might fetch does not.
+
+    Attributes:
+        digest: of their addresses and contents.
+    """
+
+    def __init__(self, registry: Any) -> None:
+        resources = {uri: registry[uri] for uri in registry}
+        self._contents = {uri.rstrip("#"): one.contents for uri, one in resources.items()}
+        self._resources = resources
+        digest = hashlib.blake2b(digest_size=16)
+        for uri in sorted(resources):
+            digest.update(json.dumps([uri, resources[uri].contents]).encode())
+        self.digest = digest.hexdigest()
+
+    @cached_property
+    def registry(self) -> Any:
+        """A registry of them and of the drafts' metaschemas."""
+        from jsonschema_specifications import REGISTRY
+
+        return REGISTRY.with_resources(self._resources.items()).crawl()
+
+    def contents(self, uri: str) -> Any:
+        """The document of an address, or None."""
+        return self._contents.get(uri.rstrip("#"))
+
+
+class References:
+    """The references of one schema.
+
+    Args:
+        schema: all of it.
+        dialect: that it is read by.
+        documents: beside it; None: none.
+    """
+
+    def __init__(self, schema: Any, dialect: Dialect, documents: Documents | None) -> None:
+        self._schema, self._dialect, self._documents = schema, dialect, documents
+        self._has_any = False
+        self._is_dynamic = False
+        for one in objects_in(schema):
+            if any(keyword in one for keyword in _REFERENCES):
+                self._has_any = True
+            if not _DYNAMIC.isdisjoint(one) or _leads_to_metaschema(one):
+                self._is_dynamic = True
+        self._is_dynamic = self._has_any and (self._is_dynamic or documents is not None)
+        self._drafts: dict[str, bool] = {}
+        self._anchors: dict[str, list[str]] = {}
+        self._entered: dict[tuple[int, int], tuple[Any, Any]] = {}
+
+    @cached_property
+    def root(self) -> Any:
+        """What the schema's references are resolved by; None: it has none."""
+        if not self._has_any:
+            return None
+        from jsonschema_specifications import REGISTRY
+
+        resource = specification(self._dialect).create_resource(self._schema)
+        name = resource.id() or (_UNNAMED if self._is_dynamic else "")
+        registry = REGISTRY if self._documents is None else self._documents.registry
+        registry = registry.with_resource(name, resource)
+        return (registry.crawl() if self._is_dynamic else registry).resolver(name)
+
+    def inside(self, resolver: Any, schema: dict[str, Any]) -> Any:
+        """What references in a subschema are resolved by."""
+        dialect = self._dialect
+        name = schema.get(dialect.id_keyword)
+        if resolver is None or not isinstance(name, str):
+            return resolver
+        if "://" not in name and (id(schema), id(resolver)) in self._entered:
+            return resolver  # a reference led here, whose address tells of it already
+        if dialect.ref_alone and "$ref" in schema:
+            return resolver
+        inner = resolver.in_subresource(specification(dialect).create_resource(schema))
+        if not self._is_dynamic or inner._base_uri == resolver._base_uri:
+            return inner
+        return resolver._evolve(base_uri=inner._base_uri)  # which notes that this resource was left
+
+    def scope(self, resolver: Any) -> Scope:
+        """What the way to a place says of dynamic references: for each anchor on it, the outermost resource
+        that has it; empty where they do not matter."""
+        if not self._is_dynamic or resolver is None:
+            return ()
+        outermost: dict[str, str] = {}
+        for uri in _passed(resolver):
+            for anchor in self._anchors_of(resolver, uri):
+                outermost.setdefault(anchor, uri)
+        return tuple(sorted(outermost.items()))
+
+    def _anchors_of(self, resolver: Any, uri: str) -> list[str]:
+        """The dynamic anchors of a resource; `_RECURSIVE` where it says `$recursiveAnchor`."""
+        found = self._anchors.get(uri)
+        if found is None:
+            try:
+                contents = resolver._registry[uri].contents
+            except Exception:  # noqa: BLE001 - of several types: it is a part of another
+                contents = {}
+            names = [one.get("$dynamicAnchor") for one in objects_in(contents)]
+            found = [name for name in names if isinstance(name, str) and _has(resolver, uri, name)]
+            if _is_recursive(contents):
+                found.append(_RECURSIVE)
+            self._anchors[uri] = found = sorted(set(found))
+        return found
+
+    def lookup(self, resolver: Any, keyword: str, name: str) -> tuple[Any, Any]:
+        """What a reference leads to: a subschema and its resolver.
+
+        Raises:
+            LookupError: nothing is there, or (`OtherDraft`) what another draft reads.
+        """
+        try:
+            found = self._lookup(resolver, keyword, name)
+        except Exception as error:  # `referencing` lets several types through
+            raise LookupError(name) from error
+        if not self._is_of_this_draft(found.resolver):
+            raise OtherDraft(name)
+        self._entered[id(found.contents), id(found.resolver)] = found.contents, found.resolver
+        return found.contents, found.resolver
+
+    def _lookup(self, resolver: Any, keyword: str, name: str) -> Any:
+        if not self._is_dynamic:
+            return resolver.lookup("#" if keyword == "$recursiveRef" else name)
+        if keyword == "$recursiveRef":
+            return self._recursive(resolver)
+        return self._dynamic(resolver, name) if keyword == "$dynamicRef" else _plain(resolver, name)
+
+    def _recursive(self, resolver: Any) -> Any:
+        """The outermost resource that says `$recursiveAnchor`, if the own one does."""
+        own = _plain(resolver, "#")
+        if _is_recursive(own.contents):
+            for uri in _passed(resolver):
+                if _RECURSIVE in self._anchors_of(resolver, uri):
+                    return _plain(resolver, uri)
+        return own
+
+    def _dynamic(self, resolver: Any, name: str) -> Any:
+        """The schema of the outermost resource that has the dynamic anchor, if what the name means has it."""
+        own = _plain(resolver, name)
+        uri, _, anchor = _absolute(resolver, name).partition("#")
+        if not anchor or anchor.startswith("/") or not _has(own.resolver, uri, anchor):
+            return own
+        for outer in _passed(resolver):
+            if anchor in self._anchors_of(own.resolver, outer):
+                return _plain(resolver, f"{outer}#{anchor}")
+        return own
+
+    def _is_of_this_draft(self, resolver: Any) -> bool:
+        """Whether the document of a place is read by the schema's own draft."""
+        uri = resolver._base_uri
+        found = self._drafts.get(uri)
+        if found is None:
+            try:
+                contents = resolver._registry[uri].contents
+            except Exception:  # noqa: BLE001 - of several types: a part of the schema without its own address
+                contents = None
+            named = contents.get("$schema") if isinstance(contents, Mapping) else None
+            draft = draft_named(named)
+            found = self._drafts[uri] = draft is None or draft.uri == self._dialect.uri
+        return found
+
+
+class OtherDraft(LookupError):
+    """A reference leads to a document that another draft reads."""
+
+
+def specification(dialect: Dialect) -> Any:
+    """What `referencing` knows of a draft."""
+    return _specification(dialect.uri)
+
+
+@cache
+def _specification(uri: str) -> Any:
+    import referencing.jsonschema
+
+    return referencing.jsonschema.specification_with(uri)
+
+
+def load_referencing() -> None:
+    """Import what resolves references, so that the first schema that has some does not wait 40 ms for it."""
+    import jsonschema_specifications
+    import referencing.jsonschema  # noqa: F401
+
+    assert jsonschema_specifications.REGISTRY
+
+
+def documents_of(registry: Any) -> Documents | None:
+    """The documents of a registry that a caller gave.
+
+    Raises:
+        ArgumentError: it is none, or holds what is no JSON.
+    """
+    if registry is None or isinstance(registry, Documents):
+        return registry
+    from referencing import Registry
+
+    if not isinstance(registry, Registry):
+        raise ArgumentError(f"registry is {shown(registry)}, allowed are None and referencing.Registry")
+    try:
+        return Documents(registry)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentError(f"registry holds what is no JSON ({error}), allowed are schemas") from error
+
+
+def _passed(resolver: Any) -> tuple[str, ...]:
+    """The resources on the way to a place, outermost first."""
+    return tuple(dict.fromkeys((*reversed([*resolver._previous]), resolver._base_uri)))
+
+
+def _has(resolver: Any, uri: str, name: str) -> bool:
+    """Whether a resource has a dynamic anchor."""
+    from referencing.jsonschema import DynamicAnchor
+
+    try:
+        return isinstance(resolver._registry.anchor(uri, name).value, DynamicAnchor)
+    except Exception:  # noqa: BLE001 - of several types: there is no such anchor
+        return False
+
+
+def _absolute(resolver: Any, name: str) -> str:
+    """The address that a reference means."""
+    from urllib.parse import urljoin
+
+    return f"{resolver._base_uri}{name}" if name.startswith("#") else urljoin(resolver._base_uri, name)
+
+
+def _plain(resolver: Any, name: str) -> Any:
+    """What a reference means wherever one comes from; the resolver remembers where that was."""
+    found = type(resolver)(base_uri="", registry=resolver._registry).lookup(_absolute(resolver, name))
+    inner = found.resolver
+    return type(found)(found.contents, resolver._evolve(base_uri=inner._base_uri, registry=inner._registry))
+
+
+def _is_recursive(contents: Any) -> bool:
+    return isinstance(contents, Mapping) and contents.get("$recursiveAnchor") is True
+
+
+def _leads_to_metaschema(one: dict[str, Any]) -> bool:
+    name = one.get("$ref")
+    return isinstance(name, str) and "json-schema.org/draft/20" in name

@@ -1,0 +1,247 @@
+"""References to other documents and dynamic ones, metaschemas, and formats as annotations.
+
+What: small schemas whose verdicts are those of `jsonschema`, or of the specification where it says otherwise;
+what is refused by name; that caches tell what was given apart.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import referencing
+from referencing.jsonschema import DRAFT7, DRAFT202012
+from typer.testing import CliRunner
+
+from adapters.transformers import GrammarLogitsProcessor
+from equivalence.errors import ArgumentError, HybridError
+from hybrid import CompiledGrammar, GrammarCompiler
+from hybrid.cli.commands import app
+from hybrid.compile.parallel import _Shared
+from hybrid.json_schema import SchemaRefused, documents_of, grammar_of_schema
+from tests.test_json_schema_meaning import BYTES, written
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+DATE = {"type": "string", "format": "date"}
+OPEN = {"strict_mode": False}
+
+
+def registry(**documents: Any) -> Any:
+    found = [(f"http://x/{name}.json", DRAFT202012.create_resource(one)) for name, one in documents.items()]
+    return referencing.Registry().with_resources(found)
+
+
+def valid(schema: Any, instance: Any, given: Any = None, formats: bool = True) -> bool:
+    made = grammar_of_schema(schema, OPEN, documents=documents_of(given), assert_formats=formats)
+    return made.instances.text(instance) is not None
+
+
+def test_formats_are_annotations_on_request():
+    assert not valid(DATE, "x")
+    assert valid(DATE, "x", formats=False)
+    assert not valid({**DATE, "maxLength": 3}, "abcd", formats=False)
+    assert not valid(DATE, 1, formats=False)
+    with pytest.raises(SchemaRefused, match="satisfied by no instance"):
+        grammar_of_schema({"type": "string", "not": {"format": "date"}}, assert_formats=False)
+
+
+def test_a_registry_has_the_documents_that_references_lead_to():
+    schema = {"$ref": "http://x/a.json", "maximum": 9}
+    given = registry(a={"$ref": "b.json#/$defs/n"}, b={"$defs": {"n": {"type": "integer"}}})
+    assert valid(schema, 9, given)
+    assert not valid(schema, 10, given)
+    assert not valid(schema, "x", given)
+    with pytest.raises(SchemaRefused, match=r"'http://x/a.json', another document, which is not fetched"):
+        grammar_of_schema(schema)
+
+
+def test_nothing_is_fetched():
+    def retrieve(uri: str) -> Any:
+        raise AssertionError(uri)
+
+    given = referencing.Registry(retrieve=retrieve)
+    with pytest.raises(SchemaRefused, match="is not fetched"):
+        grammar_of_schema({"$ref": "http://x/a.json"}, documents=documents_of(given))
+
+
+def test_documents_of_another_draft_are_refused():
+    seven = {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}]}
+    given = referencing.Registry().with_resource("http://x/a.json", DRAFT7.create_resource(seven))
+    for reference in ("http://x/a.json", "http://x/a.json#/items/0"):
+        with pytest.raises(SchemaRefused, match="a document that another draft reads"):
+            grammar_of_schema({"$ref": reference}, documents=documents_of(given))
+    with pytest.raises(SchemaRefused, match="names draft 7 where the schema around it names 2020-12"):
+        grammar_of_schema({"$schema": DRAFT, "items": {"$id": "http://x/b", **seven}})
+
+
+def test_an_id_counts_once_however_it_is_reached():
+    schema = {
+        "$id": "http://x/root.json",
+        "properties": {"a": {"$ref": "#/$defs/part"}, "b": {"$ref": "folder/"}},
+        "$defs": {"part": {"$id": "folder/", "items": {"$ref": "item.json"}}},
+    }
+    given = referencing.Registry().with_resource(
+        "http://x/folder/item.json", DRAFT202012.create_resource({"type": "integer"})
+    )
+    for name in "ab":
+        assert valid(schema, {name: [1]}, given)
+        assert not valid(schema, {name: ["x"]}, given)
+
+
+TREE = {
+    "$id": "http://x/tree.json",
+    "$dynamicAnchor": "node",
+    "type": "object",
+    "properties": {"data": True, "children": {"type": "array", "items": {"$dynamicRef": "#node"}}},
+}
+
+
+def test_dynamic_references_mean_the_outermost_anchor():
+    strict = {"$id": "http://x/strict.json", "$dynamicAnchor": "node", "$ref": "tree.json"}
+    strict["unevaluatedProperties"] = False
+    given = registry(tree=TREE)
+    both = {"properties": {"s": strict, "t": {"$ref": "http://x/tree.json"}}, "$id": "http://x/both.json"}
+    for schema in (strict, both):
+        validator = jsonschema.Draft202012Validator(schema, registry=given)
+        for instance in (
+            {"children": [{"data": 1}]},
+            {"children": [{"daat": 1}]},
+            {"s": {"children": [{"daat": 1}]}},
+            {"t": {"children": [{"daat": 1}]}},
+            {"t": {"children": [{"children": [1]}]}},
+        ):
+            assert valid(schema, instance, given) == validator.is_valid(instance), instance
+
+
+def test_a_schema_around_another_is_on_the_way_to_it():
+    inner = {"$id": "inner", "items": {"$dynamicRef": "#x"}, "$defs": {"x": {"$dynamicAnchor": "x"}}}
+    schema = {"$defs": {"x": {"$dynamicAnchor": "x", "type": "string"}}, "properties": {"a": inner}}
+    for root in ({}, {"$id": "http://x/outer"}):
+        assert valid({**root, **schema}, {"a": ["x"]})
+        assert not valid({**root, **schema}, {"a": [1]})
+
+
+def test_plain_references_to_dynamic_anchors_are_plain():
+    inner = {"$id": "inner", "items": {"$ref": "#x"}, "$defs": {"x": {"$dynamicAnchor": "x"}}}
+    schema = {"$id": "http://x/o", "$ref": "inner", "$defs": {"i": inner}}
+    schema["$defs"] |= {"x": {"$dynamicAnchor": "x", "type": "string"}}
+    assert valid(schema, [1])
+
+
+def test_recursive_references_mean_the_outermost_schema():
+    draft = "https://json-schema.org/draft/2019-09/schema"
+    inner = {"$id": "inner", "$recursiveAnchor": True, "properties": {"a": {"$recursiveRef": "#"}}}
+    schema = {
+        "$schema": draft, "$id": "http://x/outer", "$recursiveAnchor": True, "$ref": "inner",
+        "required": ["b"], "$defs": {"i": inner},
+    }  # fmt: skip
+    assert valid(schema, {"a": {"b": 1}, "b": 1})
+    assert not valid(schema, {"a": {}, "b": 1})
+    inner["$recursiveAnchor"] = False
+    assert valid(schema, {"a": {}, "b": 1})
+
+
+def test_the_drafts_metaschema_can_be_referred_to():
+    assert valid({"$ref": DRAFT}, {"type": "string", "properties": {"a": {"minLength": 1}}})
+    assert not valid({"$ref": DRAFT}, {"properties": {"a": {"minLength": "x"}}})
+
+
+def metaschema(**vocabularies: bool) -> Any:
+    base = "https://json-schema.org/draft/2020-12/vocab/"
+    named = {base + name.replace("_", "-"): asked for name, asked in vocabularies.items()}
+    return registry(meta={"$schema": DRAFT, "$vocabulary": named})
+
+
+def test_a_metaschema_says_which_keywords_are_read():
+    schema = {"$schema": "http://x/meta.json", "properties": {"a": {"minimum": 3}, "b": False}}
+    for given, minimum in (
+        (metaschema(core=True, applicator=True), False),
+        (metaschema(core=True, applicator=True, validation=True), True),
+        (metaschema(core=True, applicator=True, validation=False), True),
+        (registry(meta={"$schema": DRAFT}), True),
+    ):
+        assert valid(schema, {"a": 1}, given) != minimum
+        assert not valid(schema, {"b": 1}, given)
+
+
+def test_a_metaschema_may_assert_formats():
+    schema = {"$schema": "http://x/meta.json", **DATE}
+    for given, formats, expected in (
+        (metaschema(core=True, validation=True, format_assertion=False), False, False),
+        (metaschema(core=True, validation=True, format_annotation=True), False, True),
+        (metaschema(core=True, validation=True, format_annotation=True), True, False),
+        (registry(meta={"$schema": DRAFT}), False, True),
+    ):
+        assert valid(schema, "x", given, formats) == expected
+
+
+@pytest.mark.parametrize(
+    ("named", "given", "message"),
+    [
+        ("http://x/unknown.json", None, "names 'http://x/unknown.json', known are drafts from 4 on"),
+        ("http://json-schema.org/draft-03/schema#", None, "known are drafts from 4 on"),
+        ("http://x/meta.json", registry(meta={}), "whose own \\$schema names no draft"),
+        ("http://x/meta.json", registry(meta={"$schema": DRAFT, "$vocabulary": {"urn:v": True}}), "'urn:v'"),
+    ],
+)
+def test_other_metaschemas_are_refused(named: str, given: Any, message: str):
+    schema = {"$schema": named, "type": "string"}
+    with pytest.raises(SchemaRefused, match=message) as caught:
+        grammar_of_schema(schema, documents=documents_of(given))
+    assert (caught.value.keyword, caught.value.pointer) == ("$schema", "")
+    relaxed = grammar_of_schema(schema, documents=documents_of(given), relax=True)
+    assert [one.keyword for one in relaxed.left_out] == ["$schema"]
+
+
+def test_the_latest_draft_has_a_name():
+    for named in ("http://json-schema.org/schema#", "https://json-schema.org/schema"):
+        assert not valid({"$schema": named, "prefixItems": [{"type": "string"}]}, [1])
+
+
+def test_compilers_tell_what_was_given_apart(tmp_path: Path):
+    schema = {"type": "array", "items": {"$ref": "http://x/a.json"}}
+    for _ in range(2):  # the second compiler finds what the first has written
+        compiler = GrammarCompiler(BYTES, semantics="json-schema", cache_dir=tmp_path, strategy="classifier")
+        for kind, text in (("integer", "[1]"), ("string", '["x"]')):
+            compiled = compiler.compile_json_schema(schema, registry=registry(a={"type": kind}))
+            assert [written(compiled, one) for one in ("[1]", '["x"]')] == [text == "[1]", text != "[1]"]
+        for formats in (True, False):
+            assert written(compiler.compile_json_schema(DATE, assert_formats=formats), '"x"') != formats
+
+
+def test_the_compiler_says_what_formats_are_where_a_call_does_not(tmp_path: Path):
+    compiler = GrammarCompiler(BYTES, semantics="json-schema", assert_formats=False)
+    assert written(compiler.compile_json_schema(DATE), '"x"')
+    assert not written(compiler.compile_json_schema(DATE, assert_formats=True), '"x"')
+    assert written(compiler.compile_json_schema_async(DATE).result(), '"x"')
+    processor = GrammarLogitsProcessor(DATE, BYTES, semantics="json-schema", assert_formats=False)
+    assert written(processor._grammars[0], '"x"')
+    BYTES.save(tmp_path / "bytes.npz")
+    (tmp_path / "schema.json").write_text(json.dumps(DATE), encoding="utf-8")
+    words = ["compile", str(tmp_path / "schema.json"), "-o", str(tmp_path / "out"), "--no-formats"]
+    words += ["--semantics", "json-schema", "--vocabulary", str(tmp_path / "bytes.npz")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert written(CompiledGrammar.load(tmp_path / "out", BYTES), '"x"')
+
+
+def test_compilers_of_other_processes_have_the_meaning():
+    compiler = GrammarCompiler(BYTES, semantics="json-schema", assert_formats=False, max_whitespace_cnt=3)
+    elsewhere = pickle.loads(pickle.dumps(_Shared(compiler))).compiler
+    assert elsewhere is not compiler
+    assert (elsewhere.semantics, elsewhere.assert_formats) == ("json-schema", False)
+    assert elsewhere.max_whitespace_cnt == 3
+
+
+def test_what_cannot_be_given_is_refused():
+    compiler = GrammarCompiler(BYTES)
+    with pytest.raises(HybridError, match="assert_formats was given, which semantics='xgrammar'"):
+        compiler.compile_json_schema(DATE, assert_formats=False)
+    with pytest.raises(HybridError, match="registry was given, which semantics='xgrammar'"):
+        compiler.compile_json_schema(DATE, registry=registry())
+    with pytest.raises(ArgumentError, match=r"allowed are None and referencing\.Registry"):
+        compiler.compile_json_schema(DATE, semantics="json-schema", registry={})
