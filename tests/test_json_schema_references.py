@@ -63,7 +63,7 @@ def test_nothing_is_fetched():
     def retrieve(uri: str) -> Any:
         raise AssertionError(uri)
 
-    given = referencing.Registry(retrieve=retrieve)
+    given = referencing.Registry(retrieve=retrieve)  # type: ignore[call-arg]
     with pytest.raises(SchemaRefused, match="is not fetched"):
         grammar_of_schema({"$ref": "http://x/a.json"}, documents=documents_of(given))
 
@@ -76,6 +76,8 @@ def test_documents_of_another_draft_are_refused():
             grammar_of_schema({"$ref": reference}, documents=documents_of(given))
     with pytest.raises(SchemaRefused, match="names draft 7 where the schema around it names 2020-12"):
         grammar_of_schema({"$schema": DRAFT, "items": {"$id": "http://x/b", **seven}})
+    part = {**seven, "items": {"type": "integer"}}  # no document of its own: what it names means nothing
+    assert not valid({"$schema": DRAFT, "items": part}, [["x"]])
 
 
 def test_an_id_counts_once_however_it_is_reached():
@@ -127,9 +129,8 @@ def test_a_schema_around_another_is_on_the_way_to_it():
 
 def test_plain_references_to_dynamic_anchors_are_plain():
     inner = {"$id": "inner", "items": {"$ref": "#x"}, "$defs": {"x": {"$dynamicAnchor": "x"}}}
-    schema = {"$id": "http://x/o", "$ref": "inner", "$defs": {"i": inner}}
-    schema["$defs"] |= {"x": {"$dynamicAnchor": "x", "type": "string"}}
-    assert valid(schema, [1])
+    other = {"$dynamicAnchor": "x", "type": "string"}
+    assert valid({"$id": "http://x/o", "$ref": "inner", "$defs": {"i": inner, "x": other}}, [1])
 
 
 def test_recursive_references_mean_the_outermost_schema():

@@ -109,7 +109,7 @@ class Locations:
         dialect = self.dialect
         if resolver is not None:
             resolver = self.references.inside(resolver, schema)
-        if "$schema" in schema and schema is not self._schema:
+        if "$schema" in schema and dialect.id_keyword in schema and schema is not self._schema:
             draft = draft_named(schema["$schema"])
             if draft is not None and draft.uri != dialect.uri:
                 why = f"names {draft.name} where the schema around it names {dialect.name}"
