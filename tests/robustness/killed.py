@@ -215,7 +215,8 @@ def look(vocabulary: Any, known: list[Known], folder: Path, found: Outcome) -> N
     names = os.listdir(folder)
     found.entries = sum(bool(ENTRY.fullmatch(name)) for name in names)
     found.partials = sum(bool(PARTIAL.fullmatch(name)) for name in names)
-    found.foreign = [name for name in names if not ENTRY.fullmatch(name) and not PARTIAL.fullmatch(name)]
+    left = [name.removesuffix(".lock") for name in names]  # a killed process leaves the file of its lock
+    found.foreign = [name for name in left if not ENTRY.fullmatch(name) and not PARTIAL.fullmatch(name)]
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     with tempfile.TemporaryDirectory() as copies:
         for name in names:
