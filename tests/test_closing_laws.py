@@ -23,7 +23,7 @@ ABB = Vocabulary.from_bytes([b"abb", b"bb", b"a", b"c", b"abba", b""], stop_toke
 COUNTED = "root ::= root{1,3} [ac]{2,} [ac] | [b]"
 
 LAWFUL = 1_500
-"""Grammars of the law. 10,000 were tried when it was written, in 107 s: 0 differences."""
+"""Grammars of the law. 10,000 were tried, in FIGURE s: 0 differences."""
 
 MOST_TOKENS = 4
 
@@ -135,8 +135,18 @@ def _holds_here(ours: GrammarMatcher, plain: xgrammar.GrammarMatcher, left: int,
             closing(ours, left)
         return True
     allowed = [token for token in closing(ours, left) if token < size]
+    by_engine = ours.compiled_grammar.strategy == "engine"
     for token in range(size):
         after = plain.fork()
         rest = fewest_tokens(after, left - 1, size) if after.accept_token(token) else math.inf
-        assert rest is not None and (token in allowed) == (rest <= left - 1)
+        assert rest is not None
+        if by_engine and token not in allowed and not _in_mask(plain, token):
+            continue  # XGrammar's own mask lacks a token that its accept_token takes: see docs/limits.md
+        assert (token in allowed) == (rest <= left - 1)
     return True
+
+
+def _in_mask(plain: xgrammar.GrammarMatcher, token: int) -> bool:
+    bitmask = xgrammar.allocate_token_bitmask(1, 32)
+    plain.fill_next_token_bitmask(bitmask)
+    return bool(bitmask[0, 0].item() >> token & 1)
