@@ -14,7 +14,6 @@ while a tree becomes a term (`_Builder`), which knows what stands behind each pa
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from functools import lru_cache
 from typing import Any
 
@@ -75,19 +74,27 @@ def _automaton(terms: _Terms, start: Term, bound: int) -> Automaton:
     rows: list[list[tuple[int, int, int]]] = []
     for term in states:
         look()
+        told_apart = terms.first(term)
+        after_class: dict[int, int] = {}  # -1: nothing may follow
         row: list[tuple[int, int, int]] = []
-        points = terms.points(term)
-        for i, low in enumerate(points):
-            after = terms.derivative(term, low)
-            if after == NOTHING:
-                continue
-            number = numbers.get(after)
+        begin, target = 0, -1
+        for low, members in terms.intervals():
+            of_class = members & told_apart
+            number = after_class.get(of_class)
             if number is None:
-                number = numbers[after] = len(states)
-                states.append(after)
-                if number >= bound:
-                    raise TooLarge(bound)
-            row.append((low, points[i + 1] - 1 if i + 1 < len(points) else LAST, number))
+                after = terms.derivative(term, members)
+                number = numbers.setdefault(after, len(states)) if after != NOTHING else -1
+                after_class[of_class] = number
+                if number == len(states):
+                    states.append(after)
+                    if number >= bound:
+                        raise TooLarge(bound)
+            if number != target:
+                if target >= 0:
+                    row.append((begin, low - 1, target))
+                begin, target = low, number
+        if target >= 0:
+            row.append((begin, LAST, target))
         rows.append(row)
     return minimal(rows, [terms.nullable(term) for term in states])
 
@@ -225,7 +232,10 @@ class _Terms:
         self._all: list[tuple[Any, ...]] = [("nothing",), ("empty",), ("all",)]
         self._numbers: dict[Any, Term] = {term: i for i, term in enumerate(self._all)}
         self._nullable = [False, True, True]
-        self._points: dict[Term, list[int]] = {NOTHING: [0], EMPTY: [0], ALL: [0]}
+        self._sets: dict[Term, int] = {}  # of each term of characters, its bit
+        self._first: dict[Term, int] = {NOTHING: 0, EMPTY: 0, ALL: 0}
+        self._intervals: list[tuple[int, int]] = [(0, 0)]
+        self._n_intervals_of = 0
         self._derivatives: dict[tuple[Term, int], Term] = {}
         self._loops: list[tuple[_Builder, Tree, Term]] = []
         self._unfolded: dict[int, Term] = {}
@@ -340,61 +350,80 @@ class _Terms:
             self._unfolded[number] = found
         return found
 
-    def points(self, term: Term) -> list[int]:
-        """Where ranges of characters begin that the derivatives of a term may tell apart."""
-        found = self._points.get(term)
+    def intervals(self) -> list[tuple[int, int]]:
+        """All characters, cut where a set of characters begins or ends: where each interval begins, and the
+        sets that it belongs to, a bit each."""
+        if self._n_intervals_of < len(self._sets):
+            self._n_intervals_of = len(self._sets)
+            changes: dict[int, int] = {0: 0}
+            for term, bit in self._sets.items():
+                for low, high in self._all[term][1]:
+                    changes[low] = changes.get(low, 0) ^ bit
+                    changes[high + 1] = changes.get(high + 1, 0) ^ bit
+            changes.pop(LAST + 1, None)
+            members, found = 0, []
+            for low in sorted(changes):
+                members ^= changes[low]
+                found.append((low, members))
+            self._intervals = found
+        return self._intervals
+
+    def first(self, term: Term) -> int:
+        """The sets of characters that tell the derivatives of a term apart, a bit each."""
+        found = self._first.get(term)
         if found is None:
-            self._points[term] = [0]  # of a loop within itself
-            found = self._points[term] = sorted(self._find_points(self._all[term]))
+            self._first[term] = 0  # of a loop within itself
+            found = self._first[term] = self._find_first(term, self._all[term])
         return found
 
-    def _find_points(self, term: tuple[Any, ...]) -> set[int]:
+    def _find_first(self, number: Term, term: tuple[Any, ...]) -> int:
         kind = term[0]
         if kind == "chars":
-            ends = {high + 1 for _, high in term[1]} - {LAST + 1}
-            return {0, *(low for low, _ in term[1]), *ends}
+            return self._sets.setdefault(number, 1 << len(self._sets))
         if kind == "cat":
-            found = set(self.points(term[1]))
-            return found.union(self.points(term[2])) if self._nullable[term[1]] else found
+            found = self.first(term[1])
+            return found | self.first(term[2]) if self._nullable[term[1]] else found
         if kind in ("or", "and"):
-            return set().union(*map(self.points, term[1]))
+            found = 0
+            for one in term[1]:
+                found |= self.first(one)
+            return found
         if kind == "loop":
-            return {*self.points(self._loops[term[1]][2]), *self.points(self._unfold(term[1]))}
-        return set(self.points(term[1]))
+            return self.first(self._loops[term[1]][2]) | self.first(self._unfold(term[1]))
+        return self.first(term[1])
 
-    def derivative(self, term: Term, character: int) -> Term:
-        """What may follow a character; the same for all between two points."""
-        points = self.points(term)
-        key = term, points[bisect_right(points, character) - 1]
+    def derivative(self, term: Term, members: int) -> Term:
+        """What may follow a character, of which it is given to which sets it belongs."""
+        key = term, members & self.first(term)
         found = self._derivatives.get(key)
         if found is None:
             self._derivatives[key] = NOTHING  # of a loop within itself
-            found = self._derivatives[key] = self._derive(term, self._all[term], character)
+            found = self._derivatives[key] = self._derive(term, self._all[term], members)
         return found
 
-    def _derive(self, number: Term, term: tuple[Any, ...], character: int) -> Term:
+    def _derive(self, number: Term, term: tuple[Any, ...], members: int) -> Term:
         kind = term[0]
         if kind == "chars":
-            return EMPTY if any(low <= character <= high for low, high in term[1]) else NOTHING
+            return EMPTY if members & self._sets[number] else NOTHING
         if kind == "cat":
-            found = self.cat(self.derivative(term[1], character), term[2])
+            found = self.cat(self.derivative(term[1], members), term[2])
             if self._nullable[term[1]]:
-                found = self.either((found, self.derivative(term[2], character)))
+                found = self.either((found, self.derivative(term[2], members)))
             return found
         if kind == "star":
-            return self.cat(self.derivative(term[1], character), number)
+            return self.cat(self.derivative(term[1], members), number)
         if kind == "repeat":
             _, part, least, most = term
             rest = self.repeat(part, max(least - 1, 0), most - 1)
-            return self.cat(self.derivative(part, character), rest)
+            return self.cat(self.derivative(part, members), rest)
         if kind == "or":
-            return self.either(tuple(self.derivative(one, character) for one in sorted(term[1])))
+            return self.either(tuple(self.derivative(one, members) for one in sorted(term[1])))
         if kind == "and":
-            return self.both(tuple(self.derivative(one, character) for one in sorted(term[1])))
+            return self.both(tuple(self.derivative(one, members) for one in sorted(term[1])))
         if kind == "not":
-            return self.other(self.derivative(term[1], character))
+            return self.other(self.derivative(term[1], members))
         if kind == "loop":
             then = self._loops[term[1]][2]
-            again = self.derivative(self._unfold(term[1]), character)
-            return self.either((self.derivative(then, character), again))
+            again = self.derivative(self._unfold(term[1]), members)
+            return self.either((self.derivative(then, members), again))
         return ALL if number == ALL else NOTHING
