@@ -121,9 +121,15 @@ class Build(build_ext):
         super().run()
 
     def _remove_former(self) -> None:
-        """What was built of files that are gone would go into a wheel."""
-        built = Path(self.build_lib)
+        """What was built of files that are gone, or are Python now, would go into a wheel, or hide them."""
         wanted = {Path(self.get_ext_filename(extension.name)) for extension in self.extensions}
+        if self.inplace:
+            ending = self.get_ext_filename("")
+            for package in PACKAGES:
+                for path in (HERE / package).rglob("*" + ending):
+                    if path.relative_to(HERE) not in wanted:
+                        path.unlink()
+        built = Path(self.build_lib)
         for path in built.rglob("*"):
             inner = path.relative_to(built)
             if path.is_file() and inner not in wanted and not (HERE / inner).is_file():
