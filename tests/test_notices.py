@@ -10,11 +10,12 @@ import pytest
 from adapters.engines import notices
 from adapters.engines.notices import MOST_CHARACTERS, MOST_NAMED, Notice, add_named_hook, notice_of, tell
 from hybrid import GrammarCompiler, Vocabulary
-from hybrid.xgrammar.relaxed import Relaxation
+from hybrid.xgrammar.relaxed import Narrowing, Relaxation
 
 logger = logging.getLogger("tests.notices")
 VOCABULARY = Vocabulary.from_bytes([*(bytes([byte]) for byte in range(256)), b""], stop_token_ids=256)
 LOOSE = Relaxation("/properties/a/not", "not", "it is secret")
+TIGHT = Narrowing("/properties/a/maxLength", "maxLength", "no escape can be written")
 
 
 @pytest.fixture(autouse=True)
@@ -31,16 +32,37 @@ def test_what_is_not_enforced_is_found_in_the_grammar():
     assert not notice_of("vllm", "r1", strict, None)
 
 
+def test_valid_values_that_cannot_be_written_are_found_in_the_grammar():
+    properties = {"a": {"type": "string", "pattern": "[0-9]"}, "b": {"type": "null"}}
+    schema = {"type": "object", "properties": properties}
+    compiled = GrammarCompiler(VOCABULARY).compile_json_schema(schema)
+    notice = notice_of("vllm", "r1", compiled, None)
+    assert [(one.keyword, one.pointer) for one in notice.narrowed] == [("pattern", "/properties/a/pattern")]
+    assert len(compiled.narrowed) == 3  # and the order of keys, and those that are not declared: not told
+    assert notice.sentence == "Request r1: valid values cannot be written: pattern at /properties/a/pattern"
+    meant = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(schema)
+    assert not notice_of("vllm", "r1", meant, None)
+
+
+def test_a_line_says_both():
+    sentence = Notice("vllm", "r", (LOOSE,), "too short", (TIGHT,) * 9).sentence
+    parts = sentence.split("; ")
+    assert parts[0] == "Request r: not enforced of its schema: not at /properties/a/not"
+    assert parts[1].startswith("valid values cannot be written: maxLength at /properties/a/maxLength, ")
+    assert parts[1].endswith(" and 1 more") and parts[2] == "masks do not close in time: too short"
+
+
 def test_a_line_is_bounded_and_has_nothing_else_of_a_schema(caplog):
     names = ["a\nERROR forged", "\x1b[31m", "x" * 9999, "é"]
     relaxed = tuple(LOOSE._replace(pointer=f"/properties/{names[i % 4]}/{i}") for i in range(40))
-    notice = Notice("vllm", "id\n" + "y" * 9999, relaxed, "z" * 9999)
+    narrowed = tuple(TIGHT._replace(pointer=f"/properties/{names[i % 4]}/{i}") for i in range(40))
+    notice = Notice("vllm", "id\n" + "y" * 9999, relaxed, "z" * 9999, narrowed)
     with caplog.at_level(logging.INFO):
         tell(notice, logger)
     (record,) = caplog.records
     line = record.getMessage()
     assert record.levelno == logging.WARNING and line.isprintable()
-    assert len(line) < (MOST_NAMED + 3) * (MOST_CHARACTERS + 20)
+    assert len(line) < (2 * MOST_NAMED + 3) * (MOST_CHARACTERS + 20)
     assert "secret" not in line and f"and {40 - MOST_NAMED} more" in line and "masks do not close" in line
 
 
@@ -91,10 +113,14 @@ def test_a_hook_is_named_by_an_environment_variable(monkeypatch):
 
 
 def test_a_field_of_an_answer_is_bounded_json():
-    field = Notice("sglang", "r", (LOOSE,) * 99, "too short").as_field()
+    field = Notice("sglang", "r", (LOOSE,) * 99, "too short", (TIGHT,) * 98).as_field()
     assert json.loads(json.dumps(field)) == field
     assert field["n_not_enforced"] == 99 and len(field["not_enforced"]) == MOST_NAMED
     assert field["not_enforced"][0] == {
         "keyword": "not", "pointer": "/properties/a/not", "reason": "it is secret",
+    }  # fmt: skip
+    assert field["n_not_writable"] == 98 and len(field["not_writable"]) == MOST_NAMED
+    assert field["not_writable"][0] == {
+        "keyword": "maxLength", "pointer": "/properties/a/maxLength", "reason": "no escape can be written",
     }  # fmt: skip
     assert field["not_closing"] == "too short" and Notice("sglang", "r").as_field() == {}

@@ -26,6 +26,7 @@ TWO = json.dumps({
     "type": "object", "required": ["a", "b"],
     "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
 })  # fmt: skip
+TIGHT = json.dumps({"type": "object", "properties": {"a": {"type": "string", "pattern": "[0-9]"}}})
 SHORTEST = len('{"a":"","b":[]}') - 2  # '{"' and '":' are tokens
 TILDE = ord("~")
 
@@ -152,6 +153,12 @@ def test_a_request_hears_what_is_not_enforced(serve, parser, caplog):
         (field,) = request.customized_info["equimask"]
         assert field["not_enforced"][0]["pointer"] == "/properties/a/not" and field["n_not_enforced"] == 1
     assert strict.customized_info is None
+    with caplog.at_level(logging.INFO, "sglang.equimask"):
+        tight = ask("d", "json", TIGHT)
+    line = "Request d: valid values cannot be written: pattern at /properties/a/pattern"
+    assert line in caplog.text and told[-1].narrowed[0].keyword == "pattern"
+    (field,) = tight.customized_info["equimask"]
+    assert field["not_writable"][0]["pointer"] == "/properties/a/pattern" and field["n_not_writable"] == 1
     streamer = sys.modules[STREAMER].SchedulerOutputStreamer()  # type: ignore[attr-defined]
     assert streamer.is_request_level_customized_info_key("equimask")
     assert not streamer.is_request_level_customized_info_key("other")

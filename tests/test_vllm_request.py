@@ -20,6 +20,7 @@ SCHEMA = json.dumps({
     "type": "object", "required": ["a", "b"],
     "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
 })  # fmt: skip
+TIGHT = json.dumps({"type": "object", "properties": {"a": {"type": "string", "pattern": "[0-9]"}}})
 SHORTEST = len('{"a":"","b":[]}') - 2  # '{"' and '":' are tokens
 UNIQUE = json.dumps({"type": "array", "items": {"type": "string"}, "uniqueItems": True})
 
@@ -67,13 +68,14 @@ def test_a_request_hears_what_is_not_enforced(engine, caplog):
     with caplog.at_level(logging.INFO, "vllm.equimask"):
         for number in range(2):  # the second one finds the grammar compiled
             manager.grammar_init("json", LOOSE, request_id=f"chat-{number}")
+        manager.grammar_init("json", TIGHT, request_id="tight")
         manager.grammar_init("json", SCHEMA, request_id="strict")
         manager.grammar_init("ebnf", EBNF, request_id="ebnf")
     lines = [record.getMessage() for record in caplog.records if "Request" in record.getMessage()]
     assert lines == [
         f"Request chat-{number}: not enforced of its schema: not at /properties/a/not" for number in range(2)
-    ]
-    assert [notice.request_id for notice in told] == ["chat-0", "chat-1"]
+    ] + ["Request tight: valid values cannot be written: pattern at /properties/a/pattern"]
+    assert [notice.request_id for notice in told] == ["chat-0", "chat-1", "tight"]
     assert told[0].engine == "vllm" and told[0].relaxed[0].keyword == "not"
 
 

@@ -1,24 +1,24 @@
-"""What a request is told of its grammar: which keywords are not enforced, and what cannot be promised.
+"""What a request is told of its grammar: what masks do not enforce, what valid text they forbid.
 
 What: a `Notice`, which `tell` logs in one line and hands to the operator's hooks; `add_hook` registers one,
 and so does an environment variable of each adapter that names it as ``module:function``.
 When: by the adapters of serving engines, once for each request of which there is something to tell.
-Limits: a log line has keywords and JSON pointers of at most `MOST_NAMED` places, cut after `MOST_CHARACTERS`,
-and nothing else of a schema. Hooks run in the thread that has the request's grammar; what they raise is
-logged, and changes nothing.
+Limits: what nearly every schema has (`Narrowing.is_general`) is not told. A log line has keywords and JSON
+pointers of at most `MOST_NAMED` places of each kind, cut after `MOST_CHARACTERS`, and nothing else of a schema.
+Hooks run in the thread that has the request's grammar; what they raise is logged, and changes nothing.
 """
 
 from __future__ import annotations
 
 import logging
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hybrid import CompiledGrammar
-    from hybrid.xgrammar.relaxed import Relaxation
+    from hybrid.xgrammar.relaxed import Narrowing, Relaxation
 
 MOST_NAMED = 8
 """Keywords that a log line or an answer names; how many there are beyond is said."""
@@ -36,16 +36,19 @@ class Notice:
         request_id: as the engine has it.
         relaxed: keywords of its JSON schema that masks do not enforce.
         not_closing: why its masks do not close in time, where they were to; None otherwise.
+        narrowed: keywords of its JSON schema under which masks forbid valid values, but for what nearly
+            every schema has.
     """
 
     engine: str
     request_id: str
     relaxed: tuple[Relaxation, ...] = ()
     not_closing: str | None = None
+    narrowed: tuple[Narrowing, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether there is anything to tell."""
-        return bool(self.relaxed or self.not_closing)
+        return bool(self.relaxed or self.narrowed or self.not_closing)
 
     @property
     def sentence(self) -> str:
@@ -53,6 +56,8 @@ class Notice:
         parts = []
         if self.relaxed:
             parts.append(f"not enforced of its schema: {_named(self.relaxed)}")
+        if self.narrowed:
+            parts.append(f"valid values cannot be written: {_named(self.narrowed)}")
         if self.not_closing:
             parts.append(f"masks do not close in time: {_short(self.not_closing)}")
         return f"Request {_short(self.request_id)}: {'; '.join(parts)}"
@@ -63,6 +68,9 @@ class Notice:
         if self.relaxed:
             found["not_enforced"] = _listed(self.relaxed)
             found["n_not_enforced"] = len(self.relaxed)
+        if self.narrowed:
+            found["not_writable"] = _listed(self.narrowed)
+            found["n_not_writable"] = len(self.narrowed)
         if self.not_closing:
             found["not_closing"] = _short(self.not_closing)
         return found
@@ -74,8 +82,9 @@ _hooks: list[Hook] = []
 
 
 def notice_of(engine: str, request_id: str, compiled: CompiledGrammar, not_closing: str | None) -> Notice:
-    """What there is to tell of a request's grammar; the place where what masks make narrower joins."""
-    return Notice(engine, request_id, compiled.relaxed, not_closing)
+    """What there is to tell of a request's grammar."""
+    narrowed = tuple(one for one in compiled.narrowed if not one.is_general)
+    return Notice(engine, request_id, compiled.relaxed, not_closing, narrowed)
 
 
 def tell(notice: Notice, logger: logging.Logger) -> None:
@@ -133,7 +142,7 @@ def add_named_hook(variable: str, given: str | None) -> None:
     add_hook(found)
 
 
-def _named(found: tuple[Relaxation, ...]) -> str:
+def _named(found: Sequence[Relaxation | Narrowing]) -> str:
     names = [
         f"{_short(one.keyword)} at {_short(one.pointer)}" if one.keyword else "the schema as a whole"
         for one in found[:MOST_NAMED]
@@ -141,7 +150,7 @@ def _named(found: tuple[Relaxation, ...]) -> str:
     return ", ".join(names) + (f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else "")
 
 
-def _listed(found: tuple[Relaxation, ...]) -> list[dict[str, str]]:
+def _listed(found: Sequence[Relaxation | Narrowing]) -> list[dict[str, str]]:
     return [
         {"keyword": _short(one.keyword), "pointer": _short(one.pointer), "reason": _short(one.reason)}
         for one in found[:MOST_NAMED]

@@ -90,11 +90,13 @@ class Narrowing(NamedTuple):
             patternProperties; of what holds at many places, the first.
         keyword: its name.
         reason: what cannot be written.
+        is_general: whether it is no matter of this schema: what `strict_mode` forbids, and the order of keys.
     """
 
     pointer: str
     keyword: str
     reason: str
+    is_general: bool = False
 
 
 class Differences(NamedTuple):
@@ -176,7 +178,7 @@ class Walk:
             path, keyword = places[0]
             more = f" (here, and at {len(places) - 1} more places)" if len(places) > 1 else ""
             pointer = _pointer((path, keyword), ())
-            self._narrowed[pointer, reason] = Narrowing(pointer, keyword, reason + more)
+            self._narrowed[pointer, reason] = Narrowing(pointer, keyword, reason + more, True)
 
     def _list_all(self, path: Path, gaps: Iterable[tuple[str, str]]) -> None:
         for keyword, reason in gaps:
