@@ -116,24 +116,40 @@ def reasons_of(engine: Any) -> list[list[str]]:
     from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
+    import hybrid.classifier.drafts
+    from adapters.vllm import steps
     from adapters.xgrammar import GrammarMatcher
 
     limits = [StructuredOutputsParams(regex=regex) for regex in ("[a-z]+", "[0-9]+x", "(abc)+")]
     asked = [SamplingParams(max_tokens=9, temperature=0, structured_outputs=one) for one in limits]
+    masks: list[tuple[Any, str]] = [
+        (GrammarMatcher, "fill_next_token_bitmask"), (hybrid.classifier.drafts, "fill_drafts"),
+    ]  # fmt: skip
+    tokens: list[tuple[Any, str]] = [(GrammarMatcher, "accept_token")]
     found = []
-    for name in ("fill_next_token_bitmask", "accept_token"):
-        real, calls = getattr(GrammarMatcher, name), itertools.count()
-
-        def broken(self: Any, *given: Any, real: Any = real, calls: Any = calls, **options: Any) -> Any:
-            if "[0-9]" in str(self.compiled_grammar.grammar) and next(calls) > 1:
-                raise MemoryError("no room")
-            return real(self, *given, **options)
-
-        setattr(GrammarMatcher, name, broken)
+    for places in (masks, tokens):  # a mask is made alone, or with those of its step
+        calls, real = itertools.count(), [getattr(place, name) for place, name in places]
+        for (place, name), function in zip(places, real, strict=True):
+            setattr(place, name, _broken(function, calls))
+        steps._asked.cache_clear()
         answers = engine.generate(["abc"] * len(asked), asked, use_tqdm=False)
-        setattr(GrammarMatcher, name, real)
+        for (place, name), function in zip(places, real, strict=True):
+            setattr(place, name, function)
+        steps._asked.cache_clear()
         found.append([str(one.outputs[0].finish_reason) for one in answers])
     return found
+
+
+def _broken(real: Any, calls: Any) -> Any:
+    """A function of a matcher, or of many, that fails from the third time on that it is asked for digits."""
+
+    def broken(first: Any, *given: Any, **options: Any) -> Any:
+        matchers = first if isinstance(first, list) else [first]
+        if any("[0-9]" in str(one.compiled_grammar.grammar) for one in matchers) and next(calls) > 1:
+            raise MemoryError("no room")
+        return real(first, *given, **options)
+
+    return broken
 
 
 if __name__ == "__main__":
