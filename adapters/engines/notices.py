@@ -4,7 +4,7 @@ What: a `Notice`, which `tell` logs in one line and hands to the operator's hook
 and so does an environment variable of each adapter that names it as ``module:function``.
 When: by the adapters of serving engines, once for each request of which there is something to tell.
 Limits: what nearly every schema has (`Narrowing.is_general`) is not told. A log line has keywords and JSON
-pointers of at most `MOST_NAMED` places of each kind, cut after `MOST_CHARACTERS`, and nothing else of a schema.
+pointers of at most `MOST_NAMED` places of each kind, cut after `MOST_CHARACTERS`, and nothing else of it.
 Hooks run in the thread that has the request's grammar; what they raise is logged, and changes nothing.
 """
 
