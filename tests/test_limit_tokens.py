@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from equivalence import ArgumentError, BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
 from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.completion import Completion
+from hybrid.drafts import DraftModel
 from tests.matchers import STRATEGIES, allowed
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.test_completion import (
@@ -278,3 +279,31 @@ def test_stop_tokens_without_text_share_what_is_known() -> None:
     first = compiled.completions.of((STOP,))
     assert compiled.completions.of((STOP, STOP - 2)) is first  # an id without text
     assert compiled.completions.of((STOP, ord("x"))) is not first
+
+
+# --- Drafts ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_drafts_are_made_and_learned_under_a_limit(strategy):
+    compiled = GrammarCompiler(VOCABULARY, strategy=strategy).compile_regex("(abc|[0-9]+,)*end")
+    drafts = DraftModel(compiled), DraftModel(compiled)
+    draw = random.Random(5)
+    seen = 0
+    for _ in range(6):
+        free, limited = GrammarMatcher(compiled), GrammarMatcher(compiled)
+        limited.limit_tokens(30, with_stop_token=True)
+        while not limited.is_terminated():
+            for matcher, model in zip((free, limited), drafts, strict=True):
+                left = matcher.tokens_left
+                found = model.propose(matcher), model.propose_tree(matcher)
+                assert matcher.tokens_left == left
+                if matcher is free:
+                    wanted_here = found
+            assert found == wanted_here
+            seen += len(found[0])
+            token = draw.choice(masked(limited))
+            for matcher, model in zip((free, limited), drafts, strict=True):
+                assert matcher.accept_token(token)
+                model.learn(matcher)
+    assert seen > 30

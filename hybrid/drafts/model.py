@@ -34,6 +34,7 @@ from hybrid.classifier.classifier import forced_text
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.store import NO_BYTE
 from hybrid.classifier.token_ids import ReadBothWays
+from hybrid.completion.follower import ClosingFollower
 from hybrid.drafts import chains
 from hybrid.drafts.counts import FIRST_SLOTS, SLOT_BYTES, Counts, check_slots
 from hybrid.drafts.forced import Encode, Forced
@@ -148,7 +149,7 @@ class DraftModel:
         own = self._own(matcher)
         if own is None:
             return
-        follower = own._follower
+        follower = _followed(own)
         if isinstance(follower, ClassifierFollower):
             session = follower.session
             begin = chains.first_own(follower) if follower.is_current(session) else follower.made
@@ -191,7 +192,7 @@ class DraftModel:
         own = self._own(matcher)
         if own is None or not most:
             return []
-        follower = own._follower
+        follower = _followed(own)
         if _goes_along(follower):
             if follower.ended:
                 return []
@@ -202,7 +203,7 @@ class DraftModel:
     def _slow_chain(self, matcher: GrammarMatcher, most: int) -> list[int]:
         """A chain by a copy of the matcher that reads it."""
         twin = matcher.fork()
-        recent = _last_read(twin._follower, RECENT)
+        recent = _last_read(_followed(twin), RECENT)
         forced = _forced_bytes(twin)
         found: list[int] = []
         together = 1.0
@@ -231,7 +232,7 @@ class DraftModel:
         draft = Draft([], [], [])
         if own is None or own.is_terminated():
             return draft
-        root = _last_read(own._follower, RECENT)
+        root = _last_read(_followed(own), RECENT)
         waiting: list[tuple[float, int, int, list[int], GrammarMatcher]] = []
         made = 0
 
@@ -257,7 +258,7 @@ class DraftModel:
 
     def _guesses(self, matcher: GrammarMatcher, recent: list[int]) -> list[tuple[int, float]]:
         """Guesses where a matcher stands, some of which may not be allowed."""
-        follower = matcher._follower
+        follower = _followed(matcher)
         if not _goes_along(follower):
             forced = _forced_bytes(matcher)
             return list(self._counts.guesses(recent, 0, *self._forced.behind(recent[-2:], forced)))
@@ -374,6 +375,12 @@ class _Guide:
         return self._forced.behind((before, last), text)
 
 
+def _followed(matcher: GrammarMatcher) -> Follower:
+    """Who follows the grammar; what keeps a limit of tokens stands around it."""
+    follower = matcher._follower
+    return follower.inner if isinstance(follower, ClosingFollower) else follower
+
+
 def _goes_along(follower: Follower) -> TypeGuard[ClassifierFollower]:
     """Whether a sequence is followed along the configurations of the session under way."""
     return (
@@ -427,7 +434,7 @@ def _takes(matcher: GrammarMatcher, token: int) -> bool:
 
 def _forced_bytes(matcher: GrammarMatcher) -> bytes:
     """The beginning of what is forced."""
-    follower = matcher._follower
+    follower = _followed(matcher)
     if isinstance(follower, ClassifierFollower):
         return follower.forced_bytes(FORCED_BYTES, Deadline())
     return follower.forced_bytes()[:FORCED_BYTES] if isinstance(follower, EngineFollower) else b""
