@@ -506,3 +506,15 @@ def test_a_request_hears_what_is_not_enforced(caplog, parser):
         pytest.skip(request.error)
     assert "Request request: not enforced of its schema: not at /properties/a/not" in caplog.text
     assert request.customized_info["equimask"][0]["not_enforced"][0]["keyword"] == "not"
+
+
+@pytest.mark.parametrize("parser", [None, "glm45"])
+def test_a_request_hears_what_cannot_be_written(caplog, parser):
+    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "[0-9]"}}}
+    with caplog.at_level("INFO", "sglang.equimask"):
+        request = ours.request("json_schema", json.dumps(schema))
+    assert not request.error
+    assert "Request request: valid values cannot be written: pattern at /properties/a/pattern" in caplog.text
+    (told,) = request.customized_info["equimask"]
+    assert told["n_not_writable"] == 1 and told["not_writable"][0]["pointer"] == "/properties/a/pattern"
