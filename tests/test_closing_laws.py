@@ -149,4 +149,4 @@ def _holds_here(ours: GrammarMatcher, plain: xgrammar.GrammarMatcher, left: int,
 def _in_mask(plain: xgrammar.GrammarMatcher, token: int) -> bool:
     bitmask = xgrammar.allocate_token_bitmask(1, 32)
     plain.fill_next_token_bitmask(bitmask)
-    return bool(bitmask[0, 0].item() >> token & 1)
+    return bool(int(bitmask[0, 0].item()) >> token & 1)
