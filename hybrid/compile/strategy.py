@@ -35,8 +35,9 @@ class Budget:
     or the call is cancelled, `BudgetExceeded` is raised in any case.
 
     Attributes:
-        states: states of the grammar network, and configurations of its exploration. A typical JSON
-            schema needs hundreds, a large programming language thousands; 1 KiB of memory each.
+        states: states of the grammar network (four times as many before equal ones are merged), and
+            configurations of its exploration. A typical JSON schema needs hundreds, a large programming
+            language thousands; 1 KiB of memory each.
         seconds: time of one whole compile call, parsing included; ``None`` means no bound, and more than a
             million (11 days) counts as that. Our own phases end within 50 ms of it (docs/limits.md). What is
             made once is not counted: compiled kernels, and the vocabulary's trie. What comes out depends on
