@@ -166,11 +166,13 @@ def test_spellings_parse_to_the_texts_of_the_language(source: str) -> None:
 @pytest.mark.parametrize("source", SPELLED)
 def test_plain_spellings_leave_only_other_characters_out(source: str) -> None:
     language = pattern(source, BOUND)
-    plain, wide = plainly_spelled(language)
+    ranges, n_states, sets, wide = plainly_spelled(language)
+    rows = [[tuple(row[1:]) for row in ranges.tolist() if row[0] == state] for state in range(n_states)]
+    plain = Automaton(tuple(tuple(sorted(row)) for row in rows), language.accepting + (False,) * n_states)
     for text in texts_of(plain, 4):
         assert language.contains(json.loads(f'"{text}"'))
-    for state, ranges, target in wide:
-        for low, high in ranges:
+    for state, number, target in wide.tolist():
+        for low, high in sets[number]:
             assert high < 0x20 or low > 0x7E
             assert language.step(state, low) == language.step(state, high) == target
 

@@ -114,7 +114,8 @@ class Emitter:
         rule = self._rules.get(texts)
         if rule is None:
             rule = self._rules[texts] = self.rows.rule(f"number_{len(self._rules)}")
-            first = self.rows.block(texts.ranges(), texts.n_states)
+            first = self.rows.states(texts.n_states)
+            self.rows.edges(first, texts.ranges())
             self.rows.empty(-1 - 2 * rule, first)
             for state, accepts in enumerate(texts.accepting):
                 if accepts:
@@ -183,7 +184,8 @@ class Emitter:
                 f"and patterns of several strings need more than {strings.most_counted} states",
             )  # fmt: skip
         rules = [self._character(one_of(ranges), False) for ranges in grid.sets]
-        first = self.rows.calls(grid.edges, rules, grid.n_states)
+        first = self.rows.states(grid.n_states)
+        self.rows.calls(first, grid.edges, rules)
         self.rows.empty(source, first)
         quote = self.rows.state()
         self.rows.byte(quote, '"', end)
@@ -197,12 +199,14 @@ class Emitter:
         rows = self.rows
         if every_spelling:
             texts = spelled(language)
-            first = rows.block(texts.ranges(), texts.n_states)
+            first = rows.states(texts.n_states)
+            rows.edges(first, texts.ranges())
         else:
-            texts, wide = plainly_spelled(language)
-            first = rows.block(texts.ranges(), texts.n_states)
-            for state, characters, target in wide:
-                rows.call(first + state, self._wide(characters), first + target)
+            plain = plainly_spelled(language)
+            first = rows.states(plain.n_states)
+            rows.edges(first, plain.ranges)
+            if plain.sets:
+                rows.calls(first, plain.wide, [self._wide(one) for one in plain.sets])
         rows.empty(source, first)
         for state, accepts in enumerate(language.accepting):
             if accepts and closing:

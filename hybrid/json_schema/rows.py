@@ -112,39 +112,33 @@ class Rows:
         else:
             self.empty(source, target)
 
-    def block(self, ranges: NDArray[np.int64], n_states: int) -> int:
-        """Copies of the states of an automaton, with its edges.
+    def states(self, n: int) -> int:
+        """New states: the first of so many that follow each other."""
+        self._n_states += n
+        return self._n_states - n
+
+    def edges(self, first: int, ranges: NDArray[np.int64]) -> None:
+        """Edges that read characters.
 
         Args:
+            first: the state that stands for state 0; the others follow.
             ranges: int64[n, 4], rows (source, low, high, target) of code points.
-            n_states: its states.
-
-        Returns:
-            The state that stands for its state 0; the others follow.
         """
-        first = self._n_states
-        self._n_states += n_states
         rows = np.empty((len(ranges), 5), np.int64)
         rows[:, 0] = ranges[:, 0] + first
         rows[:, 1] = CHARACTERS
         rows[:, 2:4] = ranges[:, 1:3]
         rows[:, 4] = ranges[:, 3] + first
         self._blocks.append(rows)
-        return first
 
-    def calls(self, edges: NDArray[np.int64], rules: Sequence[int], n_states: int) -> int:
-        """States between which rules are called.
+    def calls(self, first: int, edges: NDArray[np.int64], rules: Sequence[int]) -> None:
+        """Edges that call rules.
 
         Args:
+            first: the state that stands for state 0; the others follow.
             edges: int64[n, 3], rows (source, index of a rule, target).
             rules: that are called.
-            n_states: their states.
-
-        Returns:
-            The state that stands for state 0; the others follow.
         """
-        first = self._n_states
-        self._n_states += n_states
         rows = np.empty((len(edges), 5), np.int64)
         rows[:, 0] = edges[:, 0] + first
         rows[:, 1] = CALL
@@ -152,7 +146,6 @@ class Rows:
         rows[:, 3] = 0
         rows[:, 4] = edges[:, 2] + first
         self._blocks.append(rows)
-        return first
 
     def table(self) -> NDArray[np.int64]:
         """All edges, int64[n, 5]: source, type, a, b, target."""

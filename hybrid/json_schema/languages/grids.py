@@ -10,6 +10,7 @@ Limits: pairs that could be merged are not.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -66,7 +67,7 @@ def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Gr
     if n_states > bound:
         raise TooLarge(bound)
     numbers = np.cumsum(useful.ravel()).reshape(useful.shape) - 1
-    sets, edges = _edges_by_set(language)
+    sets, edges = edges_by_set(language.ranges())
     last = len(useful) - 1
     found = []
     for length in range(len(useful)):
@@ -138,14 +139,25 @@ def _useful(language: Automaton, least: int, most: int | None) -> NDArray[np.boo
     return reached
 
 
-def _edges_by_set(language: Automaton) -> tuple[tuple[Ranges, ...], NDArray[np.int64]]:
-    """The sets of characters that lead from one state to another, and rows (source, set, target)."""
-    sets: dict[Ranges, int] = {}
-    found = []
-    for source, row in enumerate(language.rows):
-        by_target: dict[int, list[tuple[int, int]]] = {}
-        for low, high, target in row:
-            by_target.setdefault(target, []).append((low, high))
-        for target, ranges in by_target.items():
-            found.append((source, sets.setdefault(tuple(ranges), len(sets)), target))
-    return tuple(sets), np.array(found, np.int64).reshape(-1, 3)
+def edges_by_set(ranges: NDArray[np.int64]) -> tuple[tuple[Ranges, ...], NDArray[np.int64]]:
+    """The sets of characters that lead from one state to another.
+
+    Args:
+        ranges: int64[n, 4], rows (source, first character, last character, target), disjoint for a source.
+
+    Returns:
+        The sets, and int64[n, 3], rows (source, number of a set, target).
+    """
+    ranges = ranges[np.lexsort((ranges[:, 1], ranges[:, 3], ranges[:, 0]))]
+    ends = ranges[:, (0, 3)]
+    starts = np.flatnonzero(np.concatenate([[True], np.any(ends[1:] != ends[:-1], axis=1)])[: len(ranges)])
+    characters = np.ascontiguousarray(ranges[:, 1:3])
+    content, width = characters.tobytes(), 16
+    numbers: dict[bytes, int] = {}
+    bounds = [*(width * starts).tolist(), len(content)]
+    found = [numbers.setdefault(content[a:b], len(numbers)) for a, b in pairwise(bounds)]
+    sets = []
+    for key in numbers:
+        rows = np.frombuffer(key, np.int64).reshape(-1, 2).tolist()
+        sets.append(tuple((low, high) for low, high in rows))
+    return tuple(sets), np.stack([ends[starts, 0], np.array(found, np.int64), ends[starts, 1]], axis=1)

@@ -12,8 +12,13 @@ spellings each state would have some twelve others for `\\u00` and two digits.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hybrid.json_schema.languages.automaton import LAST, Automaton, Edge, Row
+from hybrid.json_schema.languages.grids import edges_by_set
 from hybrid.json_schema.languages.syntax import Ranges
 
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -26,6 +31,7 @@ _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E))
 """Printable ASCII that stands for itself."""
 
 _UNPRINTABLE = ((0, 0x1F), (0x7F, LAST))
+_ESCAPED = tuple(map(ord, '"/\\'))
 _PLANE = 0x10000
 _LOW = 0x400  # low surrogates behind each high one
 
@@ -39,35 +45,49 @@ def spelled(language: Automaton) -> Automaton:
     return _Speller(language).spell()
 
 
-@lru_cache(maxsize=1024)
-def plainly_spelled(language: Automaton) -> tuple[Automaton, tuple[tuple[int, Ranges, int], ...]]:
+class Plain(NamedTuple):
     """The spellings of a language's printable ASCII, and its other characters.
 
-    Returns:
-        An automaton, whose state n is state n of the language, and rows (state, ranges of characters that are
-        not printable ASCII, the state that they lead to).
+    Attributes:
+        ranges: int64[n, 4], rows (source, first character, last character, target); state n is state n of
+            the language, the states behind them stand behind a backslash.
+        n_states: all these states.
+        sets: sets of characters that are not printable ASCII.
+        wide: int64[n, 3], rows (state, number of a set, the state that its characters lead to).
     """
-    rows: list[Row] = []
-    escapes: list[Row] = []
-    wide: list[tuple[int, Ranges, int]] = []
-    for state, row in enumerate(language.rows):
-        edges = _within(row, _PLAIN)
-        behind = tuple(
-            (ord(letter), ord(letter), target)
-            for letter in '"/\\'
-            for low, high, target in row
-            if low <= ord(letter) <= high
-        )
-        if behind:
-            edges.append((0x5C, 0x5C, language.n_states + len(escapes)))
-            escapes.append(behind)
-        rows.append(tuple(sorted(edges)))
-        others: dict[int, list[tuple[int, int]]] = {}
-        for low, high, target in _within(row, _UNPRINTABLE):
-            others.setdefault(target, []).append((low, high))
-        wide += [(state, tuple(ranges), target) for target, ranges in others.items()]
-    accepting = [*language.accepting, *[False] * len(escapes)]
-    return Automaton((*rows, *escapes), tuple(accepting)), tuple(wide)
+
+    ranges: NDArray[np.int64]
+    n_states: int
+    sets: tuple[Ranges, ...]
+    wide: NDArray[np.int64]
+
+
+@lru_cache(maxsize=1024)
+def plainly_spelled(language: Automaton) -> Plain:
+    """A language with printable ASCII that stands for itself, but for `"`, `/` and `\\`, which may be escaped."""
+    ranges = language.ranges()
+    low, high = ranges[:, 1], ranges[:, 2]
+    parts = [_clipped(ranges, *plain) for plain in _PLAIN]
+    # a state behind the backslash for each state that reads one of the three
+    behind = [ranges[(low <= code) & (high >= code)] for code in _ESCAPED]
+    escaping = np.unique(np.concatenate([part[:, 0] for part in behind]))
+    for code, part in zip(_ESCAPED, behind, strict=True):
+        part[:, 0] = language.n_states + np.searchsorted(escaping, part[:, 0])
+        part[:, 1] = part[:, 2] = code
+    slashes = np.full((len(escaping), 4), ord("\\"), np.int64)
+    slashes[:, 0], slashes[:, 3] = escaping, language.n_states + np.arange(len(escaping))
+    wide = np.concatenate([_clipped(ranges, *unprintable) for unprintable in _UNPRINTABLE])
+    return Plain(
+        np.concatenate([*parts, *behind, slashes]), language.n_states + len(escaping), *edges_by_set(wide)
+    )
+
+
+def _clipped(ranges: NDArray[np.int64], first: int, last: int) -> NDArray[np.int64]:
+    """The parts of edges that read characters from `first` to `last`."""
+    found = ranges[(ranges[:, 1] <= last) & (ranges[:, 2] >= first)]
+    np.maximum(found[:, 1], first, out=found[:, 1])
+    np.minimum(found[:, 2], last, out=found[:, 2])
+    return found
 
 
 class _Speller:
