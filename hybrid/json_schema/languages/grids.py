@@ -10,6 +10,7 @@ Limits: pairs that could be merged are not.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -85,13 +86,17 @@ def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Gr
 def few_words(grid: Grid, limit: int) -> list[str] | None:
     """All texts of a grid of a bounded window, if there are at most so many; else None."""
     ends = set(grid.accepting.tolist())
-    counts = [int(state in ends) for state in range(grid.n_states)]
-    edges = grid.edges.tolist()
+    counts = [0] * grid.n_states
+    for state in ends:
+        counts[state] = 1
     sizes = [sum(high - low + 1 for low, high in ranges) for ranges in grid.sets]
-    for source, which, target in reversed(edges):  # a target's edges stand behind those that lead to it
-        counts[source] += sizes[which] * counts[target]
-        if counts[source] > limit:
-            return None  # and so has the first, from which it is reached
+    for begin in range(max(len(grid.edges) - 1, 0) // 1024 * 1024, -1, -1024):
+        # a target's edges stand behind those that lead to it
+        for source, which, target in reversed(grid.edges[begin : begin + 1024].tolist()):
+            counts[source] += sizes[which] * counts[target]
+            if counts[source] > limit:
+                return None  # and so has the first, from which it is reached
+    edges = grid.edges.tolist()
     behind: dict[int, list[tuple[int, int]]] = {}
     for source, which, target in edges:
         behind.setdefault(source, []).append((which, target))
@@ -111,9 +116,10 @@ def _is_too_large(language: Automaton, least: int, most: int | None) -> bool:
     return language.n_states * (1 + (least if most is None else most)) > MOST_LOOKED_AT
 
 
+@lru_cache(maxsize=2)
 def _useful(language: Automaton, least: int, most: int | None) -> NDArray[np.bool_]:
-    """Which pairs are reached and lead to an end: bool[lengths, states]. The last length stands for all from
-    there on where there is no end of lengths."""
+    """Which pairs are reached and lead to an end: bool[lengths, states], not to be written to. The last
+    length stands for all from there on where there is no end of lengths."""
     last = least if most is None else most
     ranges = language.ranges()
     order = np.argsort(ranges[:, 0], kind="stable")

@@ -13,6 +13,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
 from hybrid.json_schema.languages.automaton import (
     LAST,
     Automaton,
@@ -90,7 +92,7 @@ def _tails(
         for state, row in enumerate(language.rows)
         if row and language.accepting[state] and all(target == state for _, _, target in row)
     }
-    if not looping:
+    if not looping or not _few_enter(language, looping, least if most is None else most, bound):
         return None
     # states with the number of characters read; a looping state ends the path
     start = (0, 0)
@@ -124,3 +126,33 @@ def _tails(
             Tail(prefix, characters, max(least - length, 0), None if most is None else most - length)
         )
     return minimal(rows, ends), tuple(tails)
+
+
+def _few_enter(language: Automaton, looping: set[int], longest: int, bound: int) -> bool:
+    """Whether looping states are entered at no more than `MOST_TAILS` lengths, each its own.
+
+    Raises:
+        TooLarge: up to the last of these lengths there are more pairs of states and lengths than the bound.
+    """
+    ranges = language.ranges()
+    is_looping = np.zeros(language.n_states, bool)
+    is_looping[list(looping)] = True
+    inner = ranges[~is_looping[ranges[:, 0]]]
+    sources, targets = inner[:, 0], inner[:, 3]
+    reached = np.zeros(language.n_states, bool)
+    reached[0] = True
+    n_pairs, n_entered = 1, int(is_looping[0])
+    for _ in range(longest):
+        after = np.zeros(language.n_states, bool)
+        after[targets[reached[sources]]] = True
+        reached = after
+        n_reached = int(np.count_nonzero(reached))
+        n_pairs += n_reached
+        n_entered += int(np.count_nonzero(reached & is_looping))
+        if n_entered > MOST_TAILS:
+            return False
+        if n_pairs > bound:
+            raise TooLarge(bound)
+        if not n_reached:
+            break
+    return True
