@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.languages.automaton import (
     Automaton,
-    TooLarge,
     combine,
     complement,
     empty,
+    intersection,
     minimal,
     sign_vectors,
     universal,
@@ -36,6 +36,7 @@ from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window, with_leng
 from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
+from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.numbers import Numbers, common_step
 
 pytestmark = pytest.mark.kernels
@@ -287,7 +288,7 @@ FORMAT_CASES: dict[str, tuple[list[str], list[str]]] = {
 )
 def test_a_grid_is_the_product_of_a_language_and_a_window(source: str, least: int, most: int | None) -> None:
     language = pattern(source, BOUND)
-    product = combine([language, window(least, most)], all, BOUND)
+    product = intersection([language, window(least, most)], BOUND)
     grid = grid_of(language, least, most, BOUND)
     rows: list[list[Any]] = [[] for _ in range(grid.n_states)]
     for state, which, target in grid.edges.tolist():

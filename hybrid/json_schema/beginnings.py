@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hybrid.json_schema.counting import canonical_numbers
-from hybrid.json_schema.languages.automaton import Automaton, TooLarge, combine, ending_states, is_endless
+from hybrid.json_schema.languages.automaton import Automaton, ending_states, intersection, is_endless
+from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.strings import ANY_CHARACTER, Piece
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def beginnings_of(nonterminals: Nonterminals, values: list[Nonterminal]) -> Begi
         return Beginnings(length, None, frozenset())
     try:
         texts = nonterminals.numbers.texts(next(iter(formulas)))
-        numbers = combine([texts, canonical_numbers()], all, _BOUND)
+        numbers = intersection([texts, canonical_numbers()], _BOUND)
     except TooLarge:
         return Beginnings(length, None, frozenset())
     return Beginnings(length, numbers, frozenset(ending_states(numbers)))

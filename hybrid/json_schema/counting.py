@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from equivalence.arrays.closure import close_backwards
 from hybrid.json_schema.arrays import ArrayAutomaton
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.languages.automaton import Automaton, combine
+from hybrid.json_schema.languages.automaton import Automaton, intersection
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.objects import ObjectAutomaton
 
@@ -86,7 +86,7 @@ class Counts:
         if one.numbers.op == "false":
             return []
         texts = self._nonterminals.numbers.texts(one.numbers)
-        return combine([texts, canonical_numbers()], all, _BOUND).words(MOST_COUNTED)
+        return intersection([texts, canonical_numbers()], _BOUND).words(MOST_COUNTED)
 
     def _string_texts(self, one: Nonterminal) -> list[str] | None:
         found: list[str] = []

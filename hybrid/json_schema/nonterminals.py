@@ -30,7 +30,7 @@ from hybrid.json_schema.atoms import items_atom
 from hybrid.json_schema.declared import Declarations, Declared
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, decide
-from hybrid.json_schema.languages.automaton import TooLarge
+from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.numbers import Numbers
 from hybrid.json_schema.objects import ObjectAutomaton, build_object
 

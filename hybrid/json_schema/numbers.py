@@ -15,8 +15,9 @@ from math import gcd, lcm
 from typing import Any
 
 from hybrid.json_schema.formulas import Formula, decide
-from hybrid.json_schema.languages.automaton import Automaton, TooLarge, words
+from hybrid.json_schema.languages.automaton import Automaton, words
 from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
+from hybrid.json_schema.languages.until import TooLarge
 
 MOST_LISTED = 20_000
 """Multiples between two bounds that are looked at one by one."""

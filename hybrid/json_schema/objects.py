@@ -26,7 +26,8 @@ from hybrid.json_schema.arrays import Edge
 from hybrid.json_schema.atoms import PropertySet, count_atom
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula
-from hybrid.json_schema.languages.automaton import Automaton, TooLarge, is_endless, universal
+from hybrid.json_schema.languages.automaton import Automaton, is_endless, universal
+from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.splitting import Condition, split
 
 if cython.compiled:

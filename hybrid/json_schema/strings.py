@@ -19,9 +19,9 @@ from hybrid.json_schema.keyword_values import count_of
 from hybrid.json_schema.languages.automaton import (
     LAST,
     Automaton,
-    TooLarge,
     combine,
     complement,
+    intersection,
     one_of,
     sign_vectors,
     universal,
@@ -32,6 +32,7 @@ from hybrid.json_schema.languages.formats import LONGEST_MAIL, NOT_REGULAR, form
 from hybrid.json_schema.languages.grids import Grid, few_words, grid_of
 from hybrid.json_schema.languages.lengths import window, with_length
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
+from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.locations import Location
 
 _EMPTY_TEXT, ANY_CHARACTER = words([""]), one_of(((0, LAST),))
@@ -334,11 +335,11 @@ class Strings:
         parts = [self._language(one) for one in args]
         if op == "one":
             return combine(parts, lambda signs: sum(signs) == 1, self._bound)
-        accept = all if op == "and" else any
         parts.sort(key=lambda one: one.n_states)
         joined = parts[0]
         for part in parts[1:]:
-            joined = combine([joined, part], accept, self._bound)
+            pair = [joined, part]
+            joined = intersection(pair, self._bound) if op == "and" else combine(pair, any, self._bound)
         return joined
 
     def whole(self, formula: Formula) -> Automaton:
@@ -359,7 +360,7 @@ class Strings:
         """The texts of a language that have some lengths."""
         if max(least, most or 0) >= self._bound:
             raise TooLarge(self._bound)
-        return combine([language, window(least, most)], all, self._bound)
+        return intersection([language, window(least, most)], self._bound)
 
     def cells(
         self, formulas: Sequence[Formula], names: Sequence[str]

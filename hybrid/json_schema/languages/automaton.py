@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import graphlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 
 import cython
@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import built
-from hybrid.json_schema.languages.minimise import minimised
+from hybrid.json_schema.languages.minimise import minimised, minimised_table
+from hybrid.json_schema.languages.product import product
 from hybrid.json_schema.languages.until import look
 
 if cython.compiled:
@@ -39,14 +40,6 @@ Edge = tuple[int, int, int]
 
 Row = tuple[Edge, ...]
 """The edges of a state: sorted, disjoint, and merged where they can be."""
-
-
-class TooLarge(Exception):
-    """A language needs more states than a bound allows."""
-
-    def __init__(self, bound: int) -> None:
-        super().__init__(f"more than {bound} states")
-        self.bound = bound
 
 
 class Automaton:
@@ -302,15 +295,35 @@ def one_of(ranges: Iterable[tuple[int, int]]) -> Automaton:
 
 
 def combine(
-    automata: Sequence[Automaton], accept: Callable[[tuple[bool, ...]], bool], bound: int
+    automata: Sequence[Automaton],
+    accept: Callable[[tuple[bool, ...]], bool],
+    bound: int,
+    needed: Collection[int] = (),
 ) -> Automaton:
     """The texts that `accept` takes, given which of the languages each is in.
+
+    Args:
+        automata: of the languages.
+        accept: takes a truth value for each of them.
+        bound: states at most.
+        needed: languages that all texts are in which `accept` takes.
 
     Raises:
         TooLarge: the product has more states than the bound.
     """
-    states, rows = _product(automata, bound, accept((False,) * len(automata)))
-    return minimal(rows, [accept(_signs(automata, state)) for state in states])
+    kept = [i in needed for i in range(len(automata))]
+    cells, cell_of, starts, edges = _product(automata, kept, accept((False,) * len(automata)), bound)
+    taken = np.array([accept(cell) for cell in cells], bool)
+    return Automaton(*minimised_table(starts, edges, taken[cell_of]))
+
+
+def intersection(automata: Sequence[Automaton], bound: int) -> Automaton:
+    """The texts that are in all of some languages.
+
+    Raises:
+        TooLarge: the product has more states than the bound.
+    """
+    return combine(automata, all, bound, range(len(automata)))
 
 
 def sign_vectors(automata: Sequence[Automaton], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
@@ -319,9 +332,8 @@ def sign_vectors(automata: Sequence[Automaton], bound: int) -> list[tuple[tuple[
     Raises:
         TooLarge: the product has more states than the bound.
     """
-    states, rows = _product(automata, bound, True)
-    signs = [_signs(automata, state) for state in states]
-    return [(cell, minimal(rows, [one == cell for one in signs])) for cell in dict.fromkeys(signs)]
+    cells, cell_of, starts, edges = _product(automata, [False] * len(automata), True, bound)
+    return [(cell, Automaton(*minimised_table(starts, edges, cell_of == i))) for i, cell in enumerate(cells)]
 
 
 def complement(automaton: Automaton) -> Automaton:
@@ -329,79 +341,25 @@ def complement(automaton: Automaton) -> Automaton:
     return combine([automaton], lambda signs: not signs[0], automaton.n_states + 2)
 
 
-def _signs(automata: Sequence[Automaton], state: tuple[int, ...]) -> tuple[bool, ...]:
-    return tuple(
-        one >= 0 and automaton.accepting[one] for automaton, one in zip(automata, state, strict=True)
-    )
-
-
 def _product(
-    automata: Sequence[Automaton], bound: int, with_dead: bool
-) -> tuple[list[tuple[int, ...]], list[list[Edge]]]:
-    """The reachable product; a component is -1 where its automaton is dead.
-
-    Args:
-        with_dead: whether the state in which all are dead is one.
+    automata: Sequence[Automaton], needed: Sequence[bool], with_dead: bool, bound: int
+) -> tuple[list[tuple[bool, ...]], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The reachable product: in which languages a text may end, each combination once; the combination of each
+    state; where the edges of each begin, and these.
     """
-    start = tuple(-1 if one.is_empty else 0 for one in automata)
-    numbers, states, rows = {start: 0}, [start], []
-    for state in states:
-        look()
-        row: list[Edge] = []
-        for low, high, after in _steps(automata, state, with_dead):
-            number = numbers.get(after)
-            if number is None:
-                number = numbers[after] = len(states)
-                states.append(after)
-                if number >= bound:
-                    raise TooLarge(bound)
-            row.append((low, high, number))
-        rows.append(row)
-    return states, rows
-
-
-def _steps(
-    automata: Sequence[Automaton], state: tuple[int, ...], with_dead: bool
-) -> list[tuple[int, int, tuple[int, ...]]]:
-    """The ranges of characters that a state of the product tells apart."""
-    live = [i for i, one in enumerate(state) if one >= 0]
-    width = len(state)
-    if len(live) == 1:
-        return _steps_of_one(automata[live[0]].rows[state[live[0]]], live[0], width, with_dead)
-    events: list[tuple[int, int, int]] = []
-    for i, one in enumerate(state):
-        if one >= 0:
-            for low, high, target in automata[i].rows[one]:
-                events.append((low, i, target))
-                events.append((high + 1, i, -1 - width))
-    events.sort()
-    after = [-1] * width
-    found: list[tuple[int, int, tuple[int, ...]]] = []
-    begin = 0
-    for at, i, target in events:
-        if at > begin:
-            if with_dead or max(after) >= 0:
-                found.append((begin, at - 1, tuple(after)))
-            begin = at
-        # an end that stands where the next edge begins is overwritten by that, sorted behind it
-        after[i] = -1 if target < 0 else target
-    if begin <= LAST and (with_dead or max(after) >= 0):
-        found.append((begin, LAST, tuple(after)))
-    return found
-
-
-def _steps_of_one(row: Row, i: int, width: int, with_dead: bool) -> list[tuple[int, int, tuple[int, ...]]]:
-    """The same where one component alone is not dead."""
-    before, after = (-1,) * i, (-1,) * (width - i - 1)
-    found, begin = [], 0
-    for low, high, target in row:
-        if with_dead and low > begin:
-            found.append((begin, low - 1, (-1,) * width))
-        found.append((low, high, (*before, target, *after)))
-        begin = high + 1
-    if with_dead and begin <= LAST:
-        found.append((begin, LAST, (-1,) * width))
-    return found
+    tables = [(one.ranges(), one.n_states) for one in automata]
+    vectors, starts, edges = product(tables, needed, with_dead, bound)
+    signs = np.zeros(vectors.shape, np.bool_)
+    for i, one in enumerate(automata):
+        ends = np.array([*one.accepting, False], bool)  # the last one for -1, where it is dead
+        signs[:, i] = ends[vectors[:, i]]
+    content, width = signs.tobytes(), len(automata)
+    numbers: dict[bytes, int] = {}
+    cell_of = [
+        numbers.setdefault(content[at : at + width], len(numbers)) for at in range(0, len(content), width)
+    ]
+    cells = [tuple(map(bool, cell)) for cell in numbers]
+    return cells, np.array(cell_of, np.int64), starts, edges
 
 
 def is_endless(language: Automaton) -> bool:

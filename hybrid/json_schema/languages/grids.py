@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hybrid.json_schema.languages.automaton import Automaton, TooLarge
+from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.languages.syntax import Ranges
+from hybrid.json_schema.languages.until import TooLarge
 
 MOST_LOOKED_AT = 8_000_000
 """Pairs, reached or not, that are looked at to find those that matter."""

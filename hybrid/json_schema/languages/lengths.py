@@ -15,16 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hybrid.json_schema.languages.automaton import (
-    LAST,
-    Automaton,
-    TooLarge,
-    combine,
-    empty,
-    minimal,
-    one_of,
-)
+from hybrid.json_schema.languages.automaton import LAST, Automaton, empty, intersection, minimal, one_of
 from hybrid.json_schema.languages.grids import n_pairs
+from hybrid.json_schema.languages.until import TooLarge
 
 SHORT = 32
 """Windows up to this are products: counters cost more."""
@@ -80,7 +73,7 @@ def with_length(
             return found
     if n_pairs(language, least, most) > min(bound, MOST_PRODUCT):
         raise TooLarge(bound)
-    return combine([language, window(least, most)], all, bound), ()
+    return intersection([language, window(least, most)], bound), ()
 
 
 def _tails(

@@ -57,38 +57,15 @@ class Minimiser:
     order: cython.longlong[::1]
     n_reached: cython.Py_ssize_t
 
-    def __init__(self, rows: Sequence, accepting: Sequence) -> None:
-        n: cython.Py_ssize_t = len(rows)
-        at: cython.Py_ssize_t = 0
-        state: cython.Py_ssize_t
-        last: cython.longlong
-        low: cython.longlong
-        self.n = n
-        ordered: list = []
-        self.starts = np.zeros(n + 1, np.int64)
-        for state in range(n):
-            row = rows[state]
-            last = -1
-            for edge in row:
-                low = edge[0]
-                if low < last:
-                    row = sorted(row, key=_first)
-                    break
-                last = low
-            ordered.append(row)
-            at += len(row)
-            self.starts[state + 1] = at
-        self.low = np.empty(at, np.int64)
-        self.high = np.empty(at, np.int64)
-        self.target = np.empty(at, np.int64)
-        at = 0
-        for row in ordered:
-            for edge in row:
-                self.low[at], self.high[at], self.target[at] = edge[0], edge[1], edge[2]
-                at += 1
+    def __init__(self, starts: Sequence, edges: Sequence, accepting: Sequence) -> None:
+        self.n = len(accepting)
+        self.starts = starts
+        self.low = edges[:, 0].copy()
+        self.high = edges[:, 1].copy()
+        self.target = edges[:, 2].copy()
         self.accepting = np.array(accepting, np.int64)
-        self.color = np.full(n, -1, np.int64)
-        self.order = np.empty(n, np.int64)
+        self.color = np.full(self.n, -1, np.int64)
+        self.order = np.empty(self.n, np.int64)
         self.n_reached = 0
 
     @cython.cfunc
@@ -319,6 +296,29 @@ def minimised(rows: Sequence, accepting: Sequence) -> tuple:
     Returns:
         Rows and accepting states of the minimal automaton, both tuples; empty for the empty language.
     """
-    if not rows:
+    starts: list = [0]
+    flat: list = []
+    last: cython.longlong
+    for row in rows:
+        last = -1
+        for edge in row:
+            if edge[0] < last:
+                row = sorted(row, key=_first)
+                break
+            last = edge[0]
+        flat.extend(row)
+        starts.append(len(flat))
+    return minimised_table(np.array(starts, np.int64), np.array(flat, np.int64).reshape(-1, 3), accepting)
+
+
+def minimised_table(starts: Sequence, edges: Sequence, accepting: Sequence) -> tuple:
+    """The same of arrays.
+
+    Args:
+        starts: int64[states + 1], where the edges of each state begin.
+        edges: int64[edges, 3], rows (first character, last character, state), in order for each state.
+        accepting: for each state, whether a text may end there.
+    """
+    if not len(accepting):
         return (), ()
-    return Minimiser(rows, accepting).minimise()
+    return Minimiser(starts, edges, accepting).minimise()

@@ -20,9 +20,9 @@ from itertools import product
 from math import lcm
 from typing import Any
 
-from hybrid.json_schema.languages.automaton import Automaton, TooLarge, combine, minimal, words
+from hybrid.json_schema.languages.automaton import Automaton, combine, minimal, words
 from hybrid.json_schema.languages.pattern import pattern
-from hybrid.json_schema.languages.until import look
+from hybrid.json_schema.languages.until import TooLarge, look
 
 Atom = tuple[Any, ...]
 
@@ -85,7 +85,7 @@ def _side_by_side(
     product of their machines took 0.9 s.
     """
     parts = [_texts((), lambda signs: True, bound, integral), *(_alone(atom, bound) for atom in atoms)]
-    return combine(parts, lambda signs: signs[0] and accept(signs[1:]), bound)
+    return combine(parts, lambda signs: signs[0] and accept(signs[1:]), bound, (0,))
 
 
 @lru_cache(maxsize=512)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from hybrid.json_schema.languages.automaton import LAST, Automaton, TooLarge, minimal
+from hybrid.json_schema.languages.automaton import LAST, Automaton, minimal
 from hybrid.json_schema.languages.syntax import (
     WORD,
     InvalidPattern,
@@ -27,7 +27,7 @@ from hybrid.json_schema.languages.syntax import (
     others,
     parse,
 )
-from hybrid.json_schema.languages.until import look
+from hybrid.json_schema.languages.until import TooLarge, look
 
 __all__ = ["InvalidPattern", "Unsupported", "pattern"]
 

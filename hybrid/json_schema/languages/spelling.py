@@ -64,7 +64,7 @@ class Plain(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plainly_spelled(language: Automaton) -> Plain:
-    """A language with printable ASCII that stands for itself, but for `"`, `/` and `\\`, which may be escaped."""
+    """The spellings that leave printable ASCII as it is; a backslash may stand before `"`, `/` and `\\`."""
     ranges = language.ranges()
     low, high = ranges[:, 1], ranges[:, 2]
     parts = [_clipped(ranges, *plain) for plain in _PLAIN]

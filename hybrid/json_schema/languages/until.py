@@ -1,7 +1,8 @@
-"""How long languages may be made: the deadline of the schema that is being read.
+"""How long languages may be made, and how large: the deadline of the schema that is being read.
 
 What: `until` sets it for what is called within, `look` ends what goes on after it. Patterns, products and
-minimal automata look once a state or a round, wherever they were asked for from.
+minimal automata look once a state or a round, wherever they were asked for from. `TooLarge` ends what needs
+more states than its caller allows.
 When: `hybrid.json_schema.grammar` sets it for each schema; without one there is no end.
 Limits: one for a thread (or a task): a context variable.
 """
@@ -15,6 +16,14 @@ from contextvars import ContextVar
 from equivalence.deadline import Deadline
 
 _deadline: ContextVar[Deadline | None] = ContextVar("deadline of languages", default=None)
+
+
+class TooLarge(Exception):
+    """A language needs more states than a bound allows."""
+
+    def __init__(self, bound: int) -> None:
+        super().__init__(f"more than {bound} states")
+        self.bound = bound
 
 
 @contextmanager

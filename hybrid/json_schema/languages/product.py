@@ -1,0 +1,204 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Several automata side by side: the states that they reach together.
+
+What: `product` explores the vectors of states that some automata reach by one text, as arrays.
+When: for each Boolean combination of languages, and for the cells into which they divide all texts
+(`automaton.py`).
+Limits: edges are not checked: they come from this package alone.
+
+A number with nine divisors has 24,024 vectors and ten edges behind each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cython
+import numpy as np
+
+from equivalence import built
+from equivalence.arrays.growing import bigger
+from hybrid.json_schema.languages.until import TooLarge, look
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    built.plain(__name__)
+
+_LAST = 0x10FFFF
+_ROUND = 256  # states between two looks at the clock
+
+
+@cython.cclass
+class Product:
+    """One call of `product`: the edges of state s of automaton i are those from starts[first[i] + s] to
+    starts[first[i] + s + 1].
+
+    Attributes:
+        width: automata.
+        needed: for each automaton, whether a vector is left out in which it is dead.
+        with_dead: whether the vector in which all are dead is one.
+        vectors: int32[room, width]; -1 where an automaton is dead.
+        n: vectors so far.
+        found: int64[room, 3], the edges of all vectors so far: first character, last character, target.
+        n_found: these.
+    """
+
+    width: cython.Py_ssize_t
+    first: cython.longlong[::1]
+    starts: cython.longlong[::1]
+    edges: cython.longlong[:, ::1]
+    needed: cython.uchar[::1]
+    with_dead: cython.bint
+    bound: cython.Py_ssize_t
+    vectors: cython.int[:, ::1]
+    n: cython.Py_ssize_t
+    numbers: dict
+    found: cython.longlong[:, ::1]
+    n_found: cython.Py_ssize_t
+    after: cython.int[::1]
+    at: cython.longlong[::1]
+    end: cython.longlong[::1]
+
+    def __init__(self, tables: Sequence, needed: Sequence, with_dead: bool, bound: int) -> None:
+        starts: list = []
+        first: list = []
+        n_states: cython.Py_ssize_t = 0
+        n_edges: cython.Py_ssize_t = 0
+        for ranges, states in tables:
+            first.append(n_states)
+            starts.append(n_edges + np.searchsorted(ranges[:, 0], np.arange(states + 1)))
+            n_states += states + 1
+            n_edges += len(ranges)
+        self.width = len(first)
+        self.first = np.array(first, np.int64)
+        self.starts = np.concatenate(starts).astype(np.int64)
+        self.edges = np.ascontiguousarray(np.concatenate([ranges[:, 1:] for ranges, _ in tables]))
+        self.needed = np.array(needed, np.uint8)
+        self.with_dead = with_dead
+        self.bound = bound
+        self.vectors = np.empty((16, self.width), np.int32)
+        self.found = np.empty((64, 3), np.int64)
+        self.after = np.array([0 if states else -1 for _, states in tables], np.int32)
+        self.at = np.empty(self.width, np.int64)
+        self.end = np.empty(self.width, np.int64)
+        self.numbers = {}
+        self.n = self.n_found = 0
+
+    @cython.cfunc
+    def number(self) -> cython.Py_ssize_t:
+        """The number of the vector `after`; -1: it is left out."""
+        i: cython.Py_ssize_t
+        is_live: cython.bint = False
+        for i in range(self.width):
+            if self.after[i] >= 0:
+                is_live = True
+            elif self.needed[i]:
+                return -1
+        if not (is_live or self.with_dead):
+            return -1
+        if cython.compiled:
+            key = PyBytes_FromStringAndSize(
+                cython.cast(cython.p_char, cython.address(self.after[0])), 4 * self.width
+            )
+        else:
+            key = bytes(self.after)
+        known = self.numbers.get(key)
+        if known is not None:
+            return known
+        if self.n >= self.bound and self.n > 0:
+            raise TooLarge(self.bound)
+        if self.n == self.vectors.shape[0]:
+            self.vectors = bigger(self.vectors, 2 * self.n)
+        self.vectors[self.n, :] = self.after
+        self.numbers[key] = self.n
+        self.n += 1
+        return self.n - 1
+
+    @cython.cfunc
+    def follow(self, state: cython.Py_ssize_t) -> cython.int:
+        """The edges of a vector."""
+        i: cython.Py_ssize_t
+        target: cython.Py_ssize_t
+        before: cython.Py_ssize_t = -1
+        begin: cython.longlong = 0
+        last: cython.longlong
+        n_first: cython.Py_ssize_t = self.n_found
+        for i in range(self.width):
+            self.at[i] = self.end[i] = 0
+            if self.vectors[state, i] >= 0:
+                self.at[i] = self.starts[self.first[i] + self.vectors[state, i]]
+                self.end[i] = self.starts[self.first[i] + self.vectors[state, i] + 1]
+        while begin <= _LAST:
+            last = _LAST
+            for i in range(self.width):
+                while self.at[i] < self.end[i] and self.edges[self.at[i], 1] < begin:
+                    self.at[i] += 1
+                self.after[i] = -1
+                if self.at[i] == self.end[i]:
+                    continue
+                if self.edges[self.at[i], 0] <= begin:
+                    self.after[i] = self.edges[self.at[i], 2]
+                    last = min(last, self.edges[self.at[i], 1])
+                else:
+                    last = min(last, self.edges[self.at[i], 0] - 1)
+            target = self.number()
+            if target >= 0:
+                if (
+                    target == before
+                    and self.n_found > n_first
+                    and self.found[self.n_found - 1, 1] == begin - 1
+                ):
+                    self.found[self.n_found - 1, 1] = last
+                else:
+                    if self.n_found == self.found.shape[0]:
+                        self.found = bigger(self.found, 2 * self.n_found)
+                    self.found[self.n_found, 0] = begin
+                    self.found[self.n_found, 1] = last
+                    self.found[self.n_found, 2] = target
+                    self.n_found += 1
+            before = target
+            begin = last + 1
+        return 0
+
+    @cython.ccall
+    def explore(self) -> tuple:
+        state: cython.Py_ssize_t = 0
+        starts: list = [0]
+        self.number()
+        while state < self.n:
+            if state % _ROUND == 0:
+                look()
+            self.follow(state)
+            starts.append(self.n_found)
+            state += 1
+        return (
+            np.asarray(self.vectors)[: self.n],
+            np.array(starts, np.int64),
+            np.asarray(self.found)[: self.n_found],
+        )
+
+
+def product(tables: Sequence, needed: Sequence, with_dead: bool, bound: int) -> tuple:
+    """The vectors of states that automata reach by one text.
+
+    Args:
+        tables: of each automaton, its edges, int64[n, 4] in order of source and first character, and how
+            many states it has.
+        needed: for each automaton, whether nothing is wanted of vectors in which it is dead.
+        with_dead: whether the vector in which all are dead is wanted.
+        bound: vectors at most.
+
+    Returns:
+        The vectors, int32[n, number of automata], -1 for an automaton that is dead, the first one first;
+        where the edges of each begin, int64[n + 1]; and these, int64[edges, 3]: first character, last
+        character, target. There may be no vector.
+
+    Raises:
+        TooLarge: there are more vectors than the bound.
+    """
+    return Product(tables, needed, with_dead, bound).explore()
