@@ -316,6 +316,19 @@ def test_numbers_are_spelled_as_the_schema_allows() -> None:
     assert free.instances.text(1e21) == "1e+21"
 
 
+def test_what_a_compiled_schema_was_made_of_is_forgotten_and_made_again() -> None:
+    pair = {"anyOf": [{"const": 1}, {"pattern": "a"}], "minLength": 2, "$ref": "http://nowhere"}
+    schema = {"properties": {"a": pair, "b": {"uniqueItems": True}}, "format": "regex"}
+    compiled = compiled_bytes(schema, relax=True, **OPEN)
+    made = grammar_of_schema(schema, OPEN, relax=True)
+    grammar = compiled.grammar
+    assert isinstance(grammar, SchemaGrammar)
+    assert grammar.whole is not grammar.whole  # nothing is kept
+    assert grammar.left_out == made.left_out != ()
+    value = {"b": [1, 2], "a": "ab"}
+    assert grammar.instances.text(value) == made.instances.text(value) == '{"a":"ab","b":[1,2]}'
+
+
 def test_a_grammar_of_the_schema_is_what_is_compiled() -> None:
     compiled = compiled_bytes({"type": "integer"})
     assert isinstance(compiled.grammar, SchemaGrammar)

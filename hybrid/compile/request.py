@@ -416,6 +416,7 @@ class ExactSchemaRequest(Request):
             documents=self.registry,
         )  # fmt: skip
         compiled = compilation.decide(grammar, time.perf_counter() - began, deadline, _own_reading)
+        grammar.forget()
         left_out = tuple(Relaxation(one.pointer, one.keyword, one.why) for one in grammar.left_out)
         schema = schema_text(self.schema, self.options)._replace(left_out=left_out)
         return replace(compiled, schema=schema, places=grammar.places)

@@ -344,8 +344,8 @@ def complement(automaton: Automaton) -> Automaton:
 def _product(
     automata: Sequence[Automaton], needed: Sequence[bool], with_dead: bool, bound: int
 ) -> tuple[list[tuple[bool, ...]], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The reachable product: in which languages a text may end, each combination once; the combination of each
-    state; where the edges of each begin, and these.
+    """The reachable product: each combination of languages in which a text may end; which of these each state
+    has; where the edges of each state begin, and these.
     """
     tables = [(one.ranges(), one.n_states) for one in automata]
     vectors, starts, edges = product(tables, needed, with_dead, bound)

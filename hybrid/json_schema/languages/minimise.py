@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
+from typing import Any
 
 import cython
 import numpy as np
@@ -57,7 +58,7 @@ class Minimiser:
     order: cython.longlong[::1]
     n_reached: cython.Py_ssize_t
 
-    def __init__(self, starts: Sequence, edges: Sequence, accepting: Sequence) -> None:
+    def __init__(self, starts: Any, edges: Any, accepting: Any) -> None:
         self.n = len(accepting)
         self.starts = starts
         self.low = edges[:, 0].copy()
@@ -311,7 +312,7 @@ def minimised(rows: Sequence, accepting: Sequence) -> tuple:
     return minimised_table(np.array(starts, np.int64), np.array(flat, np.int64).reshape(-1, 3), accepting)
 
 
-def minimised_table(starts: Sequence, edges: Sequence, accepting: Sequence) -> tuple:
+def minimised_table(starts: Any, edges: Any, accepting: Any) -> tuple:
     """The same of arrays.
 
     Args:
