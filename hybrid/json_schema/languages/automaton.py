@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from equivalence import built
 from hybrid.json_schema.languages.minimise import minimised, minimised_table
 from hybrid.json_schema.languages.product import product
+from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.languages.until import look
 
 if cython.compiled:
@@ -243,10 +244,7 @@ def without(language: Automaton, texts: Iterable[str]) -> Automaton:
     if finite is not None:
         gone = set(texts)
         return words(text for text in finite if text not in gone)
-    rows: list[Row] = list(language.rows)
-    accepting = list(language.accepting)
     # nodes of a trie of the texts that are in the language, each a copy of the state that it stands at
-    start = len(rows)
     of = [0]
     children: list[dict[int, int]] = [{}]
     ends: set[int] = set()
@@ -263,33 +261,37 @@ def without(language: Automaton, texts: Iterable[str]) -> Automaton:
                 children.append({})
             node = child
         ends.add(node)
-    for node, below in enumerate(children):
-        rows.append(_rerouted(rows[of[node]], below, start))
-        accepting.append(accepting[of[node]] and node not in ends)
-    # the copy of the first state comes first
-    order = [start, *range(start), *range(start + 1, len(rows))]
-    place = {state: i for i, state in enumerate(order)}
-    moved = [tuple((low, high, place[target]) for low, high, target in rows[state]) for state in order]
-    if any(not rows[state] and not accepting[state] for state in range(start, len(rows))):
-        return minimal(moved, [accepting[state] for state in order])  # some beginnings lead nowhere now
-    return Automaton(tuple(moved), tuple(accepting[state] for state in order))
+    n = len(of)  # the nodes stand before the states
+    behind = [tuple([(low, high, n + target) for low, high, target in row]) for row in language.rows]
+    rows: list[Row] = [
+        _rerouted(behind[of[node]], below) if below else behind[of[node]]
+        for node, below in enumerate(children)
+    ]
+    accepting = [language.accepting[of[node]] and node not in ends for node in range(n)]
+    has_dead = any(not row and not accepts for row, accepts in zip(rows, accepting, strict=True))
+    rows += behind
+    accepting += language.accepting
+    if has_dead:
+        return minimal(rows, accepting)  # some beginnings lead nowhere now
+    return Automaton(tuple(rows), tuple(accepting))
 
 
-def _rerouted(row: Row, below: dict[int, int], start: int) -> Row:
-    """The edges of a state, with single letters that lead to nodes of a trie instead."""
+def _rerouted(row: Row, below: dict[int, int]) -> Row:
+    """The edges of a state, with single letters that lead elsewhere."""
     found = []
     for low, high, target in row:
         for code in sorted(code for code in below if low <= code <= high):
             if code > low:
                 found.append((low, code - 1, target))
-            found.append((code, code, start + below[code]))
+            found.append((code, code, below[code]))
             low = code + 1
         if low <= high:
             found.append((low, high, target))
     return tuple(found)
 
 
-def one_of(ranges: Iterable[tuple[int, int]]) -> Automaton:
+@lru_cache(maxsize=1024)
+def one_of(ranges: Ranges) -> Automaton:
     """Texts of one character out of some ranges."""
     return minimal([[(low, high, 1) for low, high in ranges], []], [False, True])
 

@@ -114,7 +114,7 @@ def _tails(
     tails = []
     for (state, length), number in entered.items():
         prefix = minimal(rows, [i == number for i in range(len(rows))])
-        characters = one_of((low, high) for low, high, _ in language.rows[state])
+        characters = one_of(tuple((low, high) for low, high, _ in language.rows[state]))
         tails.append(
             Tail(prefix, characters, max(least - length, 0), None if most is None else most - length)
         )
