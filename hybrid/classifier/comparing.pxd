@@ -11,10 +11,16 @@ cdef struct Pair:
 cdef class ComparingWalker(Walker):
     cdef Pair[::1] levels
     cdef readonly Py_ssize_t n_compared
+    cdef Py_ssize_t beside
+    cdef Py_ssize_t beside_pending
 
     cdef int read_on(self, Py_ssize_t state) except -1 nogil
-    cdef Py_ssize_t loop_of(self, Py_ssize_t begin) except -2 nogil
+    cdef Py_ssize_t loop_of(self, Py_ssize_t begin) except -1 nogil
+    cdef bint read_loop(self, Py_ssize_t state, Py_ssize_t loop) except -1 nogil
+    cdef Py_ssize_t frame_of(self, Py_ssize_t tail) noexcept nogil
     cdef bint follows_alike(self, Py_ssize_t state, Py_ssize_t other) noexcept nogil
-    cdef bint read_beside(self, Py_ssize_t state, Py_ssize_t begin, Py_ssize_t other) except -1 nogil
+    cdef bint read_beside(self, Py_ssize_t state, Py_ssize_t begin, Py_ssize_t loop) except -1 nogil
+    cdef Py_ssize_t with_nodes(self, Py_ssize_t pending, Py_ssize_t n) except -1 nogil
+    cdef Py_ssize_t place_from(self, Py_ssize_t begin, Py_ssize_t low, Py_ssize_t high, Py_ssize_t node) noexcept nogil
     cdef Py_ssize_t mask_of_both(self, Py_ssize_t one, Py_ssize_t two) except -1 nogil
     cdef Py_ssize_t compare(self, Py_ssize_t begin, Py_ssize_t other) except -2 nogil

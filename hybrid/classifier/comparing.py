@@ -51,12 +51,14 @@ class ComparingWalker(Walker):
     Attributes:
         levels: of each depth the configurations of both states, the child that is next, and where they end.
         n_compared: states that were read beside others.
+        beside, beside_pending: mask and pending set of the configuration that a state is compared with.
     """
 
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
         Walker.__init__(self, space, known, fixed)
         self.levels = None
         self.n_compared = 0
+        self.beside = self.beside_pending = 0
 
     @cython.cfunc
     @cython.nogil
@@ -65,20 +67,18 @@ class ComparingWalker(Walker):
         """As of `Walker`."""
         if self.is_wide(-1, state):
             begin = self.space.context(state, -1)
-            other = self.loop_of(begin)
-            if other >= 0 and other != state and self.follows_alike(state, other):
-                if self.known.first[other].mask < 0:
-                    self.read_on(other)
-                if self.read_beside(state, begin, other):
-                    self.n_compared += 1
-                    return 0
+            loop = self.loop_of(begin)
+            if loop != REJECT and loop != begin and self.read_beside(state, begin, loop):
+                self.n_compared += 1
+                return 0
         return Walker.read_on(self, state)
 
     @cython.cfunc
     @cython.nogil
-    @cython.exceptval(-2, check=False)
+    @cython.exceptval(-1, check=False)
     def loop_of(self, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The state to which more than half of the bytes lead, if it stays itself on many; else -1."""
+        """The configuration to which more than half of the bytes lead, if it stays itself on many; else the
+        empty one."""
         found: cython.Py_ssize_t = REJECT
         votes: cython.Py_ssize_t = 0
         byte: cython.Py_ssize_t
@@ -88,17 +88,11 @@ class ComparingWalker(Walker):
                 found = after
             votes += 1 if after == found else -1
         if found == REJECT:
-            return -1
-        at = self.space.configurations.starts[found]
-        if self.space.configurations.starts[found + 1] != at + 4 or self.space.facts[found].n_ports > 0:
-            return -1  # more than one state, or a way out
-        state = self.space.configurations.pool[at + 2]
-        if self.space.context(state, -1) != found:
-            return -1
+            return REJECT
         n: cython.Py_ssize_t = 0
         for byte in range(FIRST_BYTE, END_BYTE):
             n += self.space.after(found, self.space.class_of_byte[byte]) == found
-        return state if n >= self.wide_bytes else -1
+        return found if n >= self.wide_bytes else REJECT
 
     @cython.cfunc
     @cython.nogil
@@ -114,10 +108,56 @@ class ComparingWalker(Walker):
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
+    def read_loop(self, state: cython.Py_ssize_t, loop: cython.Py_ssize_t) -> cython.bint:
+        """Find what a configuration reads, if it is one state, on an unknown stack or on one frame above it:
+        the pieces of `beside`, and `beside_pending`. False for others."""
+        at = self.space.configurations.starts[loop] + 2 + self.space.facts[loop].n_ports
+        if self.space.configurations.starts[loop + 1] != at + 2:
+            return False  # more than one state
+        other = self.space.configurations.pool[at]
+        tail = self.space.configurations.pool[at + 1]
+        below: cython.Py_ssize_t = -1
+        if tail == 0:
+            if self.space.context(other, -1) != loop or not self.follows_alike(state, other):
+                return False
+        else:
+            below = self.frame_of(tail)
+            if below < 0 or self.space.facts[loop].n_ports > 0:
+                return False
+        if self.known.first[other].mask < 0:
+            # walked, as two states may be beside each other
+            Walker.read_on(self, other)
+        self.beside = self.known.first[other].mask
+        self.beside_pending = self.known.first[other].pending
+        if below >= 0:
+            slot = self.summary(self.beside_pending, below)
+            self.beside = self.mask_of_both(self.beside, self.known.rows[slot].mask)
+            self.beside_pending = self.known.rows[slot].below
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def frame_of(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The state of a tail that is one frame on an unknown stack; -1: it is another one."""
+        at = self.space.stacks.tails.starts[tail]
+        if self.space.stacks.tails.starts[tail + 1] != at + 1:
+            return -1
+        frame = self.space.stacks.tails.pool[at]
+        is_plain: cython.bint = self.space.stacks.frames[frame].label == 0 and frame != 0
+        if not is_plain or self.space.stacks.frames[frame].tail != 0:
+            return -1
+        return max(self.space.stacks.frames[frame].state, -1)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
     def read_beside(
-        self, state: cython.Py_ssize_t, begin: cython.Py_ssize_t, other: cython.Py_ssize_t
+        self, state: cython.Py_ssize_t, begin: cython.Py_ssize_t, loop: cython.Py_ssize_t
     ) -> cython.bint:
-        """Note what a state reads, by what another one does; whether it could be found so."""
+        """Note what a state reads, by what a configuration does; whether it could be found so."""
+        if not self.read_loop(state, loop):
+            return False
         if self.levels is None:
             with cython.gil:
                 self.space.account.claim(32 * (self.longest + 2))
@@ -125,18 +165,63 @@ class ComparingWalker(Walker):
         self.set_follow(state)
         self.most_entered = ANY_LENGTH
         self.n_ranges = 0
-        n = self.compare(begin, self.space.context(other, -1))
+        n = self.compare(begin, loop)
         if n < 0:
             return False
-        pending: cython.Py_ssize_t = self.known.first[other].pending
-        if n > 0:
-            for i in range(self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]):
-                n = self.note_node(self.known.pendings.pool[i], n)
-            pending = self.pending_set(self.in_order(n))
-        mask = self.mask_of_both(self.known.first[other].mask, self.mask_of_ranges())
+        pending = self.with_nodes(self.beside_pending, n)
+        mask = self.mask_of_both(self.beside, self.mask_of_ranges())
         self.known.first[state].mask = cython.cast(cython.int, mask)
         self.known.first[state].pending = cython.cast(cython.int, pending)
         return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def with_nodes(self, pending: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the pending set that has n noted nodes, too. Most often it has them anyway."""
+        begin = self.known.pendings.starts[pending]
+        m: cython.Py_ssize_t = self.known.pendings.starts[pending + 1] - begin
+        n = self.in_order(n)
+        n_new: cython.Py_ssize_t = 0
+        j: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t
+        for i in range(n):
+            node = self.pairs[i]
+            j = self.place_from(begin, j, m, node)
+            if j == m or self.known.pendings.pool[begin + j] != node:
+                self.pairs[n_new] = node
+                n_new += 1
+        if n_new == 0:
+            return pending
+        while self.pairs.shape[0] < n_new + m:
+            with cython.gil:
+                self.grow_pairs()
+        i = n_new - 1
+        j = m - 1
+        while j >= 0:  # from the end, where there is room
+            if i >= 0 and self.pairs[i] > self.known.pendings.pool[begin + j]:
+                self.pairs[i + j + 1] = self.pairs[i]
+                i -= 1
+            else:
+                self.pairs[i + j + 1] = self.known.pendings.pool[begin + j]
+                j -= 1
+        return self.pending_set(n_new + m)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def place_from(
+        self, begin: cython.Py_ssize_t, low: cython.Py_ssize_t, high: cython.Py_ssize_t,
+        node: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:  # fmt: skip
+        """The first place of a list of pending nodes, from one to another, that has no smaller node."""
+        while low < high:
+            middle = (low + high) >> 1
+            if self.known.pendings.pool[begin + middle] < node:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     @cython.cfunc
     @cython.nogil
