@@ -10,7 +10,7 @@ cdef inline Py_ssize_t utf8_step(Py_ssize_t state, Py_ssize_t byte) noexcept nog
         if byte == 0xE0:
             return 4
         if byte < 0xF0:
-            return 2
+            return 2 if byte != 0xED else 7
         if byte == 0xF0:
             return 5
         return 3 if byte < 0xF4 else 6
@@ -22,4 +22,6 @@ cdef inline Py_ssize_t utf8_step(Py_ssize_t state, Py_ssize_t byte) noexcept nog
         return 1 if byte >= 0xA0 else -1
     if state == 5:
         return 2 if byte >= 0x90 else -1
-    return 2 if byte <= 0x8F else -1
+    if state == 6:
+        return 2 if byte <= 0x8F else -1
+    return 1 if byte <= 0x9F else -1

@@ -10,8 +10,8 @@ from __future__ import annotations
 def utf8_step(state: int, byte: int) -> int:
     """The decoder's next state, -1 if ill-formed.
 
-    0 ends a character; 1 to 3 continuation bytes missing; 4 after E0, 5 after F0, 6 after F4.
-    Surrogates are accepted, as XGrammar accepts them.
+    0 ends a character; 1 to 3 continuation bytes missing; 4 after E0, 5 after F0, 6 after F4, 7 after ED.
+    Surrogates are ill-formed: no token has one. XGrammar's characters are these and surrogates.
     """
     if state == 0:
         if byte < 0x80:
@@ -23,7 +23,7 @@ def utf8_step(state: int, byte: int) -> int:
         if byte == 0xE0:
             return 4
         if byte < 0xF0:
-            return 2
+            return 2 if byte != 0xED else 7
         if byte == 0xF0:
             return 5
         return 3 if byte < 0xF4 else 6
@@ -35,4 +35,6 @@ def utf8_step(state: int, byte: int) -> int:
         return 1 if byte >= 0xA0 else -1
     if state == 5:
         return 2 if byte >= 0x90 else -1
-    return 2 if byte <= 0x8F else -1
+    if state == 6:
+        return 2 if byte <= 0x8F else -1
+    return 1 if byte <= 0x9F else -1

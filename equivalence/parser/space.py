@@ -115,7 +115,7 @@ class Space(Configurations):
         self.links = new_records(frames, "tail next")
         self.returning = np.empty(frames + 2, np.int64)
         self.ports = np.empty(FIRST_PORTS, np.int64)
-        self.inside = np.empty(7, np.int64)
+        self.inside = np.empty(8, np.int64)
         self.n_links = 0
         self.stamp = 0
 
@@ -464,11 +464,11 @@ class Space(Configurations):
         state: cython.Py_ssize_t
         byte: cython.Py_ssize_t
         n_read: cython.Py_ssize_t
-        for state in range(7):
+        for state in range(8):
             self.inside[state] = -1
         self.inside[0] = configuration
         for n_read in range(4):
-            for state in range(7):
+            for state in range(8):
                 if self.inside[state] < 0 or (state == 0) != (n_read == 0):
                     continue
                 if self.facts[self.inside[state]].label != 0:

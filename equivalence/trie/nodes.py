@@ -100,7 +100,7 @@ class DepthFirst:
         self.group = np.zeros(n + 1, np.int32)
         self.parent = np.zeros(n, np.int32)
         self.below = np.zeros((n, 5), np.int64)
-        self.valid = np.full(n, 0x7F, np.uint8)
+        self.valid = np.full(n, 0xFF, np.uint8)
         path: cython.Py_ssize_t[::1] = np.zeros(self.longest + 1, np.int64)
         with cython.nogil:
             self.place_nodes(path)
@@ -172,7 +172,7 @@ class DepthFirst:
                 self.below[p, 4] |= 1
             good: cython.Py_ssize_t = 0
             valid = cython.cast(cython.Py_ssize_t, self.valid[i])
-            for s in range(7):
+            for s in range(8):
                 t = utf8_step(s, b)
                 if t >= 0 and (valid >> t) & 1:
                     good |= one << s

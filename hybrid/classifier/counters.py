@@ -61,7 +61,7 @@ class Counters:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.any = space.automaton.counted.shape[0] > 0
-        self.inside = np.zeros(7, np.int64)
+        self.inside = np.zeros(8, np.int64)
         size: cython.Py_ssize_t = 64 if self.any else 0  # none is asked for where there are no counters
         space.account.claim(12 * size)
         self.replaced = np.empty(size, np.int32)
@@ -158,11 +158,11 @@ class Counters:
         state: cython.Py_ssize_t
         byte: cython.Py_ssize_t
         n_read: cython.Py_ssize_t
-        for state in range(7):
+        for state in range(8):
             self.inside[state] = -1
         self.inside[0] = configuration
         for n_read in range(4):
-            for state in range(7):
+            for state in range(8):
                 if self.inside[state] < 0 or (state == 0) != (n_read == 0):
                     continue
                 if self.space.facts[self.inside[state]].label != 0:
