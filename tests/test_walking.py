@@ -267,12 +267,26 @@ def cut(text: bytes, table: np.ndarray) -> tuple[int, bool] | None:
     return units, whole
 
 
+ON_A_FRAME = """
+root ::= "<" ("na" ">" [0-9] | key "x") ";" | "." key ";"
+key ::= [^>;n] free | "n" [^a>;] free | "n>"
+free ::= [^>;] free | ">"
+"""
+IN_ITSELF = """
+root ::= "<" list ">"
+list ::= ("n" key "x" | key ";") list?
+key ::= "(" key ")" | [^(>;)n] [^(>;)]* ";"
+"""
 KEYS = [
     ('root ::= "<" ("name>" [0-9] | "nbsp>" "x"* | [^>;]* ">" [a-d]) ";"', True),
     ('root ::= "<" ("na;me>" [0-9] | [^>;]* ">" [a-d])', True),  # reads more than the other
-    ('root ::= "<" ("n" [^>;a]* | [^n>;] [^>;]*) ">"', False),  # less
+    ('root ::= "<" ([^n>;] [^>;]* ">" | "n" [^a>;]* ">" [0-9])', True),  # less, and something else
+    ('root ::= "<" ("n" [^>;a]* | [^n>;] [^>;]*) ">"', False),  # less, in too many places
     ('root ::= "<" ("n" | [^>;]* ">")', True),  # may end where the other may not
+    ('root ::= "<" ("n" [^>;]* ">" "." | [^n>;] [^>;]* ">" "x"*)', True),  # may not where the other may
     ('root ::= key "."\nkey ::= "<" ("n" | [^>;]* ">")', True),
+    (ON_A_FRAME, True),
+    (IN_ITSELF, False),
 ]
 
 

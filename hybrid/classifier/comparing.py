@@ -2,11 +2,13 @@
 # mypy: ignore-errors
 """Walks beside other walks: what a state reads is found from what another one reads that differs in little.
 
-What: a `ComparingWalker` walks as a `Walker` does. But where most bytes lead a state to another one that
-loops, it reads only the nodes that tell the two apart, and takes the rest from what the other one reads.
+What: a `ComparingWalker` walks as a `Walker` does. But where most bytes lead a state to a configuration that
+loops, it reads only the nodes that tell the two apart, and takes the rest from what that one reads.
 When: for the first masks of a grammar. After `{"na` the key may be "name" or any other string, so each prefix
-of a key is a state of its own: walked one by one each of them entered 10,000 nodes, 0.4 ms.
-Limits: the state has to read all that the other one reads, which is found out on the way; else it is walked.
+of a key is a state of its own: walked one by one each of them entered 10,000 nodes, 0.4 ms, and 100,000 where
+no other key may be "name".
+Limits: the loop is one state, on an unknown stack or on one frame above it, and `MOST_ENTERED` nodes tell the
+two apart; else the state is walked.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+import numpy as np
+from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import new_records
+from equivalence.walks.kept.reads import Read
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -40,8 +45,10 @@ FIRST_BYTE = cython.declare(cython.Py_ssize_t, 0x20)
 END_BYTE = cython.declare(cython.Py_ssize_t, 0x7F)
 """Bytes that are asked where they lead: those of most texts."""
 
+_NO_NODES = np.empty(0, np.int64)
+
 MOST_ENTERED = cython.declare(cython.Py_ssize_t, 512)
-"""Nodes that may tell two states apart."""
+"""Nodes that may tell two configurations apart."""
 
 
 @cython.cclass
@@ -52,6 +59,9 @@ class ComparingWalker(Walker):
         levels: of each depth the configurations of both states, the child that is next, and where they end.
         n_compared: states that were read beside others.
         beside, beside_pending: mask and pending set of the configuration that a state is compared with.
+        gone: of each subtree of which a state reads nothing that the other one reads, its first group and
+            where its groups end, ascending.
+        closed: nodes where the other one may be used up, and the state may not.
     """
 
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
@@ -160,19 +170,67 @@ class ComparingWalker(Walker):
             return False
         if self.levels is None:
             with cython.gil:
-                self.space.account.claim(32 * (self.longest + 2))
+                self.space.account.claim(32 * (self.longest + 2) + 24 * MOST_ENTERED)
                 self.levels = new_records(self.longest + 2, PAIR)
+                self.gone = np.empty(2 * MOST_ENTERED, np.int64)
+                self.closed = np.empty(MOST_ENTERED, np.int64)
         self.set_follow(state)
         self.most_entered = ANY_LENGTH
-        self.n_ranges = 0
+        self.n_ranges = self.n_gone = self.n_closed = 0
         n = self.compare(begin, loop)
         if n < 0:
             return False
+        mask = self.mask_of_ranges()
+        if self.n_gone + self.n_closed > 0:
+            with cython.gil:
+                self.take_away()
+        mask = self.mask_of_both(self.beside, mask)
         pending = self.with_nodes(self.beside_pending, n)
-        mask = self.mask_of_both(self.beside, self.mask_of_ranges())
         self.known.first[state].mask = cython.cast(cython.int, mask)
         self.known.first[state].pending = cython.cast(cython.int, pending)
         return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def take_away(self) -> cython.int:
+        """Leave out of `beside` and `beside_pending` what the state does not read."""
+        gone = np.asarray(self.gone)[: 2 * self.n_gone].reshape(-1, 2)
+        at: cython.Py_ssize_t = self.known.masks.starts[self.beside]
+        words = np.array(np.asarray(self.known.masks.pool)[at : at + self.known.n_words])
+        self.beside = 0
+        for word in range(len(words)):
+            for bit in range(32):
+                if int(words[word]) >> bit & 1:
+                    self.beside = self.mask_of_both(self.beside, self.piece_without(32 * word + bit, gone))
+        first, end = (
+            self.known.pendings.starts[self.beside_pending],
+            self.known.pendings.starts[self.beside_pending + 1],
+        )
+        nodes = np.array(np.asarray(self.known.pendings.pool)[first:end])
+        closed = np.isin(nodes, np.asarray(self.closed)[: self.n_closed])
+        if len(gone):
+            groups, ends = self.fixed.nodes[nodes, 1], self.fixed.nodes[nodes, 2]
+            before = np.searchsorted(gone[:, 0], groups, side="right") - 1
+            closed |= (before >= 0) & (ends <= gone[before, 1])
+        self.beside_pending = self.known.pendings.add(nodes[~closed])
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def piece_without(self, piece: cython.Py_ssize_t, gone: Any) -> cython.Py_ssize_t:
+        """The number of the mask of a piece without some groups."""
+        one: cython.Py_ssize_t = 1
+        ranges = np.asarray(self.pieces.pool)[self.pieces.starts[piece] : self.pieces.starts[piece + 1]]
+        if ranges[0] < 0:
+            ranges = self.reads[-1 - ranges[0]].ranges
+        left = ranges_without(ranges.reshape(-1, 2), gone)
+        if left is None:
+            at = self.empty_mask()
+            self.known.masks.pool[at + (piece >> 5)] = one << (piece & 31)
+            return self.known.masks.intern(self.known.n_words)
+        self.space.account.claim(left.nbytes)
+        self.take(Read(left.ravel(), _NO_NODES))
+        return self.mask_of_ranges()
 
     @cython.cfunc
     @cython.nogil
@@ -239,12 +297,11 @@ class ComparingWalker(Walker):
     @cython.nogil
     @cython.exceptval(-2, check=False)
     def compare(self, begin: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read the trie from two configurations on, as far as they differ. Noted is what the first one reads
-        alone, and the nodes where it may be used up.
+        """Read the trie from two configurations on, as far as they differ. Noted is what each of them reads
+        alone, and the nodes where the first one may be used up.
 
         Returns:
-            how many pending nodes are noted; -1: it does not read all that the other one does, or they differ
-            in too much.
+            how many pending nodes are noted; -1: they differ in too much.
         """
         n: cython.Py_ssize_t = 0
         most = self.n_entered + MOST_ENTERED
@@ -266,10 +323,16 @@ class ComparingWalker(Walker):
                 continue  # and so is all below
             self.n_entered += 1
             may_return: cython.bint = self.space.facts[own].n_ports > 0
-            if own == REJECT or self.n_entered > most:
+            if self.n_entered > most:
                 return -1
+            if own == REJECT:
+                self.gone[2 * self.n_gone] = self.trie[i].group
+                self.gone[2 * self.n_gone + 1] = self.trie[i].group_end
+                self.n_gone += 1
+                continue
             if self.space.facts[beside].n_ports > 0 and not may_return:
-                return -1
+                self.closed[self.n_closed] = i
+                self.n_closed += 1
             if may_return and self.may_follow(i):
                 n = self.note_node(i, n)
             if beside == REJECT:
@@ -283,3 +346,33 @@ class ComparingWalker(Walker):
             self.levels[d].child = self.trie[i].child
             self.levels[d].end = self.trie[i + 1].child
         return n
+
+
+def ranges_without(ranges: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Ranges of groups without some others.
+
+    Args:
+        ranges: int64[n, 2], rows (first, end).
+        gone: int64[m, 2], likewise; disjoint and ascending.
+
+    Returns:
+        int64[k, 2], disjoint and ascending; None where none of them is in the ranges.
+    """
+    place = np.searchsorted(gone[:, 1], ranges[:, 0], side="right")  # the first of `gone` that ends behind it
+    followed = np.append(gone[:, 0], np.iinfo(np.int64).max)[place]
+    touched = followed < ranges[:, 1]
+    if not touched.any():
+        return None
+    found = ranges[~touched].tolist()
+    for first, end in ranges[touched].tolist():
+        for out, after in gone.tolist():
+            if after <= first:
+                continue
+            if out >= end:
+                break
+            if out > first:
+                found.append([first, out])
+            first = after
+        if first < end:
+            found.append([first, end])
+    return np.array(sorted(found), np.int64).reshape(-1, 2)
