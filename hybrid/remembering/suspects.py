@@ -41,7 +41,8 @@ def suspects(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: int)
     """
     bits = np.unpackbits(words.view(np.uint8), bitorder="little")[:size].view(bool)
     if not cursor.is_watching:
-        return np.flatnonzero(bits & kinds.opening)
+        is_within = cursor.mode in (IN_STRING, ESCAPED)  # where a token without a quotation mark stays
+        return np.flatnonzero(bits & kinds.opening & (kinds.with_quote | (not is_within)))
     likewise = [(text, one) for text, one in _being_read(cursor) if is_consistent(text, one.texts)]
     if cursor.mode == IN_STRING:
         begun = _begun_string(cursor)
