@@ -41,7 +41,7 @@ ReadmeOption = Annotated[
 def command(
     out: Annotated[Path, typer.Option("--out", help="Folder of the page and the records.", file_okay=False)],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Less of everything: half an hour in place of hours.")
+        bool, typer.Option("--quick", help="Less of everything: 35 minutes instead of hours.")
     ] = False,
     vocabulary: Annotated[
         list[str] | None,

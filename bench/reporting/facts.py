@@ -8,13 +8,13 @@ Limits: records of several machines may lie in one folder; each section names th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bench import report
-from bench.reporting import grammars, plots, requests
-from bench.reporting.answers import answer, one_by_one
+from bench.reporting import plots, requests
+from bench.reporting.answers import answer
 from bench.reporting.jobs import Done
 from bench.reporting.questions import Question
 from bench.reporting.standings import CLOSE, OURS, Standing, records, standings
@@ -68,12 +68,12 @@ class Headline:
     Attributes:
         schemas: the record of new schemas with most of them; None without one.
         made: where it comes from.
-        tables: by kind, of the first record of it; "schemas" of this one.
+        table: of this record.
     """
 
-    schemas: Record | None
-    made: Made | None
-    tables: Mapping[str, Table]
+    schemas: Record | None = None
+    made: Made | None = None
+    table: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -141,26 +141,13 @@ def made(name: str, record: Record) -> Made:
     return Made(name, f"{when} UTC", text, f"{load[0]:.1f}" if load else "unknown", cores)
 
 
-FIRST_TABLES: Mapping[str, Callable[[Sequence[tuple[str, Record]]], Iterable[Table]]] = {
-    "situ": one_by_one(requests.in_situ), "options": one_by_one(requests.other_options),
-    "burst": one_by_one(requests.at_once),
-    "cold": one_by_one(requests.between_other_work), "grammar": grammars.often, "lark": grammars.often_lark,
-}  # fmt: skip
-
-
 def headline(asked: Sequence[Question], done: Mapping[str, Done]) -> Headline:
     """What the README quotes."""
-    tables: dict[str, Table] = {}
-    for question in asked:
-        for kind in question.kinds.keys() & FIRST_TABLES.keys():
-            for table in FIRST_TABLES[kind]([*records(question, done, kind)]):
-                tables.setdefault(kind, table)
     found = [(name, own) for question in asked for name, own in records(question, done, "schemas")]
     if not found:
-        return Headline(None, None, tables)
+        return Headline()
     name, record = max(found, key=lambda one: len(one[1]["rows"]))
-    tables["schemas"] = requests.new_schemas(name, record)
-    return Headline(record, made(f"schemas-{name}", record), tables)
+    return Headline(record, made(f"schemas-{name}", record), requests.new_schemas(name, record))
 
 
 def compared(done: Mapping[str, Done]) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 What: `Inputs` are vocabularies, folders and files by name; `Sizes` how much is measured, `QUICK` and `FULL`
 the two that there are.
 When: in ``python -m bench report``.
-Limits: `QUICK` is meant for half an hour on two slow cores, `FULL` for hours.
+Limits: `QUICK` is meant for 35 minutes on two slow cores, `FULL` for hours.
 """
 
 from __future__ import annotations
