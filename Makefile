@@ -7,6 +7,7 @@
 #
 #     make build   compile what has changed (the two above do)
 #     make wheel   a wheel for this machine, in dist/
+#     make docs    the documentation as a site, in build/docs
 #
 # PYTHON=python3.12 chooses the interpreter of a new environment, WORKERS=4 runs tests in so many processes (up to
 # 2 GB each); `make clean` removes the environment.
@@ -19,7 +20,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build wheel lint types unit checked format clean
+.PHONY: help demo test build wheel docs lint types unit checked format clean
 
 help:
 	@sed -n 's/^#     \(make .*\)/\1/p' Makefile
@@ -53,6 +54,10 @@ build: $(VENV)/.project
 
 wheel: $(VENV)/.project
 	$(WITH_COMPILER) $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+# The tests do the same, so a link or a docstring that is wrong fails there, too.
+docs: $(VENV)/.test
+	$(BIN)/python -m mkdocs build --strict
 
 test: build lint types unit checked
 

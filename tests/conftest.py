@@ -96,6 +96,6 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def model() -> Any:
     """A small model with random weights over `tests.generating.VOCABULARY`."""
-    from tests.generating import _model
+    from tests.generating import make_model
 
-    return _model(0)
+    return make_model(0)

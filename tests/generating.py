@@ -65,7 +65,7 @@ LETTERS = COMPILER.compile_regex("[ab]{3,6}c")
 ANYTHING = COMPILER.compile_regex("[a-z ]*")
 
 
-def _model(seed: int, vocab_size: int = len(TOKENIZER)) -> LlamaForCausalLM:
+def make_model(seed: int, vocab_size: int = len(TOKENIZER)) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     model = LlamaForCausalLM(
         LlamaConfig(

@@ -24,9 +24,9 @@ from tests.generating import (
     TOKENIZER,
     VOCABULARY,
     WORDS,
-    _model,
     check_json,
     expected_ids,
+    make_model,
 )
 
 DEEP = COMPILER.compile_grammar('root ::= "[" (root ("," root)*)? "]"')
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def _manager(**options):
-    model = _model(0)
+    model = make_model(0)
     model.set_attn_implementation("sdpa")
     config = GenerationConfig(do_sample=True, temperature=2.0, eos_token_id=EOS, pad_token_id=PAD, **options)
     return model.init_continuous_batching(

@@ -26,7 +26,7 @@ from adapters.transformers import GrammarLogitsProcessor
 from equivalence.errors import ArgumentError, BatchError
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from hybrid.drafts import Draft, DraftModel, verify
-from tests.generating import EOS, JSON, LETTERS, TOKENIZER, _model
+from tests.generating import EOS, JSON, LETTERS, TOKENIZER, make_model
 
 pytestmark = [pytest.mark.usefixtures("one_thread")]
 
@@ -37,7 +37,7 @@ LOOSE = GrammarCompiler(JSON.vocabulary).compile_grammar(
 
 @pytest.fixture(scope="module")
 def model():
-    return _model(3)
+    return make_model(3)
 
 
 @pytest.fixture

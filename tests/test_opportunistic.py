@@ -22,14 +22,14 @@ from adapters.transformers import GrammarLogitsProcessor, NoAllowedToken
 from equivalence.errors import ArgumentError, BatchError
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.healing import HealingMatcher, heal
-from tests.generating import ANYTHING, EOS, JSON, LETTERS, TOKENIZER, VOCABULARY, _model
+from tests.generating import ANYTHING, EOS, JSON, LETTERS, TOKENIZER, VOCABULARY, make_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
 def model():
-    return _model(11)
+    return make_model(11)
 
 
 def generated(
@@ -128,7 +128,7 @@ def warped(masked: torch.Tensor, sampling: Sampling) -> torch.Tensor:
         top_p=sampling.top_p,
         min_p=sampling.min_p or None,
     )
-    processors = _model(1)._get_logits_processor(config)
+    processors = make_model(1)._get_logits_processor(config)
     return torch.softmax(processors(None, masked.clone()), -1)
 
 

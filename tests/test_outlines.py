@@ -15,7 +15,7 @@ from pydantic import BaseModel
 import adapters.transformers
 from adapters.outlines import generator, grammar_of
 from equivalence.errors import ArgumentError, UnsupportedGrammar
-from tests.generating import JSON, PAD, SCHEMA, TOKENIZER, WORDS, _model, expected_ids
+from tests.generating import JSON, PAD, SCHEMA, TOKENIZER, WORDS, expected_ids, make_model
 
 
 class Thing(BaseModel):
@@ -94,7 +94,7 @@ def test_without_outlines_the_error_says_how_to_install_it(monkeypatch):
 @pytest.fixture(scope="module")
 def real() -> Any:
     outlines = pytest.importorskip("outlines")
-    return outlines.from_transformers(_model(0), TOKENIZER)
+    return outlines.from_transformers(make_model(0), TOKENIZER)
 
 
 def test_real_generators(real):

@@ -30,11 +30,11 @@ from tests.generating import (
     VOCABULARY,
     WORDS,
     Oracle,
-    _model,
     call,
     check_json,
     expected_ids,
     ids,
+    make_model,
     run,
 )
 
@@ -138,7 +138,7 @@ def test_sampled_beams(model, seed):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_assisted_decoding(model, do_sample, seed):
     processor = GrammarLogitsProcessor(JSON)
-    assistant = _model(7 + seed)
+    assistant = make_model(7 + seed)
     assistant.generation_config.num_assistant_tokens = 4
     assistant.generation_config.assistant_confidence_threshold = 0.0
     options = {"do_sample": do_sample, "seed": seed}
@@ -153,7 +153,7 @@ def test_assisted_decoding_goes_back_and_forth(model):
     inputs = ids("ab")
     oracle = Oracle(processor, [LETTERS], inputs["input_ids"].shape[1])
     model.generate(
-        **inputs, logits_processor=[oracle], assistant_model=_model(3), max_new_tokens=12, do_sample=False
+        **inputs, logits_processor=[oracle], assistant_model=make_model(3), max_new_tokens=12, do_sample=False
     )
     steps = np.diff(oracle.lengths)
     assert steps.min() < 0, "lengths never went back: the test shows nothing"
@@ -272,7 +272,7 @@ def test_a_token_chosen_against_the_mask():
 
 
 def test_logits_wider_than_the_vocabulary(model):
-    wide = _model(1, len(TOKENIZER) + 37)
+    wide = make_model(1, len(TOKENIZER) + 37)
     for text in run(wide, GrammarLogitsProcessor(JSON), [JSON], ["a", "bb"], do_sample=True, num_beams=1):
         check_json(text)
 

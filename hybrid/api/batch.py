@@ -85,7 +85,8 @@ class BatchGrammarMatcher:
         (no draft), all bits are set. This is what vLLM's workers get.
 
         Args:
-            matchers, bitmask: as of `batch_fill_next_token_bitmask`.
+            matchers: as of `batch_fill_next_token_bitmask`.
+            bitmask: as of `batch_fill_next_token_bitmask`.
             drafts: a list of ids for each matcher, of any lengths.
             indices: the first row of each; None: behind those of the matchers before.
 

@@ -331,7 +331,8 @@ class GrammarMatcher(Calls):
         text. Where `closes_within(tokens_left)` is None, the mask is the plain one.
 
         Args:
-            bitmask, index: as of `fill_next_token_bitmask`.
+            bitmask: as of `fill_next_token_bitmask`.
+            index: as of `fill_next_token_bitmask`.
             tokens_left: tokens that may still follow, the next one included. A whole text needs no stop token
                 here: give one less where it has to fit too.
 
