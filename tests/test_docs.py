@@ -7,6 +7,8 @@ Limits: the tests of the site are skipped where MkDocs is not installed (on Pyth
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
 import re
 import subprocess
@@ -65,6 +67,12 @@ def test_the_readme_has_the_commands_of_the_makefile() -> None:
     commands = re.findall(r"^make ([a-z]+)", "\n".join(blocks("README.md", "sh")), re.MULTILINE)
     assert "test" in commands and set(commands) <= set(targets)
     assert re.search("^make test$", (CHECKOUT / ".ci" / "run").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("module", ["hybrid.api.compiler", "hybrid.api.matcher"])
+def test_examples_of_docstrings(module: str) -> None:
+    found = doctest.testmod(importlib.import_module(module))
+    assert found.attempted > 5 and not found.failed
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])

@@ -1,8 +1,8 @@
-"""What callers give to matchers, read and checked: texts, temperatures, stop ids.
+"""Checks of the arguments of matchers: texts, temperatures, stop ids.
 
-What: each function returns the value in the one form that matchers use, or raises an error by name.
-When: before anything moves or is written.
-Limits: integers are `equivalence.arguments`, bitmasks `hybrid.api.bitmask`.
+What: each function converts an argument to the form that matchers use, or raises an error that names it.
+When: before a matcher moves or writes anything.
+Limits: integers are checked by `equivalence.arguments`, bitmasks by `hybrid.api.bitmask`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from equivalence.arguments import one_or_more, shown
 
 
 def text_of(text: Any) -> bytes:
-    """What `accept_string` is given, as bytes.
+    """The argument of `accept_string` as bytes.
 
     Raises:
-        ArgumentError: neither text nor bytes, or half of a surrogate pair.
+        ArgumentError: it is neither text nor bytes, or has half of a surrogate pair.
     """
     if isinstance(text, str):
         try:
@@ -30,7 +30,7 @@ def text_of(text: Any) -> bytes:
         except UnicodeEncodeError as error:
             raise ArgumentError(
                 f"input_str is {shown(text)}, which has half of a surrogate pair; allowed are text that "
-                "UTF-8 has, and bytes"
+                "UTF-8 can encode, and bytes"
             ) from error
     if isinstance(text, (bytes, bytearray, memoryview)):
         return bytes(text)
@@ -38,10 +38,10 @@ def text_of(text: Any) -> bytes:
 
 
 def temperature_of(value: SupportsFloat | None) -> float | None:
-    """A temperature as XGrammar keeps it, in 32 bits.
+    """A temperature rounded to 32 bits, as XGrammar keeps it.
 
     Raises:
-        ArgumentError: no number, below 0, or not finite in 32 bits.
+        ArgumentError: it is not a number, below 0, or not finite in 32 bits.
     """
     if value is None:
         return None
@@ -60,10 +60,10 @@ def _no_temperature(value: object) -> str:
 
 
 def stop_ids(values: int | Iterable[int] | None, size: int) -> tuple[int, ...] | None:
-    """Distinct ids that end a sequence, in the order given; None stands for the vocabulary's.
+    """The distinct ids that end a sequence, in the order given; None stands for the vocabulary's.
 
     Raises:
-        VocabularyError: none, one that is no integer, or not an id of the vocabulary.
+        VocabularyError: there is none, or one is not an integer or not an id of the vocabulary.
     """
     if values is None:
         return None
@@ -79,5 +79,5 @@ def stop_ids(values: int | Iterable[int] | None, size: int) -> tuple[int, ...] |
 
 
 def whole_characters(text: bytes) -> str:
-    """Text without the part of a character that it may end with."""
+    """Decode a text, without an incomplete character at its end."""
     return codecs.getincrementaldecoder("utf-8")().decode(text)

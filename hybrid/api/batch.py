@@ -1,9 +1,9 @@
 """Many matchers at once, with the methods of XGrammar's `BatchGrammarMatcher`.
 
-What: everything is checked before the first matcher moves or the first word is written; where a matcher fails
-after all, those that moved are taken back.
-Limits: matchers on XGrammar go one after the other, those of classifiers share one kernel call; rows of one
-bitmask may also be filled from several threads by the caller, as the inner work releases the GIL.
+What: all arguments are checked before the first matcher moves or the first word is written. If a matcher
+fails later, those that have moved are rolled back.
+Limits: matchers on classifiers share one kernel call; matchers on XGrammar run one after the other. The
+caller may also fill rows of one bitmask from several threads, because the work inside releases the GIL.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class BatchGrammarMatcher:
     """Fills and advances many matchers.
 
     Args:
-        max_threads: accepted for XGrammar's sake, ignored.
+        max_threads: accepted for compatibility with XGrammar, and ignored.
 
     Raises:
-        ArgumentError: max_threads is neither "auto" nor a positive integer.
+        ArgumentError: `max_threads` is neither "auto" nor a positive integer.
     """
 
     def __init__(self, max_threads: int | str = "auto") -> None:
@@ -54,12 +54,12 @@ class BatchGrammarMatcher:
         indices: Iterable[int] | None = None,
         debug_print: bool = False,
     ) -> None:
-        """Fill row ``indices[i]`` (default i) for matcher i; other rows stay as they are.
+        """Fill row ``indices[i]`` (default: i) with the mask of matcher i. Other rows stay as they are.
 
         Raises:
-            BitmaskError: as `GrammarMatcher.fill_next_token_bitmask`; not one row for each matcher, or one
-                twice.
-            MatcherError: a matcher has terminated. Nothing was written, whatever is raised.
+            BitmaskError: as `GrammarMatcher.fill_next_token_bitmask`; or `indices` does not have one row for
+                each matcher, or has a row twice.
+            MatcherError: a matcher has terminated. Nothing is written if an error is raised.
         """
         matchers = checked(matchers)
         numbers = rows_of(matchers, indices)
@@ -77,26 +77,25 @@ class BatchGrammarMatcher:
         drafts: Sequence[Sequence[int]],
         indices: Iterable[int] | None = None,
     ) -> list[int]:
-        """Fill for each matcher a row for where it stands, and one behind each of its draft tokens: all that
-        a step of speculative decoding asks for. No matcher moves.
+        """Fill the masks for one step of speculative decoding. No matcher moves.
 
-        Row ``indices[i] + k`` is the mask of matcher i behind its first k drafts. Where a draft is not taken,
-        this row and those behind it are the row before; where the text has ended, and behind a draft of -1
-        (no draft), all bits are set. This is what vLLM's workers get.
+        Row ``indices[i] + k`` gets the mask of matcher i after its first k draft tokens. If a draft token is
+        not allowed, its row and all later ones repeat the row before. After the end of the text, and after a
+        draft of -1 (no draft), all bits are set. This is the layout that vLLM's workers expect.
 
         Args:
             matchers: as of `batch_fill_next_token_bitmask`.
             bitmask: as of `batch_fill_next_token_bitmask`.
-            drafts: a list of ids for each matcher, of any lengths.
-            indices: the first row of each; None: behind those of the matchers before.
+            drafts: one list of ids for each matcher, of any length.
+            indices: the first row of each matcher. None: each matcher's rows follow those of the one before.
 
         Returns:
-            How many drafts of each were taken.
+            For each matcher, how many of its draft tokens are allowed.
 
         Raises:
-            BitmaskError, MatcherError: as `batch_fill_next_token_bitmask`; rows that overlap.
-            ArgumentError: drafts that are no lists of integers. BatchError: not one list for each matcher.
-                Nothing was written, whatever is raised.
+            BitmaskError, MatcherError: as `batch_fill_next_token_bitmask`; or rows of two matchers overlap.
+            ArgumentError: `drafts` does not hold lists of integers.
+            BatchError: there is not one list for each matcher. Nothing is written if an error is raised.
         """
         matchers = checked(matchers)
         lists = _drafts_of(matchers, drafts)
@@ -123,14 +122,14 @@ class BatchGrammarMatcher:
         tokens_left: int | Iterable[int],
         indices: Iterable[int] | None = None,
     ) -> None:
-        """Fill row ``indices[i]`` (default i) for matcher i as `GrammarMatcher.fill_closing_bitmask` does.
+        """Fill row ``indices[i]`` (default: i) for matcher i, as `GrammarMatcher.fill_closing_bitmask` does.
 
         Args:
-            tokens_left: as many for each matcher, or a number for each.
+            tokens_left: one number for all matchers, or a list with one for each.
 
         Raises:
             MatcherError, UnsupportedGrammar, BudgetExceeded, BitmaskError, ArgumentError: as there.
-            BatchError: not one number for each. Nothing was written, whatever is raised.
+            BatchError: there is not one number for each matcher. Nothing is written if an error is raised.
         """
         matchers = checked(matchers)
         numbers, left = rows_of(matchers, indices), _counts(matchers, tokens_left, "tokens_left", 1)
@@ -147,7 +146,7 @@ class BatchGrammarMatcher:
     def batch_fill_temperature(
         matchers: Sequence[GrammarMatcher], temperatures: torch.Tensor, indices: Iterable[int] | None = None
     ) -> None:
-        """Write the temperature of matcher i to element ``indices[i]`` (default i), -1 where there is none.
+        """Write the temperature of matcher i to element ``indices[i]`` (default: i), or -1 if it has none.
 
         Args:
             matchers: the matchers.
@@ -155,8 +154,9 @@ class BatchGrammarMatcher:
             indices: the elements.
 
         Raises:
-            ArgumentError: temperatures of another type, shape or device; nothing was written.
-            BitmaskError: not one element for each matcher, one that does not exist, or one twice; likewise.
+            ArgumentError: `temperatures` has another type, shape or device.
+            BitmaskError: there is not one element for each matcher, one does not exist, or one occurs twice.
+                Nothing is written if an error is raised.
         """
         matchers = checked(matchers)
         numbers = rows_of(matchers, indices)
@@ -170,11 +170,11 @@ class BatchGrammarMatcher:
     def batch_accept_token(
         matchers: Sequence[GrammarMatcher], tokens: Iterable[int], debug_print: bool = False
     ) -> list[bool]:
-        """Advance matcher i by token i; which of them accepted.
+        """Advance matcher i by token i, and return for each whether it accepted.
 
         Raises:
-            ArgumentError: a token that is no integer. BatchError: not one for each matcher. Nothing moved,
-                whatever is raised.
+            ArgumentError: a token is not an integer.
+            BatchError: there is not one token for each matcher. No matcher moves if an error is raised.
         """
         matchers = checked(matchers)
         ids = integers(tokens, "tokens")
@@ -190,11 +190,11 @@ class BatchGrammarMatcher:
     def batch_accept_string(
         matchers: Sequence[GrammarMatcher], strings: Iterable[str | bytes], debug_print: bool = False
     ) -> list[bool]:
-        """Advance matcher i by text i; which of them accepted.
+        """Advance matcher i by text i, and return for each whether it accepted.
 
         Raises:
-            ArgumentError: neither str nor bytes. BatchError: not one for each matcher. Nothing moved,
-                whatever is raised.
+            ArgumentError: a text is neither str nor bytes.
+            BatchError: there is not one text for each matcher. No matcher moves if an error is raised.
         """
         matchers = checked(matchers)
         if isinstance(strings, (str, bytes, bytearray)) or not isinstance(strings, Iterable):
@@ -205,11 +205,16 @@ class BatchGrammarMatcher:
 
     @staticmethod
     def batch_rollback(matchers: Sequence[GrammarMatcher], num_tokens: int | Iterable[int] = 1) -> None:
-        """Take back the last steps of every matcher: as many for each, or a number for each.
+        """Take back the last steps of every matcher.
+
+        Args:
+            matchers: the matchers.
+            num_tokens: one number for all matchers, or a list with one for each.
 
         Raises:
-            ArgumentError: a number that is no integer, or below 0. BatchError: not one for each matcher.
-            MatcherError: a matcher made fewer steps. Nothing moved, whatever is raised.
+            ArgumentError: a number is not an integer, or below 0.
+            BatchError: there is not one number for each matcher.
+            MatcherError: a matcher made fewer steps. No matcher moves if an error is raised.
         """
         matchers = checked(matchers)
         counts = _counts(matchers, num_tokens, "num_tokens", 0)
@@ -235,7 +240,7 @@ def checked(matchers: Any) -> list[Any]:
 
 
 def rows_of(matchers: list[GrammarMatcher], indices: Any) -> Sequence[int]:
-    """A row for each matcher, none of them twice."""
+    """One row for each matcher, all different."""
     if indices is None:
         return range(len(matchers))
     rows = integers(indices, "indices", BitmaskError)
@@ -249,7 +254,7 @@ def rows_of(matchers: list[GrammarMatcher], indices: Any) -> Sequence[int]:
 
 
 def _drafts_of(matchers: list[Any], drafts: Any) -> list[Any]:
-    """A list of tokens for each matcher; what is in them is looked at where it is read."""
+    """One list of tokens for each matcher. The tokens are checked when they are read."""
     if isinstance(drafts, (str, bytes)) or not isinstance(drafts, Sequence):
         raise ArgumentError(f"drafts is {shown(drafts)}, allowed is a list of lists of ids")
     lists = [one if isinstance(one, (list, tuple)) else integers(one, "drafts") for one in drafts]
@@ -258,7 +263,7 @@ def _drafts_of(matchers: list[Any], drafts: Any) -> list[Any]:
 
 
 def _check_apart(numbers: list[int], lists: list[Any]) -> None:
-    """Raise `BitmaskError` where rows of two matchers overlap."""
+    """Raise `BitmaskError` if rows of two matchers overlap."""
     end = None
     for number, tokens in sorted(zip(numbers, map(len, lists), strict=True)):
         if end is not None and number <= end:
@@ -272,7 +277,7 @@ def _check_apart(numbers: list[int], lists: list[Any]) -> None:
 def rows_alone(
     matcher: GrammarMatcher, tokens: Sequence[int], debug_print: bool = False
 ) -> tuple[NDArray[np.uint32], int]:
-    """The rows of a matcher and its drafts, asked one after the other; how many drafts were taken."""
+    """The masks of one matcher and its drafts, one after the other, and how many drafts are allowed."""
     masks = np.full((len(tokens) + 1, matcher._width), ONES, np.uint32)
     taken = 0
     matcher._fill(masks[0], debug_print)
@@ -292,7 +297,7 @@ def rows_alone(
 
 
 def _counts(matchers: list[Any], given: Any, name: str, least: int) -> list[int]:
-    """A number for each matcher, of one for all or of a list."""
+    """One number for each matcher, from a single number or a list."""
     if not hasattr(given, "__iter__") or getattr(given, "ndim", None) == 0:
         return [integer_from(least, given, name)] * len(matchers)
     counts = [integer_from(least, count, name) for count in integers(given, name)]
@@ -315,7 +320,7 @@ def _advanced(
     steps: list[Any],
     debug_print: bool,
 ) -> list[bool]:
-    """Advance each matcher by its step, or none of them if one raises an error."""
+    """Advance each matcher by its step, or none if one raises an error."""
     if debug_print:
         accept = [partial(advance, debug_print=True) for advance in accept]
     taken: list[bool] = []
@@ -332,7 +337,7 @@ def _advanced(
 
 
 def _sums(matchers: list[GrammarMatcher], counts: list[int]) -> Iterable[tuple[GrammarMatcher, int]]:
-    """Each matcher and its counts together: one may be given several times."""
+    """Each matcher with the sum of its counts: a matcher may be given several times."""
     sums: dict[int, list[Any]] = {}
     for matcher, count in zip(matchers, counts, strict=True):
         sums.setdefault(id(matcher), [matcher, 0])[1] += count

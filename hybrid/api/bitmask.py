@@ -1,10 +1,11 @@
-"""Bitmasks that callers bring: looked at before anything is written, and XGrammar's functions for them.
+"""Checks of bitmasks, and XGrammar's functions for them.
 
-What: `Rows` is a bitmask whose type, shape, strides and memory were checked, as words to write to; functions
-that allocate and apply bitmasks check what XGrammar's own hand to their kernels unseen.
-When: `Rows` behind every method that fills masks.
-Limits: masks are filled on the CPU. Torch tells how much memory a tensor has; that a numpy array made by
-`as_strided` has the memory that it says cannot be seen.
+What: `Rows` gives access to the words of a bitmask after its type, shape, strides and memory were checked.
+The functions that allocate and apply bitmasks check what XGrammar's own functions pass to their kernels
+unchecked.
+When: every method that fills masks uses `Rows`.
+Limits: masks are filled on the CPU. Torch knows how much memory a tensor has; for a numpy array made by
+`as_strided` this cannot be checked.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from equivalence.arguments import integer, integer_from, integers, shown
 
 WORDS = torch.int32
 LOGITS = (torch.float32, torch.float16, torch.bfloat16)
-"""What XGrammar's own kernels write to."""
+"""The types that XGrammar's own kernels can write."""
 
 
 class Rows:
-    """The rows of one bitmask as it is now.
+    """The rows of one bitmask, checked.
 
     Args:
-        bitmask: int32 on the CPU, (rows, width) or one such row; a tensor, or a numpy array.
+        bitmask: int32 on the CPU with shape (rows, width), or one row; a tensor or a numpy array.
         width: words of a row.
-        size: ids of the vocabulary, for messages.
+        size: number of ids of the vocabulary, for messages.
 
     Attributes:
         count: number of rows.
         words: uint32[count, width], the same memory.
 
     Raises:
-        BitmaskError: rows of another type or width, on a device, read-only, that share memory with each
-            other, or that are no contiguous words of memory that exists.
+        BitmaskError: the type, width or device is wrong; the rows are read-only, share memory or are not
+            contiguous; or the memory does not exist.
     """
 
     def __init__(self, bitmask: Any, width: int, size: int) -> None:
@@ -89,16 +90,16 @@ class Rows:
 
 
 class TensorRows(Rows):
-    """Those of a tensor, remembered from call to call: whoever asks `is_current` need not look again.
+    """The rows of a tensor, remembered between calls: while `is_current` is true, no new check is necessary.
 
-    Where it says yes the tensor itself has this memory, this shape and these strides. That the views hold the
-    storage would not do: `share_memory_` frees the memory of a storage that is in use. The tensor itself is
-    not held: who remembers the rows knows which tensor they are of.
+    `is_current` compares the tensor's memory, shape and strides. It would not be enough that the views keep
+    the storage alive, because `share_memory_` frees the memory of a storage that is in use. The tensor itself
+    is not kept alive; the owner of the rows knows which tensor they belong to.
 
     Attributes:
-        stride: words between the beginnings of rows.
-        pointer, shape: of the tensor as it was; no shape, so that it is looked at anew, where it was not
-            contiguous.
+        stride: words from the start of one row to the next.
+        pointer, shape: those of the tensor when it was checked. `shape` is None if it was not contiguous,
+            so that it is always checked again.
     """
 
     def __init__(self, bitmask: torch.Tensor, width: int, size: int) -> None:
@@ -108,7 +109,7 @@ class TensorRows(Rows):
         self.shape = bitmask.shape if bitmask.is_contiguous() else None
 
     def is_current(self, bitmask: Any) -> bool:
-        """Whether nobody changed the tensor's memory, shape, strides or type in place."""
+        """Whether the tensor still has the same memory, shape, strides and type."""
         return bool(
             bitmask.data_ptr() == self.pointer
             and bitmask.shape == self.shape
@@ -121,7 +122,7 @@ def row_number(index: Any) -> int:
     """The number of a row as an `int`.
 
     Raises:
-        BitmaskError: it is no integer.
+        BitmaskError: it is not an integer.
     """
     return integer(index, "index", BitmaskError)
 
@@ -146,7 +147,7 @@ def _array_of_tensor(bitmask: torch.Tensor) -> NDArray[Any]:
 
 
 def check_memory(name: str, tensor: torch.Tensor) -> None:
-    """Torch leaves a larger shape behind where it could not resize a storage that is in use."""
+    """Raise `BitmaskError` if a tensor is larger than its memory, as after a resize that failed in torch."""
     last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
     held = tensor.untyped_storage().nbytes()
     if tensor.numel() and tensor.element_size() * (tensor.storage_offset() + last + 1) > held:
@@ -167,7 +168,7 @@ def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
     """`xgrammar.get_bitmask_shape`: (batch_size, ceil(vocab_size / 32)).
 
     Raises:
-        BitmaskError: a number that is no integer, or too small.
+        BitmaskError: a number is not an integer, or too small.
     """
     rows = integer_from(0, batch_size, "batch_size", BitmaskError)
     return rows, (integer_from(1, vocab_size, "vocab_size", BitmaskError) + 31) // 32
@@ -177,7 +178,7 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
     """`xgrammar.allocate_token_bitmask`: a bitmask on the CPU in which every bit is set.
 
     Raises:
-        BitmaskError: a number that is no integer, or too small.
+        BitmaskError: a number is not an integer, or too small.
     """
     return torch.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=WORDS)
 
@@ -186,7 +187,7 @@ def reset_token_bitmask(bitmask: Any) -> None:
     """`xgrammar.reset_token_bitmask`: set every bit.
 
     Raises:
-        BitmaskError: no int32 tensor.
+        BitmaskError: it is not an int32 tensor.
     """
     if not isinstance(bitmask, torch.Tensor) or bitmask.dtype != WORDS:
         kind = getattr(bitmask, "dtype", type(bitmask).__name__)
@@ -207,13 +208,14 @@ def apply_token_bitmask_inplace(
     Args:
         logits: (rows, ids) or (ids,), float32, float16 or bfloat16, on any device.
         bitmask: (rows, words) or (words,), int32, on the same device.
-        vocab_size: ids that are looked at; None stands for all that both have.
-        indices: rows of both that are looked at; None stands for all, as many in both.
+        vocab_size: number of ids to mask; None means as many as both have.
+        indices: the rows of both to mask; None means all, and both must have the same number.
         backend: XGrammar's kernel.
 
     Raises:
-        BitmaskError: what XGrammar's kernels would read or write past the end for: rows that do not exist, a
-            vocab_size wider than a row, columns that are not contiguous, other types.
+        BitmaskError: an argument with which XGrammar's kernels would read or write outside of the tensors: a
+            row that does not exist, a `vocab_size` wider than a row, columns that are not contiguous, another
+            type.
     """
     for name, given in (("logits", logits), ("bitmask", bitmask)):
         if not isinstance(given, torch.Tensor) or given.layout != torch.strided or given.ndim not in (1, 2):
@@ -253,10 +255,10 @@ def apply_token_bitmask_inplace(
 
 
 def _with_tail(bitmask: torch.Tensor, size: int) -> torch.Tensor:
-    """The bitmask with the bits behind the ids set, which stand for none.
+    """The bitmask with all bits after the last id set.
 
-    XGrammar's CPU kernel (0.2.8) does not look whether a row's first zero is behind the ids, and writes
-    there: past the end, or to the next row's id 0, where a row allows all.
+    XGrammar's CPU kernel (0.2.8) writes to the first zero bit of a row even if it lies after the last id: if
+    a row allows all ids, that is outside of the tensor, or id 0 of the next row.
     """
     last, rest = size >> 5, size & 31
     if not rest:
@@ -267,7 +269,7 @@ def _with_tail(bitmask: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def _check_layout(logits: torch.Tensor, bitmask: torch.Tensor) -> None:
-    """XGrammar's kernels look at the distance of rows only, not of columns, nor at what memory there is."""
+    """Check what XGrammar's kernels do not: the stride of columns, and the size of the memory."""
     for name, tensor in (("logits", logits), ("bitmask", bitmask)):
         check_memory(name, tensor)
         if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:

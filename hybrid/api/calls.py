@@ -1,15 +1,16 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The two calls of every step, masks out and tokens in, where what is asked is known: without Python.
+"""The two calls of every step, `fill_next_token_bitmask` and `accept_token`, with a fast path in compiled
+code.
 
-What: `Seen` is a bitmask as it was when it was looked at; `Calls` knows that of the last mask, and the
-follower. A call that finds the same tensor unchanged, and whose answer is known, ends here; all others go to
-the methods of `hybrid.GrammarMatcher`, which is made on top of it.
-When: a server does other work between two masks, so that each call fetches anew what it reads, and what the
-processor knows of pages: 100 ns and more for each line that depends on another. Hence what a call needs
-stands together, and the code that it runs is in this module.
-Limits: whether a tensor was changed in place is read from its memory (`hybrid.api.tensor_layout`); where
-torch has another layout, it is asked.
+What: `Seen` records a bitmask as it was when it was checked. `Calls` holds the record of the last bitmask,
+and the follower. If the bitmask has not changed and the answer is cached, the call ends here; otherwise it
+goes to a method of `hybrid.GrammarMatcher`, the subclass.
+When: a server does other work between two masks, so the processor's caches are cold at each call: every cache
+line that depends on another one costs 100 ns or more. Therefore everything that a call needs lies together in
+memory, and its code is in this module.
+Limits: whether a tensor was changed in place is read from its memory (`hybrid.api.tensor_layout`); if torch
+has an unknown layout, torch is asked instead.
 """
 
 from __future__ import annotations
@@ -49,27 +50,27 @@ OF_MEMORY = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.o
 
 
 FILLED = cython.declare(cython.Py_ssize_t, 0)
-"""Masks that matchers of this process have filled. Without the interpreter's lock some may be missed."""
+"""Number of masks that the matchers of this process have filled. Free-threaded Python may miss some."""
 
 MOST_SHARED_BYTES = 1 << 26
-"""Of a bitmask that is remembered for all matchers: its memory is held until another one is looked at."""
+"""Largest bitmask that is remembered for all matchers: it is kept alive until another one is checked."""
 
 
 @cython.cclass
 class Seen:
-    """A bitmask's rows, and what tells whether they are there still.
+    """The rows of a bitmask, and what shows whether they are still valid.
 
     Attributes:
-        rows: as they were when the tensor was looked at; `None` where none was.
-        address, between, count: where its first row is, bytes from a row to the next, and rows.
-        is_seen: whether the tensor's memory tells if it changed.
-        impl, storage, geometry: its C++ object, its storage, and what was read there.
+        rows: the rows when the tensor was checked; `None` if none was.
+        address, between, count: address of the first row, bytes from one row to the next, number of rows.
+        is_seen: whether a change of the tensor can be seen in its memory.
+        impl, storage, geometry: the tensor's C++ object, its storage, and the words read there.
     """
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def look(self, bitmask: object, rows: object) -> cython.int:
-        """Note a tensor whose rows were just found."""
+        """Record a tensor whose rows were just checked."""
         self.rows = rows
         self.address = rows.pointer
         self.between = 4 * rows.stride
@@ -90,7 +91,7 @@ class Seen:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def take_from(self, other: Seen) -> cython.int:
-        """Note what another one has seen."""
+        """Copy another record."""
         self.rows = other.rows
         self.address, self.between, self.count = other.address, other.between, other.count
         self.is_seen, self.impl, self.storage = other.is_seen, other.impl, other.storage
@@ -101,9 +102,9 @@ class Seen:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def is_same(self, bitmask: object) -> cython.bint:
-        """Whether a tensor has the memory, shape, strides and type that were noted.
+        """Whether a tensor still has the memory, shape, strides and type that were recorded.
 
-        Where `is_seen` is false, it has to be the tensor that was noted.
+        If `is_seen` is false, `bitmask` must be the recorded tensor itself.
         """
         if not self.is_seen:
             return self.rows.is_current(bitmask)
@@ -124,19 +125,19 @@ class Seen:
 
 
 LAST: list = [None]
-"""What was seen last of any tensor. A server fills one bitmask for all requests, each by a matcher of its
-own, and to look at a tensor by torch takes 200 us with cold caches. Its rows hold the tensor's storage, so
-that no other one can be at its address; not the tensor, and no weak reference, which torch's `swap_tensors`
-would refuse."""
+"""The last record of any tensor. A server fills one bitmask for all requests, each with its own matcher, and
+checking a tensor through torch takes 200 us with cold caches. The rows keep the tensor's storage alive, so
+that its address cannot be reused. They hold neither the tensor nor a weak reference to it, because torch's
+`swap_tensors` refuses tensors that have one."""
 
 
 @cython.cclass
 class Calls(Seen):
-    """What a matcher's two calls of every step need at hand.
+    """Base class of `GrammarMatcher`: the two calls of every step, and their data.
 
     Attributes:
-        known: the follower, if it is one of a classifier.
-        bitmask: the tensor of the last mask; `None`: it has to be looked at.
+        known: the follower, if it runs on a classifier; else `None`.
+        bitmask: the tensor of the last mask; `None` if the next one must be checked.
         follower: follows the sequence.
     """
 
@@ -150,11 +151,11 @@ class Calls(Seen):
         self.follower = follower
 
     def remember(self, bitmask: Any, rows: TensorRows | None) -> None:
-        """Remember the tensor of the next masks, as long as nobody changes it in place.
+        """Remember a tensor, so that the next call need not check it again unless it changed.
 
         Args:
-            bitmask: it was looked at.
-            rows: its rows; ``None``: it has to be looked at the next time too.
+            bitmask: the checked tensor.
+            rows: its rows; ``None`` forgets the last tensor.
         """
         self.bitmask = self.rows = None
         if rows is None:
@@ -167,7 +168,8 @@ class Calls(Seen):
             LAST[0] = shared
 
     def remembered(self, bitmask: object) -> TensorRows | None:
-        """The rows of a tensor that is the last one still, unchanged; of this matcher, or of any."""
+        """The rows of the tensor if this matcher, or any other, used it last and it has not changed; else
+        None."""
         if bitmask is None:
             return None
         if bitmask is self.bitmask:
@@ -188,21 +190,23 @@ class Calls(Seen):
     def fill_next_token_bitmask(
         self, bitmask: torch.Tensor, index: int = 0, *, debug_print: bool = False
     ) -> bool:
-        """Overwrite row `index` with the mask of the next token: bit 1 iff `accept_token` would take it.
+        """Overwrite row `index` with the mask of the next token: a bit is 1 if and only if `accept_token`
+        takes it.
 
         Args:
-            bitmask: int32, on the CPU, shape (rows, ceil(V / 32)), or one such row: a tensor, or an array of
-                numpy.
+            bitmask: int32 on the CPU with shape (rows, ceil(V / 32)), or one row of it. A torch tensor or a
+                numpy array.
             index: the row.
             debug_print: let XGrammar print its state.
 
         Returns:
-            Whether the mask forbids anything, that is, needs to be applied.
+            Whether the mask forbids any token; if not, it need not be applied.
 
         Raises:
-            BitmaskError: wrong dtype, shape, device or row; nothing was written.
-            MatcherError: the matcher has terminated. It is a `RuntimeError`, as XGrammar's.
-            BudgetExceeded: the mask took longer than `Budget.mask_seconds`, or than the budget has room for.
+            BitmaskError: the dtype, shape, device or row is wrong; nothing was written.
+            MatcherError: the matcher has terminated. It is a `RuntimeError`, as in XGrammar.
+            BudgetExceeded: the mask took longer than `Budget.mask_seconds`, or needs more memory than
+                allowed.
         """
         global FILLED
         if (
@@ -230,10 +234,11 @@ class Calls(Seen):
 
     @cython.annotation_typing(False)  # what callers give may be of any type
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
-        """Advance by a token; False, with nothing changed, if the grammar does not take it here.
+        """Advance by a token, or return False and stay in place if the grammar does not allow it here.
 
         Raises:
-            ArgumentError: it is no integer (those of numpy and tensors without dimensions are), or a bool.
+            ArgumentError: `token_id` is not an integer. Integers of numpy and 0-dimensional tensors are
+                allowed, bools are not.
         """
         if type(token_id) is int and self.known is not None:
             token = number_of(token_id)
@@ -246,13 +251,13 @@ class Calls(Seen):
 
 
 def count_masks(masks: cython.Py_ssize_t) -> None:
-    """Add masks that were filled elsewhere than in `Calls`."""
+    """Count masks that were filled outside of `Calls`."""
     global FILLED
     FILLED += masks
 
 
 def forget_masks() -> None:
-    """Begin to count anew: in a forked process the masks are the parent's."""
+    """Start counting from 0: in a forked process the masks so far are the parent's."""
     global FILLED
     FILLED = 0
 
@@ -261,7 +266,7 @@ forking.in_child(forget_masks)
 
 
 def masks_filled() -> int:
-    """How many masks matchers of this process have filled, since it began or was forked."""
+    """How many masks the matchers of this process have filled since it started or was forked."""
     return FILLED
 
 
@@ -269,5 +274,5 @@ def masks_filled() -> int:
 @cython.inline
 @cython.exceptval(check=False)
 def word(address: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The word of memory at an address, which is valid."""
+    """The word of memory at a valid address."""
     return cython.cast(cython.pointer(cython.Py_ssize_t), address)[0]

@@ -1,9 +1,9 @@
-"""A compiled grammar: what was decided for it, and everything that its matchers share.
+"""A compiled grammar: the strategy chosen for it, and everything that its matchers share.
 
-What: `CompiledGrammar`, and a variant of it for each way in which grammars run. Immutable, so that a copy is
-the grammar itself; one serves any number of matchers, in any number of threads.
+What: `CompiledGrammar`, and a subclass for each way to run a grammar. Instances are immutable, so copying one
+returns the same object. One instance serves any number of matchers in any number of threads.
 When: made by `GrammarCompiler`, or read from a file that `save` wrote.
-Limits: only strategy "classifier" is written to files (docs/artifacts.md).
+Limits: only grammars on strategy "classifier" can be saved (docs/artifacts.md).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from hybrid.xgrammar.relaxed import Differences, Narrowing, Relaxation, SchemaTe
 from hybrid.xgrammar.sanitize import has_texts_without_end
 
 _noting = forking.listed(threading.Lock(), forking.Order.BRIEF)
-"""Of the reasons of all grammars, which is what changes of them; see `CompiledGrammar.note`."""
+"""Protects `reason`, the only attribute that ever changes; see `CompiledGrammar.note`."""
 
 
 @forking.with_listed_properties
@@ -54,28 +54,29 @@ class CompiledGrammar:
     `OnEngine`.
 
     Attributes:
-        strategy: what was chosen: "classifier", "representatives" or "engine".
-        reason: one sentence: why; and what became of it since (`note`).
-        vocabulary: the vocabulary that masks are over.
-        grammar: the grammar, as XGrammar parsed it, as the schema means it, or the text of a Lark grammar.
-        classes: its token classes; None on strategy "engine". Where masks are walked as yet, they are found
-            when they are first asked for; None then if that is more than the budget allows.
-        engine: XGrammar's compiled grammar: on "representatives" over one token per class, in the order of
-            classes, then their missing prefixes, then a stop token; on "engine" over the whole vocabulary;
-            None on "classifier".
+        strategy: the strategy that was chosen: "classifier", "representatives" or "engine".
+        reason: why it was chosen, and what has happened to the grammar since (`note`).
+        vocabulary: the vocabulary of the masks.
+        grammar: the grammar: as XGrammar parsed it, as it was made from a JSON schema, or a Lark grammar's
+            text.
+        classes: the token classes; None on strategy "engine". While masks still come from walks over the
+            vocabulary, asking for the classes computes them, and gives None if that exceeds the budget.
+        engine: XGrammar's compiled grammar. On "representatives" its vocabulary has one token per class, in
+            the order of classes, then their missing prefixes, then a stop token. On "engine" it has the whole
+            vocabulary. None on "classifier".
         engine_stop: the id of the stop token among the representatives; -1 on other strategies.
-        gather: expands class masks; None on other strategies.
-        features: what the grammar asks of tokens besides bytes; None on strategy "engine".
-        classifier: what decides on strategy "classifier"; None on others.
-        otherwise: makes the same grammar on another strategy, for matchers that the classifier cannot go on
-            with; None where there is no other: a Lark grammar has only this one.
-        timings: seconds by phase: "network", "explore", "partition" (these three are the classes; or
-            "automata", "strings" where they are classes of byte strings), "gather", "compile" (XGrammar's),
-            "total"; "load" where it was read from a file.
-        schema: the JSON schema that the grammar was made of; None for grammars in other notations.
-        rival: plain XGrammar, for matchers on "representatives" that are slower; None where there is none.
-        mask_seconds: bound of one mask, see `Budget`.
-        places: where matchers remember items or keys that may not come twice; None: nowhere.
+        gather: expands class masks; None on other strategies than "representatives".
+        features: what the grammar needs to know of tokens besides their bytes; None on strategy "engine".
+        classifier: computes masks on strategy "classifier"; None on others.
+        otherwise: compiles the same grammar on another strategy, for matchers that the classifier cannot
+            serve; None for Lark grammars, which have no other strategy.
+        timings: seconds by phase: "network", "explore" and "partition" for token classes ("automata" and
+            "strings" for classes of byte strings), "gather", "compile" (by XGrammar), "total"; "load" if it
+            was read from a file.
+        schema: the JSON schema that the grammar was made from; None for grammars in other notations.
+        rival: plain XGrammar, for matchers on "representatives" that turn out slower than it; or None.
+        mask_seconds: time limit of one mask, see `Budget`.
+        places: where matchers must remember items or keys that may not be repeated; None if nowhere.
     """
 
     strategy: str = field(default="", init=False)
@@ -87,7 +88,7 @@ class CompiledGrammar:
     mask_seconds: float | None = None
     places: Places | None = None
 
-    # what only some of the variants have, which name it again
+    # attributes of some subclasses, which declare them again
     engine: xgrammar.CompiledGrammar | None = field(default=None, init=False)
     engine_stop: int = field(default=-1, init=False)
     classes: TokenClasses | None = field(default=None, init=False)
@@ -98,29 +99,29 @@ class CompiledGrammar:
     rival: Rival | None = field(default=None, init=False)
 
     awaited: ClassVar[Any] = None
-    """Told how long the first mask took; of one grammar, until it was asked for a mask."""
+    """Called with the seconds of the first mask; removed after that."""
 
     def await_first_mask(self, told: Callable[[float], object]) -> None:
-        """Have the seconds of the first mask that anybody asks for told, once."""
-        self.__dict__["awaited"] = told  # no field: it goes into no file and no copy
+        """Register a function that is called once, with the seconds that the first mask took."""
+        self.__dict__["awaited"] = told  # not a field, so that neither files nor copies have it
 
     def first_mask_took(self, seconds: float) -> None:
-        """Tell it, if it was not told yet; called by followers, who look at `awaited` before."""
+        """Report the seconds of the first mask, unless that was done. Callers test `awaited` first."""
         told = self.__dict__.pop("awaited", None)
         if told is not None:
             told(seconds)
 
     def note(self, what: str) -> None:
-        """Add to the reason what became of the grammar, once: nothing else of it ever changes."""
+        """Append to the reason what has happened to the grammar, unless it says so already."""
         with _noting:
             if what not in self.reason:
                 object.__setattr__(self, "reason", f"{self.reason}; {what}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write this compiled grammar, but not the vocabulary, to a file, which appears whole or not at all.
+        """Write this compiled grammar, without its vocabulary, to a file. The write is atomic.
 
         Raises:
-            StrategyError: the strategy is not "classifier"; the message says how to get one that is.
+            StrategyError: the strategy is not "classifier"; the message says how to get it.
             OSError: the file cannot be written.
         """
         from hybrid import files  # which makes compiled grammars
@@ -131,34 +132,35 @@ class CompiledGrammar:
     def load(
         cls, path: str | os.PathLike[str], vocabulary: Vocabulary, *, budget: Budget = Budget()
     ) -> CompiledGrammar:
-        """Read a compiled grammar that `save` wrote, in milliseconds; its masks are those of the one saved.
+        """Read a compiled grammar that `save` wrote. This takes milliseconds, and the masks are the same.
 
         Args:
-            path: the file; it should come from those who may change the program too.
+            path: the file. Trust it as you trust the program's code: damage is detected, malice is not.
             vocabulary: the vocabulary that the grammar was compiled for.
-            budget: bounds of the tables, and of compiling again where matchers outgrow them.
+            budget: bounds of the tables, and of compiling again if a matcher exceeds them.
 
         Raises:
-            ArtifactError: no such file, a damaged one, or one of another version or vocabulary.
+            ArtifactError: the file is missing or damaged, or belongs to another version or vocabulary.
         """
         from hybrid import files
 
         return files.load(path_of(path, "path", ArtifactError), vocabulary, budget=budget)
 
     def promote(self, *, budget: Budget = Budget()) -> bool:
-        """Find now, in this call, all that texts could ask the classifier for; masks stay what they are.
+        """Compute all states of the classifier now, instead of when texts first need them.
 
-        What "auto" does by itself in the background where it pays; sequences under way go on.
+        Masks stay the same, and running matchers continue. Strategy "auto" does this in the background for
+        grammars that are used often enough.
 
         Args:
             budget: bounds of the tables.
 
         Returns:
-            Whether nothing is left to be found on demand: always False for Lark grammars, and for those that
-            have no classifier.
+            Whether the classifier is complete now; always False for Lark grammars and for grammars without a
+            classifier.
 
         Raises:
-            BudgetExceeded: it would be more than the budget allows; the grammar goes on as before.
+            BudgetExceeded: the states exceed the budget; the grammar continues as before.
         """
         from hybrid.compile.promotion import promoted
 
@@ -171,35 +173,37 @@ class CompiledGrammar:
 
     @property
     def known_classes(self) -> TokenClasses | None:
-        """The token classes, if they are known already."""
+        """The token classes, if they have been computed."""
         return self.classes
 
     @cached_property
     def classless(self) -> int:
-        """Number of ids without a class: special, or text that the grammar never allows; 0 on "engine"."""
+        """Number of ids without a class: special tokens, and text that the grammar never allows. 0 on
+        "engine"."""
         return 0 if self.classes is None else int((self.classes.class_of_token < 0).sum())
 
     @property
     def relaxed(self) -> tuple[Relaxation, ...]:
         """The keywords of the JSON schema that masks do not enforce.
 
-        With XGrammar's meaning, those that it ignores or weakens; with JSON Schema's own, those that were
-        left out on request (``relax=True``).
+        With ``semantics="xgrammar"`` these are the keywords that XGrammar ignores or weakens; with
+        ``semantics="json-schema"`` those that ``relax=True`` left out.
 
-        Found when first asked for (60 us for most schemas, milliseconds for large ones);
-        `hybrid.xgrammar.relaxed` says what an empty tuple promises. Where `schema` is None, for other kinds
-        of grammars, it is empty and promises nothing.
+        Computed at the first access, which takes 60 us for most schemas and milliseconds for large ones.
+        `hybrid.xgrammar.relaxed` says what an empty tuple guarantees. For grammars that are not JSON schemas
+        the tuple is empty and guarantees nothing.
         """
         return self._differences.relaxed
 
     @property
     def narrowed(self) -> tuple[Narrowing, ...]:
-        """The keywords of the JSON schema under which masks forbid values that are valid.
+        """The keywords of the JSON schema for which masks forbid some valid values.
 
-        With XGrammar's meaning: no escape can be written in strings of a bounded length, patterns have to
-        match whole texts, `strict_mode` forbids what is not declared, keys have one order, and so on. With
-        JSON Schema's own it is empty: all valid instances can be written, in the order of keys that
-        docs/json-schema.md describes, and but for what `strict_mode` forbids. Found together with `relaxed`.
+        With ``semantics="xgrammar"`` there are many cases: strings of bounded length cannot contain escapes,
+        patterns must match the whole text, `strict_mode` forbids undeclared keys, keys have a fixed order,
+        and so on. With ``semantics="json-schema"`` the tuple is empty: every valid instance can be written,
+        with its keys in the order that docs/json-schema.md describes, unless `strict_mode` forbids it.
+        Computed together with `relaxed`.
         """
         return self._differences.narrowed
 
@@ -209,16 +213,16 @@ class CompiledGrammar:
 
     @property
     def memory_size_bytes(self) -> int:
-        """Bytes held by this compiled grammar, the shared vocabulary left out."""
+        """Bytes that this compiled grammar holds, without the shared vocabulary."""
         raise NotImplementedError
 
     @cached_property
     def fallback(self) -> CompiledGrammar:
-        """The same grammar on another strategy; made when a matcher first outgrows the budget, or reads an id
-        both ways (`hybrid.classifier.token_ids`).
+        """The same grammar on another strategy, compiled when a matcher first exceeds the budget, or reads an
+        id as an id and as text at once (`hybrid.classifier.token_ids`).
 
         Raises:
-            BudgetExceeded: there is no other strategy for it.
+            BudgetExceeded: the grammar has no other strategy.
         """
         if self.otherwise is None:
             raise BudgetExceeded(
@@ -226,12 +230,12 @@ class CompiledGrammar:
                 "strategy; raise Budget.table_bytes"
             )
         made = self.otherwise()
-        self.note(f"matchers went on in {made.strategy!r}")
+        self.note(f"matchers that it could not serve went on in {made.strategy!r}")
         return made
 
     @cached_property
     def has_texts_without_end(self) -> bool:
-        """Whether some rule has no text that ends; False where the grammar's layout is not read."""
+        """Whether some rule has no finite text; False if the grammar cannot be read."""
         if isinstance(self.grammar, (LarkGrammar, SchemaGrammar)):
             return False
         try:
@@ -241,21 +245,21 @@ class CompiledGrammar:
 
     @cached_property
     def completions(self) -> Completions:
-        """What finds the shortest completions of its texts; see docs/completion.md.
+        """Finds shortest completions of texts; see docs/completion.md.
 
         Raises:
-            UnsupportedGrammar: matchers remember items or keys.
+            UnsupportedGrammar: matchers of this grammar must remember items or keys.
         """
         if self.places is not None:
             raise UnsupportedGrammar(
                 "the schema has items or keys that may not come twice: its shortest completion is not known; "
                 "use masks without a limit of tokens"
             )
-        return Completions(self.grammar, self.vocabulary)  # of a schema's grammar it takes what was read
+        return Completions(self.grammar, self.vocabulary)
 
     @cached_property
     def wording(self) -> Wording:
-        """What finds words for places of its texts; see docs/explain.md."""
+        """Describes places in texts in words; see docs/explain.md."""
         fixed = self.classifier.fixed if isinstance(self.classifier, FactoredClassifier) else None
         grammar = self.grammar if isinstance(self.grammar, LarkGrammar) else in_xgrammar(self.grammar)
         has_names = not isinstance(self.grammar, SchemaGrammar)
@@ -263,7 +267,7 @@ class CompiledGrammar:
 
     @property
     def completion_bytes(self) -> int:
-        """Bytes held by `completions`, if anybody asked for them."""
+        """Bytes that `completions` hold; 0 if nobody has used them."""
         made: Completions | None = self.__dict__.get("completions")
         return 0 if made is None else made.nbytes
 
@@ -318,7 +322,8 @@ class OnRepresentatives(CompiledGrammar):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OnClassifier(CompiledGrammar):
-    """A grammar whose parser stack is classified; no engine runs."""
+    """A grammar with a classifier, which reads the parser's stack and names the allowed classes. No engine
+    runs."""
 
     strategy: str = field(default="classifier", init=False)
     grammar: xgrammar.Grammar | SchemaGrammar
@@ -334,7 +339,8 @@ class OnClassifier(CompiledGrammar):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OnWalks(CompiledGrammar):
-    """A grammar whose masks are walked over the vocabulary, until classes pay or are asked for."""
+    """A grammar whose masks come from walks over the vocabulary until token classes pay off or are asked
+    for."""
 
     strategy: str = field(default="classifier", init=False)
     grammar: xgrammar.Grammar | SchemaGrammar
@@ -344,16 +350,16 @@ class OnWalks(CompiledGrammar):
     settling: Settling = field()
 
     def settle(self, deadline: Deadline) -> TokenClasses:
-        """The classes, found now if they were not before; the classifier goes on with them.
+        """The token classes. Computes them if necessary; from then on the classifier uses them.
 
         Raises:
-            BudgetExceeded: they are more than the budget allows, or it is too late.
+            BudgetExceeded: the classes exceed the budget, or the deadline is over.
         """
         found = self.settling.settle(deadline)
         self.note(reason_of(found, self.vocabulary))
         return found
 
-    @property  # type: ignore[misc]  # of this variant it is no field
+    @property  # type: ignore[misc]  # a field in the base class
     def classes(self) -> TokenClasses | None:
         try:
             return self.settle(self.settling.deadline())
@@ -370,12 +376,12 @@ class OnWalks(CompiledGrammar):
 
 
 Classified = (OnClassifier, OnWalks)
-"""The variants with a classifier of a grammar of XGrammar's."""
+"""The subclasses with a classifier of a grammar in XGrammar's form."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OnLark(CompiledGrammar):
-    """A grammar in Lark's notation, whose lexer and parser stack are classified."""
+    """A Lark grammar, with a classifier of its lexer and its parser's stack."""
 
     strategy: str = field(default="classifier", init=False)
     grammar: LarkGrammar
@@ -388,7 +394,7 @@ class OnLark(CompiledGrammar):
 
 
 def reason_of(classes: TokenClasses, vocabulary: Vocabulary) -> str:
-    """What classes say of themselves in a reason."""
+    """The sentence about token classes in `CompiledGrammar.reason`."""
     if classes.method == "explored":
         return f"{classes.n_classes} token classes stand for {vocabulary.size} ids"
     return f"{classes.n_classes} classes by {classes.method} stand for {vocabulary.size} ids: {classes.cause}"

@@ -1,11 +1,11 @@
-"""The compiler: a grammar in, a `CompiledGrammar` on the best strategy out.
+"""The compiler: turns a grammar into a `CompiledGrammar` on the best strategy.
 
-What: XGrammar's `GrammarCompiler`, with its methods and options; the grammar is parsed by XGrammar, its token
-classes are computed, and a classifier is made of them, or XGrammar compiles it over one representative per
-class. Lark grammars are parsed by Lark.
+What: `GrammarCompiler`, with the methods and options of XGrammar's. XGrammar parses the grammar (Lark parses
+Lark grammars). Then a classifier is built from it, or XGrammar compiles it for one representative of each
+token class.
 When: one per vocabulary; thread-safe.
-Limits: equal calls are served from a bounded memory cache, and those that come while the first is under way
-wait for it; a folder keeps compiled grammars for other processes where one is given (docs/caches.md).
+Limits: a memory cache of bounded size answers repeated calls, and a call waits for an equal one that is
+running. Given a folder, compiled grammars are kept there for other processes (docs/caches.md).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from hybrid.xgrammar.guard import Guard
 DEFAULT_CACHE_BYTES = 512 * 2**20
 
 NO_BOUND = -1
-"""`max_whitespace_cnt` of as much white space as a model likes."""
+"""The value of `max_whitespace_cnt` that allows white space of any length."""
 
 logger = logging.getLogger("hybrid")
 
@@ -65,13 +65,15 @@ _alive = WeakMethods()  # `GrammarCompiler._caches` of each
 
 
 def bytes_held() -> dict[str, int]:
-    """Bytes of compiled grammars that the compilers of this process keep: "memory", its bound
-    "memory_limit", and "disk", of all folders at the last look at them."""
+    """Bytes of the compiled grammars that this process keeps: in "memory", with the bound "memory_limit", and
+    on "disk", in all folders when they were last listed."""
     caches: list[Any] = [call() for call in _alive.alive()]
     memories = {id(memory): memory for memory, _ in caches}
     folders: dict[Any, int] = {}
     for _, disk in caches:
-        if disk is not None:  # who has written to a folder knows more than who has looked at it
+        if (
+            disk is not None
+        ):  # a cache that has written to the folder counts more than one that only listed it
             folders[disk.folder] = max(disk.size_bytes, folders.get(disk.folder, 0))
     return {
         "memory": sum(memory.size_bytes for memory in memories.values()),
@@ -85,37 +87,51 @@ class GrammarCompiler:
 
     Args:
         vocabulary: a `Vocabulary`, or an `xgrammar.TokenizerInfo`.
-        strategy: "auto" (a classifier on demand; where there can be none, representatives; where classes
-            cannot be had, the engine), "classifier" (ahead of time, or by name what else can be had),
-            "representatives" (an error where they cannot be had) or "engine" (plain XGrammar).
-        cache_dir: folder that keeps compiled grammars on strategy "classifier" for other processes, or for
-            the next one; made if it is missing (docs/caches.md). None keeps nothing on disk.
-        cache_dir_limit_bytes: bound of that folder (least recently used out first); -1 is 1 GiB.
+        strategy: how to compute masks (docs/strategies.md). "auto": a classifier that is completed in use; if
+            that is impossible, representatives; if there are no token classes, the engine. "classifier": a
+            classifier that is complete before it is used; if that is impossible, as "auto".
+            "representatives": representatives, or an error. "engine": plain XGrammar.
+            `CompiledGrammar.reason` says what was chosen.
+        cache_dir: a folder in which grammars on strategy "classifier" are kept for other processes; it is
+            created if it is missing (docs/caches.md). None keeps nothing on disk.
+        cache_dir_limit_bytes: bound of that folder; the least recently used grammars are deleted first. -1
+            is 1 GiB.
         budget: bounds of one compilation.
-        on_budget: what to do where our own part of a compilation meets the budget: "engine" goes on with
-            coarser classes, or the whole vocabulary, in XGrammar, by name; "raise" raises `BudgetExceeded`.
-        n_jobs: threads of XGrammar's own compilation, and of the methods that end in ``_async``; at most
+        on_budget: what to do if our own part of a compilation exceeds the budget. "engine": let XGrammar run
+            the grammar over coarser classes or the whole vocabulary, and say so in `reason`. "raise": raise
+            `BudgetExceeded`.
+        n_jobs: number of threads of XGrammar's compiler, and of the methods that end in ``_async``; at most
             1,024.
         max_threads: XGrammar's name for `n_jobs`.
-        cache_enabled: keep compiled grammars in memory and return the same object for an equal call.
-        cache_limit_bytes: bound of that memory (least recently used out first); -1 is 512 MiB. Compilers of
-            one vocabulary that give the same bound share it, and find what the others compiled if all their
-            other arguments are the same too.
-        on_demand: let a classifier find its states when a text first asks for them, in place of all of them
-            ahead of time: compiles faster, and the first texts are slower.
-        deterministic: take the same decisions in every process that makes the same calls: the budget's
-            seconds count as None, nothing is promoted in the background, and walks kept from other grammars
-            are not used (docs/strategies.md).
-        semantics: what JSON schemas mean where a call does not say: "xgrammar" (what XGrammar's converter
-            makes of them) or "json-schema" (what they say; docs/json-schema.md).
-        max_whitespace_cnt: characters that a run of white space between the parts of a JSON text may have,
-            where a call for a schema does not say; -1 is no bound. None: 128 with
-            ``semantics="json-schema"``, no bound with "xgrammar".
-        assert_formats: whether `format` is an assertion with ``semantics="json-schema"``, where a call does
-            not say; else it is an annotation.
+        cache_enabled: keep compiled grammars in memory, and return the same object for an equal call.
+        cache_limit_bytes: bound of that memory; the least recently used grammars are dropped first. -1 is
+            512 MiB. Compilers of one vocabulary with the same bound share the memory. They share compiled
+            grammars if all their other arguments are equal, too.
+        on_demand: compute each state of a classifier when a text first needs it, instead of all states ahead
+            of time. Compiling is faster then, and the first texts are slower.
+        deterministic: make the same decisions in every process that makes the same calls: the budget's
+            seconds are ignored, nothing is promoted in the background, and nothing is reused from other
+            grammars' walks (docs/strategies.md).
+        semantics: what a JSON schema means, unless a call says otherwise: "xgrammar" (what XGrammar makes of
+            it) or "json-schema" (what the schema says; docs/json-schema.md).
+        max_whitespace_cnt: how many characters of white space may stand between two parts of a JSON text,
+            unless a call says otherwise; -1 means any number. None means 128 with
+            ``semantics="json-schema"``, and any number with "xgrammar".
+        assert_formats: with ``semantics="json-schema"``, whether `format` is checked, unless a call says
+            otherwise. If not, it is an annotation.
 
     Raises:
-        StrategyError, HybridError: an argument that is not allowed; the message says what is.
+        StrategyError, HybridError: an argument is not allowed; the message says what is.
+
+    Examples:
+        >>> from hybrid import GrammarCompiler, Vocabulary
+        >>> vocabulary = Vocabulary.from_bytes([b"a", b"b", b"ab", b"</s>"], stop_token_ids=[3])
+        >>> compiler = GrammarCompiler(vocabulary)
+        >>> compiled = compiler.compile_grammar('root ::= "a" root "b" | "ab"')
+        >>> compiled.strategy
+        'classifier'
+        >>> compiler.compile_grammar('root ::= "a" root "b" | "ab"') is compiled  # from the memory cache
+        True
     """
 
     def __init__(
@@ -150,7 +166,7 @@ class GrammarCompiler:
         seconds = check_budget(budget).seconds
         self.deterministic = flag(deterministic, "deterministic")
         if self.deterministic:
-            budget = replace(budget, seconds=None)  # so that nobody who has it looks at a clock
+            budget = replace(budget, seconds=None)  # so that no decision depends on a clock
         self.vocabulary = vocabulary
         self.strategy = check_strategy(strategy)
         self.budget = budget
@@ -197,7 +213,7 @@ class GrammarCompiler:
 
     @property
     def on_phase(self) -> Callable[[str], None]:
-        """Told the phase that begins, "classes" or "summaries", where a classifier is made."""
+        """Called with the name of each phase, "classes" or "summaries", when a classifier is built."""
         return self._compilation.on_phase
 
     @on_phase.setter
@@ -216,14 +232,14 @@ class GrammarCompiler:
 
         Args:
             grammar: the text or the grammar.
-            root_rule_name: the rule to begin with.
-            static: the grammar is for long use: find all states of its classifier before returning, in place
-                of on demand. So for all methods that compile and have it.
+            root_rule_name: the rule to start with.
+            static: compute all states of the classifier before returning, because the grammar will be used
+                for long. All compile methods but those for Lark have this argument.
 
         Raises:
             GrammarError: XGrammar refuses the grammar.
-            BudgetExceeded: the budget's seconds were used up; or it was met elsewhere, with
-                ``on_budget="raise"``. So for all methods that compile.
+            BudgetExceeded: the time limit was reached; or another bound, with ``on_budget="raise"``. All
+                compile methods may raise it.
         """
         return self._now(self._grammar(grammar, root_rule_name, static))
 
@@ -241,34 +257,35 @@ class GrammarCompiler:
     ) -> CompiledGrammar:
         """Compile a JSON schema (text, dict or pydantic model class).
 
-        XGrammar enforces a part of JSON Schema; `CompiledGrammar.relaxed` is what it leaves out of this one.
-        With ``semantics="json-schema"`` exactly the valid instances can be written, in the order in which the
-        schema declares their keys (docs/json-schema.md).
+        XGrammar enforces only a part of JSON Schema; `CompiledGrammar.relaxed` lists what it leaves out of
+        this schema. With ``semantics="json-schema"`` the model can write exactly the valid instances, with
+        keys in the order in which the schema declares them (docs/json-schema.md).
 
         Args:
             schema: the schema.
-            strict: refuse a schema of which something is left out.
-            static: as `compile_grammar` has it.
-            semantics: "xgrammar" or "json-schema"; None: the compiler's.
-            relax: with "json-schema", leave out by name what cannot be kept, in place of refusing the schema.
-            assert_formats: with "json-schema", whether `format` is an assertion; False: an annotation, as
-                2019-09 and 2020-12 have it. None: the compiler's.
+            strict: refuse the schema if something would be left out of it.
+            static: as in `compile_grammar`.
+            semantics: "xgrammar" or "json-schema"; None is the compiler's.
+            relax: with "json-schema", leave out what is not supported, and list it in `relaxed`, instead of
+                refusing the schema.
+            assert_formats: with "json-schema", whether `format` is checked. If False, it is an annotation, as
+                drafts 2019-09 and 2020-12 define it. None is the compiler's.
             registry: with "json-schema", a `referencing.Registry` with the documents and metaschemas that the
-                schema refers to. Nothing is fetched, even if the registry could.
-            **options: those of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
-                separators, strict_mode (properties and items that are not named are forbidden; not the same
-                as `strict`), max_whitespace_cnt (-1: no bound; None: the compiler's), any_order.
+                schema refers to. Nothing is fetched, even if the registry could do so.
+            **options: the options of `xgrammar.GrammarCompiler.compile_json_schema`: any_whitespace, indent,
+                separators, strict_mode (forbids undeclared properties and items; unrelated to `strict`),
+                max_whitespace_cnt (-1 means any number, None the compiler's), any_order.
 
         Raises:
-            GrammarError: XGrammar refuses the schema; or `strict`, and the message names the keywords.
-            SchemaRefused: with "json-schema", the schema is invalid, satisfied by nothing, or needs what is
-                not there; the message names keyword and place. (A `GrammarError`.)
+            GrammarError: XGrammar refuses the schema; or `strict` does, and the message names the keywords.
+            SchemaRefused: with "json-schema", the schema is invalid, has no valid instance, or uses something
+                unsupported. The message names keyword and place. It is a `GrammarError`.
         """
         own = (relax, assert_formats, registry)
         return self._now(self._schema(schema, strict, static, semantics, own, options))
 
     def compile_builtin_json_grammar(self, *, static: bool = False) -> CompiledGrammar:
-        """Compile XGrammar's grammar of all JSON."""
+        """Compile XGrammar's built-in grammar of JSON."""
         return self._now(BuiltinJsonRequest(settings=self._settings, static=static))
 
     def compile_regex(self, regex: str, *, static: bool = False) -> CompiledGrammar:
@@ -278,13 +295,14 @@ class GrammarCompiler:
     def compile_structural_tag(
         self, structural_tag: Any, *arguments: Any, static: bool = False
     ) -> CompiledGrammar:
-        """Compile a structural tag (object, dict or JSON text; or the older pair of tags and triggers)."""
+        """Compile a structural tag: an object, dict or JSON text, or the older pair of tags and triggers."""
         return self._now(self._tag(structural_tag, *arguments, static=static))
 
     def compile_lark(self, grammar: str, *, start: str = "start") -> CompiledGrammar:
-        """Compile a grammar in Lark's notation, with Lark's own meaning: LALR(1), lexer="basic".
+        """Compile a Lark grammar. It accepts what Lark accepts with ``parser="lalr"`` and ``lexer="basic"``.
 
-        (XGrammar's scannerless dialect of Lark is ``compile_grammar(xgrammar.Grammar.from_lark(text))``.)
+        For XGrammar's dialect of Lark, which has no lexer, use
+        ``compile_grammar(xgrammar.Grammar.from_lark(text))``.
 
         Args:
             grammar: the text.
@@ -292,9 +310,9 @@ class GrammarCompiler:
 
         Raises:
             GrammarError: Lark refuses the grammar; the message is Lark's.
-            UnsupportedGrammar: a terminal or option whose meaning is not kept; the message names it.
-            BudgetExceeded: more than the budget allows.
-            StrategyError: the compiler's strategy is one of XGrammar's, which has no lexer.
+            UnsupportedGrammar: a terminal or option is not supported; the message names it.
+            BudgetExceeded: the grammar exceeds the budget.
+            StrategyError: the compiler's strategy runs grammars in XGrammar, which has no lexer.
         """
         return self._now(LarkRequest(grammar, start, settings=self._settings))
 
@@ -306,35 +324,36 @@ class GrammarCompiler:
         on_error: Literal["raise", "return"] = "raise",
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Any]:
-        """Compile many grammars, in threads, or by the backend of the caller's `joblib.parallel_config`.
+        """Compile many grammars in threads, or with the backend that `joblib.parallel_config` has set.
 
         Args:
-            grammars: what `compile_grammar` takes, or tuples (kind, argument, options) as `Source` says:
-                ``("json_schema", schema)``, ``("regex", text)``, ``("builtin_json",)`` ...
-            n_jobs: threads or processes, at most 1,024; -1 is one for each core, -2 one less, None what
-                joblib is told, or 1.
-            on_error: "raise" the first error with the item's number, or "return" errors among the grammars.
-            progress: called with the number of grammars done, and of all, in order.
+            grammars: texts and grammars as for `compile_grammar`, or tuples (kind, argument, options):
+                ``("json_schema", schema)``, ``("regex", text)``, ``("builtin_json",)`` and so on.
+            n_jobs: number of threads or processes, at most 1,024. -1 is one for each core, -2 one less. None
+                is what joblib is configured with, or 1.
+            on_error: "raise" the first error with the number of its grammar, or "return" errors in the list,
+                in the places of their grammars.
+            progress: called after each grammar with the number of grammars done and of all.
 
         Returns:
-            The compiled grammars in order. Those compiled by other processes are not in the memory cache.
+            The compiled grammars in order. Those that other processes compiled are not in the memory cache.
 
         Raises:
-            HybridError: an item that is none, or the error of one.
+            HybridError: an item is not a grammar, or cannot be compiled.
         """
         return compile_all(self, grammars, n_jobs, on_error, progress)
 
     def compile_grammar_async(
         self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root", static: bool = False
     ) -> CompileFuture:
-        """`compile_grammar` in one of the compiler's own `n_jobs` threads.
+        """`compile_grammar` in one of the compiler's `n_jobs` background threads.
 
         Returns:
-            A `concurrent.futures.Future` which can also be cancelled while it runs. The budget's seconds
-            begin when a thread takes it up.
+            A `concurrent.futures.Future` that can also be cancelled while it is running. The budget's seconds
+            start when a thread starts to work on it. An error of the compilation is raised by the future.
 
         Raises:
-            HybridError: the compiler is closed. What the compilation raises, the future does.
+            HybridError: the compiler is closed.
         """
         return self._background.submit(self._grammar(grammar, root_rule_name, static))
 
@@ -350,26 +369,26 @@ class GrammarCompiler:
         registry: Any = None,
         **options: Any,
     ) -> CompileFuture:
-        """`compile_json_schema`, as `compile_grammar_async`."""
+        """`compile_json_schema` in the background; see `compile_grammar_async`."""
         own = (relax, assert_formats, registry)
         return self._background.submit(self._schema(schema, strict, static, semantics, own, options))
 
     def compile_builtin_json_grammar_async(self, *, static: bool = False) -> CompileFuture:
-        """`compile_builtin_json_grammar`, as `compile_grammar_async`."""
+        """`compile_builtin_json_grammar` in the background; see `compile_grammar_async`."""
         return self._background.submit(BuiltinJsonRequest(settings=self._settings, static=static))
 
     def compile_regex_async(self, regex: str, *, static: bool = False) -> CompileFuture:
-        """`compile_regex`, as `compile_grammar_async`."""
+        """`compile_regex` in the background; see `compile_grammar_async`."""
         return self._background.submit(RegexRequest(regex, settings=self._settings, static=static))
 
     def compile_structural_tag_async(
         self, structural_tag: Any, *arguments: Any, static: bool = False
     ) -> CompileFuture:
-        """`compile_structural_tag`, as `compile_grammar_async`."""
+        """`compile_structural_tag` in the background; see `compile_grammar_async`."""
         return self._background.submit(self._tag(structural_tag, *arguments, static=static))
 
     def compile_lark_async(self, grammar: str, *, start: str = "start") -> CompileFuture:
-        """`compile_lark`, as `compile_grammar_async`."""
+        """`compile_lark` in the background; see `compile_grammar_async`."""
         return self._background.submit(LarkRequest(grammar, start, settings=self._settings))
 
     def _now(self, request: Request) -> CompiledGrammar:
@@ -384,7 +403,7 @@ class GrammarCompiler:
         self, schema: Any, strict: bool, static: bool, semantics: str | None,
         own: tuple[bool, bool | None, Any], options: Any,
     ) -> Request:  # fmt: skip
-        """What a call for a schema asks for; `own` is what JSON Schema's own meaning alone has."""
+        """The request of a call for a schema. `own` has the arguments that only "json-schema" knows."""
         semantics = self.semantics if semantics is None else check_semantics(semantics)
         options = self._with_white_space(options, semantics)
         if semantics == "json-schema":
@@ -397,18 +416,18 @@ class GrammarCompiler:
         if relax:
             raise HybridError(
                 "relax=True was given, which semantics='xgrammar' does not have: XGrammar always leaves out "
-                "what it does not know (CompiledGrammar.relaxed)"
+                "what it does not know, and CompiledGrammar.relaxed lists that"
             )
         if formats is not None or registry is not None:
             name = "registry" if formats is None else "assert_formats"
             raise HybridError(
                 f"{name} was given, which semantics='xgrammar' does not have; pass semantics='json-schema' "
-                f"too, or leave {name} away"
+                f"too, or omit {name}"
             )
         return JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static)
 
     def _with_white_space(self, options: dict[str, Any], semantics: str) -> dict[str, Any]:
-        """The options of a schema with a bound on white space, where the call does not say it."""
+        """The options of a schema, with the compiler's bound on white space unless the call has one."""
         most = options.get("max_whitespace_cnt")
         if most is None:
             most = self.max_whitespace_cnt
@@ -422,11 +441,12 @@ class GrammarCompiler:
         return StructuralTagRequest(arguments, settings=self._settings, static=static)
 
     def close(self) -> None:
-        """End all threads: what ``_async`` methods have not begun is cancelled, what they have is waited for.
+        """Stop the background threads. Calls of ``_async`` methods that have not started are cancelled; those
+        that have are waited for.
 
-        Everything else can still be used. A compiler that nobody closes ends its threads when it is
-        collected, and at the end of the program, where what has no result yet is cancelled. Where the
-        vocabulary has a folder, the walks that it keeps are written there (`Vocabulary.save_walks`).
+        All other methods can still be used. If nobody calls `close`, the threads stop when the compiler is
+        garbage-collected, or at the end of the program, which cancels all unfinished calls. If the vocabulary
+        has a folder, `close` writes its walks there (`Vocabulary.save_walks`).
         """
         self._background.close()
         self._promoter.close()
@@ -434,7 +454,7 @@ class GrammarCompiler:
         self.vocabulary.save_walks()
 
     def settle(self) -> None:
-        """Wait until nothing is left to be promoted in the background: for tests and measurements."""
+        """Wait until all background work is done. For tests and measurements."""
         self._promoter.wait()
 
     def __enter__(self) -> GrammarCompiler:
@@ -450,28 +470,33 @@ class GrammarCompiler:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise ArgumentError(
-            "a GrammarCompiler cannot be copied or pickled: several threads may share one, another process "
-            "makes its own, and with cache_dir they share what is compiled"
+            "a GrammarCompiler cannot be copied or pickled: threads may share one, each process makes its "
+            "own; with cache_dir, processes share compiled grammars"
         )
 
     def stats(self) -> dict[str, Any]:
-        """What this compiler has done so far, in dicts, strings and numbers of the caller's own.
+        """Count what this compiler has done so far.
 
         Returns:
-            "compilations": grammars compiled; "shared": calls that waited for an equal one under way;
-            "promotions": "done", "given_up" for the budget, and "dropped" as nobody used them any more;
-            "overdue" and "cancelled": compilations that were given up because their seconds were used up, or
-            because nobody wanted them any more;
-            "memory" and "disk": "hits", "misses", "evictions", "bytes", "limit_bytes" (on disk also
-            "writes", "damaged": entries that could not be used, "failures" of the file system, and of those
-            that were missed "shared": another process wrote them meanwhile, and "overdue": it was waited for
-            in vain; its bytes are those of the last look at the folder, which others change too); "seconds"
-            by phase, summed;
-            "strategies": "count" and "reasons" with their counts, numbers and names left out; "errors" by
-            type; "compile_seconds" and "first_mask_seconds" by strategy and meaning of schemas: their "sum",
-            and "counts" of how many took at most so long (`hybrid.api.durations.BOUNDS`); "refusals" and
-            "relaxations": schemas that were refused for a keyword, or compiled without it, in JSON Schema's
-            meaning.
+            A new dict:
+
+            - "compilations": grammars compiled; "shared": calls that waited for an equal one that was
+            running;
+            - "promotions": how many were "done", "given_up" because of the budget, and "dropped" because
+              nobody used the grammar any more;
+            - "overdue", "cancelled": compilations that ran out of time, or that nobody wanted any more;
+            - "memory", "disk": "hits", "misses", "evictions", "bytes" and "limit_bytes". "disk" also has
+              "writes", "damaged" (entries that could not be used), "failures" (of the file system), "shared"
+              (misses that another process wrote while this one waited) and "overdue" (waits in vain). The
+              bytes on disk are those of the last time that the folder was listed;
+            - "seconds": total seconds by phase;
+            - "strategies": for each strategy its "count" and "reasons", without numbers and names;
+            - "errors": errors by type;
+            - "compile_seconds", "first_mask_seconds": by strategy and semantics, their "sum", and "counts"
+            for
+              the ranges of `hybrid.api.durations.BOUNDS`;
+            - "refusals", "relaxations": with "json-schema", the keywords for which schemas were refused, or
+              that were left out of them.
         """
         found = self._statistics.snapshot()
         found["memory"].update(bytes=self._memory.size_bytes, limit_bytes=self._memory.limit_bytes)
@@ -482,18 +507,16 @@ class GrammarCompiler:
         return found
 
     def clear_cache(self) -> None:
-        """Forget all compiled grammars in memory, and those under way; those in use stay usable.
+        """Drop all compiled grammars from memory, for all compilers that share it.
 
-        So for all compilers that share this memory.
-
-        What is on disk stays: delete the folder's files, whenever you like.
+        Grammars that are in use stay usable. Files stay, too; you may delete those of the folder at any time.
         """
         self._memory.clear()
 
     def get_cache_size_bytes(self) -> int:
-        """Bytes of the compiled grammars kept, by all compilers that share this memory, counted now.
+        """Bytes of the compiled grammars in memory, for all compilers that share it.
 
-        They change where grammars are used for texts that were not read yet.
+        The size of a grammar grows while new texts are read with it, so it is computed anew at each call.
         """
         return self._memory.counted()
 

@@ -1,11 +1,11 @@
 """Masks for a tree of draft tokens: XGrammar's `traverse_draft_tree` on every strategy.
 
-What: node 0 is the root, whose token the matcher has read; every other node is read after its parent, if the
-parent's mask allows it, gets its own mask, and is taken back. On a classifier nothing is read nor taken back:
-the tree is looked up in one call (`hybrid.classifier.drafts`).
-When: behind `GrammarMatcher.traverse_draft_tree`, for speculative decoding.
-Limits: arrays that are no tree (a node that is reached twice, a number out of range) are refused, where
-XGrammar would not return or read elsewhere; what the root does not reach is not looked at.
+What: node 0 is the root; the matcher has read its token already. The token of every other node is read after
+its parent's, if the parent's mask allows it; then the node gets its mask, and the token is taken back. On a
+classifier no token is read or taken back: one call looks up the whole tree (`hybrid.classifier.drafts`).
+When: in `GrammarMatcher.traverse_draft_tree`, for speculative decoding.
+Limits: arrays that are not a tree (a node is reached twice, a number is out of range) are refused, whereas
+XGrammar would loop forever or read outside of them. Nodes that the root does not reach are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hybrid.api.matcher import GrammarMatcher
 
 NO_TEMPERATURE = -1.0
-"""What XGrammar writes where no temperature is set."""
+"""The value that XGrammar writes if no temperature is set."""
 
 
 class _Tree(NamedTuple):
@@ -77,7 +77,7 @@ def traverse(
 
 
 class _Walk:
-    """One traversal: nodes in the order of XGrammar's recursion, without recursion."""
+    """One traversal. It visits nodes in the order of XGrammar's recursion, but is not recursive."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class _Walk:
         self._read = 0  # draft tokens that the matcher has read
 
     def run(self) -> bool:
-        """Visit all nodes; False if the time was up. The matcher ends where it began, whatever happens."""
+        """Visit all nodes; False if the time was over. The matcher is where it was, even after an error."""
         child, sibling, _ = self._tree
         waiting = [(0, -1)]  # nodes and their parents; (-1, -1) takes a token back
         try:
@@ -124,7 +124,7 @@ class _Walk:
         return True
 
     def _enters(self, node: int, parent: int) -> bool | None:
-        """Whether the matcher is where a node's token has been read; None if it is too late to read it."""
+        """Read a node's token; return whether the grammar allows it, or None if the time is over."""
         if not node:
             return True
         token = self._tree.token[node]
@@ -145,10 +145,10 @@ def temperature_or_none(matcher: GrammarMatcher) -> float:
 
 
 def temperatures_of(temperatures: Any) -> NDArray[np.float32]:
-    """An array of temperatures as it lies in memory.
+    """A view of the memory of a tensor of temperatures.
 
     Raises:
-        ArgumentError: it is not float32[n] on the CPU, or must not be written.
+        ArgumentError: it is not float32[n] on the CPU, or not writable.
     """
     array = _on_the_cpu(temperatures)
     if array is None or array.ndim != 1 or array.dtype != np.float32 or not array.flags.writeable:
@@ -176,7 +176,7 @@ def _kind(values: Any) -> str:
 
 
 def _on_the_cpu(values: Any) -> NDArray[Any] | None:
-    """A tensor or array as a plain array, None for anything else."""
+    """A tensor or array on the CPU as a numpy array; None for anything else."""
     if isinstance(values, torch.Tensor) and values.device.type == "cpu":
         try:
             return np.asarray(values.detach().numpy())
@@ -186,7 +186,7 @@ def _on_the_cpu(values: Any) -> NDArray[Any] | None:
 
 
 def _check_tree(tree: _Tree) -> None:
-    """Raise `ArgumentError` unless what node 0 reaches is a tree."""
+    """Raise `ArgumentError` unless the nodes that node 0 reaches are a tree."""
     nodes = len(tree.token)
     if not nodes or len(tree.child) != nodes or len(tree.sibling) != nodes:
         raise ArgumentError(

@@ -1,8 +1,8 @@
-"""How long things took: how many took at most so long, by the labels of what it was.
+"""Histograms of durations, by labels.
 
-What: `Durations` counts seconds in ranges, for each set of labels.
-When: by `hybrid.api.statistics`, which holds its lock meanwhile.
-Limits: labels come from closed lists, so that there are few; a range is all that is kept of a time.
+What: `Durations` counts how many durations fall into each range, for each set of labels.
+When: used by `hybrid.api.statistics`, which holds its lock.
+Limits: labels come from fixed lists, so there are few. Only the range of each duration is kept, and the sum.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 BOUNDS = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 )  # fmt: skip
-"""Seconds up to which each range goes; the last one has no end."""
+"""Upper bounds of the ranges in seconds; a last range has no bound."""
 
 
 class Durations:
@@ -24,13 +24,13 @@ class Durations:
         self._sums: dict[tuple[str, ...], float] = {}
 
     def add(self, labels: tuple[str, ...], seconds: float) -> None:
-        """Count a time."""
+        """Count a duration."""
         counts = self._counts.setdefault(labels, [0] * (len(BOUNDS) + 1))
         counts[bisect_left(BOUNDS, seconds)] += 1
         self._sums[labels] = self._sums.get(labels, 0.0) + seconds
 
     def snapshot(self) -> dict[str, Any]:
-        """By each label, one within the other: "sum", and "counts" by range; the caller's own."""
+        """A new dict, nested by label: "sum", and "counts" by range."""
         found: dict[str, Any] = {}
         for labels, counts in self._counts.items():
             place = found

@@ -1,11 +1,11 @@
-"""What matchers follow their sequences by: the base of all ways to decide.
+"""Base classes of sequence followers.
 
-What: a `Follower` reads one sequence on one strategy. `hybrid.GrammarMatcher` has one, made by
-`hybrid.api.followers.follower_of`, and replaces it where another one has to go on: by the follower that an
-`Outgrown` brings, or by `successor`.
-When: `ClassifierFollower` and `EngineFollower` follow a grammar; each kind of `OuterFollower` has one of
-these and takes something out of its masks.
-Limits: what callers give was checked before.
+What: a `Follower` follows one sequence on one strategy. `hybrid.GrammarMatcher` has one, made by
+`hybrid.api.followers.follower_of`. It replaces the follower if an `Outgrown` error brings another one, or if
+`successor` is set.
+When: `ClassifierFollower` and `EngineFollower` follow a grammar. An `OuterFollower` wraps one of these and
+removes tokens from its masks.
+Limits: callers have checked all arguments.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ENDED = "the matcher has terminated: there is no next token"
 
 
 class Outgrown(Exception):
-    """A follower has no answer within its budget.
+    """A follower exceeded its budget.
 
     Attributes:
-        follower: of another strategy; it has read the same, and answers.
+        follower: a follower on another strategy that has read the same text, and can answer.
     """
 
     def __init__(self, follower: Follower) -> None:
@@ -35,7 +35,7 @@ class Outgrown(Exception):
 
 
 def text_of(read: Iterable[int | bytes | None], tokens: Sequence[bytes]) -> bytes:
-    """Ids, texts and stop tokens (`None`) as one text."""
+    """Join ids, texts and stop tokens (`None`) to one text."""
     parts = (tokens[one] if isinstance(one, int) else one for one in read)
     return b"".join(part for part in parts if part is not None)
 
@@ -44,7 +44,7 @@ class Follower:
     """Follows one sequence through a grammar; `hybrid.GrammarMatcher` says what its methods mean.
 
     Attributes:
-        successor: who goes on after a mask of this one, as it is faster.
+        successor: a faster follower that should replace this one after its next mask; or None.
     """
 
     successor: Follower | None = None
@@ -56,20 +56,22 @@ class Follower:
 
     @abstractmethod
     def fill(self, words: Any, debug_print: bool = False) -> bool:
-        """Write the mask to uint32[words of a row]; whether it forbids any id.
+        """Write the mask to uint32[words of a row], and return whether it forbids any id.
 
         Raises:
-            MatcherError: the sequence has ended. BudgetExceeded: it took longer than `Budget.mask_seconds`.
+            MatcherError: the sequence has ended.
+            BudgetExceeded: the mask took longer than `Budget.mask_seconds`.
         """
 
     @abstractmethod
     def fill_by_class(self, words: Any) -> Gather | None:
-        """Write the mask of classes to the first words of uint32[n], if the mask is decided by classes now.
+        """Write the mask by class to the first words of uint32[n], one bit for each class, if that is
+        possible.
 
         Returns:
-            What expands it: its classes have the first bits, the stop ids, all of them, the one that follows,
-            and the rest of their words is 0. None: there are no classes, or too many for the words; what the
-            words hold does not count, nothing else happened, and `fill` writes the mask.
+            The gather that expands it. The classes have the first bits, the next bit stands for all stop ids,
+            and the rest of that word is 0. None if there are no classes now, or too many for the words: then
+            the words are undefined, nothing else has changed, and `fill` gives the mask.
 
         Raises:
             MatcherError, BudgetExceeded: as `fill`.
@@ -81,27 +83,27 @@ class Follower:
 
     @abstractmethod
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
-        """Advance by text, as one step."""
+        """Advance by a text, as one step."""
 
     @abstractmethod
     def text_read(self) -> bytes:
-        """All that was read, in one piece."""
+        """The whole text read so far."""
 
     @abstractmethod
     def check_made(self, steps: int) -> None:
-        """Raise `MatcherError` where fewer steps were made."""
+        """Raise `MatcherError` if fewer steps were made."""
 
     @abstractmethod
     def rollback(self, steps: int) -> None:
-        """Take back steps; an `Outgrown` brings a follower that has taken them back."""
+        """Take back steps. The follower of an `Outgrown` error has already taken them back."""
 
     @abstractmethod
     def reset(self) -> None:
-        """Back to the start."""
+        """Go back to the start."""
 
     @abstractmethod
     def fork(self) -> Follower:
-        """An independent one in the same state."""
+        """An independent follower in the same state."""
 
     @abstractmethod
     def is_terminated(self) -> bool:
@@ -109,22 +111,21 @@ class Follower:
 
     @abstractmethod
     def is_completed(self) -> bool:
-        """Whether what was read is a whole sentence."""
+        """Whether the text so far is a complete sentence."""
 
     @abstractmethod
     def find_jump_forward_string(self, deadline: Deadline) -> str:
-        """The text that is forced next, as much as is found in time."""
+        """The text that must come next, or the part of it that is found in time."""
 
     @abstractmethod
     def get_captures(self, deduplicate: bool) -> Any:
-        """Spans captured so far."""
+        """The spans captured so far."""
 
 
 class OuterFollower(Follower):
-    """A follower around another one, of any strategy: what its own methods do not decide is the inner one's.
+    """A follower that wraps another one, of any strategy, and passes calls on to it.
 
-    Where another follower has to go on for the inner one, it takes that one's place in here, so that whoever
-    has the outer one need not know of it.
+    If the inner follower must be replaced, that happens in here, unnoticed by the owner of the outer one.
 
     Args:
         inner: follows the grammar.
@@ -134,7 +135,7 @@ class OuterFollower(Follower):
         self._inner = inner
 
     def _ask(self, name: str, *arguments: Any) -> Any:
-        """What the inner follower answers, or the one that goes on for it."""
+        """Call a method of the inner follower, and replace that follower if necessary."""
         try:
             found = getattr(self._inner, name)(*arguments)
         except Outgrown as outgrown:
@@ -154,7 +155,7 @@ class OuterFollower(Follower):
         return bool(self._ask("fill", words, debug_print))
 
     def fill_by_class(self, words: Any) -> Gather | None:
-        """See `Follower.fill_by_class`; None, unless a kind of followers says otherwise."""
+        """See `Follower.fill_by_class`. None, unless a subclass says otherwise."""
         return None
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
@@ -200,7 +201,7 @@ class OuterFollower(Follower):
         return bool(self._ask("is_completed"))
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
-        """See `Follower.find_jump_forward_string`: what the grammar forces is forced here, too."""
+        """See `Follower.find_jump_forward_string`: text that the grammar forces is forced here, too."""
         return str(self._ask("find_jump_forward_string", deadline))
 
     def get_captures(self, deduplicate: bool) -> Any:

@@ -1,8 +1,8 @@
-"""Which follower a compiled grammar's matchers have.
+"""Making the follower of a compiled grammar.
 
-What: `follower_of` makes the one of its strategy.
-When: for each matcher. Followers that take another one's place are made by that one.
-Limits: what callers give was checked before.
+What: `follower_of` makes the follower of the grammar's strategy.
+When: for each matcher. Followers that replace another one are made by that one.
+Limits: callers have checked all arguments.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def follower_of(
     Args:
         compiled: on any strategy.
         stops: ids that end the sequence.
-        free_end: the sequence ends as soon as it can.
-        temperature: the one to ask for where the grammar sets none.
+        free_end: whether the sequence ends as soon as it can.
+        temperature: the temperature where the grammar sets none.
     """
     found = _of_grammar(compiled, stops, free_end, temperature)
     if compiled.places is None:
@@ -34,7 +34,7 @@ def follower_of(
 def _of_grammar(
     compiled: CompiledGrammar, stops: tuple[int, ...], free_end: bool, temperature: float | None
 ) -> Follower:
-    """A follower of the grammar alone."""
+    """The follower of the grammar, without remembered items and keys."""
     classifier = compiled.classifier
     if classifier is None:
         return EngineFollower(compiled, stops, free_end, temperature)

@@ -1,9 +1,9 @@
-"""The matcher: XGrammar's `GrammarMatcher` on every strategy, mask by mask the same.
+"""The matcher: XGrammar's `GrammarMatcher`, with the same masks on every strategy.
 
-What: reads and checks what callers give, and hands it to the follower of the compiled grammar's strategy
-(`hybrid.api.follower`), or to the one that took its place. The calls of every step are those of
-`hybrid.api.calls.Calls`.
-When: one per sequence; not for concurrent use, while different matchers may run in different threads.
+What: checks the arguments of each call and passes them to the follower of the compiled grammar's strategy
+(`hybrid.api.follower`), or to the follower that has replaced it. The base class `hybrid.api.calls.Calls` has
+the two calls of every step.
+When: one per sequence. Use a matcher from one thread at a time; different matchers may run in parallel.
 Limits: bitmasks are int32, on the CPU, one row of ceil(V / 32) words.
 """
 
@@ -34,25 +34,40 @@ from hybrid.explain import Explanation, Refusal, Words, explain, find_refusal
 from hybrid.representatives.gather import Gather
 
 EXPLAINED_WITHIN = 5.0
-"""Seconds of an explanation where masks have no bound."""
+"""Time limit of an explanation in seconds, if masks have none."""
 
 Answer = TypeVar("Answer")
 
 
 class GrammarMatcher(Calls):
-    """Follows one sequence through a grammar: masks out, tokens in.
+    """Follows one sequence through a grammar: gives the mask of the next token, and takes the token chosen.
 
     Args:
-        compiled_grammar: what `hybrid.GrammarCompiler` made.
-        override_stop_tokens: ids that end this sequence, in place of the vocabulary's stop ids. An id that
-            no longer ends the sequence is ordinary text, or nothing if it has no text.
-        terminate_without_stop_token: terminate as soon as the grammar can end.
-        max_rollback_tokens: deprecated in XGrammar, ignored: rollback is unlimited.
+        compiled_grammar: a grammar from `hybrid.GrammarCompiler`.
+        override_stop_tokens: ids that end this sequence, in place of the vocabulary's stop ids. A stop id of
+            the vocabulary that is not among them is treated as ordinary text; without text it is forbidden.
+        terminate_without_stop_token: terminate as soon as the grammar can end, without a stop token.
+        max_rollback_tokens: deprecated in XGrammar and ignored here: rollback is unlimited.
         default_temperature: as in XGrammar, for grammars that set temperatures.
 
     Raises:
-        HybridError: not a compiled grammar of ours. VocabularyError: stop ids out of range, or none.
-        ArgumentError: a temperature below 0 or not finite; anything else that is not allowed.
+        HybridError: `compiled_grammar` was not made by `hybrid.GrammarCompiler`.
+        VocabularyError: a stop id is out of range, or there is none.
+        ArgumentError: the temperature is below 0 or not finite, or another argument is not allowed.
+
+    Examples:
+        >>> from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+        >>> vocabulary = Vocabulary.from_bytes([b"a", b"b", b"ab", b"</s>"], stop_token_ids=[3])
+        >>> matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_regex("(ab)+"))
+        >>> bitmask = allocate_token_bitmask(1, vocabulary.size)
+        >>> matcher.fill_next_token_bitmask(bitmask)  # whether some token is forbidden
+        True
+        >>> [token for token in range(4) if bitmask[0, 0] >> token & 1]
+        [0, 2]
+        >>> matcher.accept_token(2), matcher.accept_token(1)  # "ab", then "b" is refused
+        (True, False)
+        >>> matcher.is_completed(), matcher.accept_token(3), matcher.is_terminated()
+        (True, True, True)
     """
 
     def __init__(
@@ -88,7 +103,7 @@ class GrammarMatcher(Calls):
 
     @property
     def compiled_grammar(self) -> CompiledGrammar:
-        """What this matcher follows."""
+        """The grammar that this matcher follows."""
         return self._compiled
 
     @property
@@ -107,7 +122,7 @@ class GrammarMatcher(Calls):
         return self._follower.temperature
 
     def _answer(self, question: Callable[[Follower], Answer]) -> Answer:
-        """The follower's answer; where it outgrew its budget, that of the one that goes on."""
+        """Ask the follower; if it exceeds its budget, replace it and ask the new one."""
         try:
             return question(self._follower)
         except Outgrown as outgrown:
@@ -117,20 +132,20 @@ class GrammarMatcher(Calls):
     # masks
 
     def _find_mask(self) -> None:
-        """Let a classifier's follower know the mask, or another one go on."""
+        """Have the classifier's follower compute the mask, or replace it if it exceeds its budget."""
         try:
             self._follower.find_mask()
         except Outgrown as outgrown:
             self._follower = outgrown.follower
 
     def _fill_row(self, bitmask: Any, index: Any, debug_print: bool) -> bool:
-        """As `fill_next_token_bitmask`, of a bitmask that was not known, or a mask that cannot be."""
+        """The slow path of `fill_next_token_bitmask`: the bitmask or the mask is not in a cache."""
         needed = self._fill(self._row(bitmask, index), debug_print)
         count_masks(1)
         return needed
 
     def _fill(self, row: NDArray[np.uint32], debug_print: bool = False) -> bool:
-        """Overwrite a row of words, which was looked at, with the mask; whether it forbids anything."""
+        """Overwrite a checked row of words with the mask; return whether it forbids anything."""
         began = None if self._compiled.awaited is None else perf_counter()
         needed = self._answer(lambda follower: follower.fill(row, debug_print))
         if began is not None:
@@ -140,20 +155,20 @@ class GrammarMatcher(Calls):
         return needed
 
     def _fill_by_class(self, words: NDArray[np.uint32]) -> Gather | None:
-        """Write the mask of classes, as `Follower.fill_by_class`."""
+        """Write the mask by class; see `Follower.fill_by_class`."""
         gather = self._answer(lambda follower: follower.fill_by_class(words))
         if self._follower.successor is not None:
             self._follower = self._follower.successor
         return gather
 
     def _row(self, bitmask: Any, index: Any) -> NDArray[np.uint32]:
-        """The words of a row, looked at in this call."""
+        """The words of a row, checked now."""
         if index.__class__ is not int:
             index = row_number(index)
         return self._rows_of(bitmask).row(index)
 
     def _rows_of(self, bitmask: Any) -> Rows:
-        """The rows of a bitmask as they are now."""
+        """The rows of a bitmask, checked unless nothing changed since the last call."""
         rows: Rows | None = self.remembered(bitmask)
         if rows is None:
             self.remember(None, None)
@@ -166,27 +181,29 @@ class GrammarMatcher(Calls):
     # tokens and text
 
     def _accept(self, token_id: Any, debug_print: bool) -> bool:
-        """As `accept_token`, of a step that was not known."""
+        """The slow path of `accept_token`: the step is not in a cache."""
         token = integer(token_id, "token_id")
         if not 0 <= token < self._size:  # XGrammar would cut the id to 32 bits
             return False
         return self._answer(lambda follower: follower.accept_token(token, debug_print))
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
-        """Advance by text; all of it or nothing. Counts as one step for `rollback`.
+        """Advance by a text, or return False and stay in place if the grammar does not allow all of it.
+
+        A text counts as one step for `rollback`.
 
         Raises:
-            ArgumentError: it is neither str nor bytes (nor bytearray or memoryview, which are read as bytes).
+            ArgumentError: `input_str` is neither str nor bytes, bytearray or memoryview.
         """
         text = text_of(input_str)
         return self._answer(lambda follower: follower.accept_string(text, debug_print))
 
     def rollback(self, num_tokens: int = 1) -> None:
-        """Take back the last steps, the stop token included.
+        """Take back the last `num_tokens` steps. A stop token counts as a step, too.
 
         Raises:
-            MatcherError: fewer steps were made; nothing changed. It is a `RuntimeError`, as XGrammar's.
-            ArgumentError: no integer, or below 0.
+            MatcherError: fewer steps were made; nothing changed. It is a `RuntimeError`, as in XGrammar.
+            ArgumentError: `num_tokens` is not an integer, or below 0.
         """
         if num_tokens.__class__ is not int or num_tokens < 0:
             num_tokens = integer_from(0, num_tokens, "num_tokens")
@@ -196,7 +213,7 @@ class GrammarMatcher(Calls):
             self._follower = outgrown.follower  # which took them back
 
     def _check_made(self, num_tokens: int) -> None:
-        """Raise `MatcherError` where fewer steps were made."""
+        """Raise `MatcherError` if fewer steps were made."""
         self._follower.check_made(num_tokens)
 
     def traverse_draft_tree(
@@ -215,17 +232,17 @@ class GrammarMatcher(Calls):
                 token has been accepted already.
             retrieve_next_sibling: int64[nodes], the next child of the same node, or -1.
             draft_tokens: int64[nodes], the token of each node.
-            token_bitmask: int32[nodes, ceil(V / 32)]. A node that the grammar does not allow, and one after
-                which it has ended, gets a row of zeros; what lies below it, rows that are not in the tree,
-                and rows not reached in time stay as they are.
-            time_threshold: seconds; 0 and less is no bound.
-            temperatures: float32[nodes], gets the temperature of each node that has a mask, else -1.
+            token_bitmask: int32[nodes, ceil(V / 32)]. A node gets a row of zeros if the grammar does not
+                allow its token, or has ended after it. Rows of nodes below such a node, of nodes outside the
+                tree, and of nodes that were not reached in time stay as they are.
+            time_threshold: time limit in seconds; 0 or less means no limit.
+            temperatures: float32[nodes], gets the temperature of each node that has a mask, and -1 elsewhere.
 
         Returns:
-            False if the time was up.
+            False if the time limit was reached.
 
         Raises:
-            BitmaskError, ArgumentError: an argument of another type or shape, or no tree; nothing was
+            BitmaskError, ArgumentError: an argument has another type or shape, or is not a tree. Nothing was
                 written.
         """
         whole = traverse(
@@ -241,7 +258,7 @@ class GrammarMatcher(Calls):
         return whole
 
     def reset(self) -> None:
-        """Back to the start, where there is no limit of tokens."""
+        """Go back to the start, and drop the limit of tokens."""
         self.limit_tokens(None)
         self._follower.reset()
 
@@ -263,39 +280,42 @@ class GrammarMatcher(Calls):
         )
 
     def is_terminated(self) -> bool:
-        """Whether the sequence has ended: a stop token was accepted, or the grammar's end where asked."""
+        """Whether the sequence has ended: by a stop token, or with `terminate_without_stop_token` by the
+        grammar."""
         return self._answer(lambda follower: follower.is_terminated())
 
     def is_completed(self) -> bool:
-        """Whether what was read is a whole sentence of the grammar."""
+        """Whether the text so far is a complete sentence of the grammar."""
         return self._answer(lambda follower: follower.is_completed())
 
     def find_jump_forward_string(self) -> str:
-        """The longest text that the grammar forces next; the state does not change.
+        """The longest text that must come next. The state does not change.
 
-        On strategy "classifier" it is at most 65,536 bytes of text without end, and less, or nothing, where
-        the tables do not hold what is forced, or `Budget.mask_seconds` are over.
+        On strategy "classifier" the text has at most 65,536 bytes if the forced text is endless. It is
+        shorter than it could be, or empty, if the tables become too large or `Budget.mask_seconds` are over.
         """
         return self.forced_within(Deadline(self._compiled.mask_seconds))
 
     def forced_within(self, deadline: Deadline) -> str:
-        """As `find_jump_forward_string`, as much as is found in time."""
+        """`find_jump_forward_string`, cut short when the time is over."""
         return self._follower.find_jump_forward_string(deadline)
 
     # closing in time
 
     def shortest_completion(self) -> list[int] | None:
-        """Token ids that complete the text from here on: a shortest text in bytes, in the fewest tokens that
-        spell it; where none do, the fewest tokens of another text. The stop token is not among them; the
-        state does not change. docs/completion.md.
+        """Token ids that complete the text from here, without the stop token. The state does not change.
+
+        They spell a completion with the fewest bytes, in as few tokens as possible. If no tokens spell it,
+        they are the fewest tokens that spell another completion (docs/completion.md).
 
         Returns:
-            No ids where the text is whole, or has ended; None where no text that the vocabulary spells
-            completes it.
+            An empty list if the text is complete or has ended; None if the vocabulary cannot spell any
+            completion.
 
         Raises:
-            UnsupportedGrammar: bytes and stacks do not decide the grammar, or it is a Lark grammar.
-            BudgetExceeded: the completion has more than 65,536 bytes, or finding it takes too much.
+            UnsupportedGrammar: the grammar depends on more than bytes and the parser's stack, or is a Lark
+                grammar.
+            BudgetExceeded: the completion has more than 65,536 bytes, or finding it exceeds the budget.
         """
         if self.is_terminated():
             return []
@@ -304,15 +324,14 @@ class GrammarMatcher(Calls):
         return tokens
 
     def closes_within(self, tokens_left: int, *, as_masks: bool = False) -> bool | None:
-        """Whether at most so many tokens complete the text from here on; the state does not change.
+        """Whether `tokens_left` tokens are enough to complete the text from here. The state does not change.
 
         Args:
-            tokens_left: a number, 0 or more; the stop token is not among them.
-            as_masks: look no further than a closing mask looks behind each of its tokens.
+            tokens_left: 0 or more; the stop token is not counted.
+            as_masks: search only as far as a closing mask does after each of its tokens.
 
         Returns:
-            None where the search for a way was given up: none is known, and none is excluded. Closing masks
-            are plain masks there.
+            None if the search was given up without an answer. A closing mask is then the plain mask.
 
         Raises:
             UnsupportedGrammar, BudgetExceeded, ArgumentError: as `fill_closing_bitmask`.
@@ -325,25 +344,28 @@ class GrammarMatcher(Calls):
         return closes
 
     def fill_closing_bitmask(self, bitmask: torch.Tensor, tokens_left: int, index: int = 0) -> bool:
-        """As `fill_next_token_bitmask`, without the tokens after which the text could not be completed in
-        time: a token's bit is 1 iff it is taken here and `closes_within(tokens_left - 1)` is known behind it
-        (how far is looked: docs/completion.md). Who follows such masks from the start on ends with whole
-        text. Where `closes_within(tokens_left)` is None, the mask is the plain one.
+        """`fill_next_token_bitmask`, without the tokens after which the text can no longer be completed in
+        time.
+
+        A token's bit is 1 if and only if the grammar allows it here and `closes_within(tokens_left - 1)`
+        holds after it (docs/completion.md says how far it searches). A sequence that follows such masks from
+        its start ends with a complete text. If `closes_within(tokens_left)` is None, the mask is the plain
+        one.
 
         Args:
-            bitmask: as of `fill_next_token_bitmask`.
-            index: as of `fill_next_token_bitmask`.
-            tokens_left: tokens that may still follow, the next one included. A whole text needs no stop token
-                here: give one less where it has to fit too.
+            bitmask: as in `fill_next_token_bitmask`.
+            tokens_left: how many tokens may still follow, including the next one. The stop token is not
+                counted: pass one less if it must fit, too.
+            index: as in `fill_next_token_bitmask`.
 
         Returns:
-            Whether the mask forbids anything.
+            Whether the mask forbids any token.
 
         Raises:
-            MatcherError: no `tokens_left` tokens complete the text, or it has ended.
-            UnsupportedGrammar, BudgetExceeded: as `shortest_completion`, or as `fill_next_token_bitmask`.
-            BitmaskError, ArgumentError: as `fill_next_token_bitmask`; or `tokens_left` is below 1. Nothing
-                was written, whatever is raised.
+            MatcherError: `tokens_left` tokens cannot complete the text, or it has ended.
+            UnsupportedGrammar, BudgetExceeded: as `shortest_completion` or `fill_next_token_bitmask`.
+            BitmaskError, ArgumentError: as `fill_next_token_bitmask`; or `tokens_left` is below 1.
+                Nothing is written if an error is raised.
         """
         left = integer_from(1, tokens_left, "tokens_left")
         row = self._row(bitmask, index)
@@ -353,7 +375,7 @@ class GrammarMatcher(Calls):
         return needed
 
     def _fill_closing(self, words: NDArray[np.uint32], left: int) -> bool:
-        """Write the closing mask to words that nobody else sees; whether it forbids anything."""
+        """Write the closing mask to private memory; return whether it forbids anything."""
         completion = self._compiled.completions.of(self._stops)
         needed = self._fill(words)
         count_masks(1)
@@ -361,19 +383,22 @@ class GrammarMatcher(Calls):
         return needed or restricted
 
     def limit_tokens(self, tokens_left: int | None, *, with_stop_token: bool = False) -> bool | None:
-        """Have all masks from here on leave room for the rest of the text, in batches and trees of drafts
-        too: those of `fill_closing_bitmask`, with a number that falls with each step and rises with each one
-        that is taken back. Where no way fits, masks are plain ones (docs/completion.md).
+        """Limit how many tokens may follow: all later masks leave room for the rest of the text.
+
+        Later masks are those of `fill_closing_bitmask`, in batches and in trees of drafts, too. The number of
+        tokens left falls by one with each step, and rises again with each step that is taken back. If the
+        text cannot be completed in time, masks are plain ones (docs/completion.md).
 
         Args:
-            tokens_left: tokens that may still follow, 0 or more; each step counts as one. None: no limit.
-            with_stop_token: keep one of them for a stop token, wherever the text fits into the others.
+            tokens_left: how many tokens may still follow, 0 or more. None removes the limit.
+            with_stop_token: keep one of these tokens for a stop token, whenever the text fits into the
+                others.
 
         Returns:
-            Whether the text can be completed in time; None where that is not known, or no limit was given.
+            Whether the text can be completed in time; None if that is unknown, or if the limit was removed.
 
         Raises:
-            UnsupportedGrammar, BudgetExceeded, ArgumentError: as `closes_within`; the former limit stays.
+            UnsupportedGrammar, BudgetExceeded, ArgumentError: as `closes_within`; the previous limit stays.
         """
         follower = self._follower
         if isinstance(follower, ClosingFollower):
@@ -389,24 +414,26 @@ class GrammarMatcher(Calls):
 
     @property
     def tokens_left(self) -> int | None:
-        """What is left of the limit of tokens, below 0 behind it; None: there is none, or it cannot be kept
-        any more (`lost_limit`)."""
+        """How many tokens are left of the limit, negative after it was exceeded; None if there is no limit,
+        or if it can no longer be kept (`lost_limit`)."""
         follower = self._follower
         is_kept = isinstance(follower, ClosingFollower) and follower.trouble is None
         return follower.left if is_kept else None
 
     @property
     def lost_limit(self) -> str | None:
-        """Why a limit of tokens cannot be kept any more: a completion was too long, or took too much."""
+        """Why the limit of tokens can no longer be kept: a completion was too long or too expensive to
+        find."""
         return self._follower.trouble if isinstance(self._follower, ClosingFollower) else None
 
     # why
 
     def explain(self) -> Explanation:
-        """What the grammar allows here, in words: literals, keys, sets of characters, names of rules and
-        terminals, how many tokens, what is forced; the state does not change. On every strategy
-        (docs/explain.md). It takes `Budget.mask_seconds` at most, or `EXPLAINED_WITHIN` where there is no
-        such bound; an answer that lacks something is `cut_short`.
+        """Say in words what may come next. The state does not change.
+
+        The answer names literals, keys, sets of characters, rules and terminals, the number of allowed
+        tokens, and text that must come next (docs/explain.md). It works on every strategy, and takes at most
+        `Budget.mask_seconds`, or 5 seconds if that is None; `cut_short` marks an answer that is incomplete.
 
         Raises:
             BudgetExceeded: as `fill_next_token_bitmask`.
@@ -418,7 +445,7 @@ class GrammarMatcher(Calls):
         return Deadline(EXPLAINED_WITHIN if seconds is None else seconds)
 
     def explain_within(self, deadline: Deadline) -> Explanation:
-        """As `explain`, in the time that there is."""
+        """`explain`, within a deadline."""
         compiled = self._compiled
         vocabulary = compiled.vocabulary
         return explain(
@@ -437,29 +464,32 @@ class GrammarMatcher(Calls):
         return self._words
 
     def _fork_to_explain(self) -> GrammarMatcher:
-        """A fork for this call, which goes on with the words of this matcher."""
+        """A fork that shares this matcher's cache of words."""
         twin = self.fork()
         twin._words = self._known_words()
         return twin
 
     def explain_refusal(self, text: str | bytes, *, is_whole: bool = False) -> Refusal | None:
-        """The first byte of a text that cannot follow here, and what is expected there in its place; the
-        state does not change.
+        """Find the first byte of a text that is not allowed from here, and say what was expected in its
+        place.
+
+        The state does not change. It takes at most as long as `explain`; `cut_short` marks a refusal that was
+        not found in that time.
 
         Args:
             text: the text.
-            is_whole: whether it has to be whole, too.
+            is_whole: also refuse a text that is allowed but not complete at its end.
 
         Returns:
-            None where all of it can follow. It takes as long as `explain` at most; a refusal is `cut_short`
-            where that was not enough to find it.
+            The refusal; None if the text is allowed.
 
         Raises:
-            ArgumentError: as `accept_string`. BudgetExceeded: as `fill_next_token_bitmask`.
+            ArgumentError: as `accept_string`.
+            BudgetExceeded: as `fill_next_token_bitmask`.
         """
         whole = flag(is_whole, "is_whole")
         return find_refusal(self._fork_to_explain(), text_of(text), whole, self._deadline_of_words())
 
     def get_captures(self, *, deduplicate: bool = True) -> Any:
-        """Spans captured so far, as in XGrammar."""
+        """The spans captured so far, as in XGrammar."""
         return self._follower.get_captures(flag(deduplicate, "deduplicate"))

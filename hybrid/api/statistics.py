@@ -1,13 +1,13 @@
 """What a compiler has done so far: counts, seconds by phase, strategies with their reasons, errors.
 
-What: `Statistics` behind `GrammarCompiler.stats`, added to from any thread; `OF_PROCESS` has the sums of all
-compilers of the process, which is what `hybrid.metrics` shows.
-When: to see in production what is compiled again and again, what falls back and why.
-Limits: sums since the compiler was made, or the process began or was forked; times of single calls are in the
-log of level DEBUG.
+What: `GrammarCompiler.stats` returns the counts of a `Statistics`. Any thread may add to it. `OF_PROCESS` has
+the sums of all compilers of the process, which `hybrid.metrics` exports.
+When: to see in production what is compiled repeatedly, which grammars fall back to XGrammar, and why.
+Limits: the counts start when the compiler is made, or the process starts or is forked. The times of single
+calls are in the log, on level DEBUG.
 
-Reasons name numbers and parts of grammars, so they would become more with the traffic: numbers and quoted
-names are left out of them, and of those that then still differ the first `MOST_NAMES` are told apart.
+Reasons contain numbers and parts of grammars, so their number would grow with the traffic. Therefore numbers
+and quoted names are removed from them, and only the first `MOST_NAMES` different ones are counted separately.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from hybrid.json_schema.dialects import ALL_KEYWORDS
 from hybrid.xgrammar.relaxed import SchemaText, find_differences
 
 MOST_NAMES = 64
-"""Of reasons of one strategy, of phases and of errors; the rest is counted under `OTHER`."""
+"""Most names of reasons (for each strategy), phases and errors; the rest is counted under `OTHER`."""
 
 MOST_CHARACTERS = 160
-"""Of one reason."""
+"""Length of one reason."""
 
 OTHER = "other"
 
 NO_SCHEMA = "none"
-"""What a grammar that is no schema means, as a label."""
+"""The label for the semantics of a grammar that is not a JSON schema."""
 
 ON_DISK = ("hits", "misses", "shared", "overdue", "evictions", "writes", "damaged", "failures")
-"""What is counted of the folder."""
+"""The events of the disk cache."""
 
 MOST_UNREAD = 256
-"""Schemas whose relaxations are found when somebody looks: new ones beyond are not looked at."""
+"""Most schemas that wait until their relaxations are computed; more are not examined."""
 
 MOST_SCHEMA_CHARACTERS = 100_000
-"""Of a schema that is looked at for that: a hundred times the median of real ones."""
+"""Longest schema that is examined for that: a hundred times the median of real ones."""
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _NUMBER = re.compile(r"\d[\d_,.]*\d|\d")
@@ -54,14 +54,14 @@ class Statistics:
     """Sums over all calls of one compiler; thread-safe.
 
     Args:
-        total: is told the same.
+        total: statistics that get the same events, too.
     """
 
     def __init__(self, total: Statistics | None = None) -> None:
         self._total = total
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
         self.looks_at_schemas = False
-        """Whether schemas in XGrammar's meaning are kept until `look_at_schemas`."""
+        """Whether to keep schemas with XGrammar's semantics until `look_at_schemas`."""
         self._begin()
 
     def _begin(self) -> None:
@@ -75,19 +75,19 @@ class Statistics:
         self._unread: deque[SchemaText] = deque()
 
     def begin_anew(self) -> None:
-        """Forget all sums: in a forked process they are the parent's."""
+        """Reset all counts: in a forked process they are the parent's."""
         with self._lock:
             self._begin()
 
     def count(self, event: str) -> None:
-        """Add one to an event; the names are those of `snapshot`, before them "memory_" or "disk_"."""
+        """Count an event: a name of `snapshot`, with the prefix "memory_" or "disk_" if it belongs there."""
         with self._lock:
             self._events[event] += 1
         if self._total is not None:
             self._total.count(event)
 
     def compiled(self, compiled: CompiledGrammar) -> None:
-        """Add a grammar that was compiled just now."""
+        """Count a grammar that was compiled."""
         reason = grouped(compiled.reason)
         labels = compiled.strategy, semantics_of(compiled)
         schema = compiled.schema
@@ -105,21 +105,21 @@ class Statistics:
             self._total.compiled(compiled)
 
     def loaded(self, compiled: CompiledGrammar) -> None:
-        """Add a grammar that was read from disk just now."""
+        """Count a grammar that was read from disk."""
         with self._lock:
             self._add_seconds(compiled)
         if self._total is not None:
             self._total.loaded(compiled)
 
     def first_mask(self, labels: tuple[str, str], seconds: float) -> None:
-        """Add the first mask of a grammar of this strategy and meaning."""
+        """Count the first mask of a grammar; the labels are its strategy and semantics."""
         with self._lock:
             self._first_mask.add(labels, seconds)
         if self._total is not None:
             self._total.first_mask(labels, seconds)
 
     def failed(self, error: Exception) -> None:
-        """Add a compilation that ended with an error."""
+        """Count a compilation that failed."""
         with self._lock:
             _add(self._errors, type(error).__name__, 1)
             if isinstance(error, SchemaRefused):
@@ -128,7 +128,7 @@ class Statistics:
             self._total.failed(error)
 
     def refused(self, keywords: Iterable[str]) -> None:
-        """Add a schema that was refused for these keywords."""
+        """Count a schema that was refused because of these keywords."""
         found = keywords_of(keywords)
         with self._lock:
             self._refusals.update(found)
@@ -136,7 +136,7 @@ class Statistics:
             self._total.refused(found)
 
     def look_at_schemas(self) -> None:
-        """Count what XGrammar leaves out of the schemas that were compiled since the last look."""
+        """Count what XGrammar leaves out of the schemas that were compiled since the last call."""
         while True:
             with self._lock:
                 if not self._unread:
@@ -153,7 +153,7 @@ class Statistics:
             _add(self._seconds, phase, seconds)
 
     def snapshot(self) -> dict[str, Any]:
-        """The sums, in objects of the caller's own."""
+        """A new dict with all counts."""
         with self._lock:
             events = self._events
             return {
@@ -180,7 +180,8 @@ class Statistics:
 
     @property
     def unread(self) -> int:
-        """Schemas whose relaxations were not counted, as there were too many or they are too long."""
+        """Number of schemas whose relaxations were not counted: there were too many, or they were too
+        long."""
         return self._events["unread"]
 
 
@@ -191,24 +192,25 @@ forking.in_child(OF_PROCESS.begin_anew)
 
 
 def semantics_of(compiled: CompiledGrammar) -> str:
-    """What the schema of a grammar means: a name of `hybrid.compile.strategy.SEMANTICS`, or `NO_SCHEMA`."""
+    """The semantics of a grammar's schema: one of `hybrid.compile.strategy.SEMANTICS`, or `NO_SCHEMA`."""
     if compiled.schema is None:
         return NO_SCHEMA
     return "xgrammar" if compiled.schema.left_out is None else "json-schema"
 
 
 def keywords_of(found: Iterable[str]) -> set[str]:
-    """Those of JSON Schema among some keywords, and `OTHER` for all others: a schema may have any."""
+    """The keywords that JSON Schema defines, and `OTHER` for all others, because a schema may have any
+    name."""
     return {keyword if keyword in ALL_KEYWORDS else OTHER for keyword in found}
 
 
 def grouped(reason: str) -> str:
-    """A reason without what differs from grammar to grammar: numbers are N, quoted names are '...'."""
+    """A reason with numbers replaced by N and quoted names by '...', which is the same for many grammars."""
     # numbers and names are replaced in a bounded part only, as messages may quote whole grammars
     return _without_names(reason[: 4 * MOST_CHARACTERS])
 
 
-@lru_cache(maxsize=256)  # all grammars that are walked have one reason, and the patterns take 20 us
+@lru_cache(maxsize=256)  # most grammars have the same reason, and the patterns take 20 us
 def _without_names(reason: str) -> str:
     short = _NUMBER.sub("N", _QUOTED.sub("'...'", reason))
     return " ".join(short.split())[:MOST_CHARACTERS]

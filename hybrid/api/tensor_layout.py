@@ -1,12 +1,13 @@
-"""Where torch keeps what of a tensor may be changed in place.
+"""Where torch keeps those properties of a tensor that can be changed in place.
 
-What: `find_layout` finds, in the torch that is running, the offsets of a tensor's C++ object, of its storage,
-of its shape, strides and type, and of the storage's memory. Three tensors of unlike numbers have to agree on
-each, and every way to change a tensor in place has to be seen.
-When: once per process, in 0.7 ms, by `hybrid.api.calls`: with cold caches torch takes 5 us to tell one of
-these and 13 to tell all by its interface for C (DLPack's); to read them takes five lines of memory.
-Limits: tensors of exactly the class `torch.Tensor`, of at most five dimensions. A torch of another layout has
-none here, and is asked.
+What: `find_layout` finds the offsets of a tensor's C++ object, of its storage, of its shape, strides and
+type, and of the storage's memory, in the torch that is running. Three different tensors must give the same
+offsets, and every way to change a tensor in place must be visible there.
+When: `hybrid.api.calls` does this once per process, in 0.7 ms. With cold caches, torch takes 5 us to answer
+for one of these properties, and 13 us for all through DLPack's C interface. Reading them takes five cache
+lines.
+Limits: only tensors of exactly the class `torch.Tensor` with at most five dimensions. If torch has another
+layout, there is no result, and torch is asked each time.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ class Layout(NamedTuple):
 
 
 PROBES = (((3, 5), (11, 1), 7), ((9, 4), (6, 17), 2), ((13, 2), (3, 1), 19))
-"""Shapes, strides, offsets."""
+"""Shapes, strides and offsets of the probes."""
 
 
 def find_layout() -> Layout | None:
-    """The layout of this process's torch; None where it is not the one that is known."""
+    """The layout of the torch that is running; None if it is unknown."""
     if ctypes.sizeof(ctypes.c_void_p) != WORD:
         return None
     try:
         return _find()
-    except Exception:  # noqa: BLE001 - another torch: nothing is known of it
+    except Exception:  # noqa: BLE001 - another torch, of unknown layout
         return None
 
 
@@ -78,7 +79,7 @@ def _words(address: int, count: int) -> list[int]:
 
 
 def _place(words: list[int], wanted: list[int | None]) -> int:
-    """The first offset of some words; None stands for any."""
+    """The first offset at which some words occur; None matches any word."""
     for first in range(len(words) - len(wanted) + 1):
         if all(one is None or words[first + n] == one for n, one in enumerate(wanted)):
             return WORD * first
@@ -86,7 +87,7 @@ def _place(words: list[int], wanted: list[int | None]) -> int:
 
 
 def _seen(layout: Layout, tensor: torch.Tensor) -> list[int]:
-    """All that is compared of a tensor."""
+    """Everything that is compared to see whether a tensor has changed."""
     impl = _words(id(tensor) + layout.of_object, 1)[0]
     storage = _words(impl + layout.of_storage, 1)[0]
     memory = _words(storage + layout.of_memory, 1)[0]
@@ -102,7 +103,7 @@ def _tells_types_apart(layout: Layout) -> bool:
 
 
 def _hears_of_changes(layout: Layout) -> bool:
-    """Whether each way to change a tensor in place is seen, and a change of its numbers is not."""
+    """Whether every way to change a tensor in place is visible, and a change of its values is not."""
     other = torch.zeros((8, 4), dtype=torch.int32)
     changes: list[Callable[[Any], Any]] = [
         lambda tensor: tensor.resize_(2, 4),
