@@ -27,7 +27,8 @@ from equivalence.deadline import Deadline
 from equivalence.network.optimised import Wanted, optimised_text
 from equivalence.network.reading import read_grammar
 from hybrid import Budget
-from hybrid.compile.request import JsonSchemaRequest, Settings
+from hybrid.compile.request import Settings
+from hybrid.compile.schema_request import JsonSchemaRequest
 from hybrid.xgrammar import guard as guard_module
 from hybrid.xgrammar.guard import Guard, worker
 from hybrid.xgrammar.guard.estimate import grammar_estimate, schema_estimate

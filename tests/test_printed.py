@@ -22,7 +22,8 @@ from equivalence.network import build_network, reading
 from equivalence.network.printed import read_rules
 from equivalence.network.reading import ReadGrammar, read_as_far, read_printed
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
-from hybrid.compile.request import JsonSchemaRequest, Settings
+from hybrid.compile.request import Settings
+from hybrid.compile.schema_request import JsonSchemaRequest
 from hybrid.compile.strategy import Budget
 from tests.conftest import load_cases
 from tests.versions import released, strict_classes

@@ -13,12 +13,12 @@ from hybrid.compile.request import (
     METHODS,
     BuiltinJsonRequest,
     EbnfRequest,
-    JsonSchemaRequest,
     Parsed,
     RegexRequest,
     Settings,
     StructuralTagRequest,
 )
+from hybrid.compile.schema_request import JsonSchemaRequest
 
 SETTINGS = Settings("auto", Budget())
 VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [b""], [256], [256])

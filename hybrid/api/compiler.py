@@ -34,15 +34,14 @@ from hybrid.compile.promotion import Promoter
 from hybrid.compile.request import (
     BuiltinJsonRequest,
     EbnfRequest,
-    ExactSchemaRequest,
     GrammarRequest,
-    JsonSchemaRequest,
     LarkRequest,
     RegexRequest,
     Request,
     Settings,
     StructuralTagRequest,
 )
+from hybrid.compile.schema_request import ExactSchemaRequest, JsonSchemaRequest
 from hybrid.compile.strategy import (
     Budget,
     OnBudget,

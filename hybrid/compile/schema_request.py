@@ -1,0 +1,209 @@
+"""What a compile call asks for whose grammar is a JSON schema, in either meaning.
+
+What: `JsonSchemaRequest` means what XGrammar's converter makes of a schema, `ExactSchemaRequest` what the
+schema says.
+When: made by `GrammarCompiler.compile_json_schema`, by its `semantics`.
+Limits: options are XGrammar's; one that it does not know is refused by it, or by us where it is not asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import xgrammar
+
+from equivalence import GrammarError
+from equivalence.arguments import flag
+from equivalence.deadline import Deadline
+from equivalence.network.reading import ReadGrammar, read_printed
+from hybrid.compile.request import SCHEMA_OPTIONS, Converted, EbnfRequest, Request, require
+from hybrid.json_schema import Bounds, SchemaGrammar, documents_of, grammar_of_schema
+from hybrid.xgrammar.guard.estimate import Estimate, schema_estimate
+from hybrid.xgrammar.relaxed import Relaxation, SchemaText, describe, schema_text
+
+if TYPE_CHECKING:
+    from hybrid.api.compiled import CompiledGrammar
+    from hybrid.compile.compilation import Compilation
+    from hybrid.xgrammar.guard import Guard
+
+_MAY_LEAD = re.compile(r'(?<![^\\]["\[])\^|\\\]|\[\^\]')
+"""What a schema may spell a character class with whose first character is a caret: one that does not begin a
+text or exclude what follows, or what lets such a class hold a bracket, as what is left of all characters but
+those up to the bracket begins with a caret."""
+
+_MAY_BE_ZERO = re.compile(r"\\(?:u00[0-7]|u\{|[UxXcCoO0])")
+"""What a schema spells a byte 0 with, in JSON or in a regular expression, or one of the letters, digits and
+signs of that."""
+
+
+@dataclass(frozen=True, eq=False)
+class JsonSchemaRequest(Converted):
+    """A JSON schema.
+
+    Attributes:
+        schema: as it was given; once it is settled, text or a model class.
+        options: of XGrammar's converter.
+        strict: refuse it if XGrammar leaves something out of it.
+    """
+
+    notation: ClassVar[str] = "json_schema"
+    title: ClassVar[str] = "JSON schema"
+    schema: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        schema, strict = _schema_of(self.schema), flag(self.strict, "strict")
+        is_settled = schema is self.schema and strict is self.strict
+        settled = self if is_settled else replace(self, schema=schema, strict=strict)
+        return Request.settled(settled, compilation, deadline)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
+        return self.notation, self.schema, options
+
+    @cached_property
+    def text(self) -> SchemaText:
+        """The schema's text, with the options that say what XGrammar leaves out."""
+        return schema_text(self.schema, self.options)
+
+    def estimate(self) -> Estimate | None:
+        for name, value in self.options.items():
+            if name in SCHEMA_OPTIONS and value is not None:
+                require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
+        is_known = SCHEMA_OPTIONS.keys() >= self.options.keys()
+        return schema_estimate(self.schema, self.options) if is_known else None
+
+    def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
+        text = self.text.text  # a model class is asked once
+        asked = self if text is self.schema else replace(self, schema=text)
+        return asked.converted(guard, deadline)
+
+    @property
+    def given(self) -> object:
+        return self.schema
+
+    def here(self) -> xgrammar.Grammar:
+        return xgrammar.Grammar.from_json_schema(self.schema, **self.options)
+
+    def elsewhere(self) -> tuple[str, list[Any]]:
+        options = [self.options.get(name, absent) for name, (_, absent) in SCHEMA_OPTIONS.items()]
+        return "from_json_schema", [self.schema, *options]
+
+    def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
+        # not where texts may hold a byte 0, behind which they are not printed
+        text = self.text.text
+        if self.options.get("separators") is not None or "\0" in text:
+            return None
+        if "\\" in text and _MAY_BE_ZERO.search(text):
+            return None
+        return read_printed(grammar, "^" in text and _MAY_LEAD.search(text) is not None)
+
+    def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
+        compiled = super().compiled(compilation, deadline)
+        # before anybody else sees it: the folder on disk keeps the schema too
+        object.__setattr__(compiled, "schema", self.text)
+        return compiled
+
+    def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
+        if self.strict:
+            deadline.check("looking for keywords that XGrammar leaves out")
+            if compiled.relaxed:
+                raise GrammarError(describe(compiled.relaxed))
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSchemaRequest(Request):
+    """A JSON schema with its own meaning (`hybrid.json_schema`).
+
+    Attributes:
+        schema: as it was given; once it is settled, text.
+        options: XGrammar's, which say how texts are laid out, and `strict_mode`.
+        strict: refuse it if something was left out of it.
+        relax: leave out what cannot be kept, by name, in place of refusing it.
+        assert_formats: read `format` as an assertion; else it is an annotation.
+        registry: documents that references may lead to, of `referencing`; once it is settled,
+            `hybrid.json_schema.Documents`.
+    """
+
+    notation: ClassVar[str] = "json_schema"
+    schema: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
+    relax: bool = False
+    assert_formats: bool = True
+    registry: Any = None
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        for name, value in self.options.items():
+            if name not in SCHEMA_OPTIONS:
+                allowed = ", ".join(SCHEMA_OPTIONS)
+                raise GrammarError(f"the option {name!r} is not known, allowed are {allowed}")
+            if value is not None:
+                require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
+        text = schema_text(_schema_of(self.schema), self.options).text  # a model class is asked once
+        strict, relax = flag(self.strict, "strict"), flag(self.relax, "relax")
+        formats, documents = flag(self.assert_formats, "assert_formats"), documents_of(self.registry)
+        settled = replace(
+            self, schema=text, strict=strict, relax=relax, assert_formats=formats, registry=documents
+        )
+        return Request.settled(settled, compilation, deadline)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
+        beside = None if self.registry is None else self.registry.digest
+        return self.notation, "json-schema", self.relax, self.assert_formats, beside, self.schema, options
+
+    def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
+        began = time.perf_counter()
+        grammar = grammar_of_schema(
+            self.schema, self.options, bounds=self._bounds, deadline=deadline, relax=self.relax,
+            convert=partial(self._converted, compilation.guard), assert_formats=self.assert_formats,
+            documents=self.registry,
+        )  # fmt: skip
+        compiled = compilation.decide(grammar, time.perf_counter() - began, deadline, _own_reading)
+        grammar.forget()
+        left_out = tuple(Relaxation(one.pointer, one.keyword, one.why) for one in grammar.left_out)
+        schema = schema_text(self.schema, self.options)._replace(left_out=left_out)
+        return replace(compiled, schema=schema, places=grammar.places)
+
+    @property
+    def _bounds(self) -> Bounds:
+        """The bounds that the budget implies."""
+        states = self.settings.budget.states
+        return Bounds(nonterminals=max(states // 6, 1), language_states=max(states // 10, 1))
+
+    def _converted(self, guard: Guard, text: str) -> xgrammar.Grammar:
+        """The grammar in XGrammar, for the strategies that run there."""
+        request = EbnfRequest(text, settings=self.settings)
+        return guard.convert(request, Deadline(self.settings.seconds))
+
+    def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
+        if self.strict and compiled.relaxed:
+            raise GrammarError(describe(compiled.relaxed, is_own=True))
+
+
+def _own_reading(grammar: SchemaGrammar) -> ReadGrammar:
+    """What the network reads of a schema's grammar."""
+    return grammar.read
+
+
+def _schema_of(schema: Any) -> str | type:
+    """A schema as text, or the model class that it is."""
+    if isinstance(schema, (str, type)):
+        return schema
+    try:
+        return json.dumps(schema)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise GrammarError(
+            f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
+            "takes, and a pydantic model class"
+        ) from error
