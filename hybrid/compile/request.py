@@ -3,7 +3,7 @@
 What: a `Request` for each notation that `GrammarCompiler` takes. It says what tells equal calls apart, how
 the grammar is checked and parsed, and what is compiled of it; `hybrid.compile.pipeline` carries it through.
 When: made by the methods of `GrammarCompiler`, for a call at once or in the background. A new notation is a
-class here, its name in `METHODS`, and the method of the compiler that makes it. Those of JSON schemas stand in
+class here, its name in `METHODS`, and the method of the compiler that makes it. Those of JSON schemas are in
 `schema_request.py`.
 Limits: nothing is looked at before `settled`, so that errors belong to the call, also in the background.
 """
