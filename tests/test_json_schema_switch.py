@@ -56,6 +56,14 @@ def test_operators_say_it_in_an_environment_variable(monkeypatch: pytest.MonkeyP
     )
     assert written(compiled.hybrid, APART)
     assert "root" in str(compiled.grammar)
+    date = json.dumps({"type": "string", "format": "date"})
+    for given, is_checked in (("1", True), ("0", False)):
+        monkeypatch.setenv("EQUIMASK_TEST_FORMATS", given)
+        compiler = BoundedCompiler(BYTES.tokenizer_info, settings=settings)
+        assert written(compiler.compile_json_schema(date).hybrid, '"someday"') != is_checked
+    monkeypatch.setenv("EQUIMASK_TEST_FORMATS", "no")
+    with pytest.raises(ValueError, match="EQUIMASK_TEST_FORMATS"):
+        settings.assert_formats()
     monkeypatch.setenv("EQUIMASK_TEST_SEMANTICS", "openai")
     with pytest.raises(ValueError, match="allowed are xgrammar"):
         settings.semantics()

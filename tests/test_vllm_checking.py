@@ -185,3 +185,5 @@ def test_answers_are_bounded(vllm, monkeypatch):
         assert check({"const": number}) == ""
     assert len(check._kept) <= 10
     assert len(check({"pattern": "(" * 5000})) <= checking.LONGEST_ANSWER
+    empty = {"type": "string", "format": "date", "maxLength": 3}
+    assert check(empty) != "" == checking.SchemaCheck(1.0, assert_formats=False)(empty)

@@ -41,6 +41,7 @@ class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
         bounds: dict[str, Any] = {
             "budget": Budget(seconds=settings.compile_seconds()), "cache_dir": folder,
             "semantics": settings.semantics(), "max_whitespace_cnt": settings.max_whitespace_cnt(),
+            "assert_formats": settings.assert_formats(),
         }  # fmt: skip
         bounds["max_threads"] = min(options.pop("max_threads", MOST_THREADS), usable())
         super().__init__(tokenizer_info, **{**bounds, **options})

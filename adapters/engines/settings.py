@@ -55,6 +55,19 @@ class Settings:
         return given
 
     @property
+    def formats(self) -> str:
+        """Name of the variable that says whether `format` is checked."""
+        return f"{self.enabled}_FORMATS"
+
+    def assert_formats(self) -> bool:
+        """Whether `format` is checked where JSON schemas mean what they say: 1 if it is not set.
+
+        Raises:
+            ValueError: neither 0 nor 1.
+        """
+        return self.switch(self.formats, "which reads `format` as an annotation")
+
+    @property
     def blanks(self) -> str:
         """Name of the variable with the bound on runs of white space."""
         return f"{self.enabled}_MAX_WHITESPACE"

@@ -35,10 +35,11 @@ class SchemaCheck:
 
     Args:
         seconds: of one answer.
+        assert_formats: whether `format` is checked, as by the compiler that serves.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float, assert_formats: bool = True) -> None:
+        self._seconds, self._assert_formats = seconds, assert_formats
         self._kept: dict[bytes, str] = {}
 
     def __call__(self, schema: Any) -> str:
@@ -59,7 +60,7 @@ class SchemaCheck:
 
     def _found(self, text: str) -> str:
         try:
-            grammar_of_schema(text, deadline=Deadline(self._seconds))
+            grammar_of_schema(text, deadline=Deadline(self._seconds), assert_formats=self._assert_formats)
         except SchemaRefused as error:
             return error.fault
         except BudgetExceeded:

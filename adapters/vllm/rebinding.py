@@ -98,7 +98,8 @@ def _answer(backend: ModuleType) -> None:
         raise _unknown(f"{BACKEND}.{name} does not read structured_outputs.json")
     from adapters.vllm.checking import SchemaCheck, answered  # heavy, and of no use elsewhere
 
-    bound = answered(getattr(backend, name), errors.VLLMValidationError, SchemaCheck(seconds))
+    check = SchemaCheck(seconds, SETTINGS.assert_formats())
+    bound = answered(getattr(backend, name), errors.VLLMValidationError, check)
     setattr(backend, name, bound)
 
 
