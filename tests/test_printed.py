@@ -77,7 +77,7 @@ def test_schemas_of_the_cases_are_read_as_they_are_serialised(strict_mode: bool)
 
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_formats_are_read_as_they_are_serialised(format_name: str) -> None:
-    is_read({"type": "string", "format": format_name})
+    assert is_read({"type": "string", "format": format_name})
 
 
 @st.composite
