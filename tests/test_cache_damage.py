@@ -38,7 +38,7 @@ def rebuilt(folder: Path, caplog: pytest.LogCaptureFixture) -> bool:
     )
     mended = compiler_in(folder)
     mended.compile_regex(REGEX)
-    said = any("is not used and is built anew" in text for text in warnings_of(caplog))
+    said = any("cannot be used and is compiled again" in text for text in warnings_of(caplog))
     return said and (found["damaged"], found["hits"], found["writes"]) == (1, 0, 1) and disk(mended)[0] == 1
 
 

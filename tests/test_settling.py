@@ -41,7 +41,7 @@ def by_classes() -> CompiledGrammar:
 
 def test_auto_walks_first_and_says_so() -> None:
     _, compiled = walked()
-    assert compiled.strategy == "classifier" and "masks are walked" in compiled.reason
+    assert compiled.strategy == "classifier" and "masks come from a walk" in compiled.reason
     assert compiled.engine is None and compiled.gather is None and compiled.classifier.is_walked
     assert set(compiled.timings) == {"parse", "serialize", "network", "classifier", "total"}
     assert 0 < compiled.memory_size_bytes < 8 << 20

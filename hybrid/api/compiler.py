@@ -474,28 +474,23 @@ class GrammarCompiler:
         )
 
     def stats(self) -> dict[str, Any]:
-        """Count what this compiler has done so far.
+        """Counts of what this compiler has done so far, in a new dict. Its keys are:
 
-        Returns:
-            A new dict:
-
-            - "compilations": grammars compiled; "shared": calls that waited for an equal one that was
-            running;
-            - "promotions": how many were "done", "given_up" because of the budget, and "dropped" because
-              nobody used the grammar any more;
-            - "overdue", "cancelled": compilations that ran out of time, or that nobody wanted any more;
-            - "memory", "disk": "hits", "misses", "evictions", "bytes" and "limit_bytes". "disk" also has
-              "writes", "damaged" (entries that could not be used), "failures" (of the file system), "shared"
-              (misses that another process wrote while this one waited) and "overdue" (waits in vain). The
-              bytes on disk are those of the last time that the folder was listed;
-            - "seconds": total seconds by phase;
-            - "strategies": for each strategy its "count" and "reasons", without numbers and names;
-            - "errors": errors by type;
-            - "compile_seconds", "first_mask_seconds": by strategy and semantics, their "sum", and "counts"
-            for
-              the ranges of `hybrid.api.durations.BOUNDS`;
-            - "refusals", "relaxations": with "json-schema", the keywords for which schemas were refused, or
-              that were left out of them.
+        - "compilations": grammars compiled; "shared": calls that waited for an equal one that was running;
+        - "promotions": how many were "done", "given_up" because of the budget, and "dropped" because nobody
+          used the grammar any more;
+        - "overdue", "cancelled": compilations that ran out of time, or that nobody wanted any more;
+        - "memory", "disk": "hits", "misses", "evictions", "bytes" and "limit_bytes". "disk" also has "writes",
+          "damaged" (entries that could not be used), "failures" (of the file system), "shared" (misses that
+          another process wrote while this one waited) and "overdue" (waits in vain). The bytes on disk are
+          those of the last time that the folder was listed;
+        - "seconds": total seconds by phase;
+        - "strategies": for each strategy its "count" and "reasons", without numbers and names;
+        - "errors": errors by type;
+        - "compile_seconds", "first_mask_seconds": by strategy and semantics, their "sum", and "counts" for the
+          ranges of `hybrid.api.durations.BOUNDS`;
+        - "refusals", "relaxations": with "json-schema", the keywords for which schemas were refused, or that
+          were left out of them.
         """
         found = self._statistics.snapshot()
         found["memory"].update(bytes=self._memory.size_bytes, limit_bytes=self._memory.limit_bytes)

@@ -1,10 +1,10 @@
 """Compiling in the background: futures that can be cancelled while their grammar is being compiled.
 
-What: `Background` runs requests in a compiler's own threads and gives a `CompileFuture` for each. When the
-program ends, and in a process that is forked, what has no result yet is cancelled.
-When: behind the methods of `GrammarCompiler` that end in ``_async``.
-Limits: what cannot look at a deadline (XGrammar's and Lark's own code) is not interrupted by `cancel`; its
-result is dropped when it is there.
+What: `Background` runs requests in a compiler's own threads, and returns a `CompileFuture` for each. At the
+end of the program, and in a forked process, unfinished futures are cancelled.
+When: used by the methods of `GrammarCompiler` that end in ``_async``.
+Limits: `cancel` cannot interrupt code that does not check the deadline (XGrammar and Lark). Its result is
+dropped when it returns.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Call = Callable[[Deadline], CompiledGrammar]
 
 
 class CompileFuture(Future[CompiledGrammar]):
-    """A `concurrent.futures.Future` that `cancel` also works on while it runs.
+    """A `concurrent.futures.Future` that can also be cancelled while it is running.
 
-    `cancel` returns True, unless the result or error is there already. The future is cancelled from then on,
-    as one is that had not begun: `result` raises `concurrent.futures.CancelledError`, callbacks are called,
-    ``asyncio.wrap_future`` is cancelled, and a task that is cancelled while it waits for that cancels this.
-    The computation ends as soon as it looks, unless another call waits for the same grammar.
+    `cancel` returns True unless there is a result or an error already. Then the future is cancelled like one
+    that had not started: `result` raises `concurrent.futures.CancelledError`, callbacks are called, and
+    ``asyncio.wrap_future`` is cancelled. Cancelling a task that waits for that future cancels this one, too.
+    The computation stops at its next check of the deadline, unless another call waits for the same grammar.
     """
 
     def __init__(self, call: Call) -> None:
@@ -42,36 +42,36 @@ class CompileFuture(Future[CompiledGrammar]):
         self._was_told = False
 
     def cancel(self) -> bool:
-        """Give up; whether there was still something to give up, or it was given up before."""
-        # the state is "pending" for as long as it runs, in which futures can be cancelled
+        """Cancel the future; return whether it is cancelled now."""
+        # the state stays "pending" while it runs, because futures can only be cancelled in that state
         if not super().cancel():
             return False
         with self._own_lock:
             first, self._was_told = not self._was_told, True
             deadline, self._deadline, self._call = self._deadline, None, None
         if first:
-            self.set_running_or_notify_cancel()  # what waits for several futures hears of it here
+            self.set_running_or_notify_cancel()  # notifies those that wait for several futures
         if deadline is not None:
             deadline.cancel()
         return True
 
     def running(self) -> bool:
-        """Whether a thread is at it."""
+        """Whether a thread is computing it."""
         return self._call is None and not self.done()
 
     def give_up(self) -> None:
-        """In a forked process, where nobody computes it: cancelled, unless the result is there already.
+        """In a forked process, where no thread computes it: cancel it unless it has a result.
 
-        Nobody is told: who waits for it, or listens, is in the other process.
+        Nobody is notified: those that wait for it are in the parent process.
         """
-        self._condition = threading.Condition()  # a thread that is not there may hold the old one
+        self._condition = threading.Condition()  # a thread of the parent may hold the old one
         self._deadline = self._call = None
         if not self.done():
             vars(self).update(_done_callbacks=[], _waiters=[])
             self.cancel()
 
     def compute(self, begin: Callable[[], Deadline]) -> None:
-        """Make the result, or the error, in the thread that calls.
+        """Compute the result or the error in the calling thread.
 
         Args:
             begin: makes the deadline.
@@ -81,15 +81,15 @@ class CompileFuture(Future[CompiledGrammar]):
             if call is None or self.cancelled():
                 return
         try:
-            # made outside of the lock, as it may take long to be the first that does
+            # outside of the lock, because the first call may take long
             deadline = begin()
             with self._own_lock:
                 self._deadline = None if self.cancelled() else deadline
             if self._deadline is None:
                 return
             compiled = call(deadline)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is for who waits
-            with contextlib.suppress(InvalidStateError):  # it is cancelled, and nobody asks why
+        except BaseException as error:  # noqa: BLE001 - every error belongs to the caller of `result`
+            with contextlib.suppress(InvalidStateError):  # it was cancelled meanwhile
                 self.set_exception(error)
         else:
             with contextlib.suppress(InvalidStateError):
@@ -97,16 +97,16 @@ class CompileFuture(Future[CompiledGrammar]):
         finally:
             self._deadline = None
             del call
-            self = None  # type: ignore[assignment]  # the error's traceback has this frame, which would keep it
+            self = None  # type: ignore[assignment]  # the traceback has this frame, which would keep it alive
 
 
 class Background:
-    """The threads of one compiler; begun with the first call.
+    """The threads of one compiler, started by the first call.
 
     Args:
         n_jobs: number of threads.
-        begin: makes the deadline of a call, when a thread takes it up.
-        run: makes the result of a request.
+        begin: makes the deadline of a call when a thread starts to work on it.
+        run: computes the result of a request.
     """
 
     def __init__(
@@ -125,16 +125,16 @@ class Background:
         leaving.at_exit(self._stop)
 
     def _in_child(self) -> None:
-        """Its threads are not there; the next call begins others."""
+        """A forked process has none of the threads. The next call starts new ones."""
         self._pool = None
         for future in list(self._asked):
             future.give_up()
 
     def submit(self, request: Request) -> CompileFuture:
-        """Let a thread compile what a request asks for.
+        """Let a thread compile a request.
 
         Raises:
-            HybridError: it is closed.
+            HybridError: the compiler is closed.
         """
         future = CompileFuture(partial(self._compiled, request))
         with self._lock:
@@ -147,11 +147,11 @@ class Background:
         return future
 
     def _compiled(self, request: Request, deadline: Deadline) -> CompiledGrammar:
-        # called as a method of this, which a thread at work keeps alive: else nobody would stop it at the end
+        # a method, so that the thread keeps this object alive, which stops it at the end of the program
         return self._run(request, deadline)
 
     def close(self) -> None:
-        """Cancel what has not begun, and wait for what has."""
+        """Cancel what has not started, and wait for the rest."""
         pool, asked = self._closed()
         for future in asked:
             if not future.running():
@@ -160,7 +160,7 @@ class Background:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _stop(self) -> None:
-        """The program ends: cancel everything. Python waits for the threads, which end as they look."""
+        """At the end of the program: cancel everything. Python waits for the threads, which stop soon."""
         for future in self._closed()[1]:
             future.cancel()
 

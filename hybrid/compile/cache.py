@@ -1,20 +1,20 @@
-"""Compiled grammars in a folder: found again by the next process, checked before use, bounded in bytes.
+"""A disk cache of compiled grammars: shared between processes, checked before use, bounded in bytes.
 
-What: `DiskCache` behind the keyword ``cache_dir`` of `GrammarCompiler`: one file for each grammar, its
-options, the vocabulary and everything else that the result depends on.
-When: many short-lived processes, or restarts of a server; see docs/caches.md.
-Limits: strategy "classifier" only, as only that is written to files (docs/artifacts.md): grammars that come
-out on another strategy are compiled again in each process. Digests find damage, not malice: the folder has
-to be as trustworthy as the code.
+What: `DiskCache` implements the argument `cache_dir` of `GrammarCompiler`. There is one file for each
+combination of a grammar, its options, the vocabulary and everything else that the result depends on.
+When: for short-lived processes, and for restarts of a server; see docs/caches.md.
+Limits: only grammars on strategy "classifier" are written (docs/artifacts.md). Each process compiles grammars
+on
+other strategies again. Digests detect damage, not malice: trust the folder as you trust the code.
 
-An entry is 16 bytes of magic, the 32 bytes of its key, and an artefact, which has a digest of its own. That
-the key stands inside keeps a file under another's name from being taken for it. Entries are written whole and
-never changed, so that any number of processes may share the folder: reading takes no lock. Of those that miss
-the same grammar at once one compiles it and the others wait (`hybrid.compile.single_flight`); where they do
-not, both compile it, and one file stays. A file system that fails costs the caching and a warning.
+An entry consists of 16 bytes of magic, the 32 bytes of its key, and an artefact with its own digest. The key
+is inside, so that a file with the wrong name is not used. Entries are written atomically and never changed,
+so any number of processes may share the folder, and reading needs no lock. If several processes miss the same
+grammar at once, one compiles it and the others wait (`hybrid.compile.single_flight`). If they do not wait,
+each compiles it, and one file remains. If the file system fails, there is a warning and no caching.
 
-An index file or a database was not made: each would need a lock, and would have to be mended where a process
-was ended while it held it. The clock of last use is the time of modification, which every file system has.
+There is no index file or database, because it would need a lock, and repair after a process was killed while
+it held the lock. The time of last use is the file's modification time, which every file system has.
 """
 
 from __future__ import annotations
@@ -51,45 +51,45 @@ KEY_BYTES = 32
 
 ENTRY = re.compile(r"compiled-[0-9a-f]{64}\.equimask")
 PARTIAL = re.compile(ENTRY.pattern + r"\.[0-9]+\.[0-9a-f]+\.partial")
-"""What `write_whole` leaves where the process was ended."""
+"""Files that `write_whole` leaves if the process is killed."""
 
 LOCK = re.compile(ENTRY.pattern + r"\.lock")
-"""What `hybrid.compile.single_flight` leaves there. No other names than these three are ever deleted."""
+"""Lock files of `hybrid.compile.single_flight`. Only files with these three patterns are ever deleted."""
 
 PARTIAL_SECONDS = 3600
-"""A partial file of this age belongs to no process that still writes it, nor a lock to one that holds it."""
+"""Partial files and locks that are older than this are not in use any more."""
 
 ROOM = 10
-"""A full folder is emptied by one part in so many, so that not every new entry looks at all the others."""
+"""A full folder is emptied by this fraction (1 / ROOM), so that not every new entry lists the folder."""
 
 UNCOUNTED = 16
-"""The folder is looked at again once this process has written one part of the bound in so many: others write
-to it too, and together they may exceed it by that much each."""
+"""The folder is listed again after this process has written this fraction (1 / UNCOUNTED) of the bound. Other
+processes write, too, and each may exceed the bound by that much."""
 
 CARRIED = {
     "reason", "vocabulary", "grammar", "classes", "features", "classifier", "otherwise", "timings", "schema",
     "settling",
 }  # fmt: skip
-"""What an artefact has of a compiled grammar. A grammar that says anything else of itself is not written:
-what comes back has to say the same."""
+"""The attributes of a compiled grammar that an artefact stores. A grammar with other attributes is not
+written, because it would come back without them."""
 
 logger = logging.getLogger(__name__)
 
 
 class DiskCache:
-    """The entries of one compiler in a folder that it may share with any others.
+    """The entries of one compiler in a folder, which it may share with other compilers and processes.
 
     Args:
-        folder: made when the first entry is written.
+        folder: the folder; it is created when the first entry is written.
         limit_bytes: bound of the bytes of all entries; -1 is 1 GiB.
         vocabulary: the vocabulary that grammars are compiled for.
-        budget: bounds of the compilations, and of what is read.
-        settings: what else tells results apart: the strategy and the like, as JSON has it.
-        count: told the name of each event: "disk_hits", "disk_misses", "disk_evictions", "disk_writes",
-            "disk_damaged", "disk_failures", "disk_shared", "disk_overdue".
+        budget: bounds of the compilations, and of the grammars that are read.
+        settings: the other settings that results depend on, in a form for JSON.
+        count: called with the name of each event: "disk_hits", "disk_misses", "disk_evictions",
+            "disk_writes", "disk_damaged", "disk_failures", "disk_shared", "disk_overdue".
 
     Raises:
-        HybridError: a folder or a bound that is none.
+        HybridError: the folder or the bound is not valid.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class DiskCache:
         settings: dict[str, Any],
         count: Callable[[str], None],
     ) -> None:
-        given: tuple[object, object] = (folder, limit_bytes)  # whatever the caller gave
+        given: tuple[object, object] = (folder, limit_bytes)  # of any type
         if not isinstance(given[0], (str, os.PathLike)) or not os.fspath(folder):
             raise HybridError(f"cache_dir is {folder!r}, allowed are None and the path of a folder")
         if isinstance(given[1], bool) or not isinstance(given[1], int) or (given[1] < 1 and given[1] != -1):
@@ -109,25 +109,25 @@ class DiskCache:
                 f"cache_dir_limit_bytes is {limit_bytes!r}, allowed are an integer of at least 1, and -1 "
                 f"for {DEFAULT_DISK_BYTES}"
             )
-        self.folder = Path(os.path.abspath(folder))  # threads write there after the program has moved
+        self.folder = Path(os.path.abspath(folder))  # absolute, as the program may change its directory
         self.limit_bytes = DEFAULT_DISK_BYTES if limit_bytes == -1 else limit_bytes
         self._vocabulary = vocabulary
         self._budget = budget
         self._settings = settings
         self._count = count
-        self._is_looking = False  # a thread: at the folder
+        self._is_looking = False  # whether a thread lists the folder
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of all these
         self._bytes = 0
-        self._uncounted = -1  # bytes written since the folder was looked at; -1 before that
+        self._uncounted = -1  # bytes written since the folder was listed; -1 if it never was
         self._warned = False
         forking.in_child(self._in_child)
 
     def _in_child(self) -> None:
-        """The thread that looks is not there."""
+        """A forked process does not have the thread that lists the folder."""
         self._is_looking = False
 
     def entry(self, key: Any) -> bytes | None:
-        """The digest that names what a call asks for; None for one that only this process understands."""
+        """The digest that identifies a request; None if its key has no meaning in other processes."""
         try:
             written = json.dumps([_portable(key), self._settings, *_versions()])
         except (TypeError, ValueError, RecursionError):
@@ -142,14 +142,14 @@ class DiskCache:
 
     @contextlib.contextmanager
     def alone(self, entry: bytes, deadline: Deadline, seconds: float | None) -> Iterator[single_flight.Turn]:
-        """Wait until no other process makes an entry, and keep others from it for as long as this lasts.
+        """A context in which no other process makes this entry; waits until it can be entered.
 
         Args:
-            entry: the digest that names it.
-            deadline, seconds: of the call, as `single_flight.alone` has them.
+            entry: the digest of the entry.
+            deadline, seconds: those of the call; see `single_flight.alone`.
 
         Raises:
-            BudgetExceeded: the deadline was over, or cancelled, meanwhile.
+            BudgetExceeded: the deadline ended or was cancelled during the wait.
         """
         with single_flight.alone(self.path(entry), deadline, seconds) as turn:
             if turn == "overdue":
@@ -157,31 +157,31 @@ class DiskCache:
             yield turn
 
     def claimed(self, entry: bytes) -> contextlib.AbstractContextManager[bool]:
-        """Whether this process should make an entry: there is none, and no other process makes it."""
+        """Whether this process should make an entry: there is none, and no other process is making it."""
         return single_flight.claimed(self.path(entry))
 
     def load_again(self, entry: bytes) -> CompiledGrammar | None:
-        """As `load`, of an entry that was missed and that another process may have made since."""
+        """`load` an entry that was missing, and that another process may have written since."""
         return self.load(entry, "disk_shared") if os.path.isfile(self.path(entry)) else None
 
     def load(self, entry: bytes, found_as: str = "disk_hits") -> CompiledGrammar | None:
-        """The compiled grammar of an entry; None where there is none that can be used.
+        """The compiled grammar of an entry; None if there is no usable entry.
 
         Args:
-            entry: the digest that names it.
-            found_as: the event to count where there is one.
+            entry: the digest of the entry.
+            found_as: the event to count if there is one.
         """
         path = self.path(entry)
         try:
             found = path.stat()
             if not stat.S_ISREG(found.st_mode):
-                raise OSError(f"{path.name} is no file")
+                raise OSError(f"{path.name} is not a file")
             if found.st_size > self.limit_bytes:
                 raise ArtifactError(f"it has {found.st_size} bytes, more than any entry")
             compiled = self._read(path, entry)
             self._count(found_as)
         except ArtifactError as error:
-            logger.warning("%s is not used and is built anew: %s", path.name, error)
+            logger.warning("%s cannot be used and is compiled again: %s", path.name, error)
             with contextlib.suppress(OSError):
                 path.unlink()  # so that it is written again
             self._count("disk_damaged")
@@ -192,13 +192,13 @@ class DiskCache:
                 self._failed("be read", error)
             self._count("disk_misses")
             return None
-        # somebody may have deleted it since, and a folder that is meant to be read only is none that fails
+        # the file may have been deleted meanwhile, and a read-only folder is not an error
         with contextlib.suppress(OSError):
             os.utime(path)
         return compiled
 
     def keep(self, entry: bytes, compiled: CompiledGrammar) -> None:
-        """Write a compiled grammar, if it is one that can be written; leave others be."""
+        """Write a compiled grammar, if it can be written."""
         if not can_be_written(compiled) or _says_more(compiled):
             return
         data = to_bytes(compiled)
@@ -225,7 +225,8 @@ class DiskCache:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all entries at the last look at the folder, and of those this process wrote since."""
+        """Bytes of all entries when the folder was last listed, and of those that this process has written
+        since."""
         if self._uncounted < 0:
             self._look("")
         return self._bytes
@@ -234,18 +235,18 @@ class DiskCache:
         data = read_whole(path, self.limit_bytes)
         begin = len(MAGIC) + KEY_BYTES
         if data[: len(MAGIC)] != MAGIC:
-            raise ArtifactError("it does not begin as an entry does")
+            raise ArtifactError("it does not start like an entry")
         if data[len(MAGIC) : begin] != entry:
-            raise ArtifactError("it is the entry of another key, or its key is damaged")
+            raise ArtifactError("it belongs to another key, or its key is damaged")
         return from_bytes(data[begin:], self._vocabulary, budget=self._budget)
 
     def _look(self, newest: str) -> None:
-        """Add up the entries and, where they are too many, delete the least recently used but the newest."""
+        """List the folder; if it is too large, delete the least recently used entries, but not the newest."""
         mine = False
         try:
             with self._lock:
                 if self._is_looking:
-                    return  # another thread is at it
+                    return  # another thread is doing it
                 mine = self._is_looking = True
             entries, total = self._entries()
             if total > self.limit_bytes:
@@ -258,7 +259,7 @@ class DiskCache:
             with self._lock:
                 self._bytes, self._uncounted = total, 0
         except FileNotFoundError:
-            pass  # there is no folder yet
+            pass  # the folder does not exist yet
         except OSError as error:
             self._failed("be listed", error)
         finally:
@@ -266,7 +267,7 @@ class DiskCache:
                 self._is_looking = False
 
     def _entries(self) -> tuple[list[tuple[int, str, int]], int]:
-        """Last use, name and size of all entries, and the bytes of entries and of what becomes one."""
+        """The last use, name and size of all entries, and the bytes of entries and partial files."""
         entries, total = [], 0
         oldest = time.time() - PARTIAL_SECONDS
         with os.scandir(self.folder) as listed:
@@ -288,7 +289,7 @@ class DiskCache:
         return entries, total
 
     def _delete(self, name: str) -> bool:
-        """Whether a file is gone; who else deleted it does not matter."""
+        """Delete a file; return whether it is gone. Another process may have deleted it."""
         try:
             (self.folder / name).unlink()
         except FileNotFoundError:
@@ -301,23 +302,23 @@ class DiskCache:
         return True
 
     def _failed(self, what: str, error: OSError) -> None:
-        """A file system that fails: one warning, and compiled grammars are not kept."""
+        """Count a failure of the file system, and warn once."""
         self._count("disk_failures")
         with self._lock:
             if self._warned:
                 return
             self._warned = True
         logger.warning(
-            "compiled grammars in %s cannot %s (%s); what is not found is compiled, and nothing more is said",
+            "compiled grammars in %s cannot %s (%s); they are compiled again; this warning is not repeated",
             self.folder, what, error,
         )  # fmt: skip
 
 
 def _portable(part: Any) -> Any:
-    """A part of a key as JSON has it; a model class by its schema, which is what XGrammar takes of it.
+    """A part of a key in a form for JSON. A model class is represented by its schema, as in XGrammar.
 
     Raises:
-        TypeError: something else.
+        TypeError: another type.
     """
     if part is None or isinstance(part, (str, int, float)):
         return part
@@ -325,17 +326,17 @@ def _portable(part: Any) -> Any:
         return [_portable(one) for one in part]
     schema = getattr(part, "model_json_schema", None)
     if not isinstance(part, type) or schema is None:
-        raise TypeError(f"{type(part).__name__} is known to this process only")
+        raise TypeError(f"{type(part).__name__} has no meaning in other processes")
     try:
         return {"schema": json.dumps(schema())}
-    except Exception as error:  # it is the caller's code, and compiling says what is wrong
+    except Exception as error:  # the caller's code; compiling reports the error
         raise TypeError(str(error)) from error
 
 
 @lru_cache(maxsize=1)
 def _versions() -> list[Any]:
-    """What else compiled grammars depend on: who parsed them, who compiled them, and how they are written."""
-    from hybrid import __version__  # which imports this module
+    """The versions that compiled grammars depend on: of parsers, of this package, and of the file format."""
+    from hybrid import __version__  # here, because it imports this module
 
     return [metadata.version("xgrammar"), metadata.version("lark"), __version__, VERSION]
 

@@ -1,8 +1,8 @@
-"""One compilation: a grammar in, a `CompiledGrammar` on one of the strategies out.
+"""One compilation: turns a grammar into a `CompiledGrammar` on one of the strategies.
 
-What: `Compilation` does what the strategy asks for, step by step, and where a step refuses, what else the
-grammar can be run on: a classifier, representatives, plain XGrammar. The reason is kept with the result.
-When: by `hybrid.api.compiler`, once for each grammar that is in none of its caches; thread-safe.
+What: `Compilation` tries the steps of the chosen strategy. If a step refuses the grammar, it tries the next
+possibility: a classifier, representatives, plain XGrammar. The result says why.
+When: `hybrid.api.compiler` calls it for each grammar that is in none of its caches. Thread-safe.
 Limits: none of its own; `Budget` bounds each step.
 """
 
@@ -66,11 +66,11 @@ from hybrid.xgrammar.sanitize import classes_as_rules, refuse_endless_rules, shi
 
 
 class Compilation:
-    """How one compiler compiles.
+    """The compilations of one compiler.
 
     Args:
         vocabulary: the vocabulary.
-        settings: what is asked for besides grammars; a deterministic one does without walks kept from others.
+        settings: the compiler's settings. If they are deterministic, no walks of other grammars are reused.
         guard: calls XGrammar.
     """
 
@@ -80,22 +80,22 @@ class Compilation:
         self.guard = Guard(settings.budget) if guard is None else guard
         self._engines = Engines(vocabulary, settings.n_jobs, self.guard)
         self.on_phase: Callable[[str], None] = _nothing
-        """Told the phase that begins, "classes" or "summaries", where a classifier is made."""
+        """Called with the name of each phase, "classes" or "summaries", when a classifier is built."""
 
     def begin(self) -> Deadline:
-        """The deadline of a compile call that begins now; the one place where the clock is asked for one."""
+        """The deadline of a compile call that starts now. Deadlines of compile calls are made only here."""
         if self.settings.strategy != "engine":
-            self.vocabulary.byte_order  # noqa: B018 - made once for a vocabulary, not in the time of a call
+            self.vocabulary.byte_order  # noqa: B018 - made once for a vocabulary, so not within a deadline
             if not self.settings.deterministic:
-                self.vocabulary.kept_walks.load()  # so is the reading of their file
+                self.vocabulary.kept_walks.load()  # the same holds for this file
         return Deadline(self.settings.budget.seconds)
 
     def parse(self, request: Parsed, deadline: Deadline) -> tuple[xgrammar.Grammar, float]:
-        """A grammar from XGrammar's parsers and converters, and the seconds that it took them.
+        """Parse or convert a grammar with XGrammar; return it with the seconds that this took.
 
         Raises:
-            GrammarError: XGrammar refuses it.
-            BudgetExceeded: it is too late to begin, or to go on.
+            GrammarError: XGrammar refuses the grammar.
+            BudgetExceeded: the deadline is over.
         """
         name = request.title
         deadline.check(f"waiting for XGrammar's parser of the {name}")
@@ -116,21 +116,21 @@ class Compilation:
         deadline: Deadline,
         printed: Callable[[Any], ReadGrammar | None],
     ) -> CompiledGrammar:
-        """What the strategy asks for or, by name, what else the grammar can be run on.
+        """Compile a parsed grammar on the chosen strategy, or on the next possible one.
 
         Args:
             grammar, parsing: from `parse`.
-            printed: reads it as it is printed, where that does; enough for walks.
+            printed: reads the grammar in the form in which XGrammar prints it, if possible; enough for walks.
         """
         timings = {"parse": parsing}
         began = time.perf_counter()
         try:
             read = (printed(grammar) if self.settings.walks else None) or read_as_far(grammar)
         except GrammarError as error:
-            # nothing of another layout is read, not even to refuse what XGrammar's compiler does not survive
+            # a grammar of unknown layout is not read, not even to refuse what crashes XGrammar's compiler
             return self._unread(in_xgrammar(grammar), error, timings, deadline)
         deadline.check("reading the grammar")
-        # lists of all expressions are made only where they are looked at
+        # lists of all expressions are made only if they are needed
         types = read.types
         if serial.REPEAT in types:
             refuse_endless_rules(read)
@@ -154,13 +154,13 @@ class Compilation:
     def _unread(
         self, grammar: xgrammar.Grammar, error: Exception, timings: dict[str, float], deadline: Deadline
     ) -> CompiledGrammar:
-        """A grammar that cannot be read, as XGrammar reads it."""
+        """Let XGrammar run a grammar that we cannot read."""
         if self.settings.strategy == "representatives":
             raise error
         return self._on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
 
     def on_lark(self, grammar: LarkGrammar, deadline: Deadline) -> CompiledGrammar:
-        """A classifier of a Lark grammar, or an error: no other strategy has its meaning."""
+        """Build the classifier of a Lark grammar. No other strategy can run it."""
         self.on_phase("classes")
         built = build(grammar, self.vocabulary, self.settings.budget, deadline, self.guard)
         self.on_phase("summaries")
@@ -171,7 +171,7 @@ class Compilation:
         classifier = FactoredClassifier(fixed, classes, self.vocabulary, self.settings.budget.table_bytes)
         timings = {**built.seconds, "classifier": time.perf_counter() - began}
         counts = f"{classes.n_classes} token classes stand for {self.vocabulary.size} ids"
-        reason = f"a Lark grammar has no other; {counts}"
+        reason = f"Lark grammars have no other strategy; {counts}"
         return OnLark(
             reason=reason, vocabulary=self.vocabulary, grammar=grammar, classes=classes,
             classifier=classifier, timings=timings, mask_seconds=self.settings.budget.mask_seconds,
@@ -185,7 +185,7 @@ class Compilation:
         timings: dict[str, float],
         deadline: Deadline,
     ) -> CompiledGrammar:
-        """A classifier, or by name what else the grammar can be run on."""
+        """Build a classifier, or compile the grammar on the next possible strategy."""
         classes = classifier = None
         refused = unexplored = ""
         given, ids = read, None
@@ -212,7 +212,7 @@ class Compilation:
             except (UnsupportedGrammar, BudgetExceeded) as error:
                 self._refuse_to_fall_back(error, deadline)
                 refused = str(error)
-        if classifier is None or classes is None:  # all that was made on the way is free by now
+        if classifier is None or classes is None:  # the memory used so far has been freed
             serialized = given.whole()
             changed = shield_root(serialized)
             return self.on_classes(
@@ -224,7 +224,7 @@ class Compilation:
         classes = ids.refined(classes, self.vocabulary) if ids else classes.settled()
         reason = reason_of(classes, self.vocabulary)
         if self.settings.strategy == "classifier":
-            reason = f"asked for; {reason}"
+            reason = f"asked for by strategy='classifier'; {reason}"
         if cause:
             reason += f"; built on demand: {cause}"
 
@@ -244,7 +244,7 @@ class Compilation:
         own: Deadline,
         deadline: Deadline,
     ) -> CompiledGrammar | str:
-        """A classifier that walks until there are classes, or why there is none."""
+        """A classifier that gets its masks from walks until there are classes; or the reason why not."""
         budget = self.settings.budget
         began = time.perf_counter()
         try:
@@ -260,14 +260,15 @@ class Compilation:
         classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
         timings |= {"network": built - began, "classifier": time.perf_counter() - built}
         return OnWalks(
-            reason=f"masks are walked over {self.vocabulary.size} ids, as the first one comes sooner",
+            reason=f"first masks come from a walk over {self.vocabulary.size} ids, which is quicker than "
+            "finding classes first",
             vocabulary=self.vocabulary, grammar=grammar, timings=timings, mask_seconds=budget.mask_seconds,
             features=features, classifier=classifier, otherwise=self._otherwise(grammar),
             settling=Settling(network, classifier, budget, ids),
         )  # fmt: skip
 
     def _otherwise(self, grammar: xgrammar.Grammar | SchemaGrammar) -> Callable[[], CompiledGrammar]:
-        """Makes the grammar on another strategy than the classifier."""
+        """A function that compiles the grammar on another strategy than the classifier."""
         settings = self.settings
         return partial(
             without_classifier, grammar, self.vocabulary, settings.budget, settings.n_jobs,
@@ -275,19 +276,19 @@ class Compilation:
         )  # fmt: skip
 
     def _own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
-        """The time of what we try before something else stands in, if it does."""
+        """The deadline of our own part, which leaves time for another strategy if one may follow."""
         stands_in = self.settings.on_budget == "engine" and self.settings.strategy != "representatives"
         return deadline.part(OWN_SHARE if stands_in else 1.0)
 
     def _refuse_to_fall_back(self, error: Exception, deadline: Deadline) -> None:
-        """Raise an error again after which nothing may stand in."""
+        """Raise an error again if no other strategy may follow it."""
         if isinstance(error, BudgetExceeded) and (self.settings.on_budget == "raise" or deadline.is_over):
             raise error
 
     def _explored(
         self, grammar: ReadGrammar | dict[str, Any], own: Deadline, deadline: Deadline
     ) -> tuple[TokenClasses | None, Network | None, str]:
-        """Classes by exploring, and the network; or why there are none."""
+        """The explored classes and the network; or the reason why there are none."""
         budget = self.settings.budget
         try:
             with optimised_by(self.guard.optimise(own)):
@@ -304,7 +305,8 @@ class Compilation:
         self, network: Network, classes: TokenClasses, ids: NamedIds | None, own: Deadline,
         deadline: Deadline,
     ) -> tuple[Classifier, str]:  # fmt: skip
-        """The classifier, and why its states are not all built ahead of time (empty if they are)."""
+        """The classifier, and the reason why some of its states are computed on demand (empty if none
+        are)."""
         limit = self.settings.budget.table_bytes
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
@@ -313,7 +315,7 @@ class Compilation:
         if self.settings.on_demand or self.settings.strategy == "auto":
             why = "asked for" if self.settings.on_demand else _choice(True, classes, self.vocabulary).reason
             reachable = reachable_of(network)
-            # where counts matter, they are bounded by a token's length there, and by the text's here
+            # counters are bounded by a token's length there, and by the text's here
             same = np.array_equal(network.automaton[5], fixed.net[5])
             met = found.space if found is not None and same else None
             return _kind(ids)(fixed, grouped, self.vocabulary, limit, reachable=reachable, met=met), why
@@ -322,7 +324,7 @@ class Compilation:
         )
         if cause:
             self._refuse_to_fall_back(BudgetExceeded(f"the classifier's states: {cause}"), deadline)
-        elif not own.is_over:  # fewer states are not needed
+        elif not own.is_over:  # minimising is optional
             known = minimised(known)
         return _kind(ids)(fixed, grouped, self.vocabulary, limit, known), cause
 
@@ -338,11 +340,11 @@ class Compilation:
         classes: TokenClasses | None = None,
         unexplored: str = "",
     ) -> CompiledGrammar:
-        """Representatives, or by name the engine.
+        """Compile a grammar on representatives, or else on the engine.
 
         Args:
-            classes: where they are known already.
-            unexplored: why exploring cannot give them, where that is known already.
+            classes: the token classes, if they are known.
+            unexplored: why exploring cannot give classes, if that is known.
         """
         refused = ""
         try:
@@ -390,7 +392,7 @@ class Compilation:
         deadline: Deadline,
     ) -> CompiledGrammar:
         began = time.perf_counter()
-        # for the estimate, and for the process where it is tried
+        # it is written for the estimate, and for the process that tries it
         deadline.check("writing the grammar for XGrammar's compiler", 2 * timings.get("serialize", 0.0))
         engine = self._engines.whole(safe, deadline)
         timings["compile"] = time.perf_counter() - began
@@ -420,7 +422,7 @@ class Compilation:
         timings["gather"] = gathered - began
         reason = reason_of(classes, self.vocabulary) + (f"; {cause}" if cause else "")
         timings["compile"] = time.perf_counter() - gathered
-        # masks of explored classes are put together from fewer tokens than plain XGrammar's
+        # with explored classes, masks are computed from fewer tokens than plain XGrammar's
         lonely = self.settings.deterministic or features.max_tokens or classes.method == "explored"
         tried = classes.trial or classes.trial_after
         rival = None if lonely or tried else self._rival(grammar, serialized)
@@ -431,14 +433,14 @@ class Compilation:
         )  # fmt: skip
 
     def _rival(self, grammar: xgrammar.Grammar, serialized: dict[str, Any]) -> Rival:
-        """XGrammar over the whole vocabulary, should it turn out to be faster; its masks are exact too."""
+        """XGrammar over the whole vocabulary, in case it turns out to be faster. Its masks are exact, too."""
         price = partial(self.guard.compile_seconds, grammar, self.vocabulary.size)
         return Rival(price, partial(self._trusted, grammar, serialized))
 
     def _trusted(self, grammar: xgrammar.Grammar, serialized: dict[str, Any]) -> CompiledGrammar:
         safe = _as_changed(grammar, serialized, True)
         return OnEngine(
-            reason="faster", vocabulary=self.vocabulary, grammar=grammar,
+            reason="faster than representatives", vocabulary=self.vocabulary, grammar=grammar,
             engine=self._engines.trusted(safe, self.begin()),
             mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
@@ -451,7 +453,7 @@ def without_classifier(
     n_jobs: int = 1,
     deterministic: bool = False,
 ) -> CompiledGrammar:
-    """A grammar on representatives or, by name, the engine: for matchers that outgrow a classifier."""
+    """Compile a grammar on representatives or the engine, for matchers that a classifier cannot serve."""
     serialized, grammar = read_grammar(grammar).whole(), in_xgrammar(grammar)
     features = find_features(serialized)
     compilation = Compilation(vocabulary, Settings("auto", budget, n_jobs, deterministic=deterministic))
@@ -460,21 +462,21 @@ def without_classifier(
 
 
 def _kind(ids: NamedIds | None) -> Callable[..., Classifier]:
-    """Makes the classifier of a grammar that names some ids, or none."""
+    """The class of classifiers for a grammar: whether it names token ids."""
     return Classifier if ids is None else partial(IdClassifier, ids)
 
 
 def _may_change(features: Features, classes: TokenClasses) -> bool:
-    """Whether a grammar may get rules of our own, so that XGrammar's masks can be trusted.
+    """Whether rules may be added to a grammar so that XGrammar's masks can be trusted.
 
-    Where more than bytes and stacks decides, they could change what is counted, and what a lazy rule is;
-    so they could where a token is read as an id and as text at once.
+    If masks depend on more than bytes and stacks, added rules could change what is counted and what a lazy
+    rule is. They could also do harm if a token is read as an id and as text at once.
     """
     return not features.beyond_stacks or (features.only_edges and not classes.trial_after)
 
 
 def _with_trial(serialized: dict[str, Any], features: Features, classes: TokenClasses) -> TokenClasses:
-    """The classes, to be tried where the grammar would need rules of our own and may not get them."""
+    """The classes, marked for trial if the grammar would need additional rules but may not get them."""
     if classes.trial or _may_change(features, classes):
         return classes
     lists = (serial.DATA, serial.STARTS, serial.RULES)
@@ -483,11 +485,11 @@ def _with_trial(serialized: dict[str, Any], features: Features, classes: TokenCl
 
 
 def _nothing(phase: str) -> None:
-    """What is done at a phase where nobody asks."""
+    """The default of `Compilation.on_phase`."""
 
 
 def _choice(stacks_decide: bool, classes: TokenClasses, vocabulary: Vocabulary) -> Choice:
-    """What the rule of "auto" says of a grammar with these classes."""
+    """The choice of "auto" for a grammar with these classes."""
     text = vocabulary.size - len(vocabulary.special_token_ids)
     explored = classes.method == "explored"
     tried = classes.trial or bool(classes.trial_after)
@@ -495,15 +497,15 @@ def _choice(stacks_decide: bool, classes: TokenClasses, vocabulary: Vocabulary) 
 
 
 def _too_many(classes: TokenClasses, vocabulary: Vocabulary) -> str:
-    """Why classes that are hardly fewer than the tokens are not taken: they cost more than they save."""
+    """Why the classes are not used: there are hardly fewer than tokens, so they cost more than they save."""
     choice = _choice(False, classes, vocabulary)
     return "" if choice.strategy != "engine" else f"{classes.cause}; {classes.method}: {choice.reason}"
 
 
 def _as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
-    """The grammar itself, or what its changed serialised form says.
+    """The grammar itself, or a new one made from its changed serialised form.
 
-    What XGrammar's compiler may have added already does not fit the changed rules any more.
+    Data that XGrammar's compiler may have added is removed, because it does not fit the changed rules.
     """
     if not changed:
         return grammar

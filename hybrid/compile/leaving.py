@@ -1,10 +1,11 @@
-"""The end of the program: who has threads at work stops them first.
+"""Stopping background threads at the end of the program.
 
-What: methods that are listed by `at_exit` are called when the main thread has come to its end, before Python
-waits for other threads; handlers of `atexit` come after that, when it has waited for all that was asked for.
-When: by what computes in the background.
-Limits: Python has no public function for this moment; where it lacks the one that `concurrent.futures` uses,
-it waits until the computations end by themselves.
+What: the methods registered by `at_exit` are called when the main thread ends, before Python waits for the
+other
+threads. Handlers of `atexit` would come too late: they are called after Python has waited.
+When: used by everything that computes in the background.
+Limits: Python has no public function for this moment. If the one that `concurrent.futures` uses is missing,
+Python waits until the computations end by themselves.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ _calls = WeakMethods()
 
 
 def at_exit(call: Callable[[], object]) -> None:
-    """Make a call when the program ends.
+    """Register a method that is called when the program ends.
 
     Args:
-        call: the method of an object, which may go before; it should take no longer than one may wait.
+        call: a method. Its object may be freed before. It should return quickly.
     """
     _calls.add(call)
 
 
 def _leave() -> None:
     for call in _calls.alive():
-        with contextlib.suppress(Exception):  # nobody is left to whom it could be told
+        with contextlib.suppress(Exception):  # nobody is left to handle an error
             call()
 
 

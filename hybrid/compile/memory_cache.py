@@ -1,15 +1,16 @@
-"""Compiled grammars in memory: equal calls get one object, also while it is still being made.
+"""The memory cache of compiled grammars: equal calls get the same object, even while it is being compiled.
 
-What: `MemoryCache` behind `GrammarCompiler`: bounded in bytes, least recently used out first; calls that
-come while an equal one is under way wait for it and share its result, or its error. A computation is given up
-when no call wants it any more, because all were cancelled.
-When: one for all compilers of a vocabulary that give it the same bound (`shared_cache`); thread-safe. No lock
-is held while something is compiled.
-Limits: errors are not kept. The bound is on what is kept: whoever holds a compiled grammar keeps it alive.
-The cache is gone with the last of its compilers.
+What: `MemoryCache` is bounded in bytes, and drops the least recently used grammars first. A call waits for an
+equal one that is running, and shares its result or error. A compilation is given up when all calls that want
+it are cancelled.
+When: one for all compilers of a vocabulary with the same bound (`shared_cache`). Thread-safe; no lock is held
+during a compilation.
+Limits: errors are not cached. The bound covers the cache only: a grammar that is dropped lives on while
+somebody uses it. The cache is freed with the last of its compilers.
 
-A classifier grows in use, by matchers that this cache knows nothing of, so sizes are counted again: that of
-a grammar that is found, and with every call those of some others, in turn.
+A classifier grows while matchers use it, which the cache does not notice. So it measures sizes again: that of
+    each
+grammar that is found, and with every call those of some others, in turn.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from equivalence.deadline import Deadline
 from hybrid.api.compiled import CompiledGrammar
 
 COUNTED = 2
-"""Grammars that are counted again with each call, 1 us each; 5 where their memory is cold."""
+"""Grammars that are measured again with each call; 1 us each, or 5 us with cold caches."""
 
 
 class _UnderWay:
     """A grammar that is being compiled.
 
     Attributes:
-        future: what comes of it.
-        deadline: of the computation: it ends with the seconds of the call that began it, and is cancelled
-            when no call wants it any more.
-        asking: calls that want it.
-        among: where it is listed.
-        generation: of the cache when it began.
+        future: the result or error.
+        deadline: the deadline of the compilation. It has the seconds of the call that started it, and is
+            cancelled when no call wants the grammar any more.
+        asking: number of calls that want it.
+        among: the dict that lists it.
+        generation: the generation of the cache when it started.
     """
 
     def __init__(self, seconds: float | None, among: dict[Any, _UnderWay], generation: int) -> None:
@@ -51,7 +52,7 @@ class _UnderWay:
         self.generation = generation
 
     def give(self, found: CompiledGrammar | BaseException) -> None:
-        """Tell all who wait, if they were not told before."""
+        """Set the result or error, unless that was done before."""
         with contextlib.suppress(InvalidStateError):
             if isinstance(found, BaseException):
                 self.future.set_exception(found)
@@ -60,38 +61,38 @@ class _UnderWay:
 
 
 Count = Callable[[str], None]
-"""Told the name of each event: "memory_hits", "memory_misses", "memory_evictions", "shared"."""
+"""Called with the name of each event: "memory_hits", "memory_misses", "memory_evictions", "shared"."""
 
 
 class MemoryCache:
-    """What compilers keep, and what they are making.
+    """Compiled grammars, and those that are being compiled.
 
     Args:
-        limit_bytes: bound of what is kept.
+        limit_bytes: bound of the bytes of compiled grammars.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of all below
-        # with each its size when it was last counted
+        # each with its size when it was last measured
         self._kept: OrderedDict[Any, tuple[CompiledGrammar, int]] = OrderedDict()
         self._bytes = 0
-        self._uncounted: list[Any] = []  # keys whose turn is to come
+        self._uncounted: list[Any] = []  # keys that are measured next
         self._generation = 0
         self._under_way: dict[Any, _UnderWay] = {}
         forking.in_child(self._in_child)
 
     def _in_child(self) -> None:
-        """Nobody computes there what is under way: who asks for it computes it anew."""
+        """Compilations that are running do not survive a fork: callers compile again."""
         self._under_way = {}
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the compiled grammars kept, of each when it was last counted."""
+        """Bytes of the compiled grammars, each as it was last measured."""
         return self._bytes
 
     def counted(self) -> int:
-        """Bytes of the compiled grammars kept, all counted now: 5 us each, without the lock."""
+        """Bytes of the compiled grammars, all measured now, without the lock; 5 us each."""
         with self._lock:
             kept = [(key, compiled) for key, (compiled, _) in self._kept.items()]
         sizes = [(key, compiled, compiled.memory_size_bytes) for key, compiled in kept]
@@ -105,18 +106,18 @@ class MemoryCache:
     def get(
         self, key: Any, compile_it: Callable[[Deadline], CompiledGrammar], asked: Deadline, count: Count
     ) -> CompiledGrammar:
-        """From memory, from an equal call that is under way, or compiled, in this order.
+        """Get a grammar from memory, from an equal call that is running, or by compiling it, in this order.
 
         Args:
-            key: what is asked for, with all settings of its compiler that it depends on.
-            compile_it: compiles it, before a deadline that ends when `asked` does, but is cancelled only when
+            key: the request, with all settings of its compiler that the result depends on.
+            compile_it: compiles the grammar. Its deadline ends when `asked` ends, but is cancelled only when
                 nobody waits for the grammar any more.
             asked: the deadline of this call.
-            count: told what comes of it.
+            count: called with the events.
 
         Raises:
-            BudgetExceeded: an equal call is under way and takes longer than this one has time, or this one
-                was cancelled.
+            BudgetExceeded: an equal call is running and takes longer than this one may, or this one was
+                cancelled.
         """
         while True:
             evicted = 0
@@ -143,7 +144,7 @@ class MemoryCache:
                 assert under_way is not None
                 found = self._wait(under_way, asked, count)
             except BaseException as error:
-                # wherever it was raised, Ctrl-C included: nobody may wait for what nobody computes
+                # after any error, even Ctrl-C: nobody may wait for a grammar that nobody compiles
                 if mine is not None:
                     self._end(key, mine)
                     mine.give(error)
@@ -151,11 +152,11 @@ class MemoryCache:
                     self._withdraw(key, under_way)
                 raise
             finally:
-                # an error has this frame in its traceback, and these have the error: a circle
+                # break the cycle: the error's traceback has this frame, and these objects have the error
                 mine = under_way = None
             if found is not None:
                 return found
-            # its thread was interrupted, which says nothing of the grammar: perhaps this one has more luck
+            # the other thread was interrupted, which is no fault of the grammar: try again here
 
     def _compute(
         self,
@@ -165,7 +166,7 @@ class MemoryCache:
         asked: Deadline,
         count: Count,
     ) -> CompiledGrammar:
-        """Compile for this call and all that come to wait."""
+        """Compile for this call, and for all that will wait for it."""
         count("memory_misses")
         try:
             with asked.when_cancelled(partial(self._withdraw, key, mine)):
@@ -178,13 +179,13 @@ class MemoryCache:
             del mine  # as in `get`
 
     def _wait(self, under_way: _UnderWay, asked: Deadline, count: Count) -> CompiledGrammar | None:
-        """The result of an equal call, or its error; None where its thread was interrupted."""
+        """The result or error of an equal call; None if its thread was interrupted."""
         future = under_way.future
         try:
             done = threading.Event()
             future.add_done_callback(lambda _: done.set())
             with asked.when_cancelled(done.set):
-                # a clock that stood still has left something
+                # the wait may end early if the clock stood still
                 while not done.wait(asked.left) and not asked.is_over:
                     pass
             if not future.done():
@@ -199,7 +200,7 @@ class MemoryCache:
             error = None
 
     def _withdraw(self, key: Any, under_way: _UnderWay) -> None:
-        """One call less wants it; what none wants is given up, and who comes later begins anew."""
+        """One call less wants the grammar. If none does, give it up; later calls start again."""
         with self._lock:
             under_way.asking -= 1
             if under_way.asking:
@@ -213,18 +214,18 @@ class MemoryCache:
                 del under_way.among[key]
 
     def clear(self) -> None:
-        """Forget what is kept, and what is under way; what is in use stays usable."""
+        """Drop all grammars, finished or not. Those in use stay usable."""
         with self._lock:
             self._kept.clear()
             self._bytes = 0
             self._generation += 1
-            # who waits for these has them in hand already; later calls compile anew
+            # waiting calls have these already; later calls compile again
             self._under_way = {}
 
     def _keep(self, key: Any, compiled: CompiledGrammar, generation: int, count: Count) -> None:
         size = compiled.memory_size_bytes
         with self._lock:
-            # what was under way when the cache was cleared is not kept
+            # a compilation that started before the cache was cleared is not kept
             if size > self.limit_bytes or key in self._kept or generation != self._generation:
                 return
             self._kept[key] = compiled, size
@@ -234,10 +235,10 @@ class MemoryCache:
         for _ in range(evicted):
             count("memory_evictions")
 
-    # the methods below are called with the lock held
+    # callers of the methods below hold the lock
 
     def _count_again(self, *keys: Any) -> None:
-        """Correct the size of some grammars, and of those whose turn it is."""
+        """Measure some grammars again, and those whose turn it is."""
         if not self._uncounted:
             self._uncounted = list(self._kept)
         for one in [*keys, *self._uncounted[-COUNTED:]]:
@@ -247,17 +248,17 @@ class MemoryCache:
         del self._uncounted[-COUNTED:]
 
     def _note_size(self, key: Any, size: int) -> None:
-        """Take the size of a grammar that is kept for what was counted now."""
+        """Record the new size of a grammar."""
         compiled, before = self._kept[key]
         self._bytes += size - before
         self._kept[key] = compiled, size
 
     def _evict(self) -> int:
-        """Drop what was not used for longest until the bound is kept; how many were dropped."""
+        """Drop the least recently used grammars until the bound is met; return how many were dropped."""
         evicted = 0
         while self._bytes > self.limit_bytes:
             oldest = next(iter(self._kept))
-            # both or neither: Ctrl-C does not come between two steps that call nothing
+            # both or neither: Ctrl-C cannot come between two statements without calls
             self._bytes -= self._kept[oldest][1]
             del self._kept[oldest]
             evicted += 1
@@ -265,14 +266,14 @@ class MemoryCache:
 
 
 _caches: WeakKeyDictionary[Vocabulary, WeakValueDictionary[int, MemoryCache]] = WeakKeyDictionary()
-"""The caches of each vocabulary, by bound. Compilers keep them alive: what is kept knows its vocabulary,
-so that neither would ever be freed if this did."""
+"""The caches of each vocabulary, by bound. Only compilers keep them alive. The cached grammars refer to their
+vocabulary, so with strong references here neither would ever be freed."""
 
-_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of what is above
+_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # protects `_caches`
 
 
 def shared_cache(vocabulary: Vocabulary, limit_bytes: int) -> MemoryCache:
-    """The cache of a vocabulary that has this bound; a new one if no compiler has it."""
+    """The cache of a vocabulary with this bound; a new one if no compiler has it."""
     with _lock:
         of_vocabulary = _caches.setdefault(vocabulary, WeakValueDictionary())
         found = of_vocabulary.get(limit_bytes)

@@ -1,17 +1,20 @@
 """Compiling many grammars at once, with joblib: in threads, in processes, or on a cluster.
 
-What: `compile_all` behind `GrammarCompiler.compile_many`; `Source` names a grammar in any notation.
-When: a server's grammars at its start, a corpus of schemas; one grammar is compiled in one thread either way.
-Limits: where joblib's backend runs tasks in other processes, they send artefacts back (`hybrid.files`), so
-the strategy has to be one that may give classifiers; a grammar that has none is compiled again by the caller.
+What: `compile_all` implements `GrammarCompiler.compile_many`. A `Source` is a grammar in any notation.
+When: for the grammars of a server when it starts, or for a corpus of schemas. Each grammar is compiled in one
+thread.
+Limits: if joblib's backend runs tasks in other processes, these send artefacts back (`hybrid.files`), so the
+strategy must be "auto" or "classifier". A grammar without a classifier is compiled again by the caller.
 
-Threads are the default: kernels run without the GIL, and nothing is copied. Other processes receive the bytes
-of the vocabulary with each batch of tasks (1.2 MB for 128k ids) and keep the compiler that they made of it;
-its trie, 25 times as large, they map from a file, or build where they cannot see that file.
+Threads are the default: kernels run without the GIL, and nothing is copied. Other processes get the bytes of
+    the
+vocabulary with each batch of tasks (1.2 MB for 128k ids), and keep the compiler that they make from it. They
+map the trie, which is 25 times as large, from a file, or build it if they cannot read that file.
 
-One grammar is not split over threads. Its contexts lead to the same pending sets: of two threads with half of
-them each, one still has 63 to 75 % of the summaries' time to work (C++ 11 of 18 ms, SQL 16 of 22, the C-like
-grammar 28 of 39; llama3). That is 3 to 8 % of a compilation, before their tables are merged.
+One grammar is not split over threads, because its contexts lead to the same pending sets: if two threads take
+    half
+of them each, one still needs 63 to 75 % of the summaries' time (C++ 11 of 18 ms, SQL 16 of 22, the C-like
+grammar 28 of 39; llama3). This would save 3 to 8 % of a compilation, before the tables are merged.
 """
 
 from __future__ import annotations
@@ -40,16 +43,16 @@ if TYPE_CHECKING:
     from hybrid.api.compiler import GrammarCompiler
 
 MOST_JOBS = 1024
-"""Most threads or processes that may be asked for: each takes memory as soon as it is begun."""
+"""Most threads or processes that may be requested: each takes memory as soon as it starts."""
 
 
 class Source(NamedTuple):
-    """A grammar in any notation, as `GrammarCompiler` has methods for; a plain tuple will do as well.
+    """A grammar in any notation of `GrammarCompiler`. A plain tuple can be used instead.
 
     Attributes:
-        kind: its notation, one of `METHODS`, which is called.
-        argument: its first argument; None for "builtin_json".
-        options: its keywords.
+        kind: the notation, a key of `METHODS`.
+        argument: the first argument of the compile method; None for "builtin_json".
+        options: its keyword arguments.
     """
 
     kind: str
@@ -78,7 +81,7 @@ def compile_all(
         raise ArgumentError(f"progress is {shown(progress)}, allowed are None and a function")
     if isinstance(grammars, (str, bytes)) or not isinstance(grammars, Iterable):
         raise ArgumentError(f"grammars is {shown(grammars)}, allowed is a list of grammars")
-    import joblib  # 0.1 s, which `import hybrid` does not wait for
+    import joblib  # imported late, as it takes 0.1 s
 
     sources = [_source(compiler, place, item) for place, item in enumerate(grammars)]
     compiler.vocabulary.prepare()
@@ -86,17 +89,18 @@ def compile_all(
     found: list[Any] = []
     try:
         tasks = (joblib.delayed(_task)(shared, source) for source in sources)
-        # results one by one and in order, so that they are read while others are made
+        # results come one by one and in order, so they are read while others are computed
         run = joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
         for source, result in zip(sources, run(tasks), strict=True):
-            # after an error the rest is drained: loky 3.6 loses its workers where a generator is given up
+            # after an error the rest is drained, because loky 3.6 loses its workers if a generator is
+            # abandoned
             found.append(None if shared.is_over else _received(compiler, source, result))
             if on_error == "raise" and isinstance(found[-1], HybridError):
                 shared.is_over = True
             elif progress is not None and not shared.is_over:
                 progress(len(found), len(sources))
     except BaseException:
-        shared.is_over = True  # threads skip what is left
+        shared.is_over = True  # threads skip the remaining tasks
         raise
     finally:
         shared.close()
@@ -107,7 +111,7 @@ def compile_all(
 
 
 def _source(compiler: GrammarCompiler, place: int, item: Any) -> Source:
-    """An item as a source that can be sent to another process."""
+    """Convert an item to a source that can be sent to another process."""
     if isinstance(item, str):
         return Source("grammar", item)
     if isinstance(item, xgrammar.Grammar):
@@ -141,7 +145,7 @@ def _arguments(source: Source) -> tuple[Any, ...]:
 
 
 def _task(shared: _Shared, source: Source) -> CompiledGrammar | bytes | HybridError | None:
-    """A compiled grammar or an error; in another process an artefact, or None for what has none."""
+    """A compiled grammar or an error. In another process an artefact, or None if the grammar has none."""
     if shared.is_over:
         return None
     try:
@@ -170,7 +174,7 @@ def _received(compiler: GrammarCompiler, source: Source, result: Any) -> Compile
 
 
 class _Parcel(NamedTuple):
-    """What another process makes a compiler of."""
+    """Everything from which another process makes a compiler."""
 
     fingerprint: str
     data: bytes
@@ -191,12 +195,12 @@ class _Parcel(NamedTuple):
 
 
 class _Shared:
-    """The compiler of a task. What makes the parcel is that somebody pickles this: threads never do."""
+    """The compiler of a task. The parcel is made when this is pickled, which threads never do."""
 
     def __init__(self, compiler: GrammarCompiler, is_elsewhere: bool = False) -> None:
         self.compiler = compiler
         self.is_elsewhere = is_elsewhere
-        self.is_over = False  # an error was met: threads skip what is left
+        self.is_over = False  # after an error, threads skip the remaining tasks
         self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
         self._parcel: _Parcel | None = None
         self._temporary = ""
@@ -216,7 +220,7 @@ class _Shared:
         cache_dir, limit = None, -1
         if compiler._disk is not None:
             cache_dir, limit = os.fspath(compiler._disk.folder), compiler._disk.limit_bytes
-            with contextlib.suppress(OSError):  # as when an entry is written, which says what is wrong
+            with contextlib.suppress(OSError):  # writing an entry reports the error
                 os.makedirs(cache_dir, exist_ok=True)
         data, offsets = vocabulary.flat
         return _Parcel(
@@ -227,14 +231,14 @@ class _Shared:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Remove what was written for other processes; those that have read it keep what they read."""
+        """Remove the files for other processes, which keep what they have read."""
         if self._temporary:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
 
 _lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 _last: list[tuple[Any, GrammarCompiler]] = []
-"""The compiler of the last parcel, in a process that received one."""
+"""The compiler of the last parcel that this process received."""
 
 
 def _unpacked(parcel: _Parcel) -> _Shared:
@@ -245,11 +249,11 @@ def _unpacked(parcel: _Parcel) -> _Shared:
         if not _last or _last[0][0] != key:
             ends = np.cumsum(np.frombuffer(parcel.lengths, np.uint16), dtype=np.int64).tolist()
             tokens = [parcel.data[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
-            folder = parcel.folder if os.path.isdir(parcel.folder) else None  # another machine, maybe
+            folder = parcel.folder if os.path.isdir(parcel.folder) else None  # may be missing elsewhere
             vocabulary = Vocabulary(tokens, parcel.stops, (), None, folder).prepare()
             cache_dir = parcel.cache_dir
             if cache_dir is not None and not os.path.isdir(cache_dir):
-                cache_dir = None  # the same: nothing is made on a machine that was not asked
+                cache_dir = None  # another machine
             _last[:] = [
                 (
                     key,

@@ -1,11 +1,11 @@
-"""The way of a request to its compiled grammar.
+"""The steps from a request to its compiled grammar.
 
-What: `Pipeline.run` checks a request, looks for its grammar in memory, among those under way and in the
-folder on disk, in this order, and has it parsed and compiled where it is in none of these. It sees to what
-becomes of a new grammar: it is written to the folder (in the background, where it has no classes yet),
-counted, logged, and promoted once that pays, or at once (`hybrid.compile.promotion`).
-When: one for each compiler; thread-safe, no lock is held while something is compiled.
-Limits: errors are not kept.
+What: `Pipeline.run` checks a request and looks for its grammar in memory, among running compilations, and in
+the folder on disk, in this order. If it finds nothing, it compiles the grammar, counts and logs it, writes it
+to the folder (in the background, if it has no classes yet), and has it promoted at once or when that pays off
+(`hybrid.compile.promotion`).
+When: one for each compiler. Thread-safe; no lock is held during a compilation.
+Limits: errors are not cached.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from hybrid.compile.promotion import Promoter
 from hybrid.compile.request import Request
 from hybrid.files import can_be_written
 
-OVERDUE = "compiled here too, as another process took too long"
-"""Added to the reason of a grammar for which another process was waited for in vain."""
+OVERDUE = "compiled here too, because another process took too long"
+"""Added to the reason of a grammar if waiting for another process that compiles it was in vain."""
 
 logger = logging.getLogger("hybrid")
 
 
 class Pipeline:
-    """What one compiler keeps, and how it comes by what it does not.
+    """Finds or compiles the grammars of one compiler.
 
     Args:
-        compilation: compiles.
-        memory: None where nothing is kept in memory, and equal calls share nothing.
-        disk: None where nothing is kept on disk.
+        compilation: compiles grammars.
+        memory: the memory cache; None if nothing is kept and equal calls share nothing.
+        disk: the folder; None if there is none.
         promoter: promotes grammars.
-        statistics: told all of it.
+        statistics: counts everything.
     """
 
     def __init__(
@@ -54,21 +54,21 @@ class Pipeline:
         self._memory, self._disk = memory, disk
         self._promoter, self._statistics = promoter, statistics
         settings = compilation.settings
-        # whether grammars that were compiled are promoted once that pays
+        # whether compiled grammars are watched, to promote them when that pays off
         self._watches = settings.strategy == "auto" and not settings.on_demand
-        # whether a promotion at once that exceeds the budget is an error
+        # whether a static grammar whose states exceed the budget is an error
         self._must = settings.on_budget == "raise"
 
     def run(self, request: Request, deadline: Deadline) -> CompiledGrammar:
         """The compiled grammar of a request.
 
         Args:
-            request: of this compiler.
-            deadline: of the call.
+            request: a request of this compiler.
+            deadline: the deadline of the call.
 
         Raises:
             HybridError: the request is refused, or cannot be compiled.
-            BudgetExceeded: it is too late.
+            BudgetExceeded: the deadline is over.
         """
         request = request.settled(self._compilation, deadline)
         if self._memory is None:
@@ -93,7 +93,7 @@ class Pipeline:
         return compiled
 
     def _new(self, request: Request, deadline: Deadline) -> CompiledGrammar:
-        """From disk, or compiled and written there; no lock of this process is held."""
+        """Read the grammar from disk, or compile it and write it there. No lock of this process is held."""
         began = time.perf_counter()
         disk = self._disk
         try:
@@ -116,7 +116,7 @@ class Pipeline:
     def _loaded(
         self, request: Request, found: CompiledGrammar, entry: bytes, began: float
     ) -> CompiledGrammar:
-        """A grammar that was read from disk just now."""
+        """Count and watch a grammar that was read from disk."""
         found = _timed(found, {"total": time.perf_counter() - began})
         self._statistics.loaded(found)
         self._await(found)
@@ -127,17 +127,17 @@ class Pipeline:
     def _made(
         self, request: Request, entry: bytes | None, deadline: Deadline, began: float, why: str = ""
     ) -> CompiledGrammar:
-        """Compiled, and written to its place on disk; `why` is added to its reason."""
+        """Compile a request, and write the result to its entry on disk. `why` is added to its reason."""
         with deadline.interruptible():
             compiled = request.compiled(self._compilation, deadline)
         disk, timings = self._disk, {}
-        walked = isinstance(compiled, OnWalks)  # what is written are classes, which are found later
+        walked = isinstance(compiled, OnWalks)  # files need classes, which are computed later
         if disk is not None and entry is not None and not walked and not deadline.is_over:
             stored = time.perf_counter()
             disk.keep(entry, compiled)
             timings["store"] = time.perf_counter() - stored
         if why:
-            compiled.note(why)  # not in the file
+            compiled.note(why)  # the file does not have it
         compiled = _timed(compiled, {**timings, "total": time.perf_counter() - began})
         self._statistics.compiled(compiled)
         self._await(compiled)
@@ -165,7 +165,7 @@ class Pipeline:
 
 
 def _timed(compiled: CompiledGrammar, timings: dict[str, float]) -> CompiledGrammar:
-    """A compiled grammar that nobody has seen yet, with more timings."""
+    """Add timings to a compiled grammar that nobody else has seen yet."""
     compiled.timings.update(timings)
     return compiled
 

@@ -1,18 +1,18 @@
-"""Promotion: a grammar that began on demand becomes a complete classifier, while it is used.
+"""Promotion: computing all states of a classifier that works on demand, while it is used.
 
-What: `promoted` completes one grammar at once; `Promoter` watches those of a compiler, and completes those of
-which `hybrid.compile.rule.choose_promotion` says that it pays: in a thread of its own, or at once if they are
-static.
-When: by `GrammarCompiler`, and by `CompiledGrammar.promote`.
-Limits: bounded by the budget; what exceeds it stays on demand for good. Masks are the same before, meanwhile
-and after: the automaton's states are found earlier, nothing else happens.
+What: `promoted` completes one grammar now. `Promoter` watches the grammars of a compiler, and completes those
+for
+which `hybrid.compile.rule.choose_promotion` says so: in a background thread, or at once if they are static.
+When: called by `GrammarCompiler` and `CompiledGrammar.promote`.
+Limits: the budget bounds a promotion; a grammar that exceeds it stays on demand. Masks are the same before,
+during and after: states of the automaton are computed earlier, and nothing else changes.
 
-The thread lives while there is something to do. It works in pieces (`hybrid.classifier.completing`) and
-rests after each for as long as it took, so that a matcher waits for one piece at most and another thread of
-the program gets at least half of a processor. It only knows grammars weakly: what nobody can use any more is
-not promoted. But what a folder is to keep is held until it is written.
+The thread exists only while there is work. It works in small pieces (`hybrid.classifier.completing`) and
+sleeps after each as long as the piece took. So a matcher waits for one piece at most, and other threads get
+at least half of a processor. The thread holds grammars by weak references, so a grammar that nobody can use
+any more is not promoted. A grammar that will be written to a folder is kept alive until then.
 
-Rejected: a lower priority for the thread. It would hold a grammar's lock while the system runs others.
+Rejected: giving the thread a lower priority. It would hold a grammar's lock while the system runs others.
 """
 
 from __future__ import annotations
@@ -44,30 +44,33 @@ from hybrid.compile.strategy import Budget
 logger = logging.getLogger("hybrid")
 
 LEAVE_SECONDS = 1.0
-"""How long the end of the program waits for the piece under way."""
+"""How long the end of the program waits for the current piece of work."""
 
 WRITE_AFTER = 0.05
-"""Seconds before classes are found of what is to be written: its first masks come before."""
+"""Delay in seconds before the classes of a grammar are computed to write it: its first masks come first."""
 
 MOST_TO_WRITE = 256
-"""Grammars that are held to be written: new ones beyond are not, where more come than can be."""
+"""Most grammars that wait to be written; further ones are not written."""
 
 MOST_REST = 0.5
-"""Seconds of the longest rest: a piece takes milliseconds, unless the system let the whole process wait."""
+"""Longest sleep in seconds. A piece takes milliseconds, unless the system suspended the process."""
 
 
 def promoted(compiled: CompiledGrammar, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
-    """Complete a grammar's classifier now, and say whether it is; False where there is none to complete.
+    """Complete a grammar's classifier now.
 
     Args:
-        compiled: on any strategy.
+        compiled: a grammar on any strategy.
         budget: bounds of the tables.
-        why: added to its reason.
+        why: what to add to the grammar's `reason`.
         deadline: when to give up.
 
+    Returns:
+        Whether the classifier is complete; False if the grammar has none that can be completed.
+
     Raises:
-        BudgetExceeded: the budget's bytes or states do not do, or the deadline is over. What was found is
-            kept.
+        BudgetExceeded: the bytes or states exceed the budget, or the deadline is over. The states computed so
+            far are kept.
     """
     if not isinstance(compiled, Classified):
         return False
@@ -83,7 +86,7 @@ def promoted(compiled: CompiledGrammar, budget: Budget, why: str, deadline: Dead
     work.finish()
     if not classifier.served:
         with classifier.lock:
-            classifier.renew()  # a session that begins with all states has fewer of them, and roomier tables
+            classifier.renew()  # a session that starts with all states has fewer of them, and larger tables
     _say(compiled, why)
     return True
 
@@ -98,11 +101,11 @@ def _completing(compiled: OnClassifier | OnWalks, budget: Budget) -> Completing:
 
 
 def reachable_again(compiled: OnClassifier | OnWalks, budget: Budget) -> Reachable:
-    """What stacks a grammar's network allows, where nothing of it was kept: the grammar was read from a file,
-    or not all of its states were within bounds.
+    """Compute again which stacks a grammar's network allows: the grammar was read from a file, or its states
+    exceeded the bounds.
 
     Raises:
-        BudgetExceeded: the network does not come out as it was when the file was written.
+        BudgetExceeded: the network is not the same as when the file was written.
     """
     fixed = compiled.classifier._fixed
     trie = compiled.vocabulary.trie
@@ -112,7 +115,7 @@ def reachable_again(compiled: OnClassifier | OnWalks, budget: Budget) -> Reachab
     network = build_network(read, token_bytes=trie.longest, max_states=budget.states)
     is_same = len(network.automaton) == len(fixed.net) and network.start == fixed.start
     for place, (built, kept) in enumerate(zip(network.automaton, fixed.net, strict=False)):
-        # a classifier counts further than one token reaches
+        # a classifier's counters go further than one token reaches
         columns = slice(None) if place < 5 else slice(3)
         is_same = is_same and built.shape == kept.shape
         is_same = is_same and np.array_equal(built[..., columns], kept[..., columns])
@@ -122,13 +125,13 @@ def reachable_again(compiled: OnClassifier | OnWalks, budget: Budget) -> Reachab
 
 
 class Promoter:
-    """Completes the grammars of one compiler, those that it pays for; thread-safe.
+    """Promotes the grammars of one compiler when that pays off. Thread-safe.
 
     Args:
-        budget: bounds of one promotion; its seconds too, if it is in the background.
+        budget: bounds of one promotion; its seconds only count in the background.
         deterministic: promote nothing in the background.
-        count: told "promotions_done", "promotions_given_up" or "promotions_dropped" for each.
-        disk: where promoted grammars are written over what was there of them.
+        count: called with "promotions_done", "promotions_given_up" or "promotions_dropped" for each.
+        disk: the folder in which the files of promoted grammars are replaced.
     """
 
     def __init__(
@@ -152,18 +155,18 @@ class Promoter:
         leaving.at_exit(self._leave)
 
     def _in_child(self) -> None:
-        """The thread is not there: what it had to do is asked again when the grammar serves again."""
+        """A forked process has no such thread. Its work is requested again when the grammar is used again."""
         left = [self._at_work, *self._waiting]
         self._waiting.clear()
         self._thread = self._at_work = None
-        self._hurry = threading.Event()  # its lock may have been held
+        self._hurry = threading.Event()  # the lock of the old one may have been held
         for work in left:
             compiled = None if work is None else work.reference()
             if compiled is not None and compiled.classifier is not None:
                 compiled.classifier.look_at = 0
 
     def watch(self, compiled: CompiledGrammar, entry: bytes | None = None) -> None:
-        """Promote a grammar once it has served enough, if it pays then; `entry` is its place on disk."""
+        """Watch a grammar, to promote it when it has been used enough. `entry` is its entry on disk."""
         if not isinstance(compiled, Classified) or compiled.classifier.is_complete:
             return
         choice = choose_promotion(Use(deterministic=self._deterministic))
@@ -174,26 +177,26 @@ class Promoter:
         compiled.classifier.look_at = choice.ask_at or NEVER
 
     def take_over(self, compiled: CompiledGrammar) -> None:
-        """Watch a grammar that another compiler made, if that one is gone or closed."""
+        """Watch a grammar of another compiler, if that compiler is gone or closed."""
         watch = None if compiled.classifier is None else compiled.classifier.look
         if isinstance(watch, _Watch) and not watch.is_alive and not self._is_closed:
             watch.promoter = weakref.ref(self)
 
     @property
     def is_closed(self) -> bool:
-        """Whether it promotes nothing any more."""
+        """Whether `close` was called."""
         return self._is_closed
 
     def at_once(self, compiled: CompiledGrammar, deadline: Deadline, must: bool = False) -> None:
-        """Promote a grammar that its caller says is for long use.
+        """Promote a static grammar now.
 
         Args:
-            compiled: on any strategy; only those with a classifier can be promoted.
-            deadline: of the caller.
-            must: raise an error where the budget does not do, in place of leaving it on demand.
+            compiled: a grammar on any strategy. Only those with a classifier can be promoted.
+            deadline: the caller's deadline.
+            must: raise an error if the budget is exceeded, instead of leaving the grammar on demand.
 
         Raises:
-            BudgetExceeded: see `must`; and where the call was cancelled.
+            BudgetExceeded: see `must`; or the call was cancelled.
         """
         classifier = compiled.classifier
         if classifier is None or classifier.is_complete or (classifier.is_refused and not must):
@@ -202,7 +205,7 @@ class Promoter:
         if not choose_promotion(use).now:
             return
         try:
-            if not promoted(compiled, self._budget, "promoted at once, as it is for long use", deadline):
+            if not promoted(compiled, self._budget, "promoted at once because it is static", deadline):
                 return
         except BudgetExceeded as error:
             if must or deadline.is_cancelled:
@@ -214,12 +217,12 @@ class Promoter:
             self._keep(compiled, classifier.look.entry)
 
     def submit(self, compiled: weakref.ref[CompiledGrammar], entry: bytes | None, whole: bool = True) -> None:
-        """Promote a grammar, after those that are waiting already; if not as a `whole`, only to classes."""
+        """Queue a grammar for promotion. If `whole` is False, only its classes are computed."""
         self._submit(_Work(compiled, entry, whole))
 
     def write(self, compiled: CompiledGrammar, entry: bytes) -> None:
-        """Find the classes of a grammar that has none yet, and write it to its place on disk: also where
-        nobody uses it any more."""
+        """Queue a grammar whose classes are to be computed and written to disk, even if nobody uses it any
+        more."""
         if sum(work.is_for_disk for work in list(self._waiting)) < MOST_TO_WRITE:
             begin = time.perf_counter() + WRITE_AFTER
             self._submit(_Work(lambda: compiled, entry, False, True, begin))
@@ -229,16 +232,16 @@ class Promoter:
             if self._is_closed:
                 return
             self._waiting.append(work)
-            # one that did not live through a fork is not alive
+            # after a fork the old thread is not alive
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._work, name="equimask-promotion", daemon=True)
                 self._thread.start()
 
     def close(self, seconds: float | None = None) -> None:
-        """Promote nothing any more; the promotion under way ends with its piece. What is to be written is.
+        """Stop promoting: the current promotion stops after its piece. Queued files are still written.
 
         Args:
-            seconds: how long to wait for that at most; what has not begun then is left.
+            seconds: how long to wait for the files; those not started by then are dropped.
         """
         with self._lock:
             self._is_closed = True
@@ -251,11 +254,11 @@ class Promoter:
             self._waiting.clear()
 
     def _leave(self) -> None:
-        """The program ends, and should find no thread in a kernel."""
+        """At the end of the program: no thread should be inside of a kernel then."""
         self.close(LEAVE_SECONDS)
 
     def wait(self) -> None:
-        """Wait until nothing is left to be promoted, or written."""
+        """Wait until everything is promoted and written."""
         self._hurry.set()
         while (thread := self._thread) is not None and thread.is_alive():
             thread.join()
@@ -271,10 +274,10 @@ class Promoter:
                 work = self._at_work = self._waiting.popleft()
             try:
                 self._promote(work)
-            except Exception:  # nobody waits for this thread, and the grammar goes on as it is
+            except Exception:  # nobody waits for this thread, and the grammar stays usable
                 logger.exception("a promotion failed; its grammar stays on demand")
                 self._count("promotions_given_up")
-            del work  # it may hold the grammar
+            del work  # it may keep the grammar alive
 
     def _promote(self, asked: _Work) -> None:
         reference, entry, whole, is_for_disk = asked[:4]
@@ -283,7 +286,7 @@ class Promoter:
             self._count("promotions_dropped")
             return
         if compiled.classifier.is_complete:
-            return  # at once, meanwhile
+            return  # `at_once` has done it meanwhile
         began = time.perf_counter()
         if is_for_disk:
             self._hurry.wait(max(asked.begin - began, 0.0))
@@ -304,7 +307,7 @@ class Promoter:
                 began = time.perf_counter()
                 if not work.piece():
                     break
-                del compiled  # while this thread rests, it keeps no grammar alive
+                del compiled  # so that this thread keeps no grammar alive while it sleeps
                 time.sleep(min(time.perf_counter() - began, MOST_REST))
                 compiled = reference()
                 if not isinstance(compiled, Classified) or self._is_closed:
@@ -321,14 +324,14 @@ class Promoter:
         self._keep(compiled, entry)
 
     def _give_up(self, compiled: CompiledGrammar, error: HybridError) -> None:
-        """Remember that a grammar is too much for the budget."""
+        """Remember that a grammar exceeds the budget."""
         assert compiled.classifier is not None
         compiled.classifier.is_refused = True
         _say(compiled, f"not promoted: {error}")
         self._count("promotions_given_up")
 
     def _write(self, compiled: OnWalks, entry: bytes | None, deadline: Deadline) -> None:
-        """Find the classes of a grammar and write it, unless another process does, or has."""
+        """Compute the classes of a grammar and write it, unless another process does so or has done so."""
         if self._disk is not None and entry is not None:
             with self._disk.claimed(entry) as is_ours:
                 if is_ours:
@@ -341,20 +344,20 @@ class Promoter:
 
 
 def _say(compiled: CompiledGrammar, what: str) -> None:
-    """Add to the reason of a grammar, and to the log."""
+    """Add a note to the grammar's reason and to the log."""
     compiled.note(what)
     logger.debug("a grammar on demand: %s", what)
 
 
 class _Work(NamedTuple):
-    """What is asked of the thread.
+    """An item of the thread's queue.
 
     Attributes:
-        reference: gives the grammar; None if nobody uses it any more.
-        entry: its place on disk.
-        whole: find all its states; else its classes only.
-        is_for_disk: write it as soon as it has classes.
-        begin: not before this time of the performance counter, unless somebody waits for it.
+        reference: returns the grammar, or None if nobody uses it any more.
+        entry: its entry on disk.
+        whole: whether to compute all its states, or only its classes.
+        is_for_disk: whether to write it as soon as it has classes.
+        begin: earliest time to start, by the performance counter, unless somebody waits for it.
     """
 
     reference: Callable[[], CompiledGrammar | None]
@@ -365,7 +368,7 @@ class _Work(NamedTuple):
 
 
 class _Watch:
-    """Looks at one grammar when enough sequences were begun."""
+    """Asks the rule about one grammar whenever enough sequences have started."""
 
     def __init__(
         self, promoter: weakref.ref[Promoter], compiled: weakref.ref[CompiledGrammar], entry: bytes | None
@@ -376,7 +379,7 @@ class _Watch:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is still somebody who would promote it."""
+        """Whether its promoter still exists and is open."""
         promoter = self.promoter()
         return promoter is not None and not promoter.is_closed
 
@@ -387,7 +390,7 @@ class _Watch:
         classifier = compiled.classifier
         with self._lock:
             if classifier.served < classifier.look_at:
-                return  # another thread has looked
+                return  # another thread has asked
             use = Use(classifier.served, classifier.n_found, self._found, classifier.n_network_states)
             self._found = use.found
             choice, whole = choose_promotion(use), True

@@ -1,19 +1,22 @@
-"""What a compile call asks for: a grammar in one of its notations, as one immutable value.
+"""Compile requests: the grammar and the options of one compile call, as an immutable value.
 
-What: a `Request` for each notation that `GrammarCompiler` takes. It says what tells equal calls apart, how
-the grammar is checked and parsed, and what is compiled of it; `hybrid.compile.pipeline` carries it through.
-When: made by the methods of `GrammarCompiler`, for a call at once or in the background. A new notation is a
-class here, its name in `METHODS`, and the method of the compiler that makes it. Those of JSON schemas are in
-`schema_request.py`.
-Limits: nothing is looked at before `settled`, so that errors belong to the call, also in the background.
+What: a subclass of `Request` for each notation that `GrammarCompiler` accepts. It has the key that identifies
+equal calls, checks and parses the grammar, and compiles it. `hybrid.compile.pipeline` runs requests.
+When: the methods of `GrammarCompiler` make requests, for calls now or in the background. A new notation needs
+a subclass here, an entry in `METHODS`, and a method of the compiler.
+Limits: arguments are checked by `settled`, not before, so that errors of background calls are raised by their
+futures.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import xgrammar
@@ -21,11 +24,13 @@ import xgrammar
 from equivalence import GrammarError, StrategyError, Vocabulary, forking
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.reading import ReadGrammar, read_printed
 from hybrid.compile.strategy import Budget, OnBudget
+from hybrid.json_schema import Bounds, SchemaGrammar, documents_of, grammar_of_schema
 from hybrid.lark.source import LarkGrammar
 from hybrid.xgrammar.guard.estimate import Estimate, schema_estimate, text_estimate
 from hybrid.xgrammar.messages import way_out
+from hybrid.xgrammar.relaxed import Relaxation, SchemaText, describe, schema_text
 from hybrid.xgrammar.token_strings import with_token_ids
 
 if TYPE_CHECKING:
@@ -41,27 +46,35 @@ METHODS = {
     "builtin_json": "compile_builtin_json_grammar",
     "lark": "compile_lark",
 }
-"""Notations, and the methods of `GrammarCompiler` that compile them."""
-
+"""The notations, with the methods of `GrammarCompiler` that compile them."""
 
 SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
     "any_whitespace": (int, True), "indent": (int, None), "separators": ((list, tuple), None),
     "strict_mode": (int, True), "max_whitespace_cnt": (int, None), "print_converted_ebnf": (int, False),
     "any_order": (int, False),
 }  # fmt: skip
-"""Options of XGrammar's converter of schemas, in its order, with their types besides None and what they are
-where they are not given; XGrammar says what is wrong with others."""
+"""The options of XGrammar's converter of schemas, in its order, with their types (None is always allowed) and
+defaults. XGrammar itself reports other options."""
+
+_MAY_LEAD = re.compile(r'(?<![^\\]["\[])\^|\\\]|\[\^\]')
+"""Finds schemas that may contain a character class that starts with a literal caret. Such a caret neither
+anchors a text nor negates the class. A class that contains or excludes a bracket counts, too, because the
+remaining range may start with a caret."""
+
+_MAY_BE_ZERO = re.compile(r"\\(?:u00[0-7]|u\{|[UxXcCoO0])")
+"""Finds schemas that may spell a byte 0, or a part of such a spelling, by an escape of JSON or of regular
+expressions."""
 
 
 @forking.with_listed_properties
 @dataclass(frozen=True)
 class Settings:
-    """What results depend on besides the grammar and the vocabulary; the same for all requests of a compiler.
+    """The settings of a compiler that its results depend on, besides the vocabulary.
 
     Attributes:
-        strategy, budget, on_demand, on_budget, deterministic, n_jobs: as `hybrid.GrammarCompiler` has them.
-        seconds: the budget's as it was given: a deterministic compiler has none in its budget.
-        cache_dir: the folder that compiled grammars are kept in, "" where there is none.
+        strategy, budget, on_demand, on_budget, deterministic, n_jobs: as in `hybrid.GrammarCompiler`.
+        seconds: the budget's seconds as the caller gave them; a deterministic compiler's budget has none.
+        cache_dir: the folder in which compiled grammars are kept, "" if there is none.
     """
 
     strategy: str
@@ -78,19 +91,19 @@ class Settings:
         return hash(tuple(getattr(self, one.name) for one in fields(self)))
 
     def __hash__(self) -> int:
-        return self._hash  # asked for with each call
+        return self._hash  # needed by each call
 
     @property
     def walks(self) -> bool:
-        """Whether first masks may be walked, and classes follow.
+        """Whether first masks may come from walks, before there are classes.
 
-        Not where processes have to decide alike, as it is use that tells when classes follow.
+        Not if the compiler is deterministic, because it depends on use when the classes follow.
         """
         return self.strategy == "auto" and not self.on_demand and not self.deterministic
 
     @property
     def portable(self) -> dict[str, Any]:
-        """Those that matter to other processes too, as JSON has them."""
+        """The settings that other processes must agree on, in a form for JSON."""
         return {
             "strategy": self.strategy, "on_demand": self.on_demand, "budget": repr(self.budget),
             "on_budget": self.on_budget, "deterministic": self.deterministic,
@@ -99,24 +112,24 @@ class Settings:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Request(ABC):
-    """A grammar that is to be compiled.
+    """One compile call.
 
     Attributes:
-        settings: of the compiler.
-        static: find all states of its classifier before it is returned.
+        settings: the compiler's settings.
+        static: whether to compute all states of the classifier before returning.
     """
 
     settings: Settings
     static: bool = False
 
     notation: ClassVar[str]
-    """Names it in keys, logs and messages."""
+    """The notation's name in keys, logs and messages."""
 
     def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
-        """This request, or the one that stands for it, checked: the one that has a key.
+        """Check this request; return it, or an equivalent one in normal form. Only the result has a key.
 
         Raises:
-            HybridError: an argument that is not allowed.
+            HybridError: an argument is not allowed.
         """
         static = flag(self.static, "static")
         return self if static is self.static else replace(self, static=static)
@@ -124,32 +137,32 @@ class Request(ABC):
     @property
     @abstractmethod
     def key(self) -> tuple[Any, ...]:
-        """What tells the requests of one compiler apart, the notation first."""
+        """Identifies equal requests of one compiler. The notation comes first."""
 
     @property
     def is_written_at_once(self) -> bool:
-        """Whether its file, if there will be one, is written before the call returns: not where first masks
-        are walked, as files have classes."""
+        """Whether the grammar's file is written before the call returns. Not if first masks come from walks,
+        because files need classes."""
         return not self.settings.walks
 
     @property
     def shared_key(self) -> tuple[Any, ...]:
-        """What tells it apart from those of all compilers that share a memory."""
+        """Identifies equal requests of all compilers that share a memory cache."""
         return self.settings, self.key
 
     @abstractmethod
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
-        """Compile it."""
+        """Compile the request."""
 
-    def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:  # noqa: B027 - most ask for no more
-        """Refuse what was compiled, where more was asked for than that."""
+    def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:  # noqa: B027 - most have nothing to check
+        """Raise an error if the compiled grammar is not what the caller requires."""
 
 
 class Parsed(Request):
-    """A grammar that XGrammar parses or converts, then compiled as the strategy says."""
+    """A grammar that XGrammar parses or converts."""
 
     title: ClassVar[str] = "grammar"
-    """Names it in messages."""
+    """The notation's name in messages."""
 
     @abstractmethod
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
@@ -160,35 +173,35 @@ class Parsed(Request):
         return compilation.decide(grammar, seconds, deadline, self.read_printed)
 
     def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
-        """What was parsed, as XGrammar prints it; None where it is not known that this tells all of it."""
+        """Read the grammar from XGrammar's printed form; None if that form may be incomplete."""
         return None
 
 
 class Converted(Parsed):
-    """A text that one of XGrammar's own functions turns into a grammar: here, or in another process."""
+    """A text that XGrammar converts to a grammar, in this process or in another one."""
 
     @property
     def given(self) -> object:
-        """What messages look for faults in, where it is a text."""
+        """The argument in which error messages look for mistakes, if it is a text."""
         return None
 
     @abstractmethod
     def estimate(self) -> Estimate | None:
-        """What XGrammar may take for it; None where it will refuse the types."""
+        """What XGrammar may need for the conversion; None if it will refuse the arguments' types."""
 
     @abstractmethod
     def here(self) -> xgrammar.Grammar:
-        """Call XGrammar in this process."""
+        """Convert in this process."""
 
     @abstractmethod
     def elsewhere(self) -> tuple[str, list[Any]]:
-        """The function of XGrammar's library that is to be called in another process, and its arguments."""
+        """The function of XGrammar's library to call in another process, and its arguments."""
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         return self.converted(guard, deadline)
 
     def converted(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
-        """`Guard.convert`, with errors that say what to do."""
+        """Call `Guard.convert`, and add advice to its errors."""
         try:
             return guard.convert(self, deadline)
         except (GrammarError, RuntimeError, TypeError) as error:
@@ -200,7 +213,7 @@ class Converted(Parsed):
 
 @dataclass(frozen=True, eq=False)
 class GrammarRequest(Parsed):
-    """What XGrammar has parsed already; `text` is its serialised form, once it is settled."""
+    """A grammar that XGrammar has parsed already. `settled` sets `text` to its serialised form."""
 
     notation: ClassVar[str] = "grammar"
     grammar: xgrammar.Grammar
@@ -220,7 +233,7 @@ class GrammarRequest(Parsed):
 
 @dataclass(frozen=True, eq=False)
 class EbnfRequest(Converted):
-    """A text of rules."""
+    """A grammar in EBNF."""
 
     notation: ClassVar[str] = "ebnf"
     title: ClassVar[str] = "grammar"
@@ -277,8 +290,162 @@ class RegexRequest(Converted):
 
 
 @dataclass(frozen=True, eq=False)
+class JsonSchemaRequest(Converted):
+    """A JSON schema.
+
+    Attributes:
+        schema: the schema as it was given; after `settled`, text or a model class.
+        options: options of XGrammar's converter.
+        strict: whether to refuse the schema if XGrammar leaves something out of it.
+    """
+
+    notation: ClassVar[str] = "json_schema"
+    title: ClassVar[str] = "JSON schema"
+    schema: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        schema, strict = _schema_of(self.schema), flag(self.strict, "strict")
+        is_settled = schema is self.schema and strict is self.strict
+        settled = self if is_settled else replace(self, schema=schema, strict=strict)
+        return Request.settled(settled, compilation, deadline)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
+        return self.notation, self.schema, options
+
+    @cached_property
+    def text(self) -> SchemaText:
+        """The schema's text, with the options on which it depends what XGrammar leaves out."""
+        return schema_text(self.schema, self.options)
+
+    def estimate(self) -> Estimate | None:
+        for name, value in self.options.items():
+            if name in SCHEMA_OPTIONS and value is not None:
+                _require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
+        is_known = SCHEMA_OPTIONS.keys() >= self.options.keys()
+        return schema_estimate(self.schema, self.options) if is_known else None
+
+    def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
+        text = self.text.text  # so that a model class is asked only once
+        asked = self if text is self.schema else replace(self, schema=text)
+        return asked.converted(guard, deadline)
+
+    @property
+    def given(self) -> object:
+        return self.schema
+
+    def here(self) -> xgrammar.Grammar:
+        return xgrammar.Grammar.from_json_schema(self.schema, **self.options)
+
+    def elsewhere(self) -> tuple[str, list[Any]]:
+        options = [self.options.get(name, absent) for name, (_, absent) in SCHEMA_OPTIONS.items()]
+        return "from_json_schema", [self.schema, *options]
+
+    def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
+        # XGrammar prints nothing of a text after a byte 0
+        text = self.text.text
+        if self.options.get("separators") is not None or "\0" in text:
+            return None
+        if "\\" in text and _MAY_BE_ZERO.search(text):
+            return None
+        return read_printed(grammar, "^" in text and _MAY_LEAD.search(text) is not None)
+
+    def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
+        compiled = super().compiled(compilation, deadline)
+        # set before anybody else sees the grammar: the folder on disk keeps the schema, too
+        object.__setattr__(compiled, "schema", self.text)
+        return compiled
+
+    def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
+        if self.strict:
+            deadline.check("looking for keywords that XGrammar leaves out")
+            if compiled.relaxed:
+                raise GrammarError(describe(compiled.relaxed))
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSchemaRequest(Request):
+    """A JSON schema with ``semantics="json-schema"`` (`hybrid.json_schema`).
+
+    Attributes:
+        schema: the schema as it was given; after `settled`, text.
+        options: XGrammar's options for the layout of texts, and `strict_mode`.
+        strict: whether to refuse the schema if something was left out of it.
+        relax: whether to leave out and list what is not supported, instead of refusing the schema.
+        assert_formats: whether `format` is checked; if not, it is an annotation.
+        registry: the `referencing.Registry` of documents that references may lead to; after `settled`,
+            `hybrid.json_schema.Documents`.
+    """
+
+    notation: ClassVar[str] = "json_schema"
+    schema: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
+    relax: bool = False
+    assert_formats: bool = True
+    registry: Any = None
+
+    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+        for name, value in self.options.items():
+            if name not in SCHEMA_OPTIONS:
+                allowed = ", ".join(SCHEMA_OPTIONS)
+                raise GrammarError(f"the option {name!r} is not known, allowed are {allowed}")
+            if value is not None:
+                _require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
+        text = schema_text(_schema_of(self.schema), self.options).text  # a model class is asked only once
+        strict, relax = flag(self.strict, "strict"), flag(self.relax, "relax")
+        formats, documents = flag(self.assert_formats, "assert_formats"), documents_of(self.registry)
+        settled = replace(
+            self, schema=text, strict=strict, relax=relax, assert_formats=formats, registry=documents
+        )
+        return Request.settled(settled, compilation, deadline)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
+        beside = None if self.registry is None else self.registry.digest
+        return self.notation, "json-schema", self.relax, self.assert_formats, beside, self.schema, options
+
+    def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
+        began = time.perf_counter()
+        grammar = grammar_of_schema(
+            self.schema, self.options, bounds=self._bounds, deadline=deadline, relax=self.relax,
+            convert=partial(self._converted, compilation.guard), assert_formats=self.assert_formats,
+            documents=self.registry,
+        )  # fmt: skip
+        compiled = compilation.decide(grammar, time.perf_counter() - began, deadline, _own_reading)
+        grammar.forget()
+        left_out = tuple(Relaxation(one.pointer, one.keyword, one.why) for one in grammar.left_out)
+        schema = schema_text(self.schema, self.options)._replace(left_out=left_out)
+        return replace(compiled, schema=schema, places=grammar.places)
+
+    @property
+    def _bounds(self) -> Bounds:
+        """The bounds that follow from the budget."""
+        states = self.settings.budget.states
+        return Bounds(nonterminals=max(states // 6, 1), language_states=max(states // 10, 1))
+
+    def _converted(self, guard: Guard, text: str) -> xgrammar.Grammar:
+        """XGrammar's grammar, for the strategies that run in XGrammar."""
+        request = EbnfRequest(text, settings=self.settings)
+        return guard.convert(request, Deadline(self.settings.seconds))
+
+    def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
+        if self.strict and compiled.relaxed:
+            raise GrammarError(describe(compiled.relaxed, is_own=True))
+
+
+def _own_reading(grammar: SchemaGrammar) -> ReadGrammar:
+    """The part of a schema's grammar that the network is built from."""
+    return grammar.read
+
+
+@dataclass(frozen=True, eq=False)
 class BuiltinJsonRequest(Parsed):
-    """All JSON."""
+    """XGrammar's built-in grammar of JSON."""
 
     notation: ClassVar[str] = "builtin_json"
 
@@ -295,8 +462,8 @@ class StructuralTagRequest(Converted):
     """A structural tag, or the older pair of tags and triggers.
 
     Attributes:
-        arguments: as they were given.
-        vocabulary: that its strings for tokens are looked for in.
+        arguments: the arguments as they were given.
+        vocabulary: the vocabulary in which the tag's token strings are looked up.
     """
 
     notation: ClassVar[str] = "structural_tag"
@@ -306,7 +473,7 @@ class StructuralTagRequest(Converted):
 
     def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
         grammar, _ = compilation.parse(replace(self, vocabulary=compilation.vocabulary), deadline)
-        # a tag may hold model classes, which only the grammar made of them tells apart
+        # a tag may contain model classes, so only the grammar made from it can be a key
         request = GrammarRequest(grammar, settings=self.settings, static=self.static)
         return request.settled(compilation, deadline)
 
@@ -321,7 +488,7 @@ class StructuralTagRequest(Converted):
         return self.arguments[0]
 
     def _text(self) -> Any:
-        """The tag as JSON text; what is none of its forms comes back as it is, for XGrammar to refuse."""
+        """The tag as JSON text. Other types are returned unchanged, and XGrammar refuses them."""
         tag = self.arguments[0]
         if len(self.arguments) > 1:
             tag = xgrammar.StructuralTag.from_legacy_structural_tag(*self.arguments)
@@ -343,7 +510,7 @@ class StructuralTagRequest(Converted):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        raise NotImplementedError("the grammar that it is settled to has one")
+        raise NotImplementedError("only the grammar that `settled` returns has a key")
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,14 +544,27 @@ class LarkRequest(Request):
         return compilation.on_lark(LarkGrammar(self.text, self.start), deadline)
 
 
-def require(given: Any, allowed: type | tuple[type, ...], name: str) -> None:
-    """Refuse what XGrammar would: its own error takes a second the first time."""
+def _schema_of(schema: Any) -> str | type:
+    """A schema as text, or a model class unchanged."""
+    if isinstance(schema, (str, type)):
+        return schema
+    try:
+        return json.dumps(schema)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise GrammarError(
+            f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
+            "takes, and a pydantic model class"
+        ) from error
+
+
+def _require(given: Any, allowed: type | tuple[type, ...], name: str) -> None:
+    """Refuse a wrong type before XGrammar does, whose own error takes a second the first time."""
     if not isinstance(given, allowed):
         names = " and ".join(one.__name__ for one in (allowed if isinstance(allowed, tuple) else (allowed,)))
         raise GrammarError(f"{name} is of type {type(given).__name__}, allowed is {names}")
 
 
 def _check_text(value: object, name: str, allowed: str = "text") -> None:
-    """Raise `GrammarError` for what is no text: it might not even tell calls apart."""
+    """Raise `GrammarError` if a value is not text: it might not even be usable as a key."""
     if not isinstance(value, str):
         raise GrammarError(f"{name} is {shown(value)}, allowed is {allowed}")

@@ -1,13 +1,12 @@
-"""The rule of strategy "auto": what is measured of a grammar in, what it runs on out.
+"""The rule of strategy "auto": from measurements of a grammar to its strategy.
 
-What: pure functions. `choose` takes what is known when a grammar is compiled and gives its strategy;
-`choose_classes` takes what is known of its use and says when masks that are walked get classes, and
-`choose_promotion` when the states of its classifier, which begins with none, are all to be found. Counts go
-in; none of them looks at a clock, at other grammars or at the machine, so that equal input gives equal
-output everywhere.
-When: by `hybrid.compile.compilation` and `hybrid.compile.promotion`; docs/strategies.md has the measurements
-behind it.
-Limits: what cannot be had is found out by whoever tries it, and asked about again without it.
+What: pure functions. `choose` gives the strategy of a grammar when it is compiled. `choose_classes` decides,
+from the grammar's use, when masks from walks are replaced by token classes. `choose_promotion` decides when
+all states of a classifier are computed. The arguments are counts. No function looks at a clock, at other
+grammars or at the machine, so equal arguments give equal results everywhere.
+When: called by `hybrid.compile.compilation` and `hybrid.compile.promotion`. docs/strategies.md has the
+measurements behind the rule.
+Limits: the rule does not know what is impossible for a grammar. The caller finds out, and asks again.
 """
 
 from __future__ import annotations
@@ -15,45 +14,46 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 FEW_CLASSES = 256
-"""Up to this number of classes representatives are taken whatever the vocabulary's size."""
+"""Up to this number of classes, representatives are used for vocabularies of any size."""
 
 MOST_TRIED = 256
-"""Classes that are tried at each step at most, 3 to 6 us each; plain XGrammar's masks take 10 us to 20 ms."""
+"""Most classes that are tried at each step, 3 to 6 us each; plain XGrammar's masks take 10 us to 20 ms."""
 
 FIRST_LOOK = 4
-"""Sequences after which a promotion is thought of first; then after each doubling."""
+"""Sequences after which promotion is first considered; then again whenever their number has doubled."""
 
 LAST_LOOK = 4096
-"""Sequences after which it is not thought of any more."""
+"""Sequences after which promotion is no longer considered."""
 
 WORTH = 3
-"""How many times as long a state takes when a text asks for it as among all others: 20 us and 6 us."""
+"""Cost of a state that a text asks for, relative to one that is computed with all others: 20 us and 6 us."""
 
 BEGINNING = 150
-"""States that could be found in the time that a promotion takes besides: 1 ms."""
+"""Fixed cost of a promotion, counted in states: 1 ms."""
 
 ENOUGH = 32
-"""Sequences after which a promotion costs little beside what they took, where there are few states."""
+"""Sequences after which a promotion is cheap compared with them, if there are few states."""
 
 STATES_SERVED = 4
-"""States for each sequence that are few then: 24 us, where a short document takes 150 us."""
+"""What counts as few states then, for each sequence: 24 us, where a short document takes 150 us."""
 
 
 ENTERED_A_STATE = 600
-"""Nodes that walks enter, 20 ns each, in the time that classes take for each state of a network: 12 us at the
-median of 600 JSON schemas."""
+"""Cost of token classes for each state of a network, counted in trie nodes that walks enter: 12 us at the
+median of 600 JSON schemas, against 20 ns for a node."""
 
 
 class Measured(NamedTuple):
-    """What is known of a grammar before its strategy is.
+    """What is known of a grammar before its strategy is chosen.
 
     Attributes:
-        stacks_decide: whether bytes and stacks alone decide, and the budget sufficed for a classifier.
-        explored: whether its classes are those of its network, explored, and not of byte strings.
-        classes: number of its token classes; 0 where there are none.
-        tokens: ids of the vocabulary that have text.
-        tried: whether XGrammar's masks over the classes cannot be trusted, from the beginning or after some
-            tokens, so that each class is tried.
+        stacks_decide: whether masks depend on bytes and the parser's stack alone, and the budget was enough
+            for a classifier.
+        explored: whether its classes come from exploring its network, and not from byte strings.
+        classes: number of its token classes; 0 if there are none.
+        tokens: number of ids that have text.
+        tried: whether XGrammar's masks over the classes cannot be trusted, always or after some tokens, so
+            that each class must be tried.
     """
 
     stacks_decide: bool
@@ -64,42 +64,43 @@ class Measured(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What a grammar is run on, and why in a few words."""
+    """The strategy of a grammar, and the reason in a few words."""
 
     strategy: Literal["classifier", "representatives", "engine"]
     reason: str
 
 
 def choose(measured: Measured) -> Choice:
-    """What "auto" runs a grammar on.
+    """The strategy that "auto" chooses.
 
-    A classifier wherever there can be one. It is made of what representatives need as well, in less time than
-    XGrammar compiles them, and its masks and tokens take a fifth of the time. Its states are found on demand
-    at first, as documents ask for a small part of them (`choose_promotion` says when that ends).
+    It is a classifier whenever that is possible. A classifier is built from the same data as representatives,
+    in less time than XGrammar takes to compile them, and its masks and tokens take a fifth of the time. At
+    first its states are computed on demand, because documents need only a small part of them
+    (`choose_promotion` decides when that ends).
     """
     if measured.stacks_decide and measured.explored:
-        return Choice("classifier", "the first mask comes sooner")
+        return Choice("classifier", "this gives the first mask sooner")
     if not measured.classes:
         return Choice("engine", "no token classes")
-    # classes of byte strings may be nearly as many as the tokens, and then cost more than they save
+    # there may be nearly as many classes of byte strings as tokens; then they cost more than they save
     if measured.tried and measured.classes > MOST_TRIED:
         return Choice("engine", f"each of {measured.classes} classes would have to be tried at each step")
     if not measured.explored and measured.classes > max(measured.tokens // 2, FEW_CLASSES):
         return Choice("engine", f"{measured.classes} classes for {measured.tokens} tokens save nothing")
-    return Choice("representatives", "bytes and stacks alone do not decide")
+    return Choice("representatives", "bytes and the parser's stack alone do not decide")
 
 
 class Use(NamedTuple):
-    """What is known of the use of a grammar whose states are found on demand.
+    """How much a grammar has been used whose states are computed on demand.
 
     Attributes:
-        sequences: sequences begun so far, the one that begins now included; 0 when it was just compiled.
-        found: states of its automaton that they met.
-        found_before: those met when half as many sequences had begun.
-        states: states of its network: the automaton has 0.7 to 3 times as many in nine of ten JSON schemas.
-        static: its caller said that it is for long use.
-        deterministic: the same calls have to lead to the same decisions in every process.
-        entered: nodes of the vocabulary's trie that walks entered, where masks are walked.
+        sequences: sequences started so far, including the one that starts now; 0 right after compiling.
+        found: states of its automaton that these sequences needed.
+        found_before: the same number when half as many sequences had started.
+        states: states of its network. For nine of ten JSON schemas, the automaton has 0.7 to 3 times as many.
+        static: whether the caller asked for all states at once.
+        deterministic: whether the same calls must lead to the same decisions in every process.
+        entered: trie nodes that walks have entered, if masks come from walks.
     """
 
     sequences: int = 0
@@ -113,23 +114,23 @@ class Use(NamedTuple):
 
 
 class Promotion(NamedTuple):
-    """Whether to find all states now, and else the number of sequences at which to ask again; 0 is never."""
+    """Whether to compute all states now, and if not, after how many sequences to ask again; 0 means never."""
 
     now: bool
     ask_at: int
 
 
 def enough_entered(states: int) -> int:
-    """Nodes that walks of a network of so many states enter in the time that its classes take."""
+    """How many trie nodes walks enter in the time that it takes to compute the classes of a network."""
     return ENTERED_A_STATE * (states + BEGINNING)
 
 
 def choose_classes(use: Use) -> Promotion:
-    """When a grammar whose masks are walked gets classes, in the background.
+    """Whether to compute token classes now, in the background, for a grammar whose masks come from walks.
 
-    Once walks have taken as long as classes would: whoever pays rent until it is as much as the price, and
-    buys then, pays at most twice what was best. It is asked after 1, 2, 4 ... sequences, and once within a
-    sequence, when so much was entered.
+    Yes, once walks have cost as much as the classes will. This is the rule of the ski-rental problem: it
+    costs at most twice the optimum. It is asked after 1, 2, 4 ... sequences, and within a sequence when walks
+    have entered that many nodes.
     """
     if use.entered >= enough_entered(use.states):
         return Promotion(True, use.sequences + 1)
@@ -137,24 +138,24 @@ def choose_classes(use: Use) -> Promotion:
 
 
 def choose_promotion(use: Use) -> Promotion:
-    """When the states of a classifier that began on demand are all to be found.
+    """Whether to compute all states of a classifier now, instead of on demand.
 
-    At once if it is for long use. Else, in the background, if the later half of its sequences met at least
-    one new state, and
+    Yes, at once, if the caller asked for it (`static`). Otherwise yes, in the background, if the second half
+    of the sequences needed at least one new state, and
 
-    - it met so many that to find all of them beforehand takes less: as many sequences again will meet about
-      as many; or
-    - the grammar has served enough that the promotion takes little beside it: then nobody waits for a state
-      any more, 20 to 100 us in the middle of a text.
+    - it needed so many new states that computing all of them in advance is cheaper, assuming that as many
+      sequences again will need about as many; or
+    - the grammar has been used so much that the promotion is cheap in comparison. After it, no text waits
+      for a state any more, which takes 20 to 100 us.
 
-    What sequences met depends on the order of threads, so a deterministic compiler does not go by it.
+    Which states sequences needed depends on the order of threads, so a deterministic compiler ignores it.
     """
     if use.static:
         return Promotion(True, 0)
     if use.deterministic:
         return Promotion(False, 0)
     if use.sequences < FIRST_LOOK:
-        # the states of the first half are counted at its end
+        # at the end of the first half its states are counted
         return Promotion(False, FIRST_LOOK if 2 * use.sequences >= FIRST_LOOK else FIRST_LOOK // 2)
     new, cost = use.found - use.found_before, use.states + BEGINNING
     pays = WORTH * new >= cost

@@ -1,10 +1,10 @@
-"""Settling: token classes for a grammar whose first masks were walked.
+"""Settling: computing token classes for a grammar whose first masks came from walks.
 
-What: a `Settling` keeps what classes are found from, and finds them when they are asked for; the classifier
-goes on with them, and matchers bring over what they hold. Masks are the same before and after.
-When: by `hybrid.compile.promotion` once walks have taken as long as classes do (`hybrid.compile.rule`), and
-by whoever asks a compiled grammar for its classes.
-Limits: bounded by the budget; what exceeds it is walked for good.
+What: a `Settling` keeps the grammar's network, and computes the classes from it when they are needed. From
+then on the classifier uses them, and matchers move their state over. Masks are the same before and after.
+When: `hybrid.compile.promotion` starts it when walks have cost as much as the classes
+(`hybrid.compile.rule`). Asking a compiled grammar for its classes starts it, too.
+Limits: if the classes exceed the budget, masks come from walks for good.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from hybrid.compile.strategy import Budget
 
 
 class Settling:
-    """The classes of one grammar, found at most once; thread-safe.
+    """The classes of one grammar, computed at most once. Thread-safe.
 
     Args:
-        network: that the classifier's walks were made of.
-        classifier: walks, until there are classes.
-        budget: bounds of finding them.
-        ids: the ids that the grammar names; None: it names none.
+        network: the network that the classifier's walks use.
+        classifier: the classifier, which walks until there are classes.
+        budget: bounds of the computation.
+        ids: the token ids that the grammar names; None if it names none.
 
     Attributes:
-        found: the classes; None as long as there are none.
+        found: the classes; None until they are computed.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Settling:
         self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 
     def deadline(self) -> Deadline:
-        """That of finding them now."""
+        """The deadline of a computation that starts now."""
         return Deadline(self._budget.seconds)
 
     def settle(self, deadline: Deadline) -> TokenClasses:
-        """The classes, found now if they were not before.
+        """The classes. Computes them if necessary.
 
         Raises:
-            BudgetExceeded: they are more than the budget allows, or it is too late.
+            BudgetExceeded: the classes exceed the budget, or the deadline is over.
         """
         if self.found is not None:
             return self.found
@@ -76,7 +76,7 @@ class Settling:
             fixed = fixed_tables(network, texts, *vocabulary.flat, deadline, classes.met)
             reachable = reachable_of(network)
         except BudgetExceeded as error:
-            if not deadline.is_over:  # then it would be the same the next time
+            if not deadline.is_over:  # another attempt would fail, too
                 self._network, self._refusal = None, str(error)
             raise
         with classifier.lock:
@@ -85,7 +85,7 @@ class Settling:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held besides the classifier."""
+        """Bytes held, without the classifier."""
         size = 0 if self.found is None else self.found.nbytes
         network = self._network
         return size if network is None else size + network.nbytes

@@ -1,16 +1,17 @@
-"""One process at a time compiles a grammar that all will read from the same folder.
+"""Letting only one process at a time compile a grammar that all will read from the same folder.
 
-What: `alone` waits, for a bounded time, while another process or compiler makes the same entry of a folder,
-and `claimed` does not wait. The lock is one of the operating system on a file beside the entry, so that it
-ends with the process that holds it, however that ends.
-When: by `hybrid.compile.cache`, for grammars that are written to files before the call returns, or in the
+What: `alone` waits, for a limited time, while another process or compiler makes the same entry of a folder.
+`claimed` does not wait. The lock is an operating system lock on a file next to the entry, so it is released
+when its process ends, even if that is killed.
+When: `hybrid.compile.cache` uses it for grammars that are written to files, before the call returns or in the
 background.
-Limits: who waited does not wait again: where the other one has left no file, because it was killed, was
-refused the grammar, or has it on a strategy that is not written, all that waited compile at once. On file
-systems without locks nobody waits. Two that compile the same cost time, and nothing else.
+Limits: a process waits only once. If the other one has left no file, because it was killed, the grammar was
+refused, or its strategy is not written, then all that waited compile at once. On file systems without locks
+nobody waits. If two processes compile the same grammar, that costs time and nothing else.
 
-The locks are those of the package filelock, which torch brings: the same calls on Windows, and no lock lives
-on in a forked process.
+The locks come from the package filelock, which torch requires: it has the same interface on Windows, and its
+    locks
+do not survive in a forked process.
 """
 
 from __future__ import annotations
@@ -26,37 +27,38 @@ from typing import Any, Literal
 from equivalence.deadline import Deadline
 
 MOST_SECONDS = 15.0
-"""Of waiting, where the call has more time or no bound."""
+"""Longest wait in seconds, even if the call has more time."""
 
 SHARE = 0.5
-"""Of the seconds that a call has, how much it waits at most: the rest is for compiling after all."""
+"""The share of a call's seconds that it may wait. The rest remains for compiling."""
 
 POLL_SECONDS = 0.001, 0.05
-"""Between two looks at a lock, at first and at last."""
+"""Shortest and longest pause between two attempts to take a lock."""
 
 Turn = Literal["ours", "after", "overdue", "unlocked"]
-"""How a wait has ended: the lock is held, and nobody was before; somebody was, and has ended; it takes too
-long; there are no locks here."""
+"""How a wait has ended. "ours": this process holds the lock, and nobody did before. "after": another process
+held
+it, and is finished. "overdue": the other process takes too long. "unlocked": there are no locks here."""
 
 logger = logging.getLogger(__name__)
 
 
 def lock_file(path: Path) -> Path:
-    """The file whose lock stands for the right to write another one."""
+    """The lock file for a file that is to be written."""
     return path.with_name(f"{path.name}.lock")
 
 
 @contextlib.contextmanager
 def alone(path: Path, deadline: Deadline, seconds: float | None = None) -> Iterator[Turn]:
-    """Wait until nobody else makes a file, and keep others from it for as long as this lasts.
+    """A context in which nobody else makes a file; waits until it can be entered.
 
     Args:
         path: the file.
-        deadline: of the call.
-        seconds: what the call should take, where its deadline does not say so.
+        deadline: the deadline of the call.
+        seconds: how long the call should take, if its deadline has no bound.
 
     Raises:
-        BudgetExceeded: the deadline was over, or cancelled, meanwhile.
+        BudgetExceeded: the deadline ended or was cancelled during the wait.
     """
     lock = _Lock(path)
     with lock.held():
@@ -66,9 +68,9 @@ def alone(path: Path, deadline: Deadline, seconds: float | None = None) -> Itera
 
 @contextlib.contextmanager
 def claimed(path: Path) -> Iterator[bool]:
-    """Whether this one should make a file: it is not there, and nobody else makes it now.
+    """A context that says whether to make a file: it does not exist, and nobody else is making it.
 
-    Others are kept from it for as long as this lasts.
+    Nobody else makes it inside of the context.
     """
     lock = _Lock(path)
     with lock.held():
@@ -76,15 +78,15 @@ def claimed(path: Path) -> Iterator[bool]:
 
 
 class _Lock:
-    """The lock of a file that is to be made."""
+    """The lock for a file that is to be written."""
 
     def __init__(self, path: Path) -> None:
         self._path = lock_file(path)
         self._lock: Any = None
 
     def take(self) -> bool | None:
-        """Whether it is held now; None where there are no locks."""
-        import filelock  # slow to import, and most programs have no folder
+        """Try to take the lock; return whether it is held now, or None if there are no locks."""
+        import filelock  # imported late: it is slow, and most programs have no folder
 
         try:
             if self._lock is None:
@@ -96,11 +98,11 @@ class _Lock:
         except (OSError, NotImplementedError) as error:
             logger.debug("no lock in %s: %s", self._path.parent, error)
             return None
-        # what filelock takes where there are none of the system's outlives a process that is killed
+        # filelock's substitute for missing system locks would survive a killed process
         return None if isinstance(self._lock, filelock.SoftFileLock) else True
 
     def wait(self, deadline: Deadline, most: float) -> Turn:
-        """Take it, or find out that it cannot be had; it is held only if nobody had it before."""
+        """Wait for the lock. It is held afterwards only if nobody else had it before."""
         taken = self.take()
         if taken is not False:
             return "unlocked" if taken is None else "ours"
@@ -112,22 +114,22 @@ class _Lock:
                 return "overdue"
             time.sleep(pause)
             pause = min(2 * pause, longest)
-        self.release()  # who waits too is not to wait for this one as well
+        self.release()  # others that wait need not wait for this process, too
         return "unlocked" if taken is None else "after"
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Release it at the end, if it is held."""
+        """A context that releases the lock at its end."""
         try:
             yield
         finally:
             self.release()
 
     def release(self) -> None:
-        """Let others have it; its file goes, as there is one for each grammar."""
+        """Release the lock and delete its file, because there is one for each grammar."""
         if self._lock is None or not self._lock.is_locked:
             return
-        # a lock that is taken of a file without a name is not valid: filelock looks, and takes another one
+        # filelock notices if it locked a deleted file, and locks a new one
         with contextlib.suppress(OSError):
             self._path.unlink()
         with contextlib.suppress(OSError):
