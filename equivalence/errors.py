@@ -1,7 +1,7 @@
 """The errors of the project.
 
-One small hierarchy: everything that the project raises on purpose derives from `HybridError`, so one
-``except`` clause serves a caller. A message says what was given, what is allowed and the way out.
+All errors that the project raises on purpose derive from `HybridError`, so callers can catch them with one
+``except`` clause. A message says what was given, what is allowed, and what to do.
 """
 
 from __future__ import annotations
@@ -12,53 +12,53 @@ class HybridError(Exception):
 
 
 class ArgumentError(HybridError, TypeError, ValueError):
-    """An argument of a type or value that is not allowed, such as a bool for a token id, or an object that
-    cannot be copied; catch it as `TypeError` or as `ValueError`."""
+    """An argument has a type or value that is not allowed, such as a bool for a token id; or an object cannot
+    be copied. It is both a `TypeError` and a `ValueError`."""
 
 
 class VocabularyError(HybridError, ValueError):
-    """A vocabulary, or an id of one, is malformed or does not fit."""
+    """A vocabulary is malformed, does not fit the grammar, or lacks an id."""
 
 
 class GrammarError(HybridError, RuntimeError):
-    """A grammar or schema that XGrammar refuses (it raises `RuntimeError` itself), or cannot survive."""
+    """XGrammar refuses a grammar or schema, or would crash on it. XGrammar itself raises `RuntimeError`."""
 
 
 class UnsupportedGrammar(HybridError):
-    """A well-formed grammar whose token classes cannot be kept exact; the message names the construct.
+    """A valid grammar uses a construct for which masks or completions cannot be computed exactly.
 
-    Strategies ``"auto"`` and ``"representatives"`` answer it by running plain XGrammar.
+    The message names the construct. For masks, strategy ``"auto"`` runs such a grammar in plain XGrammar.
     """
 
 
 class BudgetExceeded(HybridError):
-    """A computation would outgrow its budget of states; nothing partial is returned."""
+    """A computation would exceed its budget of time, states or memory. It returns nothing."""
 
 
 class BitmaskError(HybridError, RuntimeError):
-    """A bitmask of the wrong dtype, shape, device or row (XGrammar raises `RuntimeError` for these)."""
+    """A bitmask has the wrong dtype, shape, device or row. XGrammar raises `RuntimeError` for these."""
 
 
 class BatchError(HybridError, RuntimeError, ValueError):
-    """Lists of a batch that differ in length, or rows that do not fit (XGrammar raises `RuntimeError`)."""
+    """The lists of a batch differ in length, or rows do not fit. XGrammar raises `RuntimeError` for these."""
 
 
 class MatcherError(HybridError, RuntimeError):
-    """What a matcher cannot do in the state that it is in: give a mask after the end, or take back more steps
-    than were made (XGrammar raises `RuntimeError` for these)."""
+    """A matcher cannot do this in its present state: fill a mask after the end, or take back more steps than
+    it has made. XGrammar raises `RuntimeError` for these."""
 
 
 class StrategyError(HybridError, ValueError):
-    """An unknown strategy name, or one that this grammar cannot be compiled with."""
+    """A strategy is unknown, or cannot run this grammar."""
 
 
 class NotInstalled(HybridError, ImportError):
-    """A package that only a part of the project needs is missing; the message has the line that installs it.
+    """A package is missing that only a part of the project needs. The message has the command to install it.
 
     Args:
-        what: the part.
-        package: by the name that it is imported by.
-        extra: of the project, that brings it.
+        what: the part of the project.
+        package: the name by which the package is imported.
+        extra: the extra of this project that installs it.
     """
 
     def __init__(self, what: str, package: str, extra: str) -> None:
@@ -66,4 +66,4 @@ class NotInstalled(HybridError, ImportError):
 
 
 class ArtifactError(HybridError, ValueError):
-    """A compiled grammar that cannot be written to a file, or a file that must not be used as one."""
+    """A compiled grammar cannot be written to a file, or a file cannot be used as a compiled grammar."""

@@ -1,7 +1,7 @@
-"""What a grammar allows at a place of a text, and why it refuses one, in words and not in numbers.
+"""Saying in words what a grammar allows at a place in a text, and why it refuses a text.
 
-Whether and what is allowed is always asked of the matcher itself; names come from reading the grammar's text
-beside it (docs/explain.md).
+The matcher itself always decides what is allowed. The words come from reading the text by the grammar's rules
+(docs/explain.md).
 """
 
 from hybrid.explain.explanation import Expected, Explanation, Refusal

@@ -1,9 +1,9 @@
-"""Characters and bytes in words: sets of them as a reader would write them.
+"""Writing characters, bytes and sets of them for people.
 
-What: `notation` writes ranges of code points as a class in brackets, or by a common name; `spans` writes
-bytes that may come next; `quoted` and `shown` write text that may hold anything.
-When: wherever an explanation names what is expected.
-Limits: at most `MOST_RANGES` ranges are written out.
+What: `notation` writes ranges of code points as a class in brackets, or by a common name. `spans` writes a
+set of bytes. `quoted` and `shown` write arbitrary text safely.
+When: used wherever an explanation names what is expected.
+Limits: at most `MOST_RANGES` ranges are written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 MOST_RANGES = 12
-"""Ranges of a class that are written out."""
+"""Most ranges of a class that are written."""
 
 Ranges = tuple[tuple[int, int], ...]
 """First and last code points."""
@@ -30,7 +30,7 @@ _NAMED = {
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Ranges in order, those that meet or overlap as one."""
+    """Sort ranges, and merge those that touch or overlap."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -41,7 +41,7 @@ def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def notation(ranges: Iterable[tuple[int, int]], excluded: bool = False) -> str:
-    """A set of characters: by its name, as a quoted character, or as a class such as ``[0-9A-F]``."""
+    """A set of characters as a name, as a quoted character, or as a class such as ``[0-9A-F]``."""
     known = merged(ranges)
     if not excluded:
         if known in _NAMED:
@@ -56,7 +56,7 @@ def notation(ranges: Iterable[tuple[int, int]], excluded: bool = False) -> str:
 
 
 def spans(values: Iterable[int]) -> str:
-    """Bytes that may come next, in words: those of ASCII as characters, others by what they stand for."""
+    """A set of bytes in words: ASCII bytes as characters, others by what they stand for."""
     found = frozenset(values)
     ascii_ones = [(value, value) for value in found if value < 0x80]
     parts = [notation(ascii_ones)] if ascii_ones else []
@@ -69,7 +69,7 @@ def spans(values: Iterable[int]) -> str:
 
 @lru_cache(maxsize=1024)
 def first_bytes(excluded: bool, ranges: Ranges) -> frozenset[int]:
-    """The bytes that the characters of a set begin with, in UTF-8."""
+    """The bytes with which the characters of a set begin in UTF-8."""
     if excluded:
         inside, begin = [], 0
         for first, last in merged(ranges):
@@ -84,7 +84,7 @@ def first_bytes(excluded: bool, ranges: Ranges) -> frozenset[int]:
 
 
 def _lead(code: int) -> int:
-    """The first byte of a character, or of the place where it would be."""
+    """The first byte of a character in UTF-8, even if there is no such character."""
     if code < 0x80:
         return code
     if code < 0x800:
@@ -105,13 +105,13 @@ def _plain(code: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text between quotation marks of the kind that it does not hold, if any; no control characters."""
+    """Text in quotation marks, of a kind that it does not contain if possible, without control characters."""
     mark = "'" if '"' in text and "'" not in text else '"'
     return mark + shown(text).replace(mark, "\\" + mark) + mark
 
 
 def shown(text: str, most: int = 80) -> str:
-    """Text on one line, of at most about `most` characters, without characters that are not printed."""
+    """Text on one line, cut to about `most` characters, with unprintable characters escaped."""
     if len(text) > most:
         text = text[: most - 3] + "..."
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -1,9 +1,9 @@
-"""What is told of a place in a text: the answers of `explain` and `find_refusal`, and their wording.
+"""The answers of `explain` and `explain_refusal`, and their wording.
 
-What: `Expected`, one thing that may follow; `Explanation`, a place; `Refusal`, a place where a text is
-refused.
-When: made by `hybrid.explain.position` and `hybrid.explain.refusal`; ``str`` gives sentences for people.
-Limits: plain data, of the caller's own.
+What: an `Expected` is one thing that may come next. An `Explanation` says what may come next at a place in a
+text. A `Refusal` says where and why a text is refused.
+When: made by `hybrid.explain.position` and `hybrid.explain.refusal`. ``str`` gives sentences for people.
+Limits: plain data. The caller owns it.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ Kind = Literal["key", "literal", "characters", "pattern", "terminal", "bytes"]
 ANY_CASE = "in either case"
 
 NAMED_IN_SENTENCES = 8
-"""Things that may follow that a sentence lists."""
+"""How many things a sentence lists."""
 
 
 USUAL = {("basic_string", '"'): "a string", ("basic_string_sub", '"'): "the string's closing quotation mark"}
-"""What XGrammar's converter of JSON schemas means by a literal in a rule of its own."""
+"""Names for literals in rules that XGrammar's converter of JSON schemas adds."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """One thing that may follow.
+    """One thing that may come next.
 
     Attributes:
-        kind: "key": a key of a JSON object; "literal": text as the grammar has it; "characters": one of a set
-            of characters; "pattern": text of a regular expression; "terminal": of a Lark grammar, by its
-            name; "bytes": what may follow besides, where the grammar's own words for it are not known.
-        text: the key without its quotation marks, the literal, the set, the pattern, the name.
-        read: bytes of it that are read already; of a terminal 1 where it is being read, else 0.
-        rules: names of the rules that it stands in, innermost first.
-        detail: of a terminal its pattern; of a literal `ANY_CASE` where letters of either case will do.
+        kind: "key": a key of a JSON object; "literal": a literal of the grammar; "characters": a character of
+            a set; "pattern": text that matches a regular expression; "terminal": a terminal of a Lark
+            grammar;
+            "bytes": other bytes, for which the grammar has no name.
+        text: the key without quotation marks, the literal, the set, the pattern, or the terminal's name.
+        read: how many bytes of it have been read; for a terminal, 1 if it has been started, else 0.
+        rules: the names of the rules that contain it, innermost first.
+        detail: for a terminal its pattern; for a literal `ANY_CASE` if upper and lower case are both allowed.
     """
 
     kind: Kind
@@ -46,7 +47,7 @@ class Expected:
     detail: str = ""
 
     def __str__(self) -> str:
-        """In words, without the rules."""
+        """Describe it in words, without the rules."""
         usual = USUAL.get((self.rules[0], self.text)) if self.rules and self.kind == "literal" else None
         if usual is not None:
             return usual
@@ -55,34 +56,34 @@ class Expected:
         elif self.kind == "literal":
             words = quoted(self.text)
         elif self.kind == "pattern":
-            return f"text of the pattern {shown(self.text)}"
+            return f"text that matches {shown(self.text)}"
         else:
             words = shown(self.text)
         return f"the rest of {words}" if self.read else words
 
     @property
     def brief(self) -> str:
-        """In words, where the kind stands beside it."""
+        """Describe it in words, without its kind."""
         return str(self).replace("key ", "", 1) if self.kind == "key" else str(self)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a grammar allows at a place.
+    """What a grammar allows at a place in a text.
 
     Attributes:
-        n_tokens, n_allowed: ids of the vocabulary, and how many of these the mask allows.
-        has_ended: the sequence has ended, and nothing follows.
-        may_end: the text is whole as it is.
-        forced: text that has to follow; empty where there is a choice.
-        next_bytes: the bytes that may come next, exactly.
-        expected: what may follow, in words.
-        n_more: how many more of these there are than `expected` lists.
-        rules: names of the rules that are being read whatever follows, outermost first.
-        pointer: in texts of a JSON schema, the JSON pointer of the value that is read; None elsewhere.
-        unsaid: what could not be told, and why.
-        cut_short: the time was up: `n_allowed` may be 0 and `may_end` False, and `next_bytes`, `expected`,
-            `forced` and `rules` may lack what was not found yet.
+        n_tokens, n_allowed: number of ids in the vocabulary, and how many of them the mask allows.
+        has_ended: whether the sequence has ended, so that nothing may follow.
+        may_end: whether the text may end here.
+        forced: text that must come next; empty if there is a choice.
+        next_bytes: exactly the bytes that may come next.
+        expected: what may come next, in words.
+        n_more: how many more things there are than `expected` lists.
+        rules: the names of the rules that contain this place, whatever follows, outermost first.
+        pointer: for JSON schemas, the JSON pointer of the value that contains this place; else None.
+        unsaid: what is missing from this answer, and why.
+        cut_short: whether the time ran out. Then `n_allowed` may be 0 and `may_end` False, and `next_bytes`,
+            `expected`, `forced` and `rules` may be incomplete.
     """
 
     n_tokens: int
@@ -100,7 +101,7 @@ class Explanation:
 
     @property
     def sentence(self) -> str:
-        """What is expected, in one line: ``expected is key "name", or white space``."""
+        """What may come next, in one line: ``expected key "name" or white space``."""
         if self.has_ended:
             return "nothing may follow: the text has ended"
         words = list(dict.fromkeys(str(one) for one in self.expected))
@@ -111,17 +112,17 @@ class Explanation:
         if self.may_end:
             words.append("the end of the text")
         if not words and self.cut_short:
-            return "what is expected was not found in time"
+            return "there was no time to find out what is expected"
         if not words:
-            return f"expected is {spans(self.next_bytes)}" if self.next_bytes else "nothing may follow"
+            return f"expected {spans(self.next_bytes)}" if self.next_bytes else "nothing may follow"
         listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-        return f"expected is {listed}"
+        return f"expected {listed}"
 
     @property
     def place(self) -> str:
-        """Where it is, by names: a JSON pointer, or the rules; empty where neither is known."""
+        """The place in words: a JSON pointer, or rules; empty if neither is known."""
         if self.pointer is not None:
-            return f"at {shown(self.pointer)}" if self.pointer else "at the top of the document"
+            return f"at {shown(self.pointer)}" if self.pointer else "at the top level"
         return f"in {shown(' > '.join(self.rules[-3:]))}" if self.rules else ""
 
     def __str__(self) -> str:
@@ -129,12 +130,12 @@ class Explanation:
         if not self.has_ended and (self.n_allowed or not self.cut_short):
             lines.append(f"{self.n_allowed:,} of {self.n_tokens:,} tokens are allowed")
         if self.forced:
-            lines.append(f"{quoted(self.forced)} is forced")
+            lines.append(f"{quoted(self.forced)} must come next")
         if self.rules:
-            lines.append(f"being read: {shown(' > '.join(self.rules), 400)}")
-        lines += [f"not told: {one}" for one in self.unsaid]
+            lines.append(f"inside rules: {shown(' > '.join(self.rules), 400)}")
+        lines += [f"unknown: {one}" for one in self.unsaid]
         if self.cut_short:
-            lines.append("this answer is cut short: the time was up")
+            lines.append("this answer is incomplete: the time ran out")
         return "\n".join(lines)
 
 
@@ -143,14 +144,14 @@ class Refusal:
     """Where and why a text is refused.
 
     Attributes:
-        offset: of the first byte that is refused, from 0; the length of the text where it ends too early.
-        line, column: of that byte, both from 1; columns count characters.
-        byte: that byte; None: the text ends too early.
-        found: what stands there, some characters of it.
-        before: the text before it, some characters.
+        offset: offset of the first refused byte, from 0; the length of the text if it ends too early.
+        line, column: the place of that byte, both from 1; columns count characters.
+        byte: that byte; None if the text ends too early.
+        found: some characters of the text from that place on.
+        before: some characters of the text before that place.
         explanation: what is expected there.
-        cut_short: the time was up before a byte was found that is refused: the text before `offset` is read,
-            of the rest nothing is known.
+        cut_short: whether the time ran out before a refused byte was found. Then the text before `offset` is
+            allowed, and nothing is known of the rest.
     """
 
     offset: int
@@ -166,7 +167,7 @@ class Refusal:
         where = f"line {self.line}, column {self.column} (byte {self.offset:,})"
         place = f", {self.explanation.place}" if self.explanation.place else ""
         if self.cut_short:
-            return f"the text is read up to {where}; whether the rest is refused was not found in time"
+            return f"the text is allowed up to {where}; there was no time to check the rest"
         if self.byte is None:
             return f"the text ends too early, at {where}{place}: {self.explanation.sentence}"
         return f"{quoted(self.found)} is refused at {where}{place}: {self.explanation.sentence}"

@@ -1,7 +1,7 @@
-"""The words that a reading finds for a place, before they are held against the matcher.
+"""The words that a reading finds for a place, before the matcher has checked them.
 
 What: `Found`, made by both kinds of readings.
-When: between `hybrid.explain.words` and `hybrid.explain.position`.
+When: passed from `hybrid.explain.words` to `hybrid.explain.position`.
 Limits: plain data.
 """
 
@@ -12,19 +12,19 @@ from typing import NamedTuple, TypeAlias
 from hybrid.explain.explanation import Expected
 
 Rest: TypeAlias = "bytes | frozenset[int] | None"
-"""How an expected thing is held against the matcher: by text that has to be read, by bytes of which one has
-to come next, or not at all."""
+"""How the matcher checks an expected thing: by a text that it must allow, by a set of bytes of which it must
+allow one, or not at all."""
 
 
 class Found(NamedTuple):
     """Words for a place.
 
     Attributes:
-        expected: what may follow.
-        rest: how each is held against the matcher.
-        rules: names of the rules being read, outermost first.
-        unsaid: what could not be told, and why; empty where all was.
-        cut_short: it could not be told in time.
+        expected: what may come next.
+        rest: how the matcher checks each thing.
+        rules: the names of the rules that contain the place, outermost first.
+        unsaid: what is missing, and why; empty if nothing is.
+        cut_short: whether the time ran out.
     """
 
     expected: list[Expected]

@@ -1,10 +1,10 @@
-"""A text read by the lexer and the parser of its Lark grammar: where it stands, in names of terminals.
+"""Reading a text with the lexer and parser of its Lark grammar, to find the names of terminals.
 
-What: a `LarkReading` replays a text in the tables of the compiled grammar, and asks Lark for the names of
-terminals and rules, and for patterns.
-When: by `hybrid.explain.words`, for grammars that `GrammarCompiler.compile_lark` made.
-Limits: it finds words and never decides. Lark builds its parser once more, in this process: it did within the
-budget when the grammar was compiled, some 10 to 300 ms.
+What: a `LarkReading` replays a text in the tables of the compiled grammar. Lark gives the names and patterns
+of terminals.
+When: used by `hybrid.explain.words`, for grammars from `GrammarCompiler.compile_lark`.
+Limits: it only gives words, and never decides what is allowed. Lark builds its parser again, which takes 10
+to 300 ms; when the grammar was compiled, that was within the budget.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from hybrid.lark import LarkGrammar
 from hybrid.lark.tables import Fixed
 
 MOST_BYTES = 1 << 20
-"""Of a text that is replayed, some 0.3 us each."""
+"""Longest text that is replayed; about 0.3 us for each byte."""
 
 MOST_STEPS = 1 << 16
-"""Reductions before one shift; Lark's tables have no cycles."""
+"""Most reductions before a shift; Lark's tables have no cycles."""
 
 BETWEEN_LOOKS = 64
-"""Bytes that are read between two looks at the clock."""
+"""Bytes between two checks of the clock."""
 
 IGNORED = "text that is ignored"
 
-NO_RULES = "names of rules: the tables of Lark's parser hold none"
+NO_RULES = "names of rules: the tables of Lark's parser have none"
 
 PRINTED = 60
-"""Characters of a pattern that stand for a terminal without a name."""
+"""How many characters of its pattern are shown for a terminal without a name."""
 
 
 class Names(NamedTuple):
-    """What Lark calls things.
+    """The terminals of a Lark grammar.
 
     Attributes:
-        terminals: their names.
-        literals: the text of terminals that are one, else None.
-        any_case: whether a terminal reads letters of either case.
-        patterns: of all terminals.
-        ignored: numbers of those that the parser never sees.
+        terminals: the name of each terminal.
+        literals: its text if it is a literal, else None.
+        any_case: whether it ignores case.
+        patterns: its pattern.
+        ignored: the numbers of the terminals that the parser never sees.
     """
 
     terminals: tuple[str, ...]
@@ -58,20 +58,20 @@ class Names(NamedTuple):
 
 
 def names_of(grammar: LarkGrammar) -> Names:
-    """The names of a grammar that was compiled.
+    """The terminals of a compiled grammar.
 
-    Lark is asked for its Earley parser, which has the same terminals in the same order, and for which it
-    computes no tables: a third of the time.
+    Lark builds its Earley parser for this. It has the same terminals in the same order, and needs no tables,
+    so this takes a third of the time.
 
     Raises:
-        Untold: Lark does not read it again.
+        Untold: Lark refuses the grammar this time.
     """
     import lark
 
     try:
         parser = lark.Lark(grammar.text, parser="earley", lexer="basic", start=grammar.start)
     except (lark.exceptions.LarkError, ValueError, AssertionError, LookupError, RecursionError) as error:
-        raise Untold(f"Lark does not read the grammar again: {error}") from error
+        raise Untold(f"Lark refuses the grammar when it is read again: {error}") from error
     terminals: list[Any] = list(parser.terminals)
     names = terminal_names(parser)
     return Names(
@@ -84,8 +84,8 @@ def names_of(grammar: LarkGrammar) -> Names:
 
 
 class Lexing:
-    """What is known of the states of a lexer: which terminals may come first from each, which may just have
-    ended there; and with which bytes terminals begin."""
+    """A cache of facts about a lexer: which terminals may come first from each state, which may have ended
+    there, and with which bytes each terminal begins."""
 
     def __init__(self) -> None:
         self.coming: dict[int, frozenset[int]] = {}
@@ -94,8 +94,8 @@ class Lexing:
 
 
 class _At(NamedTuple):
-    """After a byte: the lexer's state, the parser's stack, the last terminal, where the lexeme begins (-1:
-    within the last terminal)."""
+    """The position after a byte: the lexer's state, the parser's stack, the last terminal, and where the
+    lexeme begins (-1 if it is inside of the last terminal)."""
 
     state: int
     stack: tuple[int, ...]
@@ -107,8 +107,8 @@ class LarkReading:
     """Replays one text; `back_to` takes bytes back.
 
     Args:
-        fixed: lexer and parser of the compiled grammar.
-        names, lexing: of the grammar.
+        fixed: the lexer and parser of the compiled grammar.
+        names, lexing: those of the grammar.
     """
 
     def __init__(self, fixed: Fixed, names: Names, lexing: Lexing) -> None:
@@ -118,7 +118,7 @@ class LarkReading:
 
     @property
     def length(self) -> int:
-        """Bytes read."""
+        """Number of bytes read."""
         return len(self._text)
 
     def back_to(self, length: int) -> None:
@@ -127,11 +127,11 @@ class LarkReading:
         del self._text[length:]
 
     def read(self, text: bytes, deadline: Deadline) -> None:
-        """Read on.
+        """Read more text.
 
         Raises:
-            TimeUp: `length` says how far it came; it may be called again with the rest.
-            Untold: the text is too long, or the grammar does not take it.
+            TimeUp: the time ran out. `length` says how far it got; call again with the rest.
+            Untold: the text is too long, or the grammar does not allow it.
         """
         if self.length + len(text) > MOST_BYTES:
             raise Untold(f"the text has more than {MOST_BYTES:,} bytes")
@@ -143,13 +143,13 @@ class LarkReading:
             column = fixed.class_of_byte[byte]
             sequence, state = int(fixed.emitted[at.state, column]), int(fixed.step[at.state, column])
             if state < 0:
-                raise Untold("the lexer does not take the text")
+                raise Untold("the lexer does not accept the text")
             stack, last, begins = at.stack, at.last, at.begins
             emitted = fixed.sequence[fixed.sequence_start[sequence] : fixed.sequence_start[sequence + 1]]
             for terminal in emitted.tolist():
                 after = self._shifted(stack, terminal)
                 if after is None:
-                    raise Untold("the parser does not take the text")
+                    raise Untold("the parser does not accept the text")
                 stack, last = after, terminal
             self._text.append(byte)
             if at.state == 0 or len(emitted):
@@ -157,8 +157,8 @@ class LarkReading:
             self._at.append(_At(state, stack, last, self.length if state == 0 else begins))
 
     def _beginning(self, state: int) -> int:
-        """Where the lexeme in progress begins, behind a byte that may have begun it; -1 where it is the rest
-        of the last terminal, which was emitted as soon as nothing else could come."""
+        """Where the current lexeme begins, after a byte that may be its first; -1 if it is the rest of the
+        last terminal, which was emitted before its end because nothing else was possible."""
         column = self._fixed.class_of_byte[self._text[-1]]
         if state == 0:
             return self.length
@@ -181,8 +181,8 @@ class LarkReading:
         return None
 
     def found(self, deadline: Deadline) -> Found:
-        """The terminals that may come, by name: literals first, then those being read, then patterns. No
-        names of rules: Lark's tables hold none."""
+        """The terminals that may come next: started ones first, then literals, then others. There are no
+        names of rules, because Lark's tables have none."""
         at, names = self._at[-1], self._names
         found: dict[Expected, Rest] = {}
         lexeme = bytes(self._text[max(at.begins, 0) :]).decode("utf-8", "replace")
@@ -217,7 +217,7 @@ class LarkReading:
     def _add_followers(
         self, found: dict[Expected, Rest], stack: tuple[int, ...], begins: frozenset[int] | None
     ) -> None:
-        """Add the terminals that the parser takes on a stack, of which each begins with one of some bytes."""
+        """Add the terminals that the parser accepts on a stack, if they can begin with one of some bytes."""
         for terminal in self._taken(stack):
             literal = self._names.literals[terminal]
             firsts = self._firsts(terminal) if literal is None else frozenset(literal.encode()[:1])
@@ -234,12 +234,12 @@ class LarkReading:
         return Found(expected, found, (), NO_RULES)
 
     def _taken(self, stack: tuple[int, ...]) -> list[int]:
-        """The terminals that the parser takes on a stack."""
+        """The terminals that the parser accepts on a stack."""
         row = self._fixed.action[stack[-1]][: len(self._names.terminals)]
         return [one for one in np.flatnonzero(row).tolist() if self._shifted(stack, one) is not None]
 
     def _coming(self, state: int) -> frozenset[int]:
-        """The terminals that the lexer may emit first from a state on."""
+        """The terminals that the lexer may emit first from a state."""
         known = self._lexing.coming.get(state)
         if known is None:
             fixed = self._fixed
@@ -256,8 +256,8 @@ class LarkReading:
         return known
 
     def _ended(self, state: int) -> tuple[frozenset[int], frozenset[int]]:
-        """The terminals that a lexeme may be that has ended, so that the next byte begins another one; and
-        these bytes."""
+        """The terminals that may have ended in a state, so that the next byte begins another lexeme; and
+        those bytes."""
         known = self._lexing.ended.get(state)
         if known is None:
             fixed = self._fixed
@@ -270,29 +270,28 @@ class LarkReading:
         return known
 
     def _continues(self, state: int) -> frozenset[int]:
-        """The bytes that a lexeme in progress may go on with, as far as nothing has ended before them."""
+        """The bytes that may continue the current lexeme, without ending it before."""
         fixed = self._fixed
         return self._goes_on(state) & self._bytes(fixed.emitted[state] == 0)
 
     def _goes_on(self, state: int) -> frozenset[int]:
-        """The bytes that the lexer reads in a state."""
+        """The bytes that the lexer accepts in a state."""
         return self._bytes(self._fixed.step[state] >= 0)
 
     def _begins_anew(self, state: int) -> frozenset[int]:
-        """The bytes that do in a state what they do at the beginning: those behind a lexeme that was
-        emitted."""
+        """The bytes that lead to the same state as at the start: those that may follow an emitted lexeme."""
         fixed = self._fixed
         return self._goes_on(state) & self._bytes(
             (fixed.step[state] == fixed.step[0]) & (fixed.emitted[state] == fixed.emitted[0])
         )
 
     def _bytes(self, columns: NDArray[np.bool_]) -> frozenset[int]:
-        """The bytes of some classes of bytes."""
+        """The bytes that belong to some byte classes."""
         return frozenset(np.flatnonzero(columns[self._fixed.class_of_byte]).tolist())
 
     def _firsts(self, terminal: int) -> frozenset[int]:
-        """The bytes that a terminal may begin with; of those that are ignored, all that nothing else
-        begins."""
+        """The bytes with which a terminal may begin. Ignored terminals get all bytes with which no other
+        terminal begins."""
         known = self._lexing.firsts.get(terminal)
         if known is None:
             fixed = self._fixed
@@ -319,7 +318,7 @@ class LarkReading:
         return Expected("terminal", self._name(terminal), min(n_read, 1), (), self._names.patterns[terminal])
 
     def _name(self, terminal: int) -> str:
-        """The name of a terminal; of one that has none, its pattern."""
+        """The name of a terminal, or its pattern if it has no name."""
         name, pattern = self._names.terminals[terminal], self._names.patterns[terminal]
         return f"/{pattern[:PRINTED]}/" if name.startswith("__") else name
 

@@ -1,8 +1,8 @@
-"""The JSON pointer of the value that the end of an unfinished JSON text stands in.
+"""The JSON pointer of the value that contains the end of an unfinished JSON text.
 
-What: `pointer_of` follows brackets, keys and commas (RFC 6901 for the notation).
-When: for texts of JSON schemas, whose rules have names that nobody gave them.
-Limits: the text is the beginning of JSON as a grammar took it; of anything else some pointer is given.
+What: `pointer_of` follows brackets, keys and commas. RFC 6901 defines the notation.
+When: for texts of JSON schemas, because the names of their rules say nothing.
+Limits: the text must be the beginning of valid JSON. For other texts the pointer is meaningless.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _PARTS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[{}\[\],:]', re.DOTALL)
 
 
 def pointer_of(text: bytes) -> str:
-    """The pointer; "" is the whole document.
+    """The pointer. "" is the whole document.
 
-    In an object, before a key is whole, it is the object's.
+    In an object, before a key is complete, it is the pointer of the object.
     """
-    path: list[str | int | None] = []  # None: an object without a key as yet
+    path: list[str | int | None] = []  # None: an object before its first key
     key = b""
     for match in _PARTS.finditer(text):
         part = match[0]

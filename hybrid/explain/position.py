@@ -1,12 +1,15 @@
-"""What a matcher's grammar allows where it stands, in words.
+"""Explaining what a grammar allows where a matcher is.
 
-What: `explain` asks the matcher for its mask, and the reading beside it (`hybrid.explain.words`) for names.
-What may come next is the matcher's answer alone: words that it contradicts are dropped, and bytes that it
-takes and no word covers are listed as they are. Where there are no words, literals are found by probing: a
-byte, and what is forced behind it.
-When: behind `GrammarMatcher.explain`.
-Limits: `MOST_EXPECTED` things. Literals and keys hold to their last byte, sets of characters for some of
-them; a pattern or a terminal is what the grammar has there, and may be bounded by more than its own text.
+What: `explain` gets the mask from the matcher, and words from a reading of the same text
+(`hybrid.explain.words`).
+The matcher alone decides what may come next: words that it contradicts are dropped, and allowed bytes that no
+word covers are listed as bytes. If there are no words, literals are found by probing: try a byte, and see
+    what
+must follow it.
+When: used by `GrammarMatcher.explain`.
+Limits: at most `MOST_EXPECTED` things are listed. A literal or a key is allowed to its last byte; of a set,
+at least one character is allowed. A pattern or a terminal is what the grammar has at this place; the grammar
+may restrict it further.
 """
 
 from __future__ import annotations
@@ -25,19 +28,19 @@ from hybrid.explain.pointer import pointer_of
 from hybrid.explain.words import Words
 
 MOST_EXPECTED = 64
-"""Things that an explanation lists."""
+"""Most things that an explanation lists."""
 
 MOST_PROBED = 24
-"""Bytes behind which literals are looked for where there are no words."""
+"""Most bytes that are probed for literals if there are no words."""
 
-UNASKED = "what may follow, and how many tokens are allowed"
+UNASKED = "what may come next, and how many tokens are allowed"
 
 MOST_LITERAL = 200
-"""Bytes of a literal that is held against the matcher, or found by probing."""
+"""Most bytes of a literal that the matcher checks, or that probing finds."""
 
 
 class Stands(Protocol):
-    """What is asked of a matcher: `hybrid.GrammarMatcher` has it."""
+    """The methods of a matcher that are needed here; `hybrid.GrammarMatcher` has them."""
 
     def fork(self) -> Any: ...
     def rollback(self, num_tokens: int = 1) -> None: ...
@@ -52,16 +55,16 @@ def explain(
     matcher: Stands, words: Words, text: bytes, tokens: Sequence[bytes], singles: NDArray[np.int64],
     is_schema: bool, deadline: Deadline,
 ) -> Explanation:  # fmt: skip
-    """What is allowed where a matcher stands, which stays as it is.
+    """Explain what is allowed where a matcher is. The matcher's state does not change.
 
     Args:
         matcher: the matcher.
-        words: of its grammar.
-        text: what it has read.
-        tokens: bytes of each id of the vocabulary.
-        singles: of `hybrid.explain.words.Wording.singles`.
+        words: finds words for its text.
+        text: the text that it has read.
+        tokens: the bytes of each id of the vocabulary.
+        singles: from `hybrid.explain.words.Wording.singles`.
         is_schema: whether the texts are JSON.
-        deadline: when the answer has to be there; the mask has a bound of its own.
+        deadline: the deadline of the answer; the mask has its own time limit.
     """
     size = len(tokens)
     pointer = pointer_of(text) if is_schema else None
@@ -76,7 +79,7 @@ def explain(
     allowed = np.unpackbits(mask.view(np.uint8), bitorder="little")[:size]
     fork = matcher.fork()
     following = _next_bytes(fork, allowed, singles, deadline)
-    with deadline.part(0.5) as part:  # words without end leave time for what is forced
+    with deadline.part(0.5) as part:  # leave time to find the forced text
         found = words.at(text, part)
         if found.expected:
             expected = _held(fork, found, following, part)
@@ -95,7 +98,7 @@ def explain(
 def _next_bytes(
     fork: Stands, allowed: NDArray[np.uint8], singles: NDArray[np.int64], deadline: Deadline
 ) -> frozenset[int]:
-    """The bytes that may come next: the mask's, of bytes that are tokens, and what is tried of the others."""
+    """The bytes that may come next. The mask tells this for bytes that are tokens; the others are tried."""
     found = set(np.flatnonzero((singles >= 0) & (allowed[singles] == 1)).tolist())
     for byte in np.flatnonzero(singles < 0).tolist():
         if deadline.is_over:
@@ -107,13 +110,13 @@ def _next_bytes(
 
 
 def _held(fork: Stands, found: Found, following: frozenset[int], deadline: Deadline) -> list[Expected]:
-    """The words that the matcher does not contradict, and the bytes that none of them covers."""
+    """The words that the matcher confirms, and the allowed bytes that none of them covers."""
     kept: list[Expected] = []
     covered: set[int] = set()
-    is_open = False  # what goes on within a character covers more than is known here
+    is_open = False  # whether a character is incomplete: what it covers is unknown
     for one in found.expected:
         if deadline.is_over:
-            return kept  # what is left is not known to be covered by no word
+            return kept  # the remaining bytes may be covered by words that were not checked
         rest = found.rest[one]
         if isinstance(rest, bytes):
             rest = rest[:MOST_LITERAL]
@@ -132,7 +135,7 @@ def _held(fork: Stands, found: Found, following: frozenset[int], deadline: Deadl
 
 
 def _forced(matcher: Stands, deadline: Deadline) -> str:
-    """The text that is forced; within a character there is no text that could be given."""
+    """The text that must come next; empty inside of a character."""
     try:
         return matcher.forced_within(deadline)
     except UnicodeDecodeError:
@@ -140,12 +143,12 @@ def _forced(matcher: Stands, deadline: Deadline) -> str:
 
 
 def _cases(byte: int) -> bytes:
-    """A byte as a letter of either case."""
+    """A byte in lower and upper case."""
     return bytes([byte]).lower() + bytes([byte]).upper()
 
 
 def _probed(matcher: Stands, following: frozenset[int], deadline: Deadline) -> list[Expected]:
-    """Literals found by trying: a byte, and the text that is forced behind it."""
+    """Find literals by probing: try each byte, and see what must follow it."""
     if len(following) > MOST_PROBED:
         return [Expected("bytes", spans(following))]
     found, rest = [], set()

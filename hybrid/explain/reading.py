@@ -1,14 +1,17 @@
-"""A text read by the rules of its grammar, all ways at once: where it stands, in names.
+"""An Earley parser that reads a text by the rules of its grammar, to find names for where it is.
 
-What: a `Reading` keeps for each byte the places in rules that a reader may stand at, each with the chain of
-rules that called it: Earley's sets (An efficient context-free parsing algorithm, 1970), with callers as a
+What: a `Reading` has, for each byte, all places in the rules at which a parser may be, each with the chain of
+calling rules. These are Earley's sets (An efficient context-free parsing algorithm, 1970), with callers as a
 graph (Tomita, 1987).
-When: by `hybrid.explain.words`; several positions of a text cost no more than reading it once.
-Limits: `MOST_PLACES` in all, as this is Python and only finds words: 4 places and 14 us for each byte of
-JSON, 50 and 260 us of a C-like language. `Untold` beyond. Characters are read as UTF-8.
+When: used by `hybrid.explain.words`. Asking at several positions of a text costs no more than reading it
+once.
+Limits: at most `MOST_PLACES` places, because this is Python, and only finds words: 4 places and 14 us for
+each byte of JSON, 50 places and 260 us for a C-like language. Above that, `Untold` is raised. Characters are
+read as UTF-8.
 
-Not taken: states of the network that decides masks, which are merged across rules and have no names any more;
-and XGrammar's print of its own states, which numbers parts of automata that it has made itself.
+Rejected: using the states of the network that decides masks, which are merged across rules and have no names;
+    and
+XGrammar's printed states, which number the parts of automata that it has made itself.
 """
 
 from __future__ import annotations
@@ -22,20 +25,20 @@ from hybrid.explain.found import Found, Rest
 from hybrid.explain.rules import BYTE, CALL, CLASS, EMPTY, LITERAL, REPEAT, Rules, TimeUp, Untold
 
 MOST_PLACES = 600_000
-"""Of all sets of a reading: at most 3 s, and 100 MB."""
+"""Most places in all sets of a reading: at most 3 s and 100 MB."""
 
 DEEPEST = 400
-"""Rules of a chain that are looked at."""
+"""Most rules of a chain that are followed."""
 
 BETWEEN_LOOKS = 256
-"""Places that are found between two looks at the clock, some 2 ms."""
+"""Places between two checks of the clock, about 2 ms."""
 
 MOST_RULES = 8
-"""Names of rules that are given for one thing."""
+"""Most names of rules for one expected thing."""
 
 
 class Frame:
-    """A rule that was begun at a byte, and who waits for its end."""
+    """A rule that was called at a byte, and the places that wait for its end."""
 
     __slots__ = ("begun", "callers", "is_empty", "rule")
 
@@ -46,13 +49,14 @@ class Frame:
 
 
 class Place(NamedTuple):
-    """Where a reader may stand.
+    """A place in a rule at which the parser may be.
 
     Attributes:
-        node: of the rule's automaton.
-        edge: the edge of that node on which the reader stands; -1: it may take any.
-        done: of that edge: bytes of a literal, the beginning of a character, calls of a repeat.
-        frame: the rule, and its callers.
+        node: a node of the rule's automaton.
+        edge: the edge of that node that was started; -1 if none was.
+        done: how much of that edge is done: bytes of a literal, the start of a character, or calls of a
+            repeat.
+        frame: the rule and its callers.
     """
 
     node: int
@@ -68,9 +72,9 @@ class Reading:
     """Reads one text, byte by byte; `back_to` takes bytes back.
 
     Args:
-        rules: of the grammar.
+        rules: the rules of the grammar.
 
-    What reads raises `Untold` as `Rules.of` does, wherever a rule is first called.
+    Reading raises `Untold`, like `Rules.of`, when it first calls a rule without an automaton.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -82,7 +86,7 @@ class Reading:
 
     @property
     def length(self) -> int:
-        """Bytes read."""
+        """Number of bytes read."""
         return max(len(self._sets) - 1, 0)
 
     def back_to(self, length: int) -> None:
@@ -90,11 +94,12 @@ class Reading:
         del self._sets[length + 1 :]
 
     def read(self, text: bytes, deadline: Deadline) -> None:
-        """Read on.
+        """Read more text.
 
         Raises:
-            TimeUp: `length` says how far it came; it may be called again with the rest.
-            Untold: the text is too long, or no rule reads it, as the grammar means more than its rules say.
+            TimeUp: the time ran out. `length` says how far it got; call again with the rest.
+            Untold: the text is too long, or the rules do not allow it, because the grammar has other
+                features.
         """
         self._deadline = deadline
         if not self._sets:
@@ -108,7 +113,7 @@ class Reading:
                     self._look()
                 found += self._after(place, byte)
             if not found:
-                raise Untold("the rules alone do not read the text")
+                raise Untold("the rules alone do not allow the text")
             self._frames = {}
             self._sets.append(self._closed(found))
 
@@ -117,10 +122,11 @@ class Reading:
             raise TimeUp
 
     def found(self, deadline: Deadline) -> Found:
-        """What may follow, each thing once, keys and literals first; and the rules being read.
+        """What may come next, without duplicates, keys and literals first; and the rules that contain the
+        place.
 
         Raises:
-            TimeUp: the time is up.
+            TimeUp: the time ran out.
         """
         self._deadline = deadline
         found: dict[tuple[str, str, int], Expected] = {}
@@ -135,14 +141,14 @@ class Reading:
                 if edge.kind == LITERAL:
                     rest[one] = edge.what[one.read :]
                     continue
-                firsts: frozenset[int] | None = None  # of what goes on within a character nothing is known
+                firsts: frozenset[int] | None = None  # nothing is known inside of a character
                 if edge.kind == BYTE:
                     firsts = frozenset(range(edge.what[0], edge.what[1] + 1))
                 elif place.edge < 0:
                     firsts = first_bytes(*edge.what)
                 known = rest.get(one, frozenset())
                 rest[one] = known | firsts if isinstance(known, frozenset) and firsts is not None else None
-        # literals of rules that read white space as well begin comments in most grammars: they come last
+        # literals in rules that also read white space start comments in most grammars, so they come last
         gaps = {one.rules[0] for one in rest if one.text == WHITE_SPACE}
         order = {"key": 0, "literal": 1}
         expected = sorted(
@@ -151,7 +157,7 @@ class Reading:
         return Found(expected, rest, self._names_read())
 
     def _names_read(self) -> tuple[str, ...]:
-        """The names of the rules that were begun before, outermost first, as far as all places agree."""
+        """The names of the rules that contain the place, outermost first, as far as all places agree."""
         frames = dict.fromkeys(self._begun_before(place.frame) for place in self._sets[-1])
         chains: dict[tuple[str, ...], None] = {}
         for frame in frames:
@@ -165,7 +171,7 @@ class Reading:
         return tuple(common)
 
     def _begun_before(self, frame: Frame) -> Frame:
-        """The frame, or the first of its callers that was begun before the last byte."""
+        """The frame, or its first caller that was called before the last byte."""
         for _ in range(DEEPEST):
             above = _above(frame) if frame.begun == self.length else None
             if above is None:
@@ -174,7 +180,7 @@ class Reading:
         return frame
 
     def _chain(self, frame: Frame, most: int) -> tuple[str, ...]:
-        """The names of a frame's rule and of its callers, innermost first, neighbours once."""
+        """The names of a frame's rule and its callers, innermost first, without equal neighbours."""
         names: list[str] = []
         above: Frame | None = frame
         for _ in range(DEEPEST):
@@ -211,7 +217,7 @@ class Reading:
         return Expected("characters", notation(ranges, excluded), 0, rules)
 
     def _after(self, place: Place, byte: int) -> list[Place]:
-        """Where a place leads by a byte."""
+        """The places to which a place leads by a byte."""
         edges = self._rules.edges[place.node]
         if place.edge < 0:
             found = []
@@ -240,7 +246,7 @@ class Reading:
         return [behind] if what[0] <= byte <= what[1] else []
 
     def _closed(self, begun: list[Place]) -> Set:
-        """The places, and all that they lead to without a byte."""
+        """The places, and all places to which they lead without reading a byte."""
         found: Set = dict.fromkeys(begun)
         todo = list(found)
 
@@ -290,12 +296,12 @@ class Reading:
                     add(Place(node, k, 0, frame))
         self._left -= len(found)
         if self._left < 0:
-            raise Untold(f"to read the text by its rules takes more than {MOST_PLACES:,} places")
+            raise Untold(f"reading the text by the rules takes more than {MOST_PLACES:,} places")
         return {place: None for place in found if self._reads(place)}
 
 
 def _above(frame: Frame) -> Frame | None:
-    """The frame of the first caller; None above the root."""
+    """The frame of the first caller; None for the root."""
     for place in frame.callers:
         if place.frame is not frame:
             return place.frame
@@ -303,7 +309,7 @@ def _above(frame: Frame) -> Frame | None:
 
 
 def _width(byte: int) -> int:
-    """Bytes of the character that begins with a byte."""
+    """The length of a character, by its first byte."""
     return 1 if byte < 0xC2 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
 
 

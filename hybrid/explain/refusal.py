@@ -1,9 +1,9 @@
-"""The first byte of a text that a grammar refuses.
+"""Finding the first byte of a text that a grammar refuses.
 
-What: `find_refusal` reads the text in pieces, and halves the one that is refused until it knows the first
-byte of it that is.
-When: behind `GrammarMatcher.explain_refusal`.
-Limits: what the matcher has read before belongs to the text, and lines and columns are counted from there.
+What: `find_refusal` reads the text in pieces. When one is refused, it halves that piece until it has found
+the first refused byte.
+When: used by `GrammarMatcher.explain_refusal`.
+Limits: lines and columns are counted from the place where the matcher is.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from equivalence.deadline import Deadline, clock
 from hybrid.explain.explanation import Refusal
 
 SHOWN = 24
-"""Characters before and behind the place that are given."""
+"""How many characters are shown before and after the place."""
 
 
 QUICK, SLOW = 0.0005, 0.002
-"""Seconds: a piece that takes less is followed by one twice as long, one that takes more by half of it."""
+"""Seconds: after a piece that takes less, the next one is twice as long; after one that takes more, half."""
 
 
 def find_refusal(at: Any, text: bytes, is_whole: bool, deadline: Deadline) -> Refusal | None:
-    """Where a text is refused; None: it is read.
+    """Where a text is refused; None if it is allowed.
 
     Args:
-        at: a fork of the matcher, which has `accept_string`, `is_completed` and `explain_within`.
-        text: what is to follow.
-        is_whole: whether the text has to end there.
-        deadline: when the answer has to be there.
+        at: a fork of the matcher, with `accept_string`, `is_completed` and `explain_within`.
+        text: the text that is to follow.
+        is_whole: whether the text must be complete at its end.
+        deadline: the deadline of the answer.
     """
-    with deadline.part(0.5) as part:  # to explain the place takes as long
+    with deadline.part(0.5) as part:  # explaining the place takes the other half
         read, size = 0, 4
         while read < len(text):
             if part.is_over:
@@ -52,7 +52,7 @@ def find_refusal(at: Any, text: bytes, is_whole: bool, deadline: Deadline) -> Re
 
 
 def _halved(text: bytes, read: int, refused: int, at: Any, deadline: Deadline) -> tuple[int, int]:
-    """Halve the text between what is read and what is refused, until one byte is left or the time is up."""
+    """Halve the part that contains the refused byte, until one byte is left or the time is over."""
     while refused - read > 1 and not deadline.is_over:
         middle = (read + refused) // 2
         if at.accept_string(text[read:middle]):
@@ -65,7 +65,7 @@ def _halved(text: bytes, read: int, refused: int, at: Any, deadline: Deadline) -
 def _refusal(text: bytes, offset: int, at: Any, deadline: Deadline, cut_short: bool) -> Refusal:
     before = text[:offset].decode("utf-8", "replace")
     rest = text[offset : offset + 4 * SHOWN]
-    # a refused byte within a character is shown with that character
+    # if the byte is inside of a character, the whole character is shown
     start = offset
     while start > 0 and rest and 0x80 <= text[start] < 0xC0 and offset - start < 3:
         start -= 1

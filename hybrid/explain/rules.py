@@ -1,11 +1,11 @@
-"""The rules of an XGrammar grammar as its author wrote them: small automata of literals, characters and
-calls.
+"""The rules of an XGrammar grammar as automata of literals, characters and calls, with their names.
 
-What: `Rules` makes the automaton of a rule when it is first read: literals stay whole, and rules keep their
-names, which the network that decides masks (`equivalence.network`) merges away.
-When: by `hybrid.explain.reading`, once for a compiled grammar.
-Limits: it finds words and never decides. Lookahead assertions, bounds of tokens and lazy rules are left out,
-and what is expected is held against the matcher (`hybrid.explain.position`). `Untold` where ids are named.
+What: `Rules` builds the automaton of a rule when it is first read. Literals stay whole and rules keep their
+names, unlike in the network that decides masks (`equivalence.network`), which merges them.
+When: used by `hybrid.explain.reading`, once for each compiled grammar.
+Limits: rules only give words, and never decide what is allowed. Lookahead assertions, token limits and lazy
+rules are ignored; the matcher checks all results (`hybrid.explain.position`). Grammars that name token ids
+raise `Untold`.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from equivalence.network.reading import ReadGrammar, read_grammar
 from hybrid.explain.characters import Ranges
 
 LITERAL, CLASS, BYTE, CALL, REPEAT, EMPTY = range(6)
-"""What edges do: read a literal; read a character of a set; read a byte between two; call a rule; call one a
-number of times; nothing."""
+"""The kinds of edges: read a literal, a character of a set, or a byte of a range; call a rule once, or
+several times; read nothing."""
 
 MOST_EXPRESSIONS = 400_000
-"""Integers of the largest grammar that is read; a schema of 3,000 properties has 150,000."""
+"""Size of the largest grammar that is read, in integers; a schema of 3,000 properties has 150,000."""
 
 
 _SPLIT_OFF = re.compile(r"(.+)_\d+")
 
 
 class Untold(Exception):
-    """Words cannot be had; the message says why."""
+    """There are no words; the message says why."""
 
 
 class TimeUp(Untold):
-    """Words could not be had in time; later they may."""
+    """There was no time to find words; a later call may succeed."""
 
     def __init__(self) -> None:
-        super().__init__("the time was up")
+        super().__init__("the time ran out")
 
 
 class Edge(NamedTuple):
     """A step of a rule's automaton.
 
     Attributes:
-        kind: what it does.
-        what: the literal's bytes; (whether the set is of excluded characters, ranges); (first, last byte);
-            the rule's number; (rule, least, most or -1); None.
-        target: the node behind it.
+        kind: the kind of edge.
+        what: depending on the kind: the literal's bytes; (whether the ranges are excluded, ranges); (first,
+            last byte); the rule's number; (rule, minimum, maximum or -1); None.
+        target: the node that it leads to.
     """
 
     kind: int
@@ -60,20 +60,20 @@ class Edge(NamedTuple):
 
 
 class Rules:
-    """The rules of a grammar, each an automaton over nodes that are numbered through.
+    """The rules of a grammar. Each is an automaton; all share one numbering of nodes.
 
     Args:
-        grammar: as XGrammar parsed it.
-        makes_automata: whether patterns and tags, of which only XGrammar makes automata, may be asked of it.
+        grammar: the grammar as XGrammar parsed it.
+        makes_automata: whether XGrammar may be asked for the automata of patterns and tags.
 
     Attributes:
-        names: of the rules.
-        root: number of the root rule.
-        edges: of each node.
-        patterns: the pattern of each rule that is one.
+        names: the names of the rules.
+        root: the number of the root rule.
+        edges: the edges of each node.
+        patterns: the patterns of those rules that are patterns.
 
     Raises:
-        Untold: the grammar is too large, or of another version.
+        Untold: the grammar is too large, or has another version.
     """
 
     def __init__(self, grammar: Any, makes_automata: bool) -> None:
@@ -82,7 +82,7 @@ class Rules:
         except GrammarError as error:
             raise Untold(str(error)) from error
         if len(read.data) > MOST_EXPRESSIONS:
-            raise Untold(f"the grammar has {len(read.data):,} numbers, read are {MOST_EXPRESSIONS:,}")
+            raise Untold(f"the grammar has {len(read.data):,} numbers, the limit is {MOST_EXPRESSIONS:,}")
         self._data: list[int] = read.data.tolist()
         self._starts: list[int] = read.starts.tolist()
         self._read, self._makes_automata = read, makes_automata
@@ -93,20 +93,20 @@ class Rules:
         self.edges: list[list[Edge]] = []
         self.patterns: dict[int, str] = {}
         self._ends: dict[int, tuple[int, int]] = {}
-        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)  # of nodes that are made
+        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)  # held while nodes are made
         self._keys: dict[tuple[int, int], str | None] = {}
 
     def of(self, rule: int) -> tuple[int, int]:
         """The first and the last node of a rule's automaton.
 
         Raises:
-            Untold: it names ids of tokens, or XGrammar's own automata are needed and cannot be had.
+            Untold: the rule names token ids, or needs automata of XGrammar that are not available.
         """
         ends = self._ends.get(rule)
         if ends is None:
             with self._lock:
                 ends = self._ends.get(rule) or self._make(rule)
-                self._ends[rule] = ends  # at last: other threads, and Ctrl-C, see it whole or not at all
+                self._ends[rule] = ends  # set last, so that other threads, or Ctrl-C, never see a part of it
         return ends
 
     def _make(self, rule: int) -> tuple[int, int]:
@@ -119,7 +119,7 @@ class Rules:
         return first, last
 
     def name_of(self, rule: int) -> str:
-        """The name of a rule; of one that XGrammar split off another, that one's: ``value`` of
+        """The name of a rule. If XGrammar split it off another rule, the name of that one: ``value`` for
         ``value_1``."""
         name = self._short.get(rule)
         if name is None:
@@ -130,7 +130,7 @@ class Rules:
         return name
 
     def key_of(self, node: int, number: int) -> str | None:
-        """The key that a literal is, if it is a JSON string with a colon behind it."""
+        """The key of a literal that is a JSON string followed by a colon; else None."""
         if (node, number) not in self._keys:
             self._keys[node, number] = self._find_key(self.edges[node][number])
         return self._keys[node, number]
@@ -166,8 +166,9 @@ class Rules:
         return self._data[at], self._data[at + 2 : at + 2 + self._data[at + 1]]
 
     def _add(self, expression: int, source: int, target: int) -> None:
-        """Add an expression between two nodes. What lies within it is a part of the grammar's own text, and
-        nested as XGrammar nests it: sequences of choices."""
+        """Add an expression between two nodes. It is recursive, but XGrammar nests expressions only two
+        levels
+        deep: choices of sequences."""
         kind, body = self._expression(expression)
         add = self.edges[source].append
         if kind == serial.BYTES and body:
@@ -197,12 +198,12 @@ class Rules:
             if not body:
                 add(Edge(EMPTY, None, target))
         else:
-            raise Untold("the grammar names token ids, or patterns within expressions")
+            raise Untold("the grammar contains token ids, or patterns inside of expressions")
 
     def _add_foreign(self, rule: int, body: int, first: int, last: int) -> None:
-        """Add the automaton that XGrammar makes of a pattern or of tags."""
+        """Add the automaton that XGrammar makes from a pattern or from tags."""
         if not self._makes_automata:
-            raise Untold("the grammar holds patterns or tags, whose automata only XGrammar knows")
+            raise Untold("the grammar contains patterns or tags, whose automata only XGrammar knows")
         try:
             made = foreign_rule(self._read, rule)
         except UnsupportedGrammar as error:
@@ -230,7 +231,7 @@ class Rules:
                 self.edges[nodes[source]].append(edge)
 
     def _helper(self, rule: int) -> int:
-        """A rule that XGrammar added, under the name of the one that it is part of."""
+        """Add a rule for a part that XGrammar made of another rule, with that rule's name."""
         self.names.append(self.names[rule])
         number = len(self.names) - 1
         self._ends[number] = self._node(), self._node()

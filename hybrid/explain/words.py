@@ -1,8 +1,8 @@
-"""Which words a compiled grammar has for its places.
+"""Finding words for places in texts of a compiled grammar.
 
-What: a `Wording` is of one compiled grammar, shared by its matchers; its `Words` are of one text at a time.
-When: by `hybrid.explain.position`; `hybrid.CompiledGrammar.wording` keeps it.
-Limits: `Words` are not for two threads at once.
+What: a `Wording` belongs to one compiled grammar, and its matchers share it. A `Words` belongs to one text.
+When: used by `hybrid.explain.position`; `hybrid.CompiledGrammar.wording` keeps the `Wording`.
+Limits: use a `Words` from one thread at a time.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from hybrid.lark import LarkGrammar
 
 @forking.with_listed_properties
 class Wording:
-    """What reads texts of one grammar for words.
+    """Reads texts of one grammar, to find words for places in them.
 
     Args:
-        grammar: as XGrammar parsed it, or Lark's.
+        grammar: the grammar as XGrammar parsed it, or a Lark grammar.
         fixed: the tables of a Lark grammar, else None.
-        has_network: whether the grammar was turned into a network, so that the automata of its patterns are
-            known to be of a bounded size.
-        has_names: whether somebody named its rules; those of a JSON schema's own grammar are numbered, and
-            have a state for each byte: there literals are probed for.
+        has_network: whether a network was built from the grammar. Then the automata of its patterns are known
+            to be of bounded size.
+        has_names: whether its rules have names. The rules of a JSON schema's own grammar are numbered, and
+            have one state for each byte; there, literals are found by probing.
     """
 
     def __init__(self, grammar: Any, fixed: Any, has_network: bool, has_names: bool = True) -> None:
@@ -58,16 +58,16 @@ class Wording:
             return str(why)
 
     def singles(self, tokens: Sequence[bytes], stops: tuple[int, ...]) -> NDArray[np.int64]:
-        """As `singles_of`, made once for each set of stop ids: 5 ms for 131,072 tokens."""
+        """`singles_of`, cached for the last set of stop ids; it takes 5 ms for 131,072 tokens."""
         if stops not in self._singles:
             self._singles = {stops: singles_of(tokens, stops)}
         return self._singles[stops]
 
     def reading(self, deadline: Deadline) -> Reading | LarkReading:
-        """A reading at the start.
+        """A new reading at the start of a text.
 
         Raises:
-            TimeUp: the grammar is still being read for its words, which goes on for the next call.
+            TimeUp: the grammar's names are still being read; a later call may have them.
             Untold: there are no words for this grammar.
         """
         is_lark = isinstance(self._grammar, LarkGrammar)
@@ -88,16 +88,16 @@ class Wording:
         return Reading(rules)
 
     def _make(self, is_lark: bool) -> None:
-        """Make what readings need; in a thread, as neither Lark nor reading a large grammar looks at a
-        clock."""
+        """Make what readings need. This runs in a thread, because neither Lark nor the reading of a large
+        grammar can be interrupted."""
         _ = self._names if is_lark else self._rules
 
 
 class Words:
-    """The words of one text, and of texts that begin alike.
+    """The words of one text, and of texts with the same beginning.
 
     Args:
-        wording: of the grammar.
+        wording: the grammar's wording.
     """
 
     def __init__(self, wording: Wording) -> None:
@@ -107,7 +107,7 @@ class Words:
         self._why = ""
 
     def at(self, text: bytes, deadline: Deadline) -> Found:
-        """The words for the end of a text that the grammar reads; `Found.cut_short` where the time is up."""
+        """The words for the end of a text that the grammar allows. `Found.cut_short` if the time ran out."""
         if not self._wording.has_names:
             return Found([], {})
         if not text.startswith(self._why_text()):
@@ -122,7 +122,7 @@ class Words:
         return Found([], {}, (), f"names of rules and literals: {self._why}")
 
     def _why_text(self) -> bytes:
-        """The text that there were no words for; of what begins with it there are none either."""
+        """The text for which there are no words; texts that begin with it have none, either."""
         return self._text if self._why else b""
 
     def _read(self, text: bytes, deadline: Deadline) -> Found:
@@ -140,14 +140,14 @@ class Words:
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """Bytes that two texts begin with alike."""
+    """Length of the common prefix of two texts."""
     if one.startswith(other) or other.startswith(one):
         return min(len(one), len(other))
     return next(i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
 
 
 def singles_of(tokens: Sequence[bytes], stops: Sequence[int]) -> NDArray[np.int64]:
-    """int64[256]: an id whose text is each byte alone, and that ends no sequence; -1 where there is none."""
+    """int64[256]: for each byte, an id with this byte as its text that is not a stop id; or -1."""
     found = np.full(256, -1, np.int64)
     ends = frozenset(stops)
     for number, token in enumerate(tokens):
