@@ -1,9 +1,9 @@
-"""The command line's part for files: ``python -m hybrid compile`` and ``inspect``.
+"""The commands ``python -m hybrid compile`` and ``inspect``, which write and read files.
 
-What: `compile_files` writes compiled grammars; `inspect_file` prints what is in one, and how deep masks look
-into the stack along a text or a random walk.
-When: before a server starts; or to see why a grammar is large.
-Limits: strategy "classifier" only, as files hold nothing else.
+What: `compile_files` writes compiled grammars. `inspect_file` prints what is in one, and how deep masks read
+the stack along a text or a random walk.
+When: before a server starts, or to see why a grammar is large.
+Limits: only strategy "classifier" can be written to files.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from hybrid.testing.segmentation import tokenize_greedy
 from hybrid.xgrammar.relaxed import Differences, differences_of
 
 SUFFIX = ".equimask"
-"""Of the files that are written into a folder."""
+"""Suffix of the files that are written into a folder."""
 
 BY_KIND = 0.5
-"""Share of a walk's draws that leave strings, see `hybrid.testing.verify.compare_walk`."""
+"""How often a random walk leaves strings; see `hybrid.testing.verify.compare_walk`."""
 
 
 def compile_files(
@@ -56,19 +56,22 @@ def compile_files(
     semantics: str = "xgrammar",
     formats: bool = True,
 ) -> int:
-    """Compile grammars to files; the number of those that could not be.
+    """Compile grammars to files.
 
     Args:
-        console: where progress and results are printed.
-        grammars: what `read_source` takes.
-        spec: names the vocabulary.
-        output: a file, or with several grammars, or where it is one already, a folder.
-        n_jobs: threads.
-        root, strict, semantics: as `read_source`.
-        formats: whether `format` is an assertion, with JSON Schema's own meaning.
+        console: where to print progress and results.
+        grammars: grammars as for `read_source`.
+        spec: SPEC of the vocabulary.
+        output: a file; or a folder, if there are several grammars or the folder exists.
+        n_jobs: number of threads.
+        root, strict, semantics: see `read_source`.
+        formats: with "json-schema", whether `format` is checked.
+
+    Returns:
+        How many grammars could not be written.
 
     Raises:
-        HybridError: the vocabulary, the names of the files, or a single grammar.
+        HybridError: the vocabulary, the names of the files, or the only grammar cannot be used.
     """
     many = len(grammars) > 1 or output.is_dir()
     targets = _targets(grammars, output) if many else [output]
@@ -123,22 +126,22 @@ def _read_or_refused(word: str, root: str | None, strict: bool, semantics: str) 
 
 
 def _targets(grammars: Sequence[str], folder: Path) -> list[Path]:
-    """A file in the folder for each grammar, named like it.
+    """A file in the folder for each grammar, with the grammar's name.
 
     Raises:
-        ArtifactError: a grammar without a name, or two with the same.
+        ArtifactError: a grammar has no name, or two have the same.
     """
     names = []
     for word in grammars:
         if word != BUILTIN_JSON and not is_file(word):
             raise ArtifactError(
-                f"{word[:60]!r} is no file; allowed with a folder as output are files and {BUILTIN_JSON}"
+                f"{word[:60]!r} is not a file; with a folder as output, allowed are files and {BUILTIN_JSON}"
             )
         names.append("builtin_json" if word == BUILTIN_JSON else Path(word).stem)
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise ArtifactError(
-            f"several grammars are called {', '.join(twice)}; allowed are different names, or several calls"
+            f"several grammars are called {', '.join(twice)}; rename them, or compile them one by one"
         )
     return [folder / (name + SUFFIX) for name in names]
 
@@ -164,17 +167,17 @@ def _print_error(console: Console, word: str, error: Exception) -> None:
 
 
 def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | None, steps: int) -> None:
-    """Print what is in a file, and with a vocabulary how masks read the stack.
+    """Print what is in a file, and, given a vocabulary, how masks read the stack.
 
     Args:
-        console: where it is printed.
+        console: where to print.
         path: the file.
-        spec: names the vocabulary; None: only what the file alone tells.
-        sample: a text to follow; None: a random walk.
-        steps: masks of the walk.
+        spec: SPEC of the vocabulary; None prints only what the file contains.
+        sample: a text to follow; None for a random walk.
+        steps: number of masks of the walk.
 
     Raises:
-        HybridError: the file, the vocabulary, or a text that the grammar does not take.
+        HybridError: the file or the vocabulary cannot be used, or the grammar does not allow the text.
     """
     try:
         data = read_whole(path, MOST_BYTES)
@@ -184,7 +187,7 @@ def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | 
     _print_description(console, path, describe(data))
     if spec is None:
         if sample is not None:
-            raise ArtifactError("a sample is given without a vocabulary; allowed is both, or neither")
+            raise ArtifactError("a sample needs a vocabulary; pass both, or neither")
         return
     vocabulary = load_vocabulary(spec)
     began = time.perf_counter()
@@ -194,7 +197,7 @@ def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | 
     artifact.from_bytes(data, vocabulary)
     again = time.perf_counter() - began
     console.print(
-        f"loaded in {1e3 * again:.1f} ms; the first time in this process, kernels included, in {first:.2f} s",
+        f"loaded in {1e3 * again:.1f} ms; the first time, including kernels, in {first:.2f} s",
         highlight=False,
     )
     tokens = None if text is None else _tokens_of(vocabulary, text, path)
@@ -217,10 +220,10 @@ def _print_description(console: Console, path: Path, found: Description) -> None
     table.add_row("vocabulary", f"{header.get('vocabulary')} ({header.get('vocabulary_size')} ids)")
     table.add_row("grammar", str(header.get("grammar")))
     if header.get("notation") == "lark":
-        table.add_row("built", "lexer, parser and stack automaton; stacks and masks on demand")
+        table.add_row("built", "lexer, parser and stack automaton; stacks and masks are computed on demand")
     else:
         whole = header.get("complete")
-        table.add_row("built", "all ahead of time" if whole else "in part: the rest on demand")
+        table.add_row("built", "completely" if whole else "in part; the rest is computed on demand")
     for name, count in found.counts.items():
         table.add_row(name, f"{count:,}")
     sizes = np.sort(found.mask_classes)
@@ -241,7 +244,7 @@ def _print_description(console: Console, path: Path, found: Description) -> None
 
 
 def _depths_of(compiled: CompiledGrammar, session: Any, met: Counter[int]) -> dict[int, int]:
-    """Stack symbols read for each configuration."""
+    """How many stack symbols are read for each configuration."""
     if isinstance(compiled.classifier, FactoredClassifier):
         return {config: session.store.depth_read(config) for config in met}
     return depths_read(session.store, met)
@@ -250,7 +253,7 @@ def _depths_of(compiled: CompiledGrammar, session: Any, met: Counter[int]) -> di
 def _print_depths(
     console: Console, compiled: CompiledGrammar, tokens: list[int] | None, steps: int
 ) -> None:  # fmt: skip
-    """A histogram of the symbols read for each mask along some tokens, or along a random walk."""
+    """Print a histogram of the symbols read for each mask along some tokens or a random walk."""
     matcher = GrammarMatcher(compiled)
     follower = matcher._follower
     assert isinstance(follower, ClassifierFollower)
@@ -263,7 +266,7 @@ def _print_depths(
     for step in range(steps if tokens is None else len(tokens) + 1):
         matcher.fill_next_token_bitmask(bitmask)
         if matcher._follower is not follower or follower.session is not session:
-            raise ArtifactError(f"the tables were full after {step} masks; allow fewer steps")
+            raise ArtifactError(f"the tables were full after {step} masks; use fewer steps")
         met[follower.config] += 1
         allowed = np.unpackbits(bitmask.view(np.uint8), bitorder="little")[: vocabulary.size] > 0
         allowed_tokens.append(int(allowed.sum()))
@@ -278,7 +281,7 @@ def _print_depths(
             read = b"".join(vocabulary.tokens[token] for token in tokens[:step])
             whole = b"".join(vocabulary.tokens[token] for token in tokens)
             why = GrammarMatcher(compiled).explain_refusal(whole)
-            raise ArtifactError(f"the grammar does not take the sample beyond byte {len(read)}: {why}")
+            raise ArtifactError(f"the grammar does not allow the sample after byte {len(read)}: {why}")
     depths: Counter[int] = Counter()
     for config, depth in _depths_of(compiled, session, met).items():
         depths[depth] += met[config]

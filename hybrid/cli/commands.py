@@ -1,10 +1,10 @@
-"""The command line: ``python -m hybrid``, with a command for each thing to do or to look at.
+"""The command line, ``python -m hybrid``.
 
-What: `demo` constrains a small model on a real vocabulary and compares every mask with plain XGrammar's;
-`classes` shows the token classes of a grammar or schema; `compile` writes compiled grammars to files and
-`inspect` looks into one; `explain` shows what a grammar does to a vocabulary and a document, and `try` what
-may follow while one types; `grammars` lists those that come with the package.
-When: to look at the project, or at a grammar; programs use `hybrid.GrammarCompiler`.
+What: `demo` constrains a small model on a real vocabulary, and compares every mask with plain XGrammar's.
+`classes` shows the token classes of a grammar or schema. `compile` writes compiled grammars to files, and
+`inspect` shows what is in one. `explain` shows what a grammar allows in a document, and `try` what may come
+next while you type. `grammars` lists the grammars that come with the package.
+When: to try the project or to examine a grammar. Programs use `hybrid.GrammarCompiler`.
 Limits: the model of the demonstration has random weights, so its text is noise that obeys a grammar.
 """
 
@@ -30,7 +30,7 @@ from hybrid.cli.shipped import shipped_grammar, shipped_grammars
 from hybrid.cli.trying import try_grammar
 from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
 
-FORMATS = "With json-schema: read format as an assertion, not as an annotation."
+FORMATS = "With json-schema: check format, instead of treating it as an annotation."
 
 app = typer.Typer(
     help="Exact grammar-constrained decoding over token classes.",
@@ -49,9 +49,9 @@ def demo(
     tokens: Annotated[int, typer.Option(min=8, help="Most tokens to generate per grammar.")] = 160,
     seed: Annotated[int, typer.Option(help="Seed of the random weights and of the sampling.")] = 0,
 ) -> None:
-    """Constrain a randomly initialised model by three grammars, and check everything."""
+    """Constrain a model with random weights by three grammars, and check every mask and text."""
     try:
-        # looked up by name, because the adapters build on this package and not the other way round
+        # imported by name, because adapters depend on this package, and not the other way round
         module = importlib.import_module("adapters.demo")
     except ModuleNotFoundError as error:
         if error.name != "jsonschema":
@@ -76,7 +76,7 @@ def classes(
     root: Annotated[str, typer.Option(help="Root rule of a grammar.")] = "root",
     strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
 ) -> None:
-    """Print the token classes of a grammar or schema: their number, the largest ones, the time."""
+    """Print the token classes of a grammar or schema: how many, the largest ones, and the time."""
     console = Console()
     try:
         parsed = read_grammar(grammar, root, strict)
@@ -88,7 +88,7 @@ def classes(
             _ = words.trie
             progress.update(task, description="computing classes")
             cold = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
-            progress.update(task, description="again, with what is kept of the first time")
+            progress.update(task, description="computing them again, with caches")
             found = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
     except HybridError as error:
         raise _refused(console, error) from error
@@ -103,7 +103,7 @@ def compile_command(
         typer.Option("-o", "--output", help=f"The file; a folder for several grammars (NAME{SUFFIX} each)."),
     ],
     vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
-    n_jobs: Annotated[int, typer.Option(help="Threads for several grammars; -1: one a core.")] = 1,
+    n_jobs: Annotated[int, typer.Option(help="Threads for several grammars; -1 is one for each core.")] = 1,
     root: Annotated[
         str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
     ] = None,
@@ -113,7 +113,7 @@ def compile_command(
 ) -> None:
     """Compile grammars to files that CompiledGrammar.load reads in milliseconds.
 
-    Ends with status 1 if some of several grammars could not be written; the others are.
+    If some of several grammars cannot be written, the others are, and the exit status is 1.
     """
     console = Console()
     try:
@@ -130,14 +130,12 @@ def compile_command(
 def inspect(
     file: Annotated[Path, typer.Argument(help="A file that compile, or CompiledGrammar.save, wrote.")],
     vocabulary: Annotated[
-        str | None, typer.Option(help="SPEC of its vocabulary, to load it and to read masks.")
+        str | None, typer.Option(help="SPEC of its vocabulary, to load the file and to read masks.")
     ] = None,
-    sample: Annotated[
-        Path | None, typer.Option(help="A text to follow; without it a random walk is made.")
-    ] = None,
+    sample: Annotated[Path | None, typer.Option(help="A text to follow; without it, a random walk.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Masks of the random walk.")] = 500,
 ) -> None:
-    """Print what is in a compiled grammar: counts, sizes, digests, and how deep masks look into the stack."""
+    """Print what is in a compiled grammar: counts, sizes, digests, and how deep masks read the stack."""
     console = Console()
     try:
         inspect_file(console, file, vocabulary, sample, steps)
@@ -150,10 +148,10 @@ def explain(
     grammar: Annotated[str, typer.Argument(help=COMPILED)],
     text: Annotated[
         Path | None,
-        typer.Option(help="A document; without it a valid one of MaskBench's, a shortest or a random one."),
+        typer.Option(help="A document. Without it: one of the schema file, a shortest or a random text."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write one page that needs no network, in place of a summary.")
+        Path | None, typer.Option(help="Write a page that works offline, instead of a summary.")
     ] = None,
     vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
     strategy: Annotated[str, typer.Option(help="auto, classifier, representatives or engine.")] = "auto",
@@ -164,9 +162,9 @@ def explain(
     semantics: Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")] = "xgrammar",
     formats: Annotated[bool, typer.Option(help=FORMATS)] = True,
 ) -> None:
-    """Show what a grammar does to a vocabulary and to a document: classes, masks, forced text, refusals.
+    """Show what a grammar allows in a document: token classes, masks, forced text, refusals.
 
-    Ends with status 1 if the document is refused, and says where and what was expected there.
+    If the document is refused, the exit status is 1, and the output says where and what was expected.
     """
     console = Console()
     try:
@@ -190,7 +188,7 @@ def try_command(
     semantics: Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")] = "xgrammar",
     formats: Annotated[bool, typer.Option(help=FORMATS)] = True,
 ) -> None:
-    """Type a text and see what may follow, and where it is refused. Needs the extra "try"."""
+    """Type a text, and see what may come next and where it is refused. Needs the extra "try"."""
     console = Console()
     try:
         try_grammar(console, grammar, vocabulary, root, strict, semantics, formats)
@@ -221,7 +219,7 @@ def grammars_command(
 
 
 def _refused(console: Console, error: Exception) -> typer.Exit:
-    """Print an error; the end of the command."""
+    """Print an error, and return the exception that ends the command."""
     console.print(f"{type(error).__name__}: {error}", highlight=False, markup=False, style="red")
     return typer.Exit(2)
 

@@ -1,9 +1,8 @@
-"""What the command line prints of the differences between a JSON schema and its grammar.
+"""Printing the differences between a JSON schema and its grammar.
 
-What: `print_differences` lists keywords that are not enforced, and those under which valid values cannot be
-written.
-When: by ``compile``, ``inspect`` and ``explain``.
-Limits: `TOP` keywords of each kind.
+What: `print_differences` lists keywords that are not enforced, and keywords that forbid some valid values.
+When: used by ``compile``, ``inspect`` and ``explain``.
+Limits: it lists at most `TOP` keywords of each kind.
 """
 
 from __future__ import annotations
@@ -15,25 +14,25 @@ from hybrid.explain.characters import shown
 from hybrid.xgrammar.relaxed import Differences
 
 TOP = 8
-"""Keywords of each kind that are listed."""
+"""Most keywords of each kind that are listed."""
 
 
 def print_differences(
     console: Console, found: Differences, n_relaxed: int | None = None, n_narrowed: int | None = None
 ) -> None:
-    """Print them.
+    """Print the differences.
 
     Args:
-        console: where.
-        found: what is listed.
-        n_relaxed, n_narrowed: how many there are; None: as many as are listed.
+        console: where to print.
+        found: the differences to list.
+        n_relaxed, n_narrowed: how many there are in all; None if `found` has all of them.
     """
     for listed, count, words in (
         (found.relaxed, n_relaxed, "that are not enforced"),
-        (found.narrowed, n_narrowed, "that forbid valid values"),
+        (found.narrowed, n_narrowed, "that forbid some valid values"),
     ):
         n_all = len(listed) if count is None else count
         console.print(f"keywords {words}: {n_all:,}", highlight=False)
         for one in listed[:TOP]:
             line = f"  {one.keyword} at {one.pointer or '/'}: {one.reason}"
-            console.print(Text(shown(line, 300)))  # terminals obey what names may hold
+            console.print(Text(shown(line, 300)))  # names may contain control sequences for terminals

@@ -1,9 +1,9 @@
 """The command ``python -m hybrid explain``: a page about a grammar, or a summary in the terminal.
 
-What: `explain_grammar` compiles a grammar, reads a document, and writes or prints what `hybrid.pages` tells;
-`compiled_by` is shared with ``try``.
-When: by `hybrid.cli.commands`.
-Limits: documents of at most `MOST_BYTES`.
+What: `explain_grammar` compiles a grammar, reads a document, and writes or prints what `hybrid.pages` finds.
+``try`` also uses `compiled_by`.
+When: called by `hybrid.cli.commands`.
+Limits: documents have at most `MOST_BYTES`.
 """
 
 from __future__ import annotations
@@ -32,31 +32,35 @@ from hybrid.testing.segmentation import tokenize_greedy
 from hybrid.xgrammar.relaxed import Differences
 
 MOST_BYTES = 1 << 20
-"""Of a document."""
+"""Size of the largest document."""
 
 TOP = 8
-"""Classes that the summary lists."""
+"""Number of classes in the summary."""
 
-STRICT = "strict_mode forbids properties and items that the schema does not name; --no-strict allows them"
+STRICT = "strict_mode forbids properties and items that the schema does not declare; --no-strict allows them"
 
 
 def explain_grammar(
     console: Console, grammar: str, text: Path | None, html: Path | None, vocabulary: str, strategy: str,
     root: str | None, strict: bool, semantics: str = "xgrammar", formats: bool = True,
 ) -> bool:  # fmt: skip
-    """Write a page, or print a summary; whether the document is taken.
+    """Write a page or print a summary.
 
     Args:
-        console: where it is printed.
-        grammar, root, strict, semantics: as `hybrid.cli.grammar_source.read_named`.
-        text: the document; None: one that comes with the grammar, or a text of its own.
-        html: where the page goes.
-        vocabulary: its SPEC.
-        strategy: of the compiler.
-        formats: whether `format` is an assertion, with JSON Schema's own meaning.
+        console: where to print.
+        grammar, root, strict, semantics: see `hybrid.cli.grammar_source.read_named`.
+        text: the document; None for one that comes with the grammar, or a text of the grammar.
+        html: the file of the page; None for a summary.
+        vocabulary: SPEC of the vocabulary.
+        strategy: the compiler's strategy.
+        formats: with "json-schema", whether `format` is checked.
+
+    Returns:
+        Whether the grammar allows the document.
 
     Raises:
-        HybridError: the grammar, the vocabulary or the document. OSError: the page cannot be written.
+        HybridError: the grammar, the vocabulary or the document cannot be used.
+        OSError: the page cannot be written.
     """
     named = read_named(grammar, root, strict, semantics)
     document, text_is = named.document, "a valid document that came with the schema"
@@ -93,7 +97,7 @@ def explain_grammar(
 
 
 def compiled_by(compiler: GrammarCompiler, named: Named) -> CompiledGrammar:
-    """What a compiler makes of a grammar."""
+    """Compile a grammar from the command line."""
     kind, argument, options = named.source
     if kind == "builtin_json":
         return compiler.compile_builtin_json_grammar()
@@ -113,7 +117,7 @@ def _read(path: Path) -> bytes:
 
 def _print(console: Console, facts: Facts) -> None:
     compiled, document = facts.compiled, facts.document
-    title = escape(shown(facts.title))  # terminals obey what names may hold
+    title = escape(shown(facts.title))  # names may contain control sequences for terminals
     console.print(f"[bold]{title}[/bold] ({facts.kind})", highlight=False)
     console.print(f"[bold]{compiled.strategy}[/bold]: {escape(facts.strategy)}", highlight=False)
     console.print(f"why: {escape(shown(compiled.reason, 800))}", style="dim", highlight=False)

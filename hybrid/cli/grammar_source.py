@@ -1,8 +1,8 @@
-"""A grammar from one word on the command line: a file, its text, or ``builtin:json``.
+"""Reading a grammar from one argument of the command line: a file, a text, or ``builtin:json``.
 
-What: `read_grammar` turns such a word into a grammar that XGrammar has parsed.
-When: in the command line; programs call the compiler's methods.
-Limits: EBNF (GBNF) and JSON schemas; JSON text is a schema.
+What: `read_grammar` turns such an argument into a grammar that XGrammar has parsed.
+When: used by the command line. Programs call the compiler's methods.
+Limits: EBNF (GBNF) and JSON schemas. JSON text is taken for a schema.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hybrid.compile.parallel import Source
 
 ALLOWED = "A file with a grammar (EBNF/GBNF) or a JSON schema (.json), the text of either, or 'builtin:json'."
 COMPILED = f"{ALLOWED[:-1]}, or a file in Lark's notation (.lark)."
-"""What a grammar may be, in the words of the command line's help."""
+"""What a grammar argument may be, for the command line's help."""
 
 BUILTIN_JSON = "builtin:json"
 
 
 def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> xgrammar.Grammar:
-    """A grammar or schema from a file or from its text; JSON text is a schema.
+    """Parse a grammar or schema from a file or a text. JSON text is taken for a schema.
 
     Raises:
         GrammarError: XGrammar refuses it.
@@ -52,12 +52,13 @@ LARK_SUFFIX = ".lark"
 
 
 class Named(NamedTuple):
-    """A grammar as it is shown to people.
+    """A grammar with a name for people.
 
     Attributes:
-        source: as `GrammarCompiler` takes it; a schema as a schema, so that what is not enforced is known.
-        title, kind: what it is called, and its notation.
-        document: a text that a file of MaskBench's form calls valid; None elsewhere.
+        source: the grammar as `GrammarCompiler` takes it. A schema stays a schema, so that it is known what
+            is not enforced.
+        title, kind: its name and its notation.
+        document: a valid document, if the file has MaskBench's form and contains one; else None.
     """
 
     source: Source
@@ -69,13 +70,13 @@ class Named(NamedTuple):
 def read_named(
     text_or_file: str, root: str | None = None, strict: bool = True, semantics: str = "xgrammar"
 ) -> Named:
-    """A grammar with its name, its kind, and a document where it comes with one.
+    """Read a grammar with its name, its kind and perhaps a document.
 
     Args:
-        text_or_file, root, strict, semantics: as `read_source`.
+        text_or_file, root, strict, semantics: see `read_source`.
 
     Raises:
-        GrammarError: as `read_source`; a schema is not asked about yet.
+        GrammarError: as `read_source`. A schema is not checked yet.
     """
     title = Path(text_or_file).name if is_file(text_or_file) else _short(text_or_file)
     if text_or_file == BUILTIN_JSON:
@@ -91,7 +92,7 @@ def read_named(
 
 
 def _valid_instance(text: str) -> bytes | None:
-    """The first valid instance of a file of MaskBench's form."""
+    """The first valid instance in a file of MaskBench's form."""
     value = json.loads(text)
     tests = value.get("tests") if isinstance(value, dict) and "schema" in value else None
     for test in tests if isinstance(tests, list) else ():
@@ -103,16 +104,17 @@ def _valid_instance(text: str) -> bytes | None:
 def read_source(
     text_or_file: str, root: str | None = None, strict: bool = True, semantics: str = "xgrammar"
 ) -> Source:
-    """What `GrammarCompiler.compile_many` takes; a file named ``*.lark`` is in Lark's notation.
+    """Read a grammar for `GrammarCompiler.compile_many`. A file named ``*.lark`` is a Lark grammar.
 
     Args:
-        text_or_file: as `read_grammar`.
-        root: the root rule; None: "root", or "start" in Lark's notation.
-        strict: of schemas, as `read_grammar`.
-        semantics: what schemas mean, as `hybrid.GrammarCompiler` has it.
+        text_or_file: see `read_grammar`.
+        root: the root rule; None for "root", or "start" in Lark grammars.
+        strict: XGrammar's strict_mode, for schemas.
+        semantics: what schemas mean, as in `hybrid.GrammarCompiler`.
 
     Raises:
-        GrammarError: XGrammar refuses it, or a file cannot be read. (Lark is not asked yet.)
+        GrammarError: XGrammar refuses the grammar, or a file cannot be read. Lark grammars are not checked
+            yet.
     """
     if is_file(text_or_file) and text_or_file.endswith(LARK_SUFFIX):
         return Source("lark", read_text(text_or_file), {"start": "start" if root is None else root})
@@ -125,10 +127,10 @@ def read_source(
 
 
 def read_text(file: str) -> str:
-    """The text of a file.
+    """Read a file.
 
     Raises:
-        GrammarError: it cannot be read as UTF-8.
+        GrammarError: the file cannot be read as UTF-8.
     """
     try:
         return Path(file).read_text(encoding="utf-8")
@@ -137,12 +139,12 @@ def read_text(file: str) -> str:
 
 
 def is_file(word: str) -> bool:
-    """Whether a word names a file; a text longer than a path can be is not looked for on disk."""
+    """Whether an argument is the path of a file. A text that is too long for a path is not tried."""
     return len(word) < 4096 and "\n" not in word and os.path.isfile(word)
 
 
 def _as_json(text: str) -> Any:
-    """The schema if the text is one; a file of MaskBench's form holds it under "schema"."""
+    """The schema, if the text is one. A file of MaskBench's form has it under the key "schema"."""
     try:
         value = json.loads(text)
     except ValueError:

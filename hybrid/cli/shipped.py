@@ -1,9 +1,10 @@
-"""The grammars that come with the package: ready to compile, or to start one's own from.
+"""The grammars that come with the package, to compile or to start your own from.
 
-What: `shipped_grammars` lists them, `shipped_grammar` finds one by its name; each has its text, its kind (the
-notation it is written in) and a line that describes it.
-When: in the command line's ``grammars``, in examples and tests; a program may compile a text as it is.
-Limits: they favour readers over completeness; each one's opening comment says what its language leaves out.
+What: `shipped_grammars` lists them, `shipped_grammar` finds one by name. Each has its text, its kind (its
+notation) and a description.
+When: used by the command ``grammars``, by examples and tests. Programs may compile the texts, too.
+Limits: they are written to be read, not to be complete. The first comment of each says what its language
+lacks.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from equivalence.errors import GrammarError
 Kind = Literal["gbnf", "lark"]
 
 COMMENT: dict[Kind, str] = {"gbnf": "#", "lark": "//"}
-"""What begins a comment, by kind; a file's suffix is its kind."""
+"""The mark of a comment, by kind. A file's suffix is its kind."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,11 @@ class ShippedGrammar:
     """A grammar that comes with the package.
 
     Attributes:
-        name: of its file, such as ``json.lark``: the same language may be there in two notations.
-        kind: ``gbnf`` for `GrammarCompiler.compile_grammar`, with the root rule ``root``; ``lark`` for Lark's
-            own meaning (LALR, basic lexer), with the rule ``start``.
-        description: one line, the first of its comments.
-        text: the grammar.
+        name: the file's name, such as ``json.lark``. There may be one language in two notations.
+        kind: ``gbnf`` for `GrammarCompiler.compile_grammar`, with the root rule ``root``; ``lark`` for
+            `GrammarCompiler.compile_lark`, with the rule ``start``.
+        description: the first line of its first comment.
+        text: the text of the grammar.
     """
 
     name: str
@@ -50,10 +51,10 @@ def shipped_grammars() -> tuple[ShippedGrammar, ...]:
 
 
 def shipped_grammar(name: str) -> ShippedGrammar:
-    """The grammar of a name such as ``json.lark``.
+    """The grammar with a name such as ``json.lark``.
 
     Raises:
-        GrammarError: there is none of that name.
+        GrammarError: there is no grammar of that name.
     """
     grammars = {grammar.name: grammar for grammar in shipped_grammars()}
     if name not in grammars:

@@ -1,8 +1,9 @@
-"""The command ``python -m hybrid try``: a text is typed, and what may follow is shown beneath it.
+"""The command ``python -m hybrid try``: you type a text, and see below it what may come next.
 
-What: `try_grammar` opens the screen; `Board` is what it shows of a text, without any screen.
-When: by `hybrid.cli.commands`, for authors of schemas who want to know why a text is refused.
-Limits: needs prompt_toolkit, the extra "try". Each key explains the whole text anew, a millisecond for JSON.
+What: `try_grammar` opens the screen. `Board` has the content of the screen, and works without one.
+When: called by `hybrid.cli.commands`, for authors of schemas who want to know why a text is refused.
+Limits: needs prompt_toolkit (the extra "try"). Each key press explains the whole text again, which takes a
+millisecond for JSON.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from hybrid.explain import Explanation, Refusal
 from hybrid.explain.characters import quoted, shown
 
 MOST_LINES = 14
-"""Things that may follow that are shown."""
+"""Most expected things that are shown."""
 
 Fragments: TypeAlias = Any
-"""A list of (style, text), as prompt_toolkit has it."""
+"""prompt_toolkit's lists of (style, text)."""
 
 STYLES = {
     "title": "bold", "good": "ansigreen", "bad": "ansired bold", "dim": "ansibrightblack",
@@ -34,14 +35,14 @@ STYLES = {
 
 
 class Board:
-    """What is told of a text that is being typed.
+    """What the screen says about the text.
 
     Args:
         compiled: the grammar.
 
     Attributes:
-        refusal: where the text is refused; None: all of it is read.
-        told: what is expected behind it, or where it is refused.
+        refusal: where the text is refused; None if all of it is allowed.
+        told: what is expected after the text, or at the place where it is refused.
     """
 
     def __init__(self, compiled: CompiledGrammar) -> None:
@@ -52,7 +53,7 @@ class Board:
         self.read("")
 
     def read(self, text: str) -> None:
-        """Tell of a text."""
+        """Read a text, and set `refusal` and `told`."""
         if text == self._text:
             return
         self._text = text
@@ -68,28 +69,28 @@ class Board:
 
     @property
     def n_read(self) -> int:
-        """Characters of the text that are read."""
+        """How many characters of the text are allowed."""
         text = self._text or ""
         if self.refusal is None:
             return len(text)
         return len(text.encode("utf-8", "replace")[: self.refusal.offset].decode("utf-8", "ignore"))
 
     def fragments(self) -> Fragments:
-        """What is shown beneath the text."""
+        """The lines below the text."""
         told = self.told
         if self.refusal is not None:
             what = f"{quoted(self.refusal.found[:1])} is refused at line {self.refusal.line}, column "
             lines: Fragments = [("class:bad", what + str(self.refusal.column))]
         elif told.may_end:
-            lines = [("class:good", "whole: the text may end here")]
+            lines = [("class:good", "complete: the text may end here")]
         else:
-            lines = [("class:title", "so far so good")]
+            lines = [("class:title", "allowed so far")]
         lines.append(("class:dim", f"   {told.n_allowed:,} of {told.n_tokens:,} tokens allowed"))
         if told.place:
             lines.append(("class:dim", f"   {told.place}"))
         if told.forced and self.refusal is None:
-            lines.append(("class:dim", f"\nforced, Tab writes it: {quoted(told.forced)}"))
-        lines.append(("", "\n\nmay follow:\n" if self.refusal is None else "\n\nexpected in its place:\n"))
+            lines.append(("class:dim", f"\nmust come next (Tab writes it): {quoted(told.forced)}"))
+        lines.append(("", "\n\nmay come next:\n" if self.refusal is None else "\n\nexpected instead:\n"))
         for one in told.expected[:MOST_LINES]:
             within = f"   {one.rules[0]}" if one.rules and told.pointer is None else ""
             lines += [("class:dim", f"  {one.kind:<11}"), ("class:key", shown(one.brief, 100))]
@@ -99,7 +100,7 @@ class Board:
             lines.append(("class:dim", f"  and {n_more:,} more\n"))
         if told.may_end:
             lines.append(("class:good", "  end         of the text\n"))
-        lines += [("class:dim", f"\nnot told: {one}") for one in told.unsaid]
+        lines += [("class:dim", f"\nunknown: {one}") for one in told.unsaid]
         return lines
 
 
@@ -115,13 +116,13 @@ def try_grammar(
     """Compile a grammar, and open the screen.
 
     Args:
-        console: where progress is printed.
-        grammar, root, strict, semantics: as `hybrid.cli.grammar_source.read_named`.
-        vocabulary: its SPEC.
-        formats: whether `format` is an assertion, with JSON Schema's own meaning.
+        console: where to print progress.
+        grammar, root, strict, semantics: see `hybrid.cli.grammar_source.read_named`.
+        vocabulary: SPEC of the vocabulary.
+        formats: with "json-schema", whether `format` is checked.
 
     Raises:
-        HybridError: the grammar or the vocabulary; or prompt_toolkit is not there.
+        HybridError: the grammar or the vocabulary cannot be used, or prompt_toolkit is not installed.
     """
     try:
         import prompt_toolkit  # noqa: F401 - an extra
@@ -135,14 +136,14 @@ def try_grammar(
 
 
 def application(board: Board, title: str) -> Any:
-    """The screen: a text above, what is told of it below. Ctrl-C or Ctrl-D ends it, Tab writes forced text.
+    """The screen: the text, and the board below it. Ctrl-C or Ctrl-D ends it, Tab writes forced text.
 
     Args:
-        board: what is told.
-        title: of the screen.
+        board: the lines below the text.
+        title: the title of the screen.
 
     Returns:
-        A `prompt_toolkit.Application`, whose result is the text.
+        A `prompt_toolkit.Application` whose result is the text.
     """
     from prompt_toolkit.application import Application
     from prompt_toolkit.buffer import Buffer
@@ -154,7 +155,7 @@ def application(board: Board, title: str) -> Any:
     from prompt_toolkit.styles import Style
 
     class Marks(Processor):
-        """Shows from where on the text is refused."""
+        """Marks the part of the text that is refused."""
 
         def apply_transformation(self, given: Any) -> Any:
             before = "\n".join(given.document.lines[: given.lineno])

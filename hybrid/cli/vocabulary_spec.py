@@ -1,10 +1,10 @@
-"""A vocabulary from one word on the command line: ``tekken``, an ``.npz`` file or a Hugging Face tokenizer.
+"""Loading a vocabulary by one argument: ``tekken``, an ``.npz`` file or a Hugging Face tokenizer.
 
 What: `load_vocabulary` turns such a SPEC into a `Vocabulary`.
-When: in the command line, the benchmarks and the tests; a program that holds a tokenizer already calls
-`Vocabulary.from_huggingface` itself.
-Limits: reads tokenizers, never models. Only a Hugging Face id may need a network; code that a repository
-ships is never run.
+When: used by the command line, the benchmarks and the tests. A program that has a tokenizer calls
+`Vocabulary.from_huggingface`.
+Limits: it reads tokenizers, never models. Only a Hugging Face id may need the network. Code in a repository
+is never run.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ALLOWED = (
     "'tekken' (131,072 ids, shipped by the package mistral-common), the path of an .npz file written by "
     "Vocabulary.save, or a Hugging Face tokenizer: a folder or an id such as 'Qwen/Qwen2.5-7B-Instruct'"
 )
-"""What a SPEC may be, in the words that errors and the command line's help use."""
+"""What a SPEC may be, for errors and the command line's help."""
 
 TEKKEN_FILE = "tekken_240911.json"
 
 TEKKEN_STOP_TOKEN_ID = 2
-"""``</s>``. The file has no list of special tokens; their order is fixed for this version of it."""
+"""``</s>``. The file does not list special tokens; their order is fixed for this version of the file."""
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -42,12 +42,12 @@ def load_vocabulary(spec: str, *, cache_dir: str | os.PathLike[str] | None = Non
     """The vocabulary that `spec` names.
 
     Args:
-        spec: ``tekken``; a path that ends in ``.npz``; a folder with a tokenizer; or a Hugging Face id.
-            A folder that is itself called ``tekken`` is written ``./tekken``.
-        cache_dir: folder that keeps what is derived from the vocabulary; see `Vocabulary.prepare`.
+        spec: ``tekken``; a path that ends in ``.npz``; a folder with a tokenizer; or a Hugging Face id. Write
+            ``./tekken`` for a folder with that name.
+        cache_dir: a folder for data computed from the vocabulary; see `Vocabulary.prepare`.
 
     Raises:
-        VocabularyError: nothing of that name, or what it names is not a vocabulary.
+        VocabularyError: there is nothing of that name, or it is not a vocabulary.
     """
     if not spec.strip():
         raise VocabularyError(f"no vocabulary is named by {spec!r}; allowed is {ALLOWED}")
@@ -78,7 +78,7 @@ def _load_tekken(cache_dir: str | os.PathLike[str] | None) -> Vocabulary:
     try:
         size = int(content["config"]["default_vocab_size"])
         special = int(content["config"]["default_num_special_tokens"])
-        # The file holds more ranks than the models use: the vocabulary size cuts the list.
+        # The file has more ranks than the models use, so the list is cut at the vocabulary's size.
         entries = content["vocab"][: size - special]
         ranks = [int(entry["rank"]) for entry in entries]
         tokens = [base64.b64decode(entry["token_bytes"], validate=True) for entry in entries]
@@ -99,7 +99,7 @@ def _not_tekken(problem: str) -> str:
 
 
 def _load_huggingface(name: str, cache_dir: str | os.PathLike[str] | None) -> Vocabulary:
-    """The vocabulary of a tokenizer that `transformers` loads, as wide as its model's logits if known."""
+    """The vocabulary of a tokenizer from `transformers`, as wide as the model's logits if that is known."""
     try:
         import transformers
     except ImportError as error:
@@ -109,7 +109,7 @@ def _load_huggingface(name: str, cache_dir: str | os.PathLike[str] | None) -> Vo
         ) from error
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    # The loader's errors are of many types (missing files, network, formats); each means the same here.
+    # The loader raises errors of many types (missing files, network, formats).
     except Exception as error:
         problem = textwrap.shorten(str(error), 200) or type(error).__name__
         raise VocabularyError(
@@ -121,15 +121,15 @@ def _load_huggingface(name: str, cache_dir: str | os.PathLike[str] | None) -> Vo
 
 
 def _logits_width(name: str, tokenizer_size: int) -> int | None:
-    """The model's own vocabulary size, None where the model's configuration is missing or smaller.
+    """The model's vocabulary size; None if the configuration is missing, or has a smaller size.
 
-    Models pad their logits beyond the tokenizer; a mask must be as wide as the logits.
+    A model may have more logits than its tokenizer has tokens, and a mask must be as wide as the logits.
     """
     import transformers
 
     try:
         config: Any = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
         size = config.get_text_config().vocab_size
-    except Exception:  # noqa: BLE001 - the configuration is optional, whatever keeps it from being read
+    except Exception:  # noqa: BLE001 - the configuration is optional
         return None
     return size if isinstance(size, int) and size >= tokenizer_size else None
