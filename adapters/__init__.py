@@ -1,1 +1,1 @@
-"""Serving engines and libraries that the masks plug into, each in a module of its own."""
+"""Adapters for serving engines and libraries, each in a module of its own."""

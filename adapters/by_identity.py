@@ -1,8 +1,8 @@
-"""What was made of objects of other libraries, kept for as long as these live.
+"""A cache keyed by the identity of objects of other libraries, which it does not keep alive.
 
-What: `ByIdentity` finds what was made of the very same object.
-When: for vocabularies and compilers, which take a second to make of a tokenizer, and for wrapped grammars.
-Limits: the objects can be referred to weakly; they need not be hashed, and equal ones are not the same.
+What: `ByIdentity` returns what was made from the very same object.
+When: for vocabularies and compilers, which take a second to make from a tokenizer, and for wrapped grammars.
+Limits: the objects must allow weak references. They need not be hashable; equal objects are different keys.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ Made = TypeVar("Made")
 
 
 class ByIdentity(Generic[Made]):
-    """What was made of objects, as long as they live.
+    """A cache of what was made from objects, for as long as these live.
 
     Args:
-        make: makes it of an object; may be called twice where two threads ask at once.
+        make: makes the value for an object. It may be called twice if two threads ask at once.
     """
 
     def __init__(self, make: Callable[..., Made]) -> None:
@@ -26,10 +26,10 @@ class ByIdentity(Generic[Made]):
         self._made: dict[int, tuple[weakref.ref[object], Hashable, Made]] = {}
 
     def of(self, given: object, version: Hashable = None) -> Made:
-        """What was made of this very object; it is made again where the object has another version by now."""
+        """The value for this very object; it is made again if the version has changed."""
         number = id(given)
         known = self._made.get(number)
-        # the number of an object that is gone may come again
+        # the id of an object that was freed may be reused
         if known is None or known[0]() is not given or known[1] != version:
             reference = weakref.ref(given, lambda dead: self._forget(number, dead))
             known = self._made[number] = reference, version, self._make(given)

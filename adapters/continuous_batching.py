@@ -1,15 +1,15 @@
 """Grammars for continuous batching in transformers: each request may have its own.
 
-What: `BatchingGrammarProcessor` reads what a request has generated, and fills its mask, while the next batch
-is prepared; a request's argument is its row in the bitmask.
-When: `BatchingGrammarProcessor(tokenizer=tokenizer).join(manager)` before `manager.start()`, then
+What: while the next batch is prepared, `BatchingGrammarProcessor` reads what each request has generated, and
+fills its mask. The processor's argument for a request is its row in the bitmask.
+When: call ``BatchingGrammarProcessor(tokenizer=tokenizer).join(manager)`` before ``manager.start()``, then
 ``manager.add_request(ids, grammar=compiled)``.
-Limits: no asynchronous batching and no CUDA graphs (refused by `join`): a mask needs the token before it, and
-is computed on the CPU. `ContinuousBatchingManager` takes no processors of its users, so `join` adds this one
-to the manager's list.
+Limits: `join` refuses asynchronous batching and CUDA graphs, because a mask needs the token before it and is
+computed on the CPU. `ContinuousBatchingManager` does not accept processors from its users, so `join` adds
+this one to the manager's list.
 
-An error while a batch is prepared ends all requests of the manager. So a request that cannot go on, as it
-holds a token that its grammar rejects or no token is left to it, is ended by a stop token, with a warning.
+An error during the preparation of a batch would end all requests of the manager. So if a request cannot
+continue, because its grammar rejects a token or allows none, it is ended by a stop token, with a warning.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ except ImportError as error:
 logger = logging.getLogger("adapters")
 
 FREE = 0
-"""The row of requests that have no grammar."""
+"""The row for requests without a grammar."""
 
 
 class _Request(NamedTuple):
-    """A request as it was last seen: its grammar, a matcher, and what that one has read."""
+    """The last state of a request: its grammar, its matcher, and the tokens that the matcher has read."""
 
     grammar: CompiledGrammar
     matcher: GrammarMatcher
@@ -51,16 +51,17 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
     """Masks the logits of each request by its grammar.
 
     Args:
-        compiled: the grammar of requests that are added without ``grammar=``, as of
-            `adapters.transformers.GrammarLogitsProcessor`; None: they are free.
-        tokenizer: the model's tokenizer, a `hybrid.Vocabulary` or a `hybrid.GrammarCompiler`; None where
+        compiled: the grammar of requests that are added without ``grammar=``, as in
+            `adapters.transformers.GrammarLogitsProcessor`. None: these requests are not constrained.
+        tokenizer: the model's tokenizer, a `hybrid.Vocabulary` or a `hybrid.GrammarCompiler`; None if
             ``compiled`` is a compiled grammar.
-        most_requests: requests in one batch; a row of ceil(V / 32) words is kept for each.
-        closing: whether texts end within the ``max_new_tokens`` of their request, where that is possible
+        most_requests: most requests in one batch. Each takes a row of ceil(V / 32) words.
+        closing: whether texts end within the ``max_new_tokens`` of their request, if possible
             (docs/completion.md).
 
     Raises:
-        ArgumentError: neither a grammar nor a tokenizer, several grammars, or an argument of another type.
+        ArgumentError: there is neither a grammar nor a tokenizer, there are several grammars, or an argument
+            has another type.
     """
 
     supported_kwargs = {"grammar": CompiledGrammar}  # noqa: RUF012 - as transformers declares it
@@ -74,8 +75,8 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         grammars = [] if compiled is None else compiled_grammars(compiled, tokenizer)
         if len(grammars) > 1:
             raise ArgumentError(
-                f"compiled has {len(grammars)} grammars, allowed is one for all requests; give each request "
-                "its own: manager.add_request(ids, grammar=...)"
+                f"compiled has {len(grammars)} grammars, allowed is one for all requests; give a request its "
+                "own by manager.add_request(ids, grammar=...)"
             )
         self._default = grammars[0] if grammars else None
         self._vocabulary = grammars[0].vocabulary if grammars else compiler_of(tokenizer).vocabulary
@@ -86,11 +87,11 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         self._requests: OrderedDict[str, _Request] = OrderedDict()
 
     def join(self, manager: Any) -> BatchingGrammarProcessor:
-        """Become the first processor of a manager that has not started yet; returns itself.
+        """Add this processor to a manager that has not started yet, as its first one. Returns itself.
 
         Raises:
-            ArgumentError: no manager of continuous batching, or one that has started.
-            StrategyError: it batches asynchronously, or with CUDA graphs.
+            ArgumentError: `manager` is not a manager of continuous batching, or has started.
+            StrategyError: it uses asynchronous batching or CUDA graphs.
         """
         processors = getattr(manager, "logit_processor", None)
         if not isinstance(processors, cb_logits_processors.ContinuousBatchingLogitsProcessorList):
@@ -100,7 +101,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         if manager.batch_processor is not None or manager.is_running():
             raise ArgumentError("the manager has started; join it between init_continuous_batching and start")
         config = manager.continuous_batching_config
-        graphs = config.use_cuda_graph  # of two kinds of steps, or of both
+        graphs = config.use_cuda_graph  # one value, or one for each of two kinds of steps
         if config.use_async_batching or (any(graphs) if isinstance(graphs, tuple) else graphs):
             raise StrategyError(
                 f"the manager has use_async_batching={config.use_async_batching} and "
@@ -116,15 +117,15 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
     # --- what transformers calls ---
 
     def fill_defaults(self, int32_tensor: torch.Tensor) -> None:
-        """Let all requests be free that nothing else is said of."""
+        """Set the default row, which does not constrain a request."""
         int32_tensor.fill_(FREE)
 
     def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> torch.Tensor:
-        """The row of each request's mask, filled now.
+        """Fill the mask of each request, and return their rows.
 
         Raises:
-            ArgumentError: more requests than there are rows.
-            VocabularyError: a request's grammar is over another vocabulary.
+            ArgumentError: there are more requests than rows.
+            VocabularyError: a request's grammar has another vocabulary.
         """
         if len(requests_with_new_token) >= len(self._bitmask):
             raise ArgumentError(
@@ -132,12 +133,12 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
                 "raise most_requests, or lower max_requests_per_batch"
             )
         rows = [self._fill(future.state, place + 1) for place, future in enumerate(requests_with_new_token)]
-        while len(self._requests) > 4 * len(self._bitmask):  # most of them have ended; others are read again
+        while len(self._requests) > 4 * len(self._bitmask):  # most have ended; others are read again
             self._requests.popitem(last=False)
         return torch.tensor(rows, dtype=torch.int32)
 
     def __call__(self, scores: torch.Tensor, tensor_arg: torch.Tensor) -> torch.Tensor:
-        """The masked scores.
+        """Return masked scores.
 
         Raises:
             VocabularyError: there are fewer scores than ids.
@@ -164,7 +165,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
     # --- one request ---
 
     def _fill(self, state: Any, row: int) -> int:
-        """Fill a row for a request; the row, or `FREE` if it has no grammar."""
+        """Fill a row for a request. Return the row, or `FREE` if the request has no grammar."""
         grammar = state.logit_processor_kwargs.get("grammar", self._default)
         if grammar is None:
             return FREE
@@ -176,11 +177,11 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
                     matcher.fill_closing_bitmask(self._bitmask, left, row)
                     return row
                 except MatcherError:
-                    logger.warning("request %s has too few tokens for its grammar", state.request_id)
+                    logger.warning("request %s has too few tokens left for its grammar", state.request_id)
             matcher.fill_next_token_bitmask(self._bitmask, row)
             if bool((self._bitmask[row] != 0).any()):
                 return row
-            logger.warning("request %s ends: its grammar has no token here", state.request_id)
+            logger.warning("request %s ends: its grammar allows no token here", state.request_id)
         words = self._bitmask[row]
         words.zero_()
         for token in self._vocabulary.stop_token_ids:
@@ -188,8 +189,8 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         return row
 
     def _matcher(self, state: Any, grammar: CompiledGrammar) -> GrammarMatcher | None:
-        """A matcher that has read what a request has generated; None where its grammar rejects that."""
-        # a request that lost its memory begins anew, with what it generated as the end of its prompt
+        """A matcher that has read what the request has generated; None if its grammar rejects that."""
+        # a request that lost its cache starts again, with what it had generated as the end of its prompt
         begun = state.initial_tokens[state._true_initial_tokens :] if state._true_initial_tokens else []
         tokens = [*begun, *state.generated_tokens]
         known = self._requests.pop(state.request_id, None)

@@ -1,14 +1,16 @@
 """Drafts from a grammar's state in `model.generate` of transformers.
 
-What: `GrammarDrafts` is a decoding method: assisted generation of transformers itself, with a candidate
-generator that asks a `hybrid.drafts.DraftModel`. What comes out is what comes out without it: the model
-chooses each token, greedily or by sampling, under the masks of the same logits processors.
+What: `GrammarDrafts` is a decoding method: the assisted generation of transformers, with a candidate
+generator that
+asks a `hybrid.drafts.DraftModel`. The result is the same as without it: the model chooses each token,
+    greedily or
+by sampling, under the masks of the same logits processors.
 When: ``model.generate(**inputs, logits_processor=[GrammarLogitsProcessor(compiled)],
 custom_generate=GrammarDrafts(DraftModel(compiled)), use_cache=True)``.
-Limits: one row, as all assisted generation; a version of transformers whose `generate` takes a function as
-``custom_generate``; a cache that can be cropped. ``max_time`` may end a text at another token, as it may from
-one call to the next. Reaches into transformers at one place, ``_assisted_decoding``, which has no public way
-in for a candidate generator of one's own.
+Limits: one row, as for all assisted generation; a version of transformers whose `generate` accepts a function
+as ``custom_generate``; a cache that can be cropped. With ``max_time`` a text may end at another token, as in
+any two calls. It uses one private method of transformers, ``_assisted_decoding``, because there is no public
+way to pass a candidate generator.
 """
 
 from __future__ import annotations
@@ -29,23 +31,24 @@ from hybrid.drafts.model import MOST_DRAFT
 from hybrid.healing import HealingMatcher
 
 COUNTED = (EosTokenCriteria, MaxLengthCriteria, MaxTimeCriteria)
-"""Criteria that no draft is asked about: two are kept by its tokens and its length, and time by none."""
+"""Criteria that drafts need not be checked for: a draft has no stop token and keeps the length, and time is
+not predictable."""
 
 
 class DraftCandidates(CandidateGenerator):
-    """Candidates for one row, from a draft model that learns from what is kept of them.
+    """Candidates for one row, from a draft model that learns from the tokens that are kept.
 
     Args:
         drafts: the draft model.
-        most: tokens of a draft.
-        max_length: of the row, prompt included; None: no limit.
-        matcher: of the draft model's grammar, before any text; None: a new one.
+        most: most tokens of a draft.
+        max_length: length limit of the row, including the prompt; None: no limit.
+        matcher: a matcher of the draft model's grammar, before any text; None: a new one.
         learn: whether the draft model learns from this row.
-        ends: ids that end the row, beside those of the matcher.
-        criteria: of `generate`, that may end the row: no draft goes on where one of them would.
+        ends: ids that end the row, besides those of the matcher.
+        criteria: the stopping criteria of `generate`. A draft ends where one of them would end the row.
 
     Attributes:
-        proposed, kept: tokens that were drafted, and those of them that the model chose.
+        proposed, kept: how many tokens were drafted, and how many of them the model chose.
     """
 
     def __init__(
@@ -63,12 +66,12 @@ class DraftCandidates(CandidateGenerator):
         self._matcher = GrammarMatcher(drafts.compiled_grammar) if matcher is None else matcher
         self._stops = frozenset([*self._matcher.stop_token_ids, *ends])
         self._criteria = [one for one in criteria if not isinstance(one, COUNTED)]
-        self._read: int | None = None  # columns that were read; what the first call has is prompt
+        self._read: int | None = None  # columns that were read; those of the first call are the prompt
         self._is_lost = False  # whether the row has left the grammar
         self.proposed = self.kept = 0
 
     def _follow(self, input_ids: torch.Tensor) -> None:
-        """Read what is new in the row."""
+        """Read the new tokens of the row."""
         if self._read is None:
             self._read = input_ids.shape[1]
         new = input_ids[0, self._read :].tolist()
@@ -83,16 +86,16 @@ class DraftCandidates(CandidateGenerator):
                 self._drafts.learn(matcher)
 
     def get_candidates(self, input_ids: torch.Tensor, **_: Any) -> tuple[torch.Tensor, None]:
-        """The row with a draft behind it, and no logits: a draft is a guess, and not drawn from anything."""
+        """The row with a draft appended, and no logits, because a draft is not drawn from a distribution."""
         self._follow(input_ids)
-        # the model chooses one more token than is drafted
+        # the model chooses one more token than the draft has
         room = self._most if self._max_length is None else self._max_length - input_ids.shape[1] - 1
         draft = (
             [] if self._is_lost or room <= 0 else self._drafts.propose(self._matcher, min(self._most, room))
         )
         for at, token in enumerate(draft):
             if token in self._stops:
-                del draft[at:]  # some versions would go on behind it
+                del draft[at:]  # some versions would continue after it
                 break
         if not draft:
             return input_ids, None
@@ -109,7 +112,7 @@ class DraftCandidates(CandidateGenerator):
     def update_candidate_strategy(
         self, input_ids: torch.Tensor, scores: torch.Tensor, num_matches: int
     ) -> None:
-        """Read and learn what was kept."""
+        """Read the tokens that were kept, and learn from them."""
         self.kept += int(num_matches)
         self._follow(input_ids)
 
@@ -117,18 +120,18 @@ class DraftCandidates(CandidateGenerator):
 class GrammarDrafts:
     """A decoding method for ``custom_generate`` of `model.generate`.
 
-    Stop ids, and the prefix of a healed prompt, are those of the `GrammarLogitsProcessor` in the same call.
+    Stop ids, and the prefix of a healed prompt, come from the `GrammarLogitsProcessor` of the same call.
 
     Args:
-        drafts: the draft model, shared by any number of calls and threads.
-        most: tokens of a draft, 1 to 256.
+        drafts: the draft model. Any number of calls and threads may share it.
+        most: most tokens of a draft, 1 to 256.
         learn: whether the draft model learns from what is generated.
 
     Attributes:
-        last: the candidates of the call that was made last, with what was drafted and kept.
+        last: the candidates of the last call, with the numbers of drafted and kept tokens.
 
     Raises:
-        ArgumentError: not a draft model, or a number out of its range.
+        ArgumentError: `drafts` is not a draft model, or `most` is out of range.
     """
 
     def __init__(self, drafts: DraftModel, most: int = 8, *, learn: bool = True) -> None:
@@ -139,14 +142,15 @@ class GrammarDrafts:
         self.last: DraftCandidates | None = None
 
     def __call__(self, model: Any, input_ids: torch.Tensor, generation_config: Any, **arguments: Any) -> Any:
-        """As the decoding methods of transformers.
+        """Generate, with the arguments of transformers' decoding methods.
 
         Raises:
-            BatchError: several rows. StrategyError: a version of transformers without assisted generation.
-            ArgumentError: the call's `GrammarLogitsProcessor` is of another grammar.
+            BatchError: there are several rows.
+            StrategyError: this version of transformers has no assisted generation.
+            ArgumentError: the call's `GrammarLogitsProcessor` has another grammar.
         """
         if len(input_ids) != 1:
-            raise BatchError(f"{len(input_ids)} rows are generated with drafts, allowed is one a call")
+            raise BatchError(f"{len(input_ids)} rows were given with drafts, allowed is one row in each call")
         decode = getattr(type(model), "_assisted_decoding", None)
         if decode is None:
             raise StrategyError(f"{type(model).__name__} has no assisted generation; update transformers")
@@ -164,21 +168,21 @@ class GrammarDrafts:
         return decode(with_drafts, input_ids, generation_config=generation_config, **arguments)
 
     def _matcher(self, processors: Iterable[Any]) -> GrammarMatcher | HealingMatcher | None:
-        """A matcher as the one that masks has."""
+        """A matcher like that of the call's `GrammarLogitsProcessor`."""
         masking = [one for one in processors if isinstance(one, GrammarLogitsProcessor)]
         if not masking:
             return None
         matcher = masking[0].new_matcher()
         if not self._drafts.is_of(matcher.compiled_grammar):
             raise ArgumentError(
-                "the logits processor masks by another grammar, or another vocabulary, than the drafts are "
-                "of; make both of one compiled grammar"
+                "the logits processor has another grammar or vocabulary than the drafts; make both from one "
+                "compiled grammar"
             )
         return matcher
 
 
 class _WithCandidates:
-    """A model that hands in its own candidate generator: everything else is the model's."""
+    """A model with another candidate generator. Everything else is the model's."""
 
     def __init__(self, model: Any, candidates: DraftCandidates) -> None:
         self._model, self._candidates = model, candidates

@@ -1,9 +1,9 @@
-"""The rows of a generation: what each has read so far, and which of them a new row goes on with.
+"""The rows of a generation: what each has read so far, and which of them a new row continues.
 
-What: a `State` is a row with its matcher; a `Generation` has those of one prompt and finds the ones that
-reach the rows of a call.
-When: by `adapters.transformers`, whose page says what is prompt and what was generated.
-Limits: knows ids and matchers only, neither scores nor a framework.
+What: a `State` is a row with its matcher. A `Generation` has the states of one batch of prompts, and finds
+those from which the rows of a call can be reached.
+When: used by `adapters.transformers`, whose docstring says what is prompt and what was generated.
+Limits: it knows only ids and matchers, neither scores nor a framework.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from hybrid import GrammarMatcher
 Ids = npt.NDArray[np.int64]
 
 SPARE_STATES = 16
-"""Matchers kept per prompt beyond one per row: abandoned drafts, beams of another group."""
+"""How many more matchers are kept for each prompt than rows: abandoned drafts, beams of another group."""
 
 
 class State:
-    """A row as it was last seen: its ids (prompt included) and a matcher that has read the generated ones.
+    """The last state of a row: its ids, including the prompt, and a matcher that has read the generated ones.
 
-    ``fed`` counts the generated tokens in the matcher. It stays behind once the row has ``ended``: at a stop
-    token (the matcher has terminated; padding may follow) or at a token that the matcher rejected.
+    ``fed`` counts the generated tokens that the matcher has read. It no longer grows when the row has
+        ``ended``: at
+    a stop token (the matcher has terminated, and padding may follow), or at a token that the matcher
+    rejected.
     """
 
     __slots__ = ("ended", "fed", "group", "ids", "length", "matcher", "prompt_length")
@@ -43,12 +45,12 @@ class State:
 
     @property
     def generated(self) -> Ids:
-        """int64: the ids behind the prompt."""
+        """int64: the ids after the prompt."""
         return self.ids[self.prompt_length : self.length]
 
     def append(self, token: int) -> bool:
-        """Add one token; False if it is the one at which the row leaves the grammar."""
-        if self.length == len(self.ids):  # doubled, so that a step costs O(1) however long the row is
+        """Add a token. Returns False if it is the first token that the grammar rejects."""
+        if self.length == len(self.ids):  # doubled, so that a step costs O(1) on average
             self.ids = np.concatenate([self.ids, np.empty(max(64, self.length), np.int64)])
         self.ids[self.length] = token
         self.length += 1
@@ -74,30 +76,30 @@ class State:
         self.length = length
 
     def fork(self) -> State:
-        """A state of the same row, which goes on without this one."""
+        """An independent copy."""
         twin = State(self.matcher.fork(), self.ids[: self.length], self.group)
         twin.prompt_length, twin.fed, twin.ended = self.prompt_length, self.fed, self.ended
         return twin
 
     def reaches(self, row: Ids) -> bool:
-        """Is ``row`` something this state has seen, or that and one more token?"""
+        """Whether ``row`` is a beginning of this state's row, or that with one more token."""
         parent = len(row) - 1
         if self.length < parent or (parent and self.ids[parent - 1] != row[parent - 1]):
             return False
         return np.array_equal(self.ids[:parent], row[:parent])
 
     def extends_to(self, row: Ids) -> bool:
-        """For a row that is reached: without taking anything back?"""
+        """For a reachable row: whether no token must be taken back."""
         return self.length < len(row) or (self.length == len(row) and self.ids[len(row) - 1] == row[-1])
 
 
 class Generation:
-    """One run of `generate`: its prompts and the states of the rows seen so far."""
+    """One run of `generate`: its prompts, and the states of the rows so far."""
 
     def __init__(self, prompt: Ids, groups: list[int]) -> None:
         self.prompt = prompt
         self.groups = groups  # row -> number of its (prompt, grammar); rows of one group are interchangeable
-        self.rows: list[State] = []  # the last call, row by row
+        self.rows: list[State] = []  # those of the last call, in order
         self.spare: dict[int, list[State]] = {}  # other states by group, the most recent first
         self.longest = prompt.shape[1]
 
@@ -106,7 +108,7 @@ class Generation:
         return itertools.chain(self.rows, *self.spare.values())
 
     def find(self, host: Ids) -> list[State | None]:
-        """For each row a state that reaches it, one that need not be taken back where there is one."""
+        """For each row a state from which it can be reached, if possible one that need not go back."""
         by_group: dict[int, list[State]] = defaultdict(list)
         for state in self.rows:
             by_group[state.group].append(state)
@@ -115,7 +117,7 @@ class Generation:
         found: list[State | None] = []
         for index, row in enumerate(host):
             best: State | None = None
-            # The state of the same row first: outside beam search it is the right one.
+            # Try the state of the same row first: without beam search, it is the right one.
             for state in (self.rows[index], *by_group[self.groups[index]]):
                 if state.reaches(row):
                     best = best or state
@@ -126,7 +128,8 @@ class Generation:
         return found
 
     def keep(self, rows: list[State], length: int) -> None:
-        """Make ``rows`` the last call; keep what another row of this length or the next may continue."""
+        """Make ``rows`` the rows of the last call. Keep other states that may be continued from this
+        length."""
         taken = {id(state) for state in rows}
         spare: dict[int, list[State]] = {}
         for state in self.states():

@@ -1,10 +1,10 @@
-"""What a user hands to an adapter, as compiled grammars over one vocabulary.
+"""Turning what a user passes to an adapter into compiled grammars.
 
-What: `compiled_grammars` takes grammars that are compiled already, or JSON schemas and pydantic models beside
-a tokenizer; `compiler_of` keeps one compiler for a tokenizer, as its vocabulary takes a second to read.
-When: by the adapters whose users write ``Processor(schema, tokenizer)``.
-Limits: other notations (EBNF, regular expressions, structural tags, Lark) are compiled by
-`hybrid.GrammarCompiler`, which has a method for each: a text does not say in which it is written.
+What: `compiled_grammars` accepts compiled grammars, and with a tokenizer also JSON schemas and pydantic
+models. `compiler_of` keeps one compiler for each tokenizer, because reading a vocabulary takes a second.
+When: used by the adapters whose users write ``Processor(schema, tokenizer)``.
+Limits: other notations (EBNF, regular expressions, structural tags, Lark) must be compiled with the methods
+of `hybrid.GrammarCompiler`, because a text does not say in which notation it is written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hybrid.json_schema import MOST_WHITE_SPACE
 _lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 
 ALLOWED = (
-    "hybrid.CompiledGrammar, or, beside a tokenizer, a JSON schema (dict or text) or a pydantic model class"
+    "hybrid.CompiledGrammar, and with a tokenizer a JSON schema (dict or text) or a pydantic model class"
 )
 
 
@@ -32,30 +32,30 @@ def compiled_grammars(
     given: Any, tokenizer: Any = None, semantics: str | None = None, max_whitespace_cnt: int | None = None,
     assert_formats: bool | None = None,
 ) -> list[CompiledGrammar]:  # fmt: skip
-    """The grammars that a user gave, compiled, all over one vocabulary.
+    """Compile the grammars that a user has passed.
 
     Args:
-        given: a `hybrid.CompiledGrammar`; or, where there is a tokenizer, a JSON schema (a dict, or its
-            text) or a pydantic model class; or several of these.
-        tokenizer: of `transformers`, a `hybrid.Vocabulary` or a `hybrid.GrammarCompiler`; None if all is
-            compiled.
-        semantics: what schemas mean, "xgrammar" or "json-schema"; None: what the compiler says.
-        max_whitespace_cnt: characters that a run of white space may have; -1 is no bound; None: what the
-            compiler says, or 128.
-        assert_formats: whether `format` is an assertion; None: what the compiler says.
+        given: a `hybrid.CompiledGrammar`; or, with a tokenizer, a JSON schema (a dict or text) or a pydantic
+            model class; or a list of these.
+        tokenizer: a tokenizer of `transformers`, a `hybrid.Vocabulary` or a `hybrid.GrammarCompiler`; None if
+            all grammars are compiled.
+        semantics: what schemas mean, "xgrammar" or "json-schema"; None is the compiler's setting.
+        max_whitespace_cnt: how many characters of white space may stand together; -1 means any number. None
+            is the compiler's setting, or 128.
+        assert_formats: whether `format` is checked; None is the compiler's setting.
 
     Raises:
-        ArgumentError: something else.
-        BatchError: no grammar at all.
-        VocabularyError: the grammars are over different vocabularies.
-        GrammarError: a schema that XGrammar refuses.
+        ArgumentError: an argument has another type.
+        BatchError: there is no grammar.
+        VocabularyError: the grammars have different vocabularies.
+        GrammarError: XGrammar refuses a schema.
     """
     is_many = isinstance(given, Iterable) and not (
         isinstance(given, (str, Mapping)) or inspect.isclass(given)
     )
     items = list(given) if is_many else [given]
     if not items:
-        raise BatchError("no grammar was given, allowed is one, or a list of one per prompt")
+        raise BatchError("no grammar was given, allowed is one, or a list with one per prompt")
     compiler = None if tokenizer is None else compiler_of(tokenizer)
     grammars = []
     for place, item in enumerate(items):
@@ -66,8 +66,8 @@ def compiled_grammars(
             raise ArgumentError(f"{name} is {shown(item)}, allowed are {ALLOWED}")
         elif compiler is None:
             raise ArgumentError(
-                f"{name} is {shown(item)} and there is no tokenizer to compile it for; pass one, or "
-                "what hybrid.GrammarCompiler compiled"
+                f"{name} is {shown(item)} and there is no tokenizer to compile it for; pass one, or a "
+                "grammar that hybrid.GrammarCompiler compiled"
             )
         else:
             most = white_space(compiler, max_whitespace_cnt)
@@ -79,38 +79,38 @@ def compiled_grammars(
     vocabularies = {grammar.vocabulary.fingerprint: grammar.vocabulary for grammar in grammars}
     if len(vocabularies) > 1:
         raise VocabularyError(
-            f"the grammars are over {len(vocabularies)} different vocabularies, "
+            f"the grammars have {len(vocabularies)} different vocabularies, "
             f"{list(vocabularies.values())}; compile all of them with one GrammarCompiler"
         )
     return grammars
 
 
 def white_space(compiler: GrammarCompiler, given: int | None = None) -> int:
-    """The bound on runs of white space where nobody has to read what plain XGrammar writes: with none, small
-    models go on with it to the end of their tokens.
+    """The bound on white space for adapters that need not behave like XGrammar. Without a bound, small models
+    may write white space until their tokens are used up.
 
     Args:
-        compiler: its own bound comes second.
-        given: comes first.
+        compiler: its bound is used if `given` is None.
+        given: the caller's bound.
     """
     most = compiler.max_whitespace_cnt if given is None else given
     return MOST_WHITE_SPACE if most is None else most
 
 
 def compiler_of(tokenizer: Any) -> GrammarCompiler:
-    """The compiler for a tokenizer: the same one for the same object, as long as its length stays.
+    """The compiler for a tokenizer: the same one for the same object, while its length does not change.
 
     Args:
-        tokenizer: of `transformers`, a `hybrid.Vocabulary`, or a compiler, which is returned.
+        tokenizer: a tokenizer of `transformers`, a `hybrid.Vocabulary`, or a compiler, which is returned.
 
     Raises:
-        ArgumentError: something else.
+        ArgumentError: the argument has another type.
         VocabularyError: XGrammar cannot tell what kind of tokenizer it is.
     """
     if isinstance(tokenizer, GrammarCompiler):
         return tokenizer
     if isinstance(tokenizer, Vocabulary):
-        return GrammarCompiler(tokenizer)  # compilers of one vocabulary share what they keep
+        return GrammarCompiler(tokenizer)  # compilers of one vocabulary share their cache
     if inspect.isclass(tokenizer) or not hasattr(tokenizer, "get_vocab"):
         raise ArgumentError(
             f"tokenizer is {shown(tokenizer)}, allowed are a tokenizer of transformers, hybrid.Vocabulary "

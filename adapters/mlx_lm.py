@@ -1,11 +1,11 @@
-"""A logits processor that keeps mlx-lm's generation inside a grammar.
+"""A logits processor that makes mlx-lm write texts of a grammar.
 
-What: `GrammarLogitsProcessor` hands the tokens of a sequence to that of `adapters.transformers`, which finds
-out what is prompt and what was generated, and masks MLX's logits with its answer.
-When: ``mlx_lm.generate(..., logits_processors=[GrammarLogitsProcessor(schema, tokenizer)])``, also
-`stream_generate`, a batch with one processor a sequence, and a draft model.
-Limits: needs `mlx` when it is called; masks are computed on the CPU and copied, a byte an id. mlx-lm computes
-one step ahead: what it asks for behind the end of a text is answered with stop tokens.
+What: `GrammarLogitsProcessor` passes the tokens of a sequence to the processor of `adapters.transformers`,
+which finds out what is prompt and what was generated. Then it masks MLX's logits with the result.
+When: ``mlx_lm.generate(..., logits_processors=[GrammarLogitsProcessor(schema, tokenizer)])``. It also works
+with `stream_generate`, with batches (one processor for each sequence), and with a draft model.
+Limits: it needs `mlx`. Masks are computed on the CPU and copied, one byte for each id. mlx-lm computes one
+step ahead; after the end of a text, it gets stop tokens.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class GrammarLogitsProcessor:
     """Masks the logits of one sequence at a time with the grammar's next tokens.
 
     Args:
-        compiled: the grammar: a `hybrid.CompiledGrammar`, or, where there is a tokenizer, a JSON schema (a
-            dict, or its text) or a pydantic model class.
-        tokenizer: what `mlx_lm.load` returned beside the model, or one of transformers; its stop tokens end
-            the text.
-        options: of `adapters.transformers.GrammarLogitsProcessor`; ``max_new_tokens`` is what `generate` is
-            given as ``max_tokens``.
+        compiled: a `hybrid.CompiledGrammar`; or, with a tokenizer, a JSON schema (a dict or text) or a
+            pydantic model class.
+        tokenizer: the tokenizer that `mlx_lm.load` returned, or one of transformers. Its stop tokens end the
+            text.
+        options: options of `adapters.transformers.GrammarLogitsProcessor`. ``max_new_tokens`` is the
+            ``max_tokens`` of `generate`.
 
     Raises:
-        ImportError: there is no `mlx`; the message has the line that installs it.
+        ImportError: `mlx` is not installed; the message has the command to install it.
         VocabularyError, ArgumentError, UnsupportedGrammar: as there.
     """
 
@@ -48,29 +48,29 @@ class GrammarLogitsProcessor:
         self._inner = transformers.GrammarLogitsProcessor(compiled, tokenizer, **options)
 
     def reset(self) -> None:
-        """Forget everything seen: the next call starts a generation."""
+        """Forget all rows. The next call starts a generation."""
         self._inner.reset()
 
     def is_complete(self, tokens: Any) -> bool:
-        """Whether a sequence is a whole text of the grammar, and not cut off.
+        """Whether the text of a sequence is complete, and was not cut off.
 
         Args:
-            tokens: its ids, prompt included, as the processor was given them.
+            tokens: the ids of the sequence, including the prompt.
 
         Raises:
-            HistoryError: it does not begin with the prompt of the last generation.
+            HistoryError: the sequence does not begin with the prompt of the last generation.
         """
         return self._inner.is_complete(np.asarray(tokens).tolist())
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
-        """The masked logits.
+        """Return masked logits.
 
         Args:
             tokens: the ids of the sequence so far, an array of one dimension.
             logits: an array of shape (ids,) or (1, ids).
 
         Raises:
-            ArgumentError: arrays of other shapes.
+            ArgumentError: an array has another shape.
             BatchError, NoAllowedToken, RejectedToken, HistoryError: as `adapters.transformers` says.
         """
         shape = tuple(getattr(logits, "shape", ()))
@@ -78,7 +78,7 @@ class GrammarLogitsProcessor:
             raise ArgumentError(f"tokens are {shown(tokens)}, logits {shown(logits)}, allowed are two arrays")
         if len(shape) == 2 and shape[0] != 1:
             raise ArgumentError(
-                f"logits are of shape {shape}, allowed is one row: each of a batch needs its own processor"
+                f"logits have shape {shape}, allowed is one row; each row of a batch needs its own processor"
             )
         rows = torch.tensor([tokens.tolist()], dtype=torch.int64)
         allowed = self._inner.allowed(rows, shape[-1]).numpy()
@@ -87,8 +87,8 @@ class GrammarLogitsProcessor:
 
 
 def is_wrapper(tokenizer: Any) -> bool:
-    """Whether a tokenizer is mlx-lm's wrapper of one of transformers, told by its name: all that transformers
-    knows is an attribute of it too."""
+    """Whether a tokenizer is mlx-lm's wrapper of a tokenizer of transformers. Only the class name tells,
+    because the wrapper has all attributes of the wrapped tokenizer."""
     return type(tokenizer).__name__ == "TokenizerWrapper"
 
 
@@ -96,7 +96,7 @@ def mlx_core() -> Any:
     """The module `mlx.core`.
 
     Raises:
-        ImportError: it is not installed, or does not work here.
+        ImportError: it is not installed, or does not work on this machine.
     """
     try:
         return importlib.import_module("mlx.core")

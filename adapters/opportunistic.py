@@ -1,20 +1,25 @@
-"""The model's own choice first: masks only where it is refused.
+"""Opportunistic masking: let the model choose first, and compute a mask only if the grammar refuses its
+choice.
 
 What: `first_choices` lets the model choose as if there were no grammar, and asks the grammar about these
-tokens alone. Where it takes one, nobody needs a mask: none is computed, none goes to the device.
-`second_choices` draws for the other rows, once they are masked.
-When: by `adapters.transformers.GrammarLogitsProcessor` with ``opportunistic=``.
-Limits: not for beams. Top-k, top-p and min-p are those of `Sampling`; other ways to cut a distribution have
-no rule here, and are refused where they are known. On strategy "engine" XGrammar's masks may leave out what
-its `accept_token` takes, and such a token may be chosen here.
+tokens only. If it allows a token, no mask is computed or copied to the device. `second_choices` draws for the
+other rows after they are masked.
+When: used by `adapters.transformers.GrammarLogitsProcessor` with ``opportunistic=``.
+Limits: not for beam search. Top-k, top-p and min-p of `Sampling` are supported; other options that restrict
+the distribution are refused if they are known. On strategy "engine", XGrammar's masks may forbid tokens that
+its `accept_token` allows, and such a token may be chosen here.
 
-The distribution is that of masked decoding. Let p be the distribution of all tokens at the temperature, and
-q that under the mask, cut by top-k, top-p and min-p: q(t) >= p(t) wherever q(t) > 0. A token is drawn from p.
-It is *sure* if it survives the cuts whatever else is masked: it is among the k largest of all; what could
-stand above it has less than a share of top-p, together with it alone; and it has the part of the largest
-share that min-p asks for. A sure token that the grammar takes is chosen. Else a token is drawn from what is
-missing: q, less p where a token is sure and taken (the residual of speculative sampling). Without cuts all
-tokens are sure, and what is missing is q itself.
+The distribution is the same as with masks. Let p be the distribution of all tokens at the temperature, and q
+the distribution under the mask, cut by top-k, top-p and min-p: q(t) >= p(t) wherever q(t) > 0. A token is
+drawn from p.
+It is *sure* if it survives the cuts, whatever else is masked: it is one of the k most likely tokens; even if
+    only it
+and the tokens that may rank above it remain, those above have less than a share of top-p; and it has the
+fraction of the largest probability that min-p requires. A sure token that the grammar allows is chosen.
+Otherwise a token is
+drawn from the rest: q, minus p for all sure and allowed tokens (the residual of speculative sampling).
+    Without
+cuts, all tokens are sure, and the rest is q itself.
 
 Source: Beurer-Kellner, Fischer and Vechev, "Guiding LLMs The Right Way: Fast, Non-Invasive Constrained
 Generation" (ICML 2024), without cuts; the residual is that of Leviathan et al., "Fast inference from
@@ -47,24 +52,25 @@ WITHOUT_RULE = {
     "num_beams": (None, 1),
     "watermarking_config": (None,),
 }
-"""Options of `generate` that change what is drawn from, and the values with which they do not."""
+"""Options of `generate` that change the distribution, with the values that do not."""
 
 DEFAULT_TOP_K = 50
-"""What `generate` takes where a configuration says nothing."""
+"""The default of `generate`."""
 
 ROUNDING = 0.999
-"""A token counts as sure with this margin, so that no rounding decides: of two scores whose shares are equal
-top-k knows the larger. One that could be sure, and does not count so, is drawn from what is missing."""
+"""A margin for sure tokens, so that rounding never decides: two different scores may have equal
+probabilities, and top-k keeps the larger. A token that would be sure without the margin is drawn from the
+rest."""
 
 
 class Sampling(NamedTuple):
-    """How a token is drawn, in the words of `generate`.
+    """How to draw a token, with the options of `generate`.
 
     Attributes:
-        temperature: 0 is greedy decoding, whatever else is said.
-        top_k: the likeliest tokens that are kept; 0: all.
-        top_p: the likeliest tokens whose shares reach this are kept; 1: all.
-        min_p: tokens with less than this part of the largest share are not kept; 0: all are.
+        temperature: 0 means greedy decoding, whatever the other options are.
+        top_k: how many of the most likely tokens are kept; 0 keeps all.
+        top_p: the most likely tokens are kept until their probabilities add up to this; 1 keeps all.
+        min_p: tokens with less than this fraction of the largest probability are dropped; 0 keeps all.
     """
 
     temperature: float = 1.0
@@ -74,19 +80,19 @@ class Sampling(NamedTuple):
 
     @property
     def cuts(self) -> bool:
-        """Whether some tokens are not kept."""
+        """Whether some tokens may be dropped."""
         return self.top_k > 0 or self.top_p < 1 or self.min_p > 0
 
 
 def sampling_from(given: Any) -> Sampling:
-    """What ``opportunistic=`` says.
+    """Convert the argument ``opportunistic``.
 
     Args:
-        given: a temperature, a `Sampling`, or the configuration that `generate` is given.
+        given: a temperature, a `Sampling`, or the `GenerationConfig` that is passed to `generate`.
 
     Raises:
-        ArgumentError: none of these, a number out of its range, or a configuration with an option that there
-            is no rule for, by name.
+        ArgumentError: it has another type, a number is out of range, or the configuration has an option that
+            is not supported.
     """
     if isinstance(given, transformers.GenerationConfig):
         for name, harmless in WITHOUT_RULE.items():
@@ -94,7 +100,7 @@ def sampling_from(given: Any) -> Sampling:
             if value not in harmless:
                 raise ArgumentError(
                     f"opportunistic has {name}={shown(value)}, allowed are temperature, top_k, top_p and "
-                    f"min_p; leave {name} out, or opportunistic"
+                    f"min_p; omit {name} or opportunistic"
                 )
         if not given.do_sample:
             return Sampling(0.0)
@@ -120,16 +126,16 @@ def sampling_from(given: Any) -> Sampling:
 def first_choices(
     rows: Sequence[State], scores: torch.Tensor, sampling: Sampling, limit: int | None = None
 ) -> dict[int, int]:
-    """Rows in which the grammar takes what the model chooses by itself, and the token.
+    """The rows in which the grammar allows what the model chooses by itself, with the chosen tokens.
 
     Args:
-        rows: the states of all rows; those that have ended choose nothing.
+        rows: the states of all rows. Rows that have ended choose nothing.
         scores: float[rows, width], logits.
-        sampling: how it chooses.
-        limit: tokens that a row may have, so that its text is whole by then; None: no limit.
+        sampling: how to choose.
+        limit: how many tokens a row may have; its text must be complete by then. None: no limit.
 
     Raises:
-        ArgumentError: the scores are log probabilities, as those of beam search.
+        ArgumentError: the scores are log probabilities, as in beam search.
     """
     live = [index for index, state in enumerate(rows) if not state.ended]
     if not live:
@@ -139,7 +145,7 @@ def first_choices(
     part = scores if len(live) == len(scores) else scores[live]
     if sampling.temperature:
         possible = part.amax(dim=-1, keepdim=True) > -torch.inf
-        # of a row without any token nothing is taken, whatever is drawn
+        # a row without any possible token accepts nothing
         shares = torch.softmax(part.float().masked_fill(~possible, 0) / sampling.temperature, dim=-1)
         drawn = draw(shares)
         sure = possible & is_sure(shares, drawn, sampling)
@@ -157,12 +163,12 @@ def first_choices(
 def second_choices(
     rows: Sequence[int], scores: torch.Tensor, masked: torch.Tensor, sampling: Sampling
 ) -> dict[int, int]:
-    """What rows choose whose first choice was not taken.
+    """The choices of rows whose first choice was refused.
 
     Args:
-        rows: their numbers.
-        scores, masked: float[rows, width], logits before and under the mask; each row has some token.
-        sampling: how they choose.
+        rows: the numbers of these rows.
+        scores, masked: float[rows, width], logits before and after masking. Each row has a possible token.
+        sampling: how to choose.
     """
     if not rows:
         return {}
@@ -175,40 +181,40 @@ def second_choices(
 
 
 def largest(scores: torch.Tensor) -> torch.Tensor:
-    """int64[rows, 1]: where each row has its largest score, the first one of equal ones."""
+    """int64[rows, 1]: the token with the largest score of each row; the first of equal ones."""
     if scores.device.type == "cpu" and scores.dtype == torch.float32:  # 17 us for 128,000; torch takes 163
         return torch.from_numpy(scores.detach().numpy().argmax(axis=-1, keepdims=True))
     return scores.argmax(dim=-1, keepdim=True)
 
 
 def draw(weights: torch.Tensor) -> torch.Tensor:
-    """int64[rows, 1]: a token of each row, by weights of which some are above 0."""
+    """int64[rows, 1]: draw a token for each row by weights, some of which are above 0."""
     if weights.device.type != "cpu":
         return torch.multinomial(weights, 1)
-    # 0.7 ms for 128,000; torch.multinomial, which draws a number for each of them, takes 7
+    # 0.7 ms for 128,000 weights; torch.multinomial draws a number for each of them, which takes 7 ms
     sums = weights.cumsum(dim=-1, dtype=torch.float64)
     aim = torch.rand((len(weights), 1), dtype=torch.float64) * sums[:, -1:]
     drawn = torch.searchsorted(sums, aim, right=True).clamp_(max=weights.shape[1] - 1)
     has_weight = weights.gather(1, drawn) > 0
-    # by rounding alone the aim is behind all that has weight
+    # rounding may put the aim after the last token that has weight
     return drawn if bool(has_weight.all()) else torch.where(has_weight, drawn, largest(weights))
 
 
 def missing(scores: torch.Tensor, masked: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """float[rows, width]: weights of what is to be drawn from where the first choice was not taken."""
+    """float[rows, width]: the weights for rows whose first choice was refused."""
     wanted = masked.float() / sampling.temperature
     if not sampling.cuts:
         return torch.softmax(wanted, dim=-1)
     warpers: list[Any] = [TopKLogitsWarper(sampling.top_k)] if sampling.top_k else []
     warpers += [TopPLogitsWarper(sampling.top_p)] if sampling.top_p < 1 else []
     warpers += [MinPLogitsWarper(sampling.min_p)] if sampling.min_p else []
-    # they look at scores alone
+    # the warpers only use scores
     shares = torch.softmax(LogitsProcessorList(warpers)(None, wanted), dim=-1)
     own = torch.softmax(scores.float() / sampling.temperature, dim=-1)
     every = torch.arange(own.shape[1], device=own.device).expand_as(own)
     taken = (masked > -torch.inf) & is_sure(own, every, sampling)
     found = (shares - own * taken).clamp(min=0)
-    # by rounding alone nothing is missing: nearly never is it drawn from then
+    # with rounding, nothing may be left; this hardly ever happens
     return torch.where(found.sum(dim=-1, keepdim=True) > 0, found, shares)
 
 
@@ -217,14 +223,14 @@ def is_sure(shares: torch.Tensor, tokens: torch.Tensor, sampling: Sampling) -> t
 
     Args:
         shares: float[rows, width], the distribution of all tokens.
-        tokens: int64[rows, n].
-        sampling: what cuts.
+        tokens: int64[rows, n], the tokens in question.
+        sampling: the cuts.
     """
     own = shares.gather(1, tokens)
     found = ROUNDING * own >= sampling.min_p * shares.amax(dim=-1, keepdim=True)
     if not sampling.top_k and sampling.top_p >= 1:
         return found
-    if tokens.shape[1] == 1:  # one pass; to sort takes a hundred times as long
+    if tokens.shape[1] == 1:  # one pass; sorting takes a hundred times as long
         others = (shares >= ROUNDING * own).sum(dim=-1, keepdim=True) - 1
         above = (shares * (shares >= own)).sum(dim=-1, keepdim=True) - own
     else:
@@ -234,22 +240,22 @@ def is_sure(shares: torch.Tensor, tokens: torch.Tensor, sampling: Sampling) -> t
         above = sums.gather(1, shares.shape[1] - torch.searchsorted(ordered, own)) - own
     if sampling.top_k:
         found &= others < sampling.top_k
-    if sampling.top_p < 1:  # the most that may stand above it: all that is as likely, and nothing below
+    if sampling.top_p < 1:  # at most, all tokens that are as likely rank above it, and none below it remains
         found &= above * (1 - sampling.top_p) <= ROUNDING * sampling.top_p * own
     return found
 
 
 def is_taken(state: State, token: int, left: int | None = None) -> bool:
-    """Whether a row's grammar takes a token; the row does not move.
+    """Whether a row's grammar allows a token. The row does not change.
 
     Args:
         state: the row.
         token: an id.
-        left: tokens that may still follow, this one included: the text has to be whole by then. None, and 0
-            and less: no limit.
+        left: how many tokens may still follow, including this one; the text must be complete by then. None,
+            or 0 and less, means no limit.
     """
     matcher = state.matcher
-    if matcher.compiled_grammar.strategy != "classifier":  # an engine's budgets of tokens do not go back
+    if matcher.compiled_grammar.strategy != "classifier":  # an engine's token budgets cannot be rolled back
         twin = matcher.fork()
         return twin.accept_token(token) and _closes(twin, left)
     taken = matcher.accept_token(token)
@@ -261,14 +267,14 @@ def is_taken(state: State, token: int, left: int | None = None) -> bool:
 
 
 def _closes(matcher: Any, left: int | None) -> bool:
-    """Whether the text can be whole with fewer tokens than were left, as closing masks ask for."""
+    """Whether the text can be completed with one token less, as closing masks require."""
     if left is None or left <= 0:
         return True
     return bool(matcher.closes_within(left - 1, as_masks=True))
 
 
 def only(scores: torch.Tensor, chosen: dict[int, int]) -> torch.Tensor:
-    """A copy of the scores; of rows that have chosen, all but the chosen one are -inf."""
+    """A copy of the scores. In rows with a chosen token, all other scores are -inf."""
     if len(chosen) == len(scores):
         masked = torch.full_like(scores, -torch.inf, memory_format=torch.contiguous_format)
     else:
@@ -283,9 +289,9 @@ def only(scores: torch.Tensor, chosen: dict[int, int]) -> torch.Tensor:
 
 
 def _refuse_beams(scores: torch.Tensor) -> None:
-    """Raise `ArgumentError` for scores that are log probabilities: beams need those of all tokens."""
+    """Raise `ArgumentError` if scores are log probabilities: beam search needs those of all tokens."""
     if bool((scores.float().logsumexp(dim=-1).abs() < 1e-3).all()):
         raise ArgumentError(
-            "the scores are log probabilities, as in beam search, allowed with opportunistic= are greedy "
-            "decoding and sampling; leave opportunistic out"
+            "the scores are log probabilities, as in beam search; opportunistic allows only greedy decoding "
+            "and sampling; omit it"
         )

@@ -1,11 +1,11 @@
-"""Outlines' generators, with equimask behind them.
+"""Outlines' generators with equimask's masks.
 
-What: `generator` takes a model of Outlines and an output type, compiles it here, and makes the generator that
-`outlines.Generator` would make, with our logits processor in place of its backend's.
-When: ``generator(model, Person)("a prompt", max_new_tokens=100)``; `grammar_of` gives the compiled grammar.
+What: `generator` compiles an output type for a model of Outlines. It returns the generator that
+`outlines.Generator` would return, but with our logits processor instead of its backend's.
+When: ``generator(model, Person)("a prompt", max_new_tokens=100)``. `grammar_of` returns the compiled grammar.
 Limits: models that Outlines runs in this process with torch or MLX (`outlines.from_transformers`,
-`outlines.from_mlxlm`); a `JsonSchema` without a pattern of white space; a `CFG` is refused, as Outlines does
-not say in which notation it is.
+`outlines.from_mlxlm`). A `JsonSchema` must not have a pattern for white space. A `CFG` is refused, because
+Outlines does not say in which notation it is.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ INSTALL = "pip install 'equimask[outlines]'"
 
 
 def generator(model: Any, output_type: Any, **options: Any) -> Any:
-    """A generator of Outlines whose texts are of an output type.
+    """A generator of Outlines that writes texts of an output type.
 
     Args:
-        model: what `outlines.from_transformers` or `outlines.from_mlxlm` returned.
-        output_type: whatever Outlines takes (a pydantic model, an enum, `Literal`, a regular expression as
-            `outlines.regex`, a JSON schema as `outlines.json_schema`), or a `hybrid.CompiledGrammar` over the
-            model's vocabulary.
-        options: of `adapters.transformers.GrammarLogitsProcessor`; give ``max_new_tokens`` here and to the
-            generator's call where texts are to end whole within it.
+        model: a model from `outlines.from_transformers` or `outlines.from_mlxlm`.
+        output_type: any output type of Outlines (a pydantic model, an enum, `Literal`, a regular expression
+            as `outlines.regex`, a JSON schema as `outlines.json_schema`), or a `hybrid.CompiledGrammar` for
+            the model's vocabulary.
+        options: options of `adapters.transformers.GrammarLogitsProcessor`. To have complete texts within a
+            limit, pass ``max_new_tokens`` both here and to the generator's call.
 
     Raises:
         ImportError: Outlines, or the library that the model needs, is not installed.
-        ArgumentError: another model. UnsupportedGrammar: an output type that is not taken.
-        GrammarError: a grammar that XGrammar refuses.
+        ArgumentError: the model is of another kind.
+        UnsupportedGrammar: the output type is not supported.
+        GrammarError: XGrammar refuses the grammar.
     """
     outlines = _imported("outlines")
     processor, tokenizer = _processor_and_tokenizer(model)
@@ -46,7 +47,7 @@ def generator(model: Any, output_type: Any, **options: Any) -> Any:
 
 
 def grammar_of(model: Any, output_type: Any) -> CompiledGrammar:
-    """The compiled grammar of an output type for a model.
+    """Compile an output type for a model.
 
     Raises:
         ImportError, ArgumentError, UnsupportedGrammar, GrammarError: as `generator`.
@@ -59,7 +60,7 @@ def grammar_of(model: Any, output_type: Any) -> CompiledGrammar:
     if isinstance(term, dsl.CFG):
         raise UnsupportedGrammar(
             "a CFG of Outlines does not say in which notation it is; compile it with compile_grammar (EBNF) "
-            "or compile_lark of hybrid.GrammarCompiler, and pass what they return"
+            "or compile_lark of hybrid.GrammarCompiler, and pass the result"
         )
     if isinstance(term, dsl.JsonSchema):
         if term.whitespace_pattern is not None:
@@ -77,10 +78,10 @@ def _compiler(model: Any) -> GrammarCompiler:
 
 
 def _processor_and_tokenizer(model: Any) -> tuple[Any, Any]:
-    """The class of processors for a model, and its tokenizer.
+    """The class of the logits processor for a model, and the model's tokenizer.
 
     Raises:
-        ArgumentError: another model than `generator` takes.
+        ArgumentError: `generator` does not support the model.
     """
     models = _imported("outlines.models")
     if isinstance(model, models.Transformers):

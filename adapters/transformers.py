@@ -1,30 +1,39 @@
-"""A `LogitsProcessor` that keeps `model.generate` of transformers inside a grammar.
+"""A `LogitsProcessor` that makes `model.generate` of transformers write texts of a grammar.
 
-What: `GrammarLogitsProcessor` finds the matcher state of every row by comparing the row's tokens with the
-rows it has masked before, so it follows whatever a decoding loop does with its rows: greedy search and
-sampling, beam search (rows reordered and duplicated), assisted decoding and prompt lookup (lengths go
-back after a rejected draft, the assistant calls the same object), a second `generate`, another batch size.
-When: pass ``logits_processor=[GrammarLogitsProcessor(schema, tokenizer)]`` to `generate`, or a compiled
-grammar in place of both; reuse the object freely. `is_complete` tells which rows of the result are whole;
-with ``max_new_tokens`` all of them are (docs/completion.md).
-Limits: one `generate` at a time; continuous batching has `adapters.continuous_batching`; an assistant with a
-tokenizer of its own (other token ids) is refused as soon as its calls and the model's are seen to interleave.
+What: `GrammarLogitsProcessor` finds the matcher for each row by comparing the row's tokens with the rows that
+it
+has masked before. So it follows everything that a decoding loop does with rows: greedy search and sampling,
+    beam
+search (which reorders and duplicates rows), assisted decoding and prompt lookup (rows get shorter after a
+rejected draft, and the assistant calls the same object), a second `generate`, another batch size.
+When: pass ``logits_processor=[GrammarLogitsProcessor(schema, tokenizer)]`` to `generate`, or pass a compiled
+grammar instead of schema and tokenizer. You may reuse the object. `is_complete` says which rows of the result
+are complete; with ``max_new_tokens`` all of them are (docs/completion.md).
+Limits: one `generate` at a time. For continuous batching use `adapters.continuous_batching`. An assistant
+model with another tokenizer is refused as soon as its calls and those of the model are seen to alternate.
 
-**Prompt or generated?** `generate` does not say where the prompt ends. With ``prompt_length=n`` it is the
-first n columns, padding included, and nothing is guessed. Without it the processor uses one fact: nobody can
-choose a token without having asked for the scores before it, so within one generation every row is *reached*:
-it is the prompt, or a row seen before, or such a row and one more token. A call is taken
+**Prompt or generated text?** `generate` does not say where the prompt ends. With ``prompt_length=n`` the
+prompt is
+the first n columns, including padding, and nothing is guessed. Without it, the processor relies on one fact:
+    to
+choose a token, a loop must first ask for the scores before it. So within one generation every row is
+*reachable*: it is the prompt, or a row seen before, or such a row with one more token. A call counts
 
-- as the *start* of a generation, everything it holds being prompt, if it equals the current prompt, if it
-  has other rows or other beginnings than the current prompt, or if some row is not reached and the rows are
-  longer than a step could make them or one of them is no text of the grammar; also if the rows are not longer
-  than in the call before and one ends with what had been masked out (no loop steps back onto such a token);
-- as a *step* if every row is reached. So a chat that goes on (prompt, answer, and two or more tokens) is a
-  new generation. But a new prompt that repeats, token for token, what has just been generated, or that and
-  one legal token more, goes on with the old generation: call `reset` before, or give ``prompt_length``;
-- as an *error* (`HistoryError`) where both readings remain possible: nothing is silently desynchronised.
+- as the *start* of a generation, with all of its tokens as prompt, if it equals the current prompt; if it has
+other
+  rows or other beginnings than the current prompt; or if some row is not reachable, and either the rows are
+  longer than one step could make them, or one of them is not a text of the grammar. It is also a start if the
+  rows are not longer than in the call before, and one ends with a token that was masked out (no loop goes
+  back to such a token);
+- as a *step* if every row is reachable. So a chat that continues (prompt, answer, and two or more tokens) is
+a new
+  generation. But a new prompt that repeats exactly what has just been generated, perhaps with one more
+  allowed
+  token, continues the old generation: call `reset` before it, or pass ``prompt_length``;
+- as an *error* (`HistoryError`) if both are possible, so that nothing goes wrong unnoticed.
 
-A step costs one comparison and one copy of the rows (two vector operations) and one matcher move a new token.
+A step costs one comparison and one copy of the rows (two vector operations), and one matcher step for each
+new token.
 """
 
 from __future__ import annotations
@@ -56,68 +65,71 @@ from hybrid.healing import HealingMatcher
 
 
 class NoAllowedToken(HybridError, RuntimeError):
-    """A row has no token left that both the grammar and the other logits processors allow."""
+    """No token is allowed by both the grammar and the other logits processors."""
 
 
 class RejectedToken(HybridError, RuntimeError):
-    """A row was continued with a token that the grammar rejects."""
+    """A row was continued with a token that the grammar does not allow."""
 
 
 class HistoryError(HybridError, RuntimeError):
-    """The rows given can be read both as a step of the generation and as a new prompt, or as neither."""
+    """The rows may be a step of the generation or a new prompt, and it is impossible to tell; or they are
+    neither."""
 
 
 class GrammarLogitsProcessor(transformers.LogitsProcessor):
-    """Masks the scores of every row with the grammar's next tokens; never changes its arguments.
+    """Masks the scores of each row, so that only tokens are left that the grammar allows. It never changes
+    its arguments.
 
-    With several grammars, row r of n follows grammar ``r * len(compiled) // n``: `generate` repeats every
-    prompt ``num_beams`` or ``num_return_sequences`` times in a row, so give one grammar per prompt.
+    With several grammars, row r of n follows grammar ``r * len(compiled) // n``: `generate` repeats each
+    prompt ``num_beams`` or ``num_return_sequences`` times in a row, so pass one grammar for each prompt.
 
-    A row that has ended may only repeat a stop token. `generate` replaces what it picks for such a row by
-    padding, except where beam search runs out of live beams and continues finished ones: unmasked scores
-    would then put free text behind a finished sentence, and so would a stop token unknown to `generate`.
+    A row that has ended may only repeat a stop token. `generate` replaces the choice for such a row by
+    padding, but not if beam search runs out of live beams and continues finished ones. Unmasked scores would
+    then add free text to a finished sentence, and so would a stop token that `generate` does not know.
 
     Args:
-        compiled: one grammar for all rows, or one per prompt; all over the same vocabulary. Each is a
-            `hybrid.CompiledGrammar`, or, where there is a tokenizer, a JSON schema (a dict, or its text) or a
+        compiled: one grammar for all rows, or a list with one for each prompt, all with the same vocabulary.
+            Each is a `hybrid.CompiledGrammar`; or, with a tokenizer, a JSON schema (a dict or text) or a
             pydantic model class.
-        tokenizer: what schemas are compiled for: the model's tokenizer, a `hybrid.Vocabulary` or a
-            `hybrid.GrammarCompiler`. One compiler is kept for a tokenizer.
-        max_whitespace_cnt: characters that a run of white space between the parts of a JSON text may have;
-            -1 is no bound; None: what the compiler says, or 128.
-        semantics: what schemas mean, "xgrammar" or "json-schema" (docs/json-schema.md); None: what the
-            compiler says, "xgrammar" where it is made here.
-        assert_formats: with "json-schema", whether `format` is an assertion; None: what the compiler says,
-            which is yes where it is made here.
-        prompt_length: columns of `input_ids` that are prompt (padding included); None finds out by itself,
-            see the module's page. May be assigned between two `generate` calls.
-        override_stop_tokens: ids that end a row, in place of the vocabulary's stop tokens. `generate` needs
-            them as ``eos_token_id`` too.
-        pad_token_id: what `generate` writes after a row that something else than the grammar has ended
-            (``stop_strings``, ``max_time``); None takes the tokenizer's, if there is one. Stop tokens and ids
-            without text are recognised without it.
-        overruled: what to do with a row that was continued with a token masked out before: ``"error"``
-            raises `RejectedToken`; ``"finish"`` regards the row as ended, which is right for draft models
-            whose drafts are not masked (they are rejected afterwards). The impossible beams with which beam
-            search fills up under ``do_sample=True`` are recognised, and ended, either way.
-        max_new_tokens: the number that `generate` is given too: rows then end with whole text within it, as
-            tokens after which there would be no room for the rest are masked out. None: no such limit.
-        prefix: text or bytes that what is generated begins with before the grammar does, for all prompts or
-            one each: what `hybrid.healing.heal` took away from a prompt.
-        opportunistic: ask the model's own choice first, and make a mask only where it is refused. Says how it
-            is drawn, as the processor itself draws then, and leaves `generate` one token to choose: the
-            `GenerationConfig` that `generate` is given too; or an `adapters.opportunistic.Sampling`; or a
-            temperature alone, 0 for greedy decoding. Not for beams. None: always masks.
+        tokenizer: what to compile schemas for: the model's tokenizer, a `hybrid.Vocabulary` or a
+            `hybrid.GrammarCompiler`. One compiler is kept for each tokenizer.
+        max_whitespace_cnt: how many characters of white space may stand between two parts of a JSON text; -1
+            means any number. None is the compiler's setting, or 128.
+        semantics: what schemas mean, "xgrammar" or "json-schema" (docs/json-schema.md). None is the
+            compiler's setting, by default "xgrammar".
+        assert_formats: with "json-schema", whether `format` is checked. None is the compiler's setting, by
+            default yes.
+        prompt_length: how many columns of `input_ids` are prompt, including padding. None lets the processor
+            find out; the module's docstring says how. You may assign it between two `generate` calls.
+        override_stop_tokens: ids that end a row, in place of the vocabulary's stop ids. Pass them to
+            `generate` as ``eos_token_id``, too.
+        pad_token_id: the id that `generate` writes after a row that was not ended by the grammar, but by
+            ``stop_strings`` or ``max_time``. None is the tokenizer's. Stop ids and ids without text are
+            recognised without it.
+        overruled: what to do if a row was continued with a token that was masked out. ``"error"`` raises
+            `RejectedToken`. ``"finish"`` treats the row as ended, which is right for draft models whose
+            drafts are not masked, because they are rejected later. The impossible beams that beam search adds
+            under ``do_sample=True`` are recognised and ended in both cases.
+        max_new_tokens: the number that is passed to `generate`, too. Then every row is complete within this
+            number of tokens, because tokens that leave no room for the rest are masked out. None: no limit.
+        prefix: text or bytes with which the generated text begins before the grammar starts: what
+            `hybrid.healing.heal` has removed from a prompt. One for all prompts, or a list with one for each.
+        opportunistic: let the model choose a token first, and compute a mask only if the grammar refuses it.
+            The processor then draws tokens itself, and leaves `generate` only one token to choose. The value
+            says how to draw: the `GenerationConfig` that is passed to `generate`, an
+            `adapters.opportunistic.Sampling`, or a temperature, 0 for greedy decoding. Not for beam search.
+            None always masks.
 
     Attributes:
-        asked, refused: choices that were asked for, and those that the grammar refused.
+        asked, refused: how many choices of the model were tried, and how many the grammar refused.
 
     Raises:
-        VocabularyError: the grammars' vocabularies differ, or the scores are narrower than theirs.
-        ArgumentError: an argument of another type, or a number below 0; or ``max_new_tokens`` is less than
-            the shortest text of a grammar takes.
-        UnsupportedGrammar: with ``max_new_tokens``, a grammar whose shortest text is not found, by name.
-        BatchError, NoAllowedToken, RejectedToken, HistoryError: from the call; the state is then reset.
+        VocabularyError: the grammars' vocabularies differ, or the scores have fewer columns than ids.
+        ArgumentError: an argument has another type, or a number is below 0; or ``max_new_tokens`` is too
+            small for any text of a grammar.
+        UnsupportedGrammar: with ``max_new_tokens``, if shortest texts of a grammar cannot be found.
+        BatchError, NoAllowedToken, RejectedToken, HistoryError: raised by calls, which then reset the state.
     """
 
     supports_continuous_batching = False
@@ -147,7 +159,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         self._override = stop_ids(override_stop_tokens, self._vocabulary.size)
         stops = self._vocabulary.stop_token_ids if self._override is None else self._override
         self._stop_row = _bitmask_row(stops, self._vocabulary.size)
-        # No mask allows these unless the grammar may end, so where one is rejected `generate` padded the row.
+        # No mask allows these unless the grammar may end, so if one is rejected, `generate` has padded the
+        # row.
         self._padding = {*stops, *self._vocabulary.special_token_ids}
         pad_token_id = getattr(tokenizer, "pad_token_id", None) if pad_token_id is None else pad_token_id
         if pad_token_id is not None:
@@ -155,8 +168,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         self._limit = None if max_new_tokens is None else integer_from(1, max_new_tokens, "max_new_tokens")
         self._prefixes = [*prefix] if isinstance(prefix, (list, tuple)) else [cast("str | bytes", prefix)]
         if not self._prefixes:
-            raise ArgumentError("prefix is an empty list, allowed are text, bytes, and one of them a prompt")
-        for one in self._prefixes:  # what is none is refused now
+            raise ArgumentError("prefix is an empty list, allowed are text, bytes, or one per prompt")
+        for one in self._prefixes:  # refuse other types now
             HealingMatcher(self._grammars[0], one, override_stop_tokens=self._override)
         self._sampling = None if opportunistic is None else sampling_from(opportunistic)
         self.asked = self.refused = 0
@@ -167,7 +180,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
 
     @property
     def prompt_length(self) -> int | None:
-        """Columns of `input_ids` that are prompt; None finds out by itself."""
+        """How many columns of `input_ids` are prompt; None lets the processor find out."""
         return self._prompt_length
 
     @prompt_length.setter
@@ -175,13 +188,13 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         self._prompt_length = None if columns is None else integer_from(0, columns, "prompt_length")
 
     def reset(self) -> None:
-        """Forget everything seen: the next call starts a generation. Also frees the matchers."""
+        """Forget all rows and free their matchers. The next call starts a generation."""
         self._generation: Generation | None = None
         self._previous: Generation | None = None  # kept without matchers, to notice interleaved calls
         self._last_ids: torch.Tensor | None = None
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        """The masked scores, a new tensor: prompt lookup passes the same one again and again."""
+        """Return masked scores in a new tensor, because prompt lookup passes the same tensor repeatedly."""
         try:
             _check_call(input_ids, scores)
             if scores.shape[-1] < self._vocabulary.size:
@@ -195,27 +208,28 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 self._judge(row, masked_before, rows, scores)
             return self._mask(rows, scores)
         except BaseException:
-            self.reset()  # half-moved states must not survive into the next generation
+            self.reset()  # some matchers may have moved and others not
             raise
 
     def allowed(self, input_ids: torch.Tensor, width: int) -> torch.Tensor:
-        """Which ids each row may go on with, bool[rows, width]: for scores that are no tensors of torch.
+        """Which ids are allowed next in each row, as bool[rows, width]. For scores that are not torch
+        tensors.
 
         Args:
-            input_ids: as of a call.
-            width: scores that each row has.
+            input_ids: as for a call.
+            width: number of scores of each row.
 
         Raises:
-            VocabularyError, BatchError, NoAllowedToken, RejectedToken, HistoryError: as a call.
+            VocabularyError, BatchError, NoAllowedToken, RejectedToken, HistoryError: as for a call.
         """
         return self(input_ids, torch.zeros((len(input_ids), width))) > -torch.inf  # type: ignore[arg-type]
 
     def is_complete(self, row: Any) -> bool:
-        """Whether what `generate` wrote into a row is a whole text of the grammar, and not cut off.
+        """Whether the text that `generate` wrote into a row is complete, and was not cut off.
 
         Args:
-            row: the ids of one row as `generate` returned them, prompt included: a tensor of one dimension or
-                a sequence of integers. Padding and stop tokens behind the text do not count.
+            row: the ids of one row as `generate` returned them, including the prompt: a tensor of one
+                dimension or a sequence of integers. Padding and stop tokens after the text are ignored.
 
         Raises:
             HistoryError: the row does not begin with a prompt of the last generation.
@@ -226,11 +240,11 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         found = [index for index, prompt in enumerate(prompts) if np.array_equal(host[: len(prompt)], prompt)]
         if generation is None or not found:
             raise HistoryError(
-                f"the row of shape {host.shape} begins with no prompt of the last generation; give a row of "
+                f"the row of shape {host.shape} begins with no prompt of the last generation; pass a row of "
                 "ids as generate returned it, before the processor is used again"
             )
         states = [self._new_state(generation, index) for index in found]
-        for state in states:  # one prompt may have been given with several grammars
+        for state in states:  # the same prompt may have several grammars
             for token in host[state.prompt_length :].tolist():
                 state.append(token)
         return any(
@@ -243,27 +257,27 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         )
 
     def _refuse_short(self, limit: int) -> None:
-        """Raise `ArgumentError` unless some text of each grammar has so many tokens or less."""
+        """Raise `ArgumentError` unless each grammar has a text of at most `limit` tokens."""
         count = max(len(self._grammars), len(self._prefixes))
         for row in range(count):
             matcher = self._matcher(row, count)
             closes = matcher.closes_within(limit)
             if closes is None:
                 warnings.warn(
-                    f"max_new_tokens is {limit}, and the search for so short a text was given up: rows "
+                    f"max_new_tokens is {limit}, and the search for a text of that length was given up: rows "
                     "may be cut off",
                     stacklevel=3,
                 )
             elif not closes:
                 known = matcher.shortest_completion()
-                allowed = "none: nothing ends its texts"
+                allowed = "no number, because its texts never end"
                 if known is not None:
                     fewest = next(n for n in range(limit + 1, len(known) + 1) if matcher.closes_within(n))
                     allowed = f"{fewest} or more"
                 raise ArgumentError(f"max_new_tokens is {limit}, allowed for this grammar is {allowed}")
 
     def new_matcher(self) -> GrammarMatcher | HealingMatcher:
-        """A matcher before any text, as the first row has."""
+        """A new matcher like that of the first row, before any text."""
         return self._matcher(0, 1)
 
     # --- which state does each row have? ---
@@ -278,7 +292,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             and length == last.shape[1] + 1
             and self.prompt_length in (None, generation.prompt.shape[1])
             and torch.equal(input_ids[:, :-1], last)
-        ):  # every row goes on where it was: one comparison on the device and one token a row
+        ):  # every row has one more token: one comparison on the device and one token for each row
             for index, token in enumerate(input_ids[:, -1].tolist()):
                 if not generation.rows[index].append(token):
                     self._suspects[index] = True
@@ -291,7 +305,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return generation.rows
 
     def _seek(self, host: Ids) -> Generation:
-        """The generation that the rows belong to by the rule of the module's page, moved to these rows."""
+        """The generation to which the rows belong, by the rule in the module's docstring, moved to these
+        rows."""
         now, (count, length) = self._generation, host.shape
         if now is None:
             return self._begin(host)
@@ -300,7 +315,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             if count != len(now.prompt) and self._continues(host, now):
                 raise HistoryError(
                     f"{count} rows continue a generation of {len(now.prompt)} rows; allowed is the same "
-                    "number in every call of one generation. For a new prompt call reset() first"
+                    "number in every call of one generation. For a new prompt, call reset() first"
                 )
             return self._begin(host)
         found = now.find(host)
@@ -316,7 +331,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         assert self._last_ids is not None
         back = length <= self._last_ids.shape[1]
         rows = self._move(sources, host)
-        # Going back leads onto a token that was chosen under a mask: anything else is a new prompt.
+        # A loop only goes back to tokens that were chosen under a mask; anything else is a new prompt.
         if back and any(self._is_foreign(state) for state in rows):
             return self._begin(host)
         for index, state in enumerate(rows):
@@ -326,7 +341,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return now
 
     def _seek_fixed(self, host: Ids) -> Generation:
-        """With a known prompt length: states that reach the rows, or new ones that read all of them."""
+        """With a known prompt length: find states for the rows, or make new ones that read them."""
         now, length, start = self._generation, host.shape[1], self.prompt_length
         assert start is not None
         if length < start:
@@ -353,12 +368,12 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return now
 
     def _begin(self, host: Ids) -> Generation:
-        """A generation whose prompt is everything given."""
+        """Start a generation with all tokens as prompt."""
         count, grammars = len(host), len(self._grammars)
         for given, what in ((grammars, "grammars"), (len(self._prefixes), "prefixes")):
             if count % given:
                 raise BatchError(
-                    f"{count} rows cannot be shared among {given} {what}; give one, or one per prompt"
+                    f"{count} rows cannot be shared among {given} {what}; pass one, or one per prompt"
                 )
         old = self._generation
         if old is not None and not np.array_equal(old.prompt, host):
@@ -385,22 +400,23 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return State(matcher, generation.prompt[row], generation.groups[row])
 
     def _matcher(self, row: int, count: int) -> GrammarMatcher:
-        """A matcher for a row of so many, before any text."""
+        """A new matcher for row `row` of `count` rows."""
         grammar = self._grammars[row * len(self._grammars) // count]
         prefix = self._prefixes[row * len(self._prefixes) // count]
         if not prefix:
             return GrammarMatcher(grammar, override_stop_tokens=self._override)
         healing = HealingMatcher(grammar, prefix, override_stop_tokens=self._override)
-        return cast(GrammarMatcher, healing)  # it has the methods that rows need
+        return cast(GrammarMatcher, healing)  # it has all methods that are used here
 
     def _move(self, sources: list[State], host: Ids) -> list[State]:
-        """States for the rows, made from the states that reach them."""
+        """States for the rows, made from states from which they can be reached."""
         waiting = Counter(map(id, sources))
         rows = []
         for source, row in zip(sources, host, strict=True):
             waiting[id(source)] -= 1
-            # The last user of a state takes it, others a copy. What would be taken back is always copied:
-            # another row may still need it (the groups of a diverse beam search take turns).
+            # The last user of a state gets the state itself, others get a copy. A state that must go back is
+            # always copied, because another row may still need it: groups of a diverse beam search take
+            # turns.
             state = source if source.extends_to(row) and not waiting[id(source)] else source.fork()
             if not state.extends_to(row):
                 state.rewind(len(row) - 1)
@@ -410,13 +426,13 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return rows
 
     def _is_foreign(self, state: State) -> bool:
-        """Does the row hold what this processor would not have let through?"""
+        """Whether the row has a token that this processor would not have allowed."""
         if state.ended != "stop":
             return bool(state.ended)
         return any(token not in self._padding for token in state.generated[state.fed :].tolist())
 
     def _all_legal(self, host: Ids, start: int) -> bool:
-        """Could the grammar have generated what every row holds from column ``start`` on?"""
+        """Whether the grammar allows the text of each row from column ``start`` on."""
         for index, row in enumerate(host):
             state = State(self._matcher(index, len(host)), row[:start], 0)
             for token in row[start:].tolist():
@@ -426,7 +442,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return True
 
     def _continues(self, host: Ids, generation: Generation) -> bool:
-        """Is every row a step of some row of that generation, whatever its number?"""
+        """Whether every row is a step from some row of that generation."""
         start = generation.prompt.shape[1]
         if host.shape[1] <= start:
             return False
@@ -434,15 +450,16 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return all(reached) and self._all_legal(host, start)
 
     def _judge(self, row: int, masked_before: bool, rows: list[State], scores: torch.Tensor) -> None:
-        """Raise if the token at which a row has just left the grammar has no innocent explanation."""
+        """Raise `RejectedToken` for a row with a token that is not allowed, unless there is a harmless
+        reason."""
         state = rows[row]
         position = state.fed
         token = int(state.generated[position])
         if token in self._padding or (masked_before and self._overruled == "finish"):
             return
-        # Sampled beams: where the grammar leaves fewer tokens than beams are wanted, `torch.multinomial`
-        # fills up with tokens of probability zero. Such a beam scores -inf and never wins; another beam of
-        # the same prompt lives on. Only beam search gives log probabilities, of which none is positive.
+        # Sampled beams: if the grammar allows fewer tokens than there are beams, `torch.multinomial` adds
+        # tokens of probability 0. Such a beam has the score -inf and never wins, and another beam of the same
+        # prompt lives on. Only beam search passes log probabilities, none of which is positive.
         alive = any(other.group == state.group and other.ended != "rejected" for other in rows)
         if masked_before and alive and bool(scores.amax() <= 0):
             return
@@ -450,9 +467,9 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             f"row {row}: token {token} ({self._text([token])}) at position {position} after the prompt is "
             f"not allowed by the grammar after {self._text(state.generated[:position])}{_expected(state)}. "
             + (
-                "It was masked out, so something behind this processor chose it: a later logits processor; "
-                "padding of a row that another criterion ended (pass pad_token_id); drafts that nobody "
-                "masked (pass overruled='finish')"
+                "It was masked out, so it was chosen later: by another logits processor; as padding of a row "
+                "that another criterion ended (pass pad_token_id); or by drafts that are not masked (pass "
+                "overruled='finish')"
                 if masked_before
                 else "Check prompt_length"
             )
@@ -486,10 +503,10 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         else:  # XGrammar has no kernel there
             masked[:, :size].masked_fill_(~_unpack(bitmask, size).to(scores.device), -torch.inf)
         masked[:, size:] = -torch.inf
-        # Waits for the device, so the pinned bitmask is free for the next call.
+        # This waits for the device, so the next call may overwrite the pinned bitmask.
         for index, empty in enumerate((masked.amax(dim=-1) == -torch.inf).tolist()):
             if empty and rows[index].ended:
-                masked[index] = scores[index]  # whatever is chosen here does not count
+                masked[index] = scores[index]  # the choice for this row is ignored
             elif empty:
                 raise self._no_token(index, rows[index], _unpack(bitmask[index], size))
         if self._sampling is not None:
@@ -498,14 +515,14 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return masked  # type: ignore[return-value]
 
     def _fill(self, state: State, bitmask: torch.Tensor, index: int) -> None:
-        """Write the mask of a row; where there is a limit of tokens, one that leaves room for the rest."""
+        """Write the mask of a row. If there is a limit of tokens, the mask leaves room for the rest."""
         left = 0 if self._limit is None else self._limit - len(state.generated)
         if left > 0:
             try:
                 state.matcher.fill_closing_bitmask(bitmask, left, index)
                 return
             except MatcherError:
-                pass  # the row holds what was masked out, such as a draft that will be rejected
+                pass  # the row has a token that was masked out, such as a draft that will be rejected
         state.matcher.fill_next_token_bitmask(bitmask, index)
 
     def _no_token(self, row: int, state: State, allowed: torch.Tensor) -> NoAllowedToken:
@@ -515,10 +532,10 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             f"row {row}: no token is left after {len(state.generated)} generated tokens, "
             f"{self._text(state.generated)}. "
             + (
-                f"The grammar allows {len(ids)}: {some}; another logits processor gave all of them -inf. "
+                f"The grammar allows {len(ids)}: {some}; another logits processor set all of them to -inf. "
                 "Relax min_new_tokens, min_length, suppress_tokens, bad_words_ids or no_repeat_ngram_size"
                 if ids
-                else "The grammar can only go on with text that no token of the vocabulary begins"
+                else "The grammar requires text with which no token of the vocabulary begins"
             )
         )
 
@@ -530,19 +547,19 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
 
 
 def _expected(state: State) -> str:
-    """What a grammar expects where a row was refused, for messages; nothing where that takes too long, or
-    where the end of a prompt is spelled again."""
+    """What the grammar expects where a row was refused, for messages. Empty if that takes too long, or if the
+    row is still inside of a healed prefix."""
     explain = getattr(state.matcher, "explain", None)  # a healing matcher has none
     if explain is None:
         return ""
     try:
-        return f", where {explain().sentence}"
+        return f"; {explain().sentence}"
     except BudgetExceeded:
         return ""
 
 
 def _check_call(input_ids: Any, scores: Any) -> None:
-    """Raise `ArgumentError` unless there are rows of ids and a row of scores for each."""
+    """Raise an error unless the arguments are rows of ids, with a row of scores for each."""
     for name, given in (("input_ids", input_ids), ("scores", scores)):
         if not isinstance(given, torch.Tensor) or given.ndim != 2:
             kind = shown(given) if not isinstance(given, torch.Tensor) else f"of shape {tuple(given.shape)}"
@@ -554,12 +571,12 @@ def _check_call(input_ids: Any, scores: Any) -> None:
         )
     if len(input_ids) != len(scores):
         raise BatchError(
-            f"{len(input_ids)} rows of input_ids have {len(scores)} rows of scores, allowed is one each"
+            f"there are {len(input_ids)} rows of input_ids and {len(scores)} of scores, allowed is one each"
         )
 
 
 def _bitmask_row(ids: Iterable[int], size: int) -> torch.Tensor:
-    """One row of a bitmask with the bits of ``ids``; all bits if there are none."""
+    """A row of a bitmask with the bits of ``ids`` set; with all bits set if there are no ids."""
     chosen = [token for token in ids if 0 <= token < size]
     bits = np.zeros(-(-size // 32) * 32, np.uint8) if chosen else np.ones(-(-size // 32) * 32, np.uint8)
     bits[chosen] = 1

@@ -94,7 +94,7 @@ def test_wrong_arguments(stand_in):
     ):
         with pytest.raises(ArgumentError, match="tokens are"):
             processor(tokens, logits)
-    with pytest.raises(ArgumentError, match="each of a batch needs its own processor"):
+    with pytest.raises(ArgumentError, match="each row of a batch needs its own processor"):
         processor(np.array([1]), np.ones((2, 300)))
 
 

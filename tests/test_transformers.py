@@ -258,7 +258,7 @@ def test_a_token_chosen_against_the_mask():
         if overruled == "error":
             with pytest.raises(
                 RejectedToken,
-                match=rf"row 1: token {z} \(b'z'\) at position 1 .* after b'a', where expected is",
+                match=rf"row 1: token {z} \(b'z'\) at position 1 .* after b'a'; expected ",
             ):
                 call(processor, [9, a, a], [9, a, z])
         else:
