@@ -1,4 +1,4 @@
-"""What plugins of serving engines share: operators' settings, bounded compilers, warming.
+"""Code that the plugins of serving engines share: operators' settings, bounded compilers, warming.
 
-Each engine has a package of its own beside this one, which is the only place that knows its names.
+Each engine has its own package next to this one, and only that package knows the engine's names.
 """

@@ -1,10 +1,11 @@
-"""Drafts of requests, continued by what their grammars know.
+"""Continuing the drafts of requests with tokens that their grammars force or make likely.
 
-What: `Continuations` has a draft model for each grammar that requests follow now; it learns from what
-matchers read, and says which tokens are likely behind a draft, forced ones first of all.
-When: by the adapters of engines whose own speculation checks drafts, in the process that has the matchers.
-Limits: one thread. Draft models are forgotten, with what they have learned, when `MOST_MODELS` others were
-used since.
+What: `Continuations` has a draft model for each grammar in use. A draft model learns from the tokens that
+matchers read, and proposes tokens to follow a draft, above all forced ones.
+When: used by the adapters of engines whose own speculation checks drafts, in the process that has the
+matchers.
+Limits: one thread. A draft model is dropped, with everything that it has learned, when `MOST_MODELS` others
+have been used since.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from hybrid.drafts.forced import Encode
 logger = logging.getLogger("equimask.drafts")
 
 MOST_MODELS = 64
-"""Draft models that are kept."""
+"""Most draft models that are kept."""
 
 MODEL_BYTES = 4 << 20
-"""Of the counts of one: some 8,000 tokens of text."""
+"""Size of the counts of one draft model: about 8,000 tokens of text."""
 
 
 def encode_of(tokenizer: Any) -> Encode | None:
-    """The function that cuts texts as a tokenizer does; None for one that cannot be asked."""
+    """A function that tokenises texts with a tokenizer; None if the tokenizer cannot do that."""
 
     def encode(text: str) -> list[int]:
         return [*tokenizer.encode(text, add_special_tokens=False)]
@@ -44,12 +45,12 @@ class Continuations:
     """Continues the drafts of requests.
 
     Args:
-        most: tokens of a draft.
-        encode: the model's tokenizer, which cuts forced text; None takes the longest token that fits.
-        options: of each `hybrid.drafts.DraftModel`.
+        most: most tokens of a draft.
+        encode: the model's tokenizer, for forced text; None takes the longest token that fits.
+        options: options of each `hybrid.drafts.DraftModel`.
 
     Attributes:
-        continued: tokens that were put behind drafts.
+        continued: how many tokens were added to drafts.
     """
 
     def __init__(self, most: int, encode: Encode | None = None, **options: Any) -> None:
@@ -70,19 +71,19 @@ class Continuations:
         return found
 
     def learn(self, matcher: GrammarMatcher, new: int) -> None:
-        """Count the last tokens that a request has read."""
+        """Learn from the last tokens that a request has read."""
         if new > 0:
             self.model(matcher.compiled_grammar).learn(matcher, new)
 
     def continue_draft(self, matcher: GrammarMatcher, draft: Sequence[int]) -> list[int]:
-        """A draft with what is likely behind it.
+        """Continue a draft with likely tokens.
 
         Args:
-            matcher: of the request, before the draft; it comes back to there.
-            draft: tokens that it allows, one after the other.
+            matcher: the request's matcher, before the draft. Its state does not change.
+            draft: tokens that the matcher allows one after the other.
 
         Returns:
-            The draft, and as much behind it as the grammar makes likely; it is not longer than `most`.
+            The draft with the tokens that the grammar makes likely after it, at most `most` in all.
         """
         found = [*draft]
         room = self.most - len(found)

@@ -1,11 +1,11 @@
-"""How many cores there really are: for pools of engines, which ask how many the machine has.
+"""How many cores a process may use, for the thread pools of engines, which only ask how many the machine has.
 
-What: `usable` heeds the affinity of the process and the quota of its cgroup (v1 and v2), as joblib finds
-them, and ``LOKY_MAX_CPU_COUNT``. `Cores` stands where an engine's module has ``multiprocessing``; `pool` is a
-pool of threads as Python sizes it, by these cores.
-When: where engines make pools. With 64 cores in the machine and one for the container, 32 threads take it
-from each other, and from the engine's loop.
-Limits: of quotas that one of the same cgroup namespace; a process below it is not seen to have less.
+What: `usable` respects the affinity of the process and the quota of its cgroup (v1 and v2), as joblib finds
+them, and ``LOKY_MAX_CPU_COUNT``. `Cores` replaces ``multiprocessing`` in an engine's module. `pool` is a
+thread pool of the size that Python chooses for this number of cores.
+When: used where engines make pools. On a machine with 64 cores and one core for the container, 32 threads
+would compete with each other and with the engine's loop.
+Limits: only the quota of the cgroup namespace is seen, not that of a process below it.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any
 
 
 def usable() -> int:
-    """The cores that this process may use, 1 at least."""
-    import joblib  # 0.1 s, which an engine's entry point does not wait for
+    """How many cores this process may use, at least 1."""
+    import joblib  # imported late, as it takes 0.1 s
 
     return int(joblib.cpu_count())
 
 
 def pool() -> ThreadPoolExecutor:
-    """A pool with as many threads as Python's own would have on a machine with these cores alone."""
+    """A pool with the number of threads that Python chooses for this number of cores."""
     return ThreadPoolExecutor(min(32, usable() + 4))
 
 
 class Cores(ModuleType):
-    """A module that looks all names up in another one, but for how many cores there are.
+    """A module with all names of another one, except for the number of cores.
 
     Args:
-        theirs: `multiprocessing`, or what stood in its place.
+        theirs: `multiprocessing`, or the module that had replaced it.
     """
 
     def __init__(self, theirs: Any) -> None:

@@ -1,11 +1,11 @@
 """Drafts for the requests of an engine, by the ids that each has generated so far.
 
-What: `Proposer` follows requests by name and proposes tokens for each, as the n-gram proposers of engines do:
-``propose(request, grammar, ids)``. What an engine keeps of a draft, it tells with the next call's ids.
-When: behind the hook of an engine's speculative decoding that takes proposals without a distribution.
-Limits: one thread at a time for a request. Requests that are not asked for any more are forgotten from
-`MOST_REQUESTS` on, the one that was not asked for longest first; asked for again, they are read from the
-start. Draft models of grammars are forgotten in the same way, with what they have learned.
+What: `Proposer` follows requests by name and proposes tokens for each, like the n-gram proposers of engines:
+``propose(request, grammar, ids)``. The ids of the next call show which draft tokens the engine has kept.
+When: in an engine's hook for speculative decoding that accepts proposals without a distribution.
+Limits: one thread at a time for each request. Above `MOST_REQUESTS`, the least recently used requests are
+dropped; if they are used again, they are read from the start. Draft models are dropped in the same way, with
+everything that they have learned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_REQUESTS = 4096
 
 
 class _Request:
-    """A request: its matcher, and the ids that it has read."""
+    """A request: its matcher, and the ids that the matcher has read."""
 
     def __init__(self, grammar: CompiledGrammar, stops: Sequence[int] | None) -> None:
         self.grammar, self.stops = grammar, stops
@@ -33,9 +33,9 @@ class _Request:
         self.ids: list[int] = []
 
     def follow(self, ids: Sequence[int], drafts: DraftModel) -> bool:
-        """Go where these ids lead, and learn what is new; whether they are text of the grammar."""
+        """Read these ids and learn from the new ones; return whether the grammar allows them."""
         common = len(self.ids)
-        if list(ids[:common]) != self.ids:  # rare; to compare id by id takes a hundred times as long
+        if list(ids[:common]) != self.ids:  # rare; comparing id by id takes a hundred times as long
             pairs = zip(ids, self.ids, strict=False)
             common = next((at for at, (one, other) in enumerate(pairs) if one != other), len(ids))
             self.matcher.rollback(len(self.ids) - common)
@@ -49,16 +49,15 @@ class _Request:
 
 
 class Proposer:
-    """Proposes tokens for requests, each with a grammar; requests of equal grammars share one draft model.
+    """Proposes tokens for requests, each with a grammar. Requests with equal grammars share one draft model.
 
     Args:
-        most: tokens of a draft, at most 256.
-        most_models: draft models that are kept; each takes ``most_bytes`` at most, 16 MiB unless told
-            otherwise.
-        options: of each `hybrid.drafts.DraftModel`: ``threshold``, ``most_bytes``, ``encode``.
+        most: most tokens of a draft, up to 256.
+        most_models: most draft models that are kept; each takes at most ``most_bytes``, by default 16 MiB.
+        options: options of each `hybrid.drafts.DraftModel`: ``threshold``, ``most_bytes``, ``encode``.
 
     Raises:
-        ArgumentError: a number out of its range. Of `options` the first call raises.
+        ArgumentError: a number is out of range. Wrong `options` raise errors in the first call.
     """
 
     def __init__(self, most: int = 8, *, most_models: int = 64, **options: Any) -> None:
@@ -69,14 +68,14 @@ class Proposer:
         self._models: OrderedDict[str, DraftModel] = OrderedDict()
 
     def model(self, grammar: CompiledGrammar) -> DraftModel:
-        """The draft model of a grammar, to be saved, loaded or merged."""
+        """The draft model of a grammar, for example to save, load or merge it."""
         key = grammar_key(grammar)
         with self._lock:
             found = self._models.get(key)
             if found is not None:
                 self._models.move_to_end(key)
                 return found
-        made = DraftModel(grammar, **self._options)  # no lock is held while it is made
+        made = DraftModel(grammar, **self._options)  # without the lock
         with self._lock:
             found = self._models.setdefault(key, made)
             self._models.move_to_end(key)
@@ -95,14 +94,14 @@ class Proposer:
         """Tokens that are likely to follow, each allowed after those before it.
 
         Args:
-            request: its name.
-            grammar: what it follows.
-            ids: all that it has generated, without the prompt; they may go back.
-            most: tokens; None: as the proposer was made.
-            stops: ids that end it, in place of the vocabulary's.
+            request: the name of the request.
+            grammar: its grammar.
+            ids: all ids that it has generated, without the prompt. There may be fewer than in the last call.
+            most: most tokens to propose; None is the proposer's setting.
+            stops: ids that end the request, in place of the vocabulary's.
 
         Returns:
-            None at all where the ids are no text of the grammar.
+            The tokens; an empty list if the grammar does not allow `ids`.
         """
         drafts = self.model(grammar)
         with self._lock:
@@ -117,6 +116,6 @@ class Proposer:
         return drafts.propose(known.matcher, self._most if most is None else most)
 
     def end(self, request: Hashable) -> None:
-        """Forget a request; what was learned from it stays."""
+        """Drop a request. What was learned from it stays."""
         with self._lock:
             self._requests.pop(request, None)

@@ -1,9 +1,9 @@
-"""Requests whose texts have to be whole within the tokens that they may have.
+"""Requests whose texts must be complete within their number of tokens.
 
-What: `limited` has a request's matcher keep room for the end of its text, or says why it cannot.
-When: by the adapters of serving engines, where the operator has turned that on.
-Limits: those of `hybrid.GrammarMatcher.limit_tokens`. Grammars without completions, limits that nothing fits
-into and searches that were given up leave the request with plain masks, by name.
+What: `limited` makes a request's matcher leave room for the end of its text, or says why that is impossible.
+When: used by the adapters of serving engines, if the operator has enabled it.
+Limits: those of `hybrid.GrammarMatcher.limit_tokens`. If the grammar has no completions, no text fits into
+the limit, or the search was given up, the request gets plain masks, and is told why.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from hybrid import GrammarMatcher
 
 
 def limited(matcher: GrammarMatcher, tokens: int) -> str | None:
-    """Limit what a matcher may still read, a stop token included; why that cannot be, or None.
+    """Limit how many tokens a matcher may still read, including a stop token. Return why that is impossible,
+    or None.
 
     Args:
-        matcher: where the text stands.
-        tokens: that may still follow.
+        matcher: the request's matcher.
+        tokens: how many tokens may still follow.
     """
     why = None
     try:

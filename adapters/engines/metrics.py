@@ -1,14 +1,15 @@
-"""The metrics of an engine's processes where the engine serves its own.
+"""Serving our metrics together with those of an engine.
 
-What: `publish_as_told` writes those of the process that compiles to a folder, and `serve` has the process
+What: `publish_as_told` writes the metrics of the process that compiles to a folder. `serve` makes the process
 that answers ``/metrics`` read them there.
-When: both from plugins, which run in every process of an engine and do not know which one it is.
-Limits: those of `hybrid.metrics.files`. Where prometheus_client is missing, nothing is served, and nothing
-else is different.
+When: both are called by plugins, which run in every process of an engine and do not know which one it is.
+Limits: those of `hybrid.metrics.files`. Without prometheus_client no metrics are served, and nothing else
+changes.
 
-An engine with several processes that answer sets ``PROMETHEUS_MULTIPROC_DIR``, and reads everything in that
-folder: ours is there too. With one, it serves prometheus_client's registry of that process, where a collector
-of ours reads a folder of our own, whose name the processes inherit.
+An engine with several processes that answer ``/metrics`` sets ``PROMETHEUS_MULTIPROC_DIR``, and serves all
+metrics in that folder; ours are written there, too. An engine with one such process serves
+prometheus_client's registry of that process. There, our collector reads a folder of our own, whose name the
+processes inherit.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from typing import Any
 from adapters.engines.settings import Settings
 
 THEIRS = "PROMETHEUS_MULTIPROC_DIR"
-"""prometheus_client's variable with the folder of all processes."""
+"""prometheus_client's environment variable for the folder of all processes."""
 
 OURS = "EQUIMASK_METRICS_DIR"
-"""The variable with the folder that `serve` made, for the processes that are started from there."""
+"""Our environment variable for the folder that `serve` has made. Child processes inherit it."""
 
 logger = logging.getLogger("equimask.metrics")
 
@@ -34,14 +35,15 @@ _served: set[str] = set()
 
 
 def serve(settings: Settings) -> None:
-    """Have prometheus_client's registry of this process show what it and its children publish."""
+    """Make prometheus_client's registry of this process serve the metrics of this process and its
+    children."""
     if not settings.has_metrics() or os.environ.get(THEIRS):
         return
     try:
         from prometheus_client import REGISTRY, multiprocess
     except ImportError:
         return
-    folder = os.environ.get(OURS)  # of the process that started this one
+    folder = os.environ.get(OURS)  # set by the parent process
     if not folder or not os.path.isdir(folder):
         folder = tempfile.mkdtemp(prefix="equimask-metrics-")
         os.environ[OURS] = folder
@@ -51,13 +53,13 @@ def serve(settings: Settings) -> None:
     try:
         collect: Any = multiprocess.MultiProcessCollector
         collect(REGISTRY, folder)
-    except ValueError as error:  # somebody shows metrics of these names already
+    except ValueError as error:  # there are metrics of these names already
         logger.warning("metrics of equimask's processes are not shown: %s", error)
     _served.add(folder)
 
 
 def publish_as_told(settings: Settings) -> None:
-    """Write the metrics of this process to where they are read, if anybody does."""
+    """Write the metrics of this process to the folder from which they are served, if there is one."""
     folder = os.environ.get(THEIRS) or os.environ.get(OURS)
     if not settings.has_metrics() or not folder or not os.path.isdir(folder):
         return

@@ -1,11 +1,12 @@
-"""What a request is told of its grammar: what masks do not enforce, what valid text they forbid.
+"""Notices about a request's grammar: what its masks do not enforce, and which valid texts they forbid.
 
-What: a `Notice`, which `tell` logs in one line and hands to the operator's hooks; `add_hook` registers one,
-and so does an environment variable of each adapter that names it as ``module:function``.
-When: by the adapters of serving engines, once for each request of which there is something to tell.
-Limits: what nearly every schema has (`Narrowing.is_general`) is not told. A log line has keywords and JSON
-pointers of at most `MOST_NAMED` places of each kind, cut after `MOST_CHARACTERS`, and nothing else of it.
-Hooks run in the thread that has the request's grammar; what they raise is logged, and changes nothing.
+What: `tell` logs a `Notice` in one line, and passes it to the operator's hooks. `add_hook` registers a hook;
+so does an environment variable of each adapter, with a name ``module:function``.
+When: used by the adapters of serving engines, once for each request with something to report.
+Limits: restrictions that nearly every schema has (`Narrowing.is_general`) are not reported. Of a schema, a
+log line contains only keywords and JSON pointers, for at most `MOST_NAMED` places of each kind, cut after
+`MOST_CHARACTERS`. Hooks run in the thread that has the request's grammar. Errors of hooks are logged and have
+no other effect.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ if TYPE_CHECKING:
     from hybrid.xgrammar.relaxed import Narrowing, Relaxation
 
 MOST_NAMED = 8
-"""Keywords that a log line or an answer names; how many there are beyond is said."""
+"""Most keywords that a log line or an answer names; the number of further ones is given."""
 
 MOST_CHARACTERS = 120
-"""Of one name, pointer or reason in a log line or an answer."""
+"""Length of a name, pointer or reason in a log line or an answer."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """What one request is told.
+    """What to report about one request.
 
     Attributes:
         engine: "vllm" or "sglang".
-        request_id: as the engine has it.
+        request_id: the engine's id of the request.
         relaxed: keywords of its JSON schema that masks do not enforce.
-        not_closing: why its masks do not close in time, where they were to; None otherwise.
-        narrowed: keywords of its JSON schema under which masks forbid valid values, but for what nearly
-            every schema has.
+        not_closing: why its masks do not close in time although they should; else None.
+        narrowed: keywords of its JSON schema for which masks forbid some valid values, without restrictions
+            that nearly every schema has.
     """
 
     engine: str
@@ -47,7 +48,7 @@ class Notice:
     narrowed: tuple[Narrowing, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is anything to tell."""
+        """Whether there is anything to report."""
         return bool(self.relaxed or self.narrowed or self.not_closing)
 
     @property
@@ -63,7 +64,7 @@ class Notice:
         return f"Request {_short(self.request_id)}: {'; '.join(parts)}"
 
     def as_field(self) -> dict[str, Any]:
-        """The same for the answer of an engine, in JSON's types."""
+        """The notice as JSON data, for the answer of an engine."""
         found: dict[str, Any] = {}
         if self.relaxed:
             found["not_enforced"] = _listed(self.relaxed)
@@ -82,13 +83,13 @@ _hooks: list[Hook] = []
 
 
 def notice_of(engine: str, request_id: str, compiled: CompiledGrammar, not_closing: str | None) -> Notice:
-    """What there is to tell of a request's grammar."""
+    """The notice for a request and its grammar."""
     narrowed = tuple(one for one in compiled.narrowed if not one.is_general)
     return Notice(engine, request_id, compiled.relaxed, not_closing, narrowed)
 
 
 def tell(notice: Notice, logger: logging.Logger) -> None:
-    """Log a notice, and hand it to all hooks; nothing where there is nothing to tell."""
+    """Log a notice and pass it to all hooks, unless it is empty."""
     if not notice:
         return
     logger.log(logging.WARNING if notice.not_closing else logging.INFO, "%s", notice.sentence)
@@ -100,17 +101,18 @@ def tell(notice: Notice, logger: logging.Logger) -> None:
 
 
 def add_hook(hook: Hook) -> None:
-    """Have a function called with each `Notice` of this process from now on; once, however often it is added.
+    """Register a function that is called with each `Notice` of this process. Adding it again has no effect.
 
-    It has to be quick, and may be called by several threads at once: vLLM's engine calls it where grammars
-    are compiled, SGLang's scheduler in its loop.
+    It must be quick, and several threads may call it at once: vLLM's engine calls it in the threads that
+        compile
+    grammars, SGLang's scheduler in its loop.
     """
     if hook not in _hooks:
         _hooks.append(hook)
 
 
 def remove_hook(hook: Hook) -> None:
-    """Take a function out again, if it is there."""
+    """Remove a function, if it is registered."""
     if hook in _hooks:
         _hooks.remove(hook)
 
@@ -119,11 +121,11 @@ def add_named_hook(variable: str, given: str | None) -> None:
     """Add the hook that an environment variable names.
 
     Args:
-        variable: its name, for errors.
-        given: ``module:function``; None for none.
+        variable: the name of the variable, for error messages.
+        given: ``module:function``, or None.
 
     Raises:
-        ValueError: no such function can be imported.
+        ValueError: the function cannot be imported.
     """
     if given is None:
         return
@@ -158,6 +160,6 @@ def _listed(found: Sequence[Relaxation | Narrowing]) -> list[dict[str, str]]:
 
 
 def _short(text: str) -> str:
-    """Some text of a caller's, in one line of printable characters."""
+    """A caller's text, shortened, on one line of printable characters."""
     cut = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."
     return "".join(one if one.isprintable() else "\ufffd" for one in cut)

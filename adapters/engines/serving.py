@@ -1,7 +1,7 @@
-"""Compilers with an operator's bounds, and the row of a request that has failed.
+"""Compilers with an operator's bounds, and masks of requests that have failed.
 
-What: `BoundedCompiler`, and `allow_only_stops`.
-When: by the adapters of serving engines.
+What: `BoundedCompiler` and `allow_only_stops`.
+When: used by the adapters of serving engines.
 Limits: those of `hybrid.Budget`.
 """
 
@@ -21,19 +21,19 @@ from adapters.engines.settings import Settings
 from hybrid import Budget
 
 MOST_THREADS = 8
-"""Of one compilation in XGrammar, as XGrammar has it and as both engines ask for it."""
+"""Threads of one compilation in XGrammar: the default of XGrammar and of both engines."""
 
 
 class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
-    """Compiles grammars for an engine, in as many threads as it likes; the vocabulary is made at once.
+    """Compiles grammars for an engine; thread-safe. It makes the vocabulary at once.
 
     Args:
-        tokenizer_info, **options: of `adapters.xgrammar.GrammarCompiler`; no more threads than there are
+        tokenizer_info, **options: see `adapters.xgrammar.GrammarCompiler`. There are no more threads than
             cores.
-        settings: where the operator's bounds are read.
+        settings: the operator's settings.
 
     Raises:
-        ValueError: what environment variables say cannot be read.
+        ValueError: an environment variable has a wrong value.
     """
 
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, *, settings: Settings, **options: Any) -> None:
@@ -50,7 +50,7 @@ class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
 
 
 def allow_only_stops(bitmask: torch.Tensor, index: int, stops: Iterable[int]) -> None:
-    """Overwrite a row of a bitmask with one that allows these tokens alone."""
+    """Overwrite a row of a bitmask with a mask that allows only these tokens."""
     row = bitmask[index].numpy().view(np.uint32)
     row.fill(0)
     for stop in stops:

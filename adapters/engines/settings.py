@@ -1,9 +1,9 @@
-"""What operators say in environment variables, read when the engine starts.
+"""Operators' settings in environment variables, read when the engine starts.
 
-What: `Settings` reads whether the adapter of an engine serves, the budget of one compilation, a folder of
-compiled grammars, what is told and closed in time, and numbers of its own.
-When: in every process of the engine, which hands its environment down.
-Limits: what cannot be read is an error at start, never a default in silence.
+What: `Settings` reads whether an engine's adapter is enabled, the budget of one compilation, the folder of
+compiled grammars, and whether to report notices and to close texts in time. Adapters add their own settings.
+When: in every process of the engine. Child processes inherit the environment.
+Limits: a wrong value is an error at the start, and is never replaced by a default.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ class Settings:
     """The environment variables of one adapter.
 
     Attributes:
-        enabled: name of the variable that says whether the adapter serves; all others begin with it.
+        enabled: name of the variable that enables the adapter; the names of all others begin with it.
     """
 
     enabled: str
 
     @property
     def seconds(self) -> str:
-        """Name of the variable with the budget of one compilation."""
+        """Name of the variable for the budget of one compilation."""
         return f"{self.enabled}_COMPILE_SECONDS"
 
     @property
     def folder(self) -> str:
-        """Name of the variable with the folder of compiled grammars."""
+        """Name of the variable for the folder of compiled grammars."""
         return f"{self.enabled}_CACHE_DIR"
 
     @property
     def meaning(self) -> str:
-        """Name of the variable that says what JSON schemas mean."""
+        """Name of the variable for the semantics of JSON schemas."""
         return f"{self.enabled}_SEMANTICS"
 
     def semantics(self) -> str:
-        """What JSON schemas mean: "xgrammar" if it is not set, or "json-schema".
+        """The semantics of JSON schemas: "xgrammar" (the default) or "json-schema".
 
         Raises:
-            ValueError: something else.
+            ValueError: it has another value.
         """
         given = os.environ.get(self.meaning, "xgrammar")
         if given not in ("xgrammar", "json-schema"):
@@ -69,16 +69,16 @@ class Settings:
 
     @property
     def blanks(self) -> str:
-        """Name of the variable with the bound on runs of white space."""
+        """Name of the variable for the bound on white space."""
         return f"{self.enabled}_MAX_WHITESPACE"
 
     def max_whitespace_cnt(self) -> int:
-        """Characters that a run of white space between the parts of a JSON text may have; -1: no bound.
+        """How many characters of white space may stand between two parts of a JSON text; -1 means any number.
 
         Raises:
-            ValueError: another number than -1 and those above 0.
+            ValueError: the number is neither -1 nor above 0.
         """
-        from hybrid.json_schema import MOST_WHITE_SPACE  # an entry point imports nothing heavy
+        from hybrid.json_schema import MOST_WHITE_SPACE  # late, as entry points must start quickly
 
         given = os.environ.get(self.blanks, str(MOST_WHITE_SPACE))
         if not re.fullmatch("-1|0*[1-9][0-9]{0,5}", given):
@@ -90,14 +90,14 @@ class Settings:
 
     @property
     def drafting(self) -> str:
-        """Name of the variable that says whether grammars continue drafts."""
+        """Name of the variable that enables drafts of grammars."""
         return f"{self.enabled}_DRAFTS"
 
     def drafts(self) -> bool:
-        """Whether grammars continue the drafts of the engine's speculation: 0 if it is not set.
+        """Whether grammars continue the drafts of the engine's speculation; the default is 0.
 
         Raises:
-            ValueError: neither 0 nor 1.
+            ValueError: it is neither 0 nor 1.
         """
         given = os.environ.get(self.drafting, "0")
         if given not in ("0", "1"):
@@ -105,36 +105,36 @@ class Settings:
         return given == "1"
 
     def is_enabled(self) -> bool:
-        """Whether the adapter serves: 1 if it is not set.
+        """Whether the adapter is enabled; the default is 1.
 
         Raises:
-            ValueError: neither 0 nor 1.
+            ValueError: it is neither 0 nor 1.
         """
         return self.switch(self.enabled, "which is plain XGrammar")
 
     @property
     def metrics(self) -> str:
-        """Name of the variable that says whether there are metrics."""
+        """Name of the variable that enables metrics."""
         return f"{self.enabled}_METRICS"
 
     def has_metrics(self) -> bool:
-        """Whether metrics are shown where the engine shows its own: 1 if it is not set.
+        """Whether to serve metrics together with the engine's; the default is 1.
 
         Raises:
-            ValueError: neither 0 nor 1.
+            ValueError: it is neither 0 nor 1.
         """
         return self.switch(self.metrics, "which shows none")
 
     @staticmethod
     def switch(name: str, off: str) -> bool:
-        """What a variable says that is 0 or 1, and 1 if it is not set.
+        """The value of a variable that is 0 or 1; the default is 1.
 
         Args:
-            name: of the variable.
-            off: what 0 means.
+            name: the name of the variable.
+            off: what 0 means, for the error message.
 
         Raises:
-            ValueError: neither 0 nor 1.
+            ValueError: it is neither 0 nor 1.
         """
         given = os.environ.get(name, "1")
         if given not in ("0", "1"):
@@ -143,14 +143,14 @@ class Settings:
 
     @property
     def closing(self) -> str:
-        """Name of the variable that says whether texts are closed within the tokens of a request."""
+        """Name of the variable that enables closing texts within the tokens of a request."""
         return f"{self.enabled}_CLOSE"
 
     def closes(self) -> bool:
-        """Whether masks keep room for the end of the text within the tokens of a request: 0 if not set.
+        """Whether masks leave room for the end of the text within the tokens of a request; the default is 0.
 
         Raises:
-            ValueError: neither 0 nor 1.
+            ValueError: it is neither 0 nor 1.
         """
         given = os.environ.get(self.closing, "0")
         if given not in ("0", "1"):
@@ -161,30 +161,30 @@ class Settings:
 
     @property
     def notices(self) -> str:
-        """Name of the variable that names the operator's hook for `adapters.engines.notices`."""
+        """Name of the variable for the operator's hook for `adapters.engines.notices`."""
         return f"{self.enabled}_NOTICES"
 
     def hook(self) -> str | None:
-        """The operator's hook as ``module:function``; None for none."""
+        """The operator's hook as ``module:function``; None if there is none."""
         return os.environ.get(self.notices) or None
 
     def compile_seconds(self) -> float:
-        """Time of one compilation.
+        """The time limit of one compilation in seconds.
 
         Raises:
-            ValueError: no positive number.
+            ValueError: it is not a positive number.
         """
         return self.positive(self.seconds, DEFAULT_SECONDS, "seconds")
 
     def cache_folder(self) -> str | None:
-        """Folder that keeps compiled grammars for other processes; None for none."""
+        """The folder in which compiled grammars are kept for other processes; None if there is none."""
         return os.environ.get(self.folder) or None
 
     def positive(self, name: str, default: float, unit: str) -> float:
-        """A number that a variable gives.
+        """A positive number from a variable.
 
         Raises:
-            ValueError: no positive number.
+            ValueError: it is not a positive number.
         """
         given = os.environ.get(name, str(default))
         try:

@@ -1,8 +1,8 @@
-"""A grammar of each kind, compiled and followed before the first request, which then waits for nothing.
+"""Compiling and following a grammar of each kind before the first request, so that it need not wait.
 
 What: `GRAMMARS` to compile, and `follow`.
-When: when an engine starts: what is made on first use (the kernels' tables, processes that run XGrammar's
-converters) is there afterwards.
+When: at the start of an engine. Afterwards, everything exists that is made at first use (tables of kernels,
+processes that run XGrammar's converters).
 Limits: none of its own.
 """
 
@@ -18,12 +18,12 @@ SCHEMA = """{
 "tags": {"type": "array", "items": {"enum": ["a", "b"]}}}}"""
 
 GRAMMARS: tuple[tuple[str, str], ...] = (
-    ("compile_json_schema", '{"type": "object"}'),  # what engines take for any JSON object
+    ("compile_json_schema", '{"type": "object"}'),  # what engines use for any JSON object
     ("compile_json_schema", SCHEMA),
     ("compile_regex", "[a-z]+[0-9]{2,4}"),
     ("compile_grammar", 'root ::= "a" root "b" | [0-9]*'),
 )
-"""Methods of a compiler, each with what it may compile."""
+"""Methods of a compiler, each with a grammar."""
 
 
 def follow(
@@ -32,13 +32,13 @@ def follow(
     ended: Callable[[], bool],
     size: int,
 ) -> None:
-    """Ask for some masks, and accept what they allow.
+    """Fill some masks, and accept tokens that they allow.
 
     Args:
-        fill: overwrites a row of a bitmask.
+        fill: overwrites a row of a bitmask with the mask.
         accept: reads a token.
-        ended: whether there is nothing left to be asked.
-        size: ids of the vocabulary.
+        ended: whether the text has ended.
+        size: number of ids of the vocabulary.
     """
     bitmask = torch.full((1, (size + 31) // 32), -1, dtype=torch.int32)
     for _ in range(8):

@@ -1,10 +1,10 @@
 """SGLang's structured outputs, served by this project: a grammar backend called "equimask".
 
-What: `register` is a plugin of SGLang's (entry point "equimask" of the group ``sglang.srt.plugins``), which
-every process of SGLang calls when it starts. From then on ``--grammar-backend equimask`` is a choice;
+What: `register` is an SGLang plugin (entry point "equimask" of the group ``sglang.srt.plugins``), which every
+process of SGLang calls when it starts. From then on ``--grammar-backend equimask`` can be chosen;
 `is_registered` tells.
-When: installed beside SGLang, there is nothing to call (docs/sglang.md).
-Limits: requests, options and results are those of SGLang's backend "xgrammar", from which ours derives.
+When: install the package next to SGLang; no call is necessary (docs/sglang.md).
+Limits: requests, options and results are those of SGLang's backend "xgrammar", the base class of ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The backends that SGLang's scheduler asks for grammars.
+"""The grammar backends for SGLang's scheduler.
 
-What: `Backend` is SGLang's own for XGrammar with our compilers and grammars: what a request may ask for, what
-is refused and how, stays SGLang's. `ReasoningBackend` is its wrapper for models that think first.
+What: `Backend` is SGLang's XGrammar backend with our compilers and grammars. SGLang's code still decides what
+a request may ask for, and what is refused. `ReasoningBackend` is SGLang's wrapper for models that think
+first.
 When: made by `adapters.sglang.creating`, one for each scheduler.
 Limits: those of `hybrid.Budget`.
 """
@@ -28,22 +29,25 @@ from equivalence import BudgetExceeded, UnsupportedGrammar
 logger = logging.getLogger("sglang.equimask")
 
 NOMINAL_BYTES = 2 * 2**20
-"""What a grammar counts where ranks have to agree: the mean of MaskBench's schemas after some hundred tokens
-(1.4 to 8.8 MB with 128,000 ids), as its real size depends on what each rank has asked it for."""
+"""The assumed size of a grammar if ranks must make the same decisions, because its real size depends on what
+each
+rank has done with it: the mean of MaskBench's schemas after some hundred tokens (1.4 to 8.8 MB with 128,000
+    ids)."""
 
 SMALL_BYTES = 2**10
-"""Objects around a grammar."""
+"""The size of the objects around a grammar."""
 
 
 class OverBudget(Exception):
-    """A bound ended a compilation. It is no `RuntimeError`, which SGLang takes for a wrong grammar."""
+    """A compilation exceeded a bound. This is not a `RuntimeError`, which SGLang takes for a wrong
+    grammar."""
 
 
 class GrammarCompiler(BoundedCompiler):
-    """Compiles grammars for SGLang, in as many threads as it likes.
+    """Compiles grammars for SGLang; thread-safe.
 
     Args:
-        tokenizer_info, **options: of `adapters.xgrammar.GrammarCompiler`.
+        tokenizer_info, **options: see `adapters.xgrammar.GrammarCompiler`.
     """
 
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, **options: Any) -> None:
@@ -57,24 +61,24 @@ class GrammarCompiler(BoundedCompiler):
 
 
 def prepare(matcher: adapters.xgrammar.GrammarMatcher) -> None:
-    """Find here, where grammars are compiled, what the scheduler's loop would wait for at each request."""
+    """Compute in the compiling thread what the scheduler's loop would otherwise wait for at each request."""
     compiled = matcher.compiled_grammar
     try:
         len(compiled.relaxed)
         if SETTINGS.closes():
             matcher.shortest_completion()
     except (UnsupportedGrammar, BudgetExceeded):
-        pass  # each request is told
+        pass  # each request gets a notice
     except Exception:
         logger.exception("What there is to tell of a grammar was not found")
 
 
 class Backend(XGrammarGrammarBackend):
-    """SGLang's backend for XGrammar, over our compilers and grammars.
+    """SGLang's XGrammar backend with our compilers and grammars.
 
     Args:
-        *arguments, **options: of SGLang's.
-        n_ranks: how many processes compile for one model, and have to agree about every request.
+        *arguments, **options: the arguments of SGLang's backend.
+        n_ranks: how many processes compile for one model, and must make the same decisions.
     """
 
     def __init__(self, *arguments: Any, n_ranks: int, **options: Any) -> None:
@@ -94,7 +98,7 @@ class Backend(XGrammarGrammarBackend):
         return Grammar(matcher, self.vocab_size, ctx, stops, key_string, grammar_stats)
 
     def _init_value_dispatch(self, key: Key, *arguments: Any, **options: Any) -> Any:
-        """The grammar of a request, or an `InvalidGrammarObject` that says why there is none."""
+        """The grammar of a request, or an `InvalidGrammarObject` with the reason why there is none."""
         try:
             found = super()._init_value_dispatch(key, *arguments, **options)
         except OverBudget as error:
@@ -117,30 +121,30 @@ class ReasoningBackend(ReasonerGrammarBackend):
         return wrapped_anew(super()._make_grammar_object(*arguments, **options))
 
     def reset(self) -> None:
-        """Forget all grammars, those of the backend below too."""
+        """Drop all grammars, including those of the inner backend."""
         super().reset()
         self.grammar_backend.reset()
 
 
 def pool_for(theirs: ThreadPoolExecutor) -> ThreadPoolExecutor:
-    """A pool for compilations in the place of SGLang's, which nobody has used yet, and which is made for all
+    """A pool for compilations that replaces SGLang's, which has not been used yet, and has a size for all
     cores of the machine."""
     theirs.shutdown(wait=False)
     return pool()
 
 
 def kept_for(n_ranks: int) -> Kept:
-    """What a backend keeps for the next request."""
+    """The cache of a backend."""
     return Kept(cache_bytes(), _measured if n_ranks == 1 else _nominal, _is_final)
 
 
 def _is_final(grammar: Any) -> bool:
-    """Whether the next request would get the same: not where time was lacking, or something went wrong."""
+    """Whether the next request would get the same result: not after a timeout or an unexpected error."""
     return not isinstance(grammar, InvalidGrammarObject) or getattr(grammar, "is_final", False)
 
 
 def _text_bytes(key: Key) -> int:
-    return SMALL_BYTES + 2 * len(key[1])  # of the key, and of what the grammar keeps of it
+    return SMALL_BYTES + 2 * len(key[1])  # for the key, and for the copy that the grammar keeps
 
 
 def _nominal(key: Key, grammar: Any) -> int:

@@ -1,11 +1,10 @@
-"""Forced and likely tokens as drafts of SGLang's own speculation, of its algorithm NGRAM.
+"""Forced and likely tokens as drafts for SGLang's own speculation, with its algorithm NGRAM.
 
-What: that algorithm's worker makes a tree of drafts for each request of a batch from what was written
-before. `draft_chains` has it take, for requests whose grammar forces text or makes it likely, a chain of that
-in place of the tree; SGLang checks it like any other. The worker runs beside the scheduler, where the
-grammars are.
+What: the worker of that algorithm makes a tree of drafts for each request of a batch from earlier text.
+`draft_chains` replaces the tree by a chain of tokens if the request's grammar forces text or makes it likely.
+SGLang checks the chain like any tree. The worker runs in the scheduler's process, which has the grammars.
 When: in schedulers with ``--speculative-algorithm NGRAM`` and ``EQUIMASK_SGLANG_DRAFTS=1``.
-Limits: one rank: ranks have to draft alike, and what is likely is learned by each for itself.
+Limits: one rank, because ranks must have the same drafts, but each learns by itself which tokens are likely.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ ALGORITHM = "NGRAM"
 
 
 class CannotDraft(RuntimeError):
-    """Drafts were asked for, and this server has no place for them."""
+    """Drafts are enabled, but this server cannot use them."""
 
 
 def draft_chains(server_args: Any, encode: Any = None) -> None:
-    """Have SGLang's worker take chains from grammars.
+    """Make SGLang's worker use chains from grammars.
 
     Args:
         server_args: SGLang's arguments.
-        encode: the model's tokenizer, which cuts forced text; None: the longest token that fits.
+        encode: the model's tokenizer, for forced text; None takes the longest token that fits.
 
     Raises:
-        CannotDraft: another algorithm, several ranks, or a release whose worker is another one.
+        CannotDraft: the algorithm is another one, there are several ranks, or the worker is unknown.
     """
     algorithm = str(getattr(server_args, "speculative_algorithm", None)).upper()
     n_ranks = server_args.tp_size * server_args.pp_size
@@ -64,12 +63,12 @@ def draft_chains(server_args: Any, encode: Any = None) -> None:
 
 
 def with_chains(prepare: Any, encode: Any) -> Any:
-    """The worker's method, which then puts chains into the rows of requests that follow grammars."""
+    """The worker's method, extended to put chains into the rows of requests with grammars."""
 
     @functools.wraps(prepare)
     def prepared(self: Any, batch: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         drafts, mask = prepare(self, batch)
-        # where results are behind by a step, grammars are too
+        # if results lag by a step, so do grammars
         if batch.has_grammar and (not self.enable_overlap or batch.grammar_needs_sync()):
             width = self.draft_token_num
             chains = vars(self).get("equimask_chains")
@@ -91,12 +90,13 @@ def with_chains(prepare: Any, encode: Any) -> Any:
 
 
 def chain_of(chains: Continuations, request: Any, last: int) -> list[int]:
-    """What is likely behind the last token of a request; nothing where its grammar has no say, or is behind.
+    """Likely tokens after the last token of a request. Empty if the grammar does not constrain it now, or
+    lags.
 
     Args:
-        chains: of the worker.
-        request: SGLang's.
-        last: the token that its drafts follow.
+        chains: the worker's draft models.
+        request: SGLang's request.
+        last: the token before its drafts.
     """
     grammar = constraining(request.grammar)
     if not isinstance(grammar, Grammar) or grammar.is_terminated():
@@ -110,12 +110,12 @@ def chain_of(chains: Continuations, request: Any, last: int) -> list[int]:
 
 
 def write(tokens: NDArray[Any], ancestors: NDArray[Any], chain: list[int]) -> None:
-    """Put a chain behind the first node of a tree, in place of all that was there.
+    """Replace everything after the first node of a tree by a chain.
 
     Args:
-        tokens: of the nodes; the first is the last token of the text.
-        ancestors: bool[nodes, nodes]: for each node, itself and those above it.
-        chain: fewer tokens than nodes. Nodes that are left stand below the first, with the token 0, as
+        tokens: the tokens of the nodes; the first is the last token of the text.
+        ancestors: bool[nodes, nodes]: for each node, the node itself and those above it.
+        chain: fewer tokens than nodes. The remaining nodes become children of the first, with the token 0, as
             SGLang fills them.
     """
     size, width = len(chain), len(tokens)

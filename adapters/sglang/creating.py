@@ -1,9 +1,10 @@
 """From SGLang's arguments to a backend that is ready for requests.
 
-What: `create_backend` does what SGLang does for its own backend "xgrammar": options of the server, tokenizers
-that XGrammar refuses, and the wrapper for models that think first, which SGLang leaves to such backends.
+What: `create_backend` does what SGLang does for its own backend "xgrammar": it handles the server's options,
+tokenizers that XGrammar refuses, and the wrapper for models that think first, which SGLang leaves to such
+backends.
 When: once in each scheduler, when it starts.
-Limits: ``EQUIMASK_SGLANG=0`` makes SGLang's own classes of it.
+Limits: with ``EQUIMASK_SGLANG=0`` it makes SGLang's own classes.
 """
 
 from __future__ import annotations
@@ -37,17 +38,18 @@ def create_backend(
 
     Args:
         server_args: SGLang's arguments.
-        tokenizer: of the model.
-        vocab_size: ids of the model, maybe more than the tokenizer's.
-        eos_token_ids: stop tokens of the model; None for the tokenizer's.
+        tokenizer: the model's tokenizer.
+        vocab_size: number of ids of the model, perhaps more than the tokenizer's.
+        eos_token_ids: the model's stop tokens; None for the tokenizer's.
 
     Returns:
         A backend; None if XGrammar does not support the tokenizer, which SGLang tells each request.
 
     Raises:
-        ValueError: what environment variables say cannot be read; strict thinking without a backend.
-        CannotDraft: drafts from grammars were asked for where there is no place for them.
-        TypeError: this release of SGLang makes compilers or grammars in another way.
+        ValueError: an environment variable has a wrong value, or strict thinking is enabled without a
+            backend.
+        CannotDraft: drafts from grammars are enabled, but cannot be used.
+        TypeError: this release of SGLang makes compilers or grammars in an unknown way.
     """
     began = time.perf_counter()
     serving = get_serving()
@@ -68,7 +70,7 @@ def create_backend(
         _refuse(serving, error)
         return None
     if is_ours:
-        SETTINGS.closes()  # so that what it cannot read is said here, and not to each request
+        SETTINGS.closes()  # report a wrong value here, and not to each request
         add_named_hook(SETTINGS.notices, SETTINGS.hook())
         bind()
         warm(backend)
@@ -91,10 +93,10 @@ def create_backend(
 
 
 def _refuse(serving: Any, error: Exception) -> None:
-    """Have SGLang serve without grammars.
+    """Let SGLang serve without grammars.
 
     Raises:
-        ValueError: that was ruled out.
+        ValueError: the options do not allow that.
     """
     if serving.enable_strict_thinking:
         raise ValueError(

@@ -1,8 +1,9 @@
-"""Trees of drafts of a whole batch, looked up in one call, where SGLang walks them in Python node by node.
+"""Looking up the draft trees of a whole batch in one call, instead of walking them node by node in Python.
 
-What: `read_at_once` puts that in the place of SGLang's ``generate_token_bitmask``; the masks are the same.
-When: in schedulers that speculate.
-Limits: where SGLang's functions are other ones, or a grammar is not ours alone, SGLang walks.
+What: `read_at_once` replaces SGLang's ``generate_token_bitmask``. The masks are the same.
+When: in schedulers that use speculation.
+Limits: if SGLang's functions are unknown, or masks do not come from our grammar alone, SGLang walks the
+trees.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ Tree = tuple[torch.Tensor, ...]
 
 
 def read_at_once() -> None:
-    """Replace SGLang's function, once; leave it alone where it, or what walks, is not what is known."""
+    """Replace SGLang's function, once, if it and the walking function are known."""
     try:
         module = importlib.import_module(MODULE)
-    except ImportError as error:  # SGLang will say more, should it need the module itself
+    except ImportError as error:  # SGLang reports it if it needs the module
         logger.info("SGLang walks trees of drafts: %s", error)
         return
     if hasattr(getattr(module, NAME, None), "by_sglang"):
@@ -56,12 +57,12 @@ def read_at_once() -> None:
 
 
 def at_once(by_sglang: Generate, walk: Callable[..., None]) -> Generate:
-    """SGLang's function for batches without grammars of ours; else one call for all trees that are ours, and
-    SGLang's walk for each other one.
+    """One call for all trees of our grammars, and SGLang's walk for each other tree. For batches without our
+    grammars, SGLang's function.
 
     Args:
         by_sglang: SGLang's function.
-        walk: its walk of one tree.
+        walk: SGLang's function that walks one tree.
     """
 
     @functools.wraps(by_sglang)
@@ -101,13 +102,13 @@ def at_once(by_sglang: Generate, walk: Callable[..., None]) -> Generate:
 
 
 def _fill(grammars: dict[int, Grammar], trees: Tree, bitmask: torch.Tensor) -> set[int]:
-    """Fill the row of each draft that its grammar allows, and leave the others; the trees of which that was
-    done.
+    """Fill the row of each draft that its grammar allows, and leave the others. Return the trees that were
+    filled.
 
     Args:
-        grammars: of some trees, by their places.
+        grammars: the grammars of some trees, by their places.
         trees: int[batch, nodes]: first children, next siblings, tokens.
-        bitmask: a row for each node; none is written where not all could be.
+        bitmask: a row for each node. Either all rows are filled, or none.
     """
     places = list(grammars)
     matchers = [grammar.matcher for grammar in grammars.values()]
@@ -125,5 +126,5 @@ def _fill(grammars: dict[int, Grammar], trees: Tree, bitmask: torch.Tensor) -> s
 
 
 def _numbers(part: torch.Tensor, places: list[int]) -> NDArray[np.int64]:
-    """Some rows of a tensor, as compiled code takes them."""
+    """Some rows of a tensor, in the form that compiled code needs."""
     return np.ascontiguousarray(part.numpy()[places], np.int64)

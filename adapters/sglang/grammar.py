@@ -1,9 +1,8 @@
-"""The grammar of one request, with the methods of SGLang's.
+"""The grammar of one request, with the methods of SGLang's grammars.
 
-What: `Grammar` is SGLang's own for XGrammar, over our matcher; `ReasoningGrammar` is its wrapper for models
-that think first. Both fill the rows of a batch in one call.
-When: made by `adapters.sglang.backend`; what they have to know of their request comes from
-`adapters.sglang.request`.
+What: `Grammar` is SGLang's grammar for XGrammar with our matcher. `ReasoningGrammar` is SGLang's wrapper for
+models that think first. Both fill the rows of a batch in one call.
+When: made by `adapters.sglang.backend`. `adapters.sglang.request` tells them about their requests.
 Limits: none of their own.
 """
 
@@ -28,18 +27,18 @@ logger = logging.getLogger("sglang.equimask")
 
 
 class Grammar(XGrammarGrammar):
-    """Follows one request. An error ends this request, where SGLang's scheduler would end.
+    """Follows one request. An error ends this request, and not SGLang's scheduler.
 
-    Where a mask fails, it allows nothing but the stop tokens, and the token that is taken from it is
-    rejected: nothing that the grammar forbids gets out. Drafts that are taken back are none the worse.
+    If a mask fails, only the stop tokens are allowed, and the next token is rejected. So no token that the
+    grammar forbids is sent. Drafts that are taken back do no harm.
 
     Attributes:
-        failed_at: how many tokens had been read where something failed; None if nothing has.
-        learned: how many tokens a draft model has counted (`adapters.sglang.chains`).
-        asked: an `adapters.sglang.request.Asked`, of its request; None for those that are kept for others.
-        most_tokens: tokens that the request may have, where its text is to end within them; None otherwise.
-        thoughts: how many of these were read before the grammar began.
-        in_drafts: whether what is read now are drafts, which SGLang will take back.
+        failed_at: how many tokens had been read before an error; None if there was none.
+        learned: how many tokens a draft model has learned (`adapters.sglang.chains`).
+        asked: the `adapters.sglang.request.Asked` of its request; None for cached grammars.
+        most_tokens: the limit of tokens if the text must end within it; else None.
+        thoughts: how many of these tokens were read before the grammar started.
+        in_drafts: whether drafts are being read, which SGLang will take back.
     """
 
     matcher: adapters.xgrammar.GrammarMatcher
@@ -51,10 +50,10 @@ class Grammar(XGrammarGrammar):
     in_drafts = False
 
     def accept_token(self, token: int) -> None:
-        """Advance by a token; what follows the end of the grammar is not read.
+        """Advance by a token. Tokens after the end of the grammar are ignored.
 
         Raises:
-            ValueError: the grammar does not allow the token here, on which SGLang ends the request.
+            ValueError: the grammar does not allow the token here; SGLang then ends the request.
         """
         if self.is_terminated():
             return
@@ -75,18 +74,18 @@ class Grammar(XGrammarGrammar):
     def _takes(self, token: int) -> bool:
         try:
             return bool(self.matcher.accept_token(token))
-        except Exception:  # noqa: BLE001 - whatever it is, it is this request's
+        except Exception:  # noqa: BLE001 - any error ends only this request
             self._fail("token")
         return False
 
     def rollback(self, k: int) -> None:
-        """Take back the last tokens, over the end too."""
+        """Take back the last tokens, including those after the end."""
         left = len(self.accepted_tokens) - k
         try:
             self.matcher.rollback(k)
         except Exception:  # noqa: BLE001
             self._fail("rollback")
-            self.failed_at = 0  # where it is now is not known
+            self.failed_at = 0  # its state is unknown
         del self.accepted_tokens[max(left, 0) :]
         if self.failed_at and left < self.failed_at:
             self.failed_at = None
@@ -100,7 +99,7 @@ class Grammar(XGrammarGrammar):
         return False
 
     def end_by(self, stops: set[int]) -> None:
-        """Have some ids end the grammar, beside those that do already; before the first token."""
+        """Add ids that end the grammar. To be called before the first token."""
         size, known = self.matcher.compiled_grammar.vocabulary.size, set(self.matcher.stop_token_ids)
         more = {stop for stop in stops if 0 <= stop < size} - known
         if more:
@@ -108,21 +107,21 @@ class Grammar(XGrammarGrammar):
             self.matcher = matcher_of(self.ctx, self.override_stop_tokens)
 
     def keep_limit(self) -> str | None:
-        """Say how many tokens are left where the matcher stands, if it does not know, and text is to end
-        within them; why that cannot be, or None."""
+        """Tell the matcher how many tokens are left, if the text must end within them. Return why that is
+        impossible, or None."""
         if self.most_tokens is None or self.failed_at is not None:
             return None
         why = self.matcher.lost_limit
         left = self.most_tokens - self.thoughts - len(self.accepted_tokens)
         if why is None and self.matcher.tokens_left != left:
             why = limited(self.matcher, left)
-        if why is not None and not self.in_drafts:  # else what is read might be taken back
+        if why is not None and not self.in_drafts:  # drafts may be taken back
             self.most_tokens = None
             self.matcher.limit_tokens(None)
         return why
 
     def know_limit(self) -> None:
-        """As `keep_limit`, and tell the request where that cannot be."""
+        """`keep_limit`, with a notice to the request if that is impossible."""
         if self.most_tokens is None:
             return
         try:
@@ -135,7 +134,7 @@ class Grammar(XGrammarGrammar):
             self.asked.lose(why)
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
-        """Overwrite a row with the mask of the next token; with the stop tokens after an error."""
+        """Overwrite a row with the mask of the next token; after an error, with the stop tokens."""
         self.know_limit()
         if self.failed_at is None:
             try:
@@ -151,7 +150,7 @@ class Grammar(XGrammarGrammar):
         fill_rows(entries, vocab_mask)
 
     def copy(self) -> Grammar:
-        """Another one of the same grammar, at its start."""
+        """A new object for the same grammar, at its start."""
         stats = self.grammar_stats
         if stats:
             stats = dataclasses.replace(stats, is_cache_hit=True, tree_traversal_time=[])
@@ -165,24 +164,24 @@ class Grammar(XGrammarGrammar):
         )
 
     def _fail(self, what: str) -> None:
-        """Note an error, which is being handled."""
+        """Record the error that is being handled."""
         self.failed_at = len(self.accepted_tokens)
         logger.exception("The %s of a structured output failed, which ends its request", what)
 
 
 class ReasoningGrammar(ReasonerGrammarObject):
-    """SGLang's wrapper of a grammar that begins when the model has thought, for batches of such rows. It
-    counts the tokens of thoughts for the grammar, which ends within the tokens of the request."""
+    """SGLang's wrapper of a grammar that starts after the model has thought, with batched masks. It counts
+    the tokens of thoughts, because they count against the request's limit of tokens."""
 
     def accept_token(self, token: int) -> None:
-        """Advance by a token, of the thoughts or of the grammar."""
+        """Advance by a token of the thoughts or of the grammar."""
         is_thought = not (self.reasoning_in_grammar or self._is_generation())
         super().accept_token(token)
         if isinstance(self.grammar, Grammar):
             self.grammar.thoughts += is_thought
 
     def rollback(self, k: int) -> None:
-        """Take back the last tokens, into the thoughts too."""
+        """Take back the last tokens, including thoughts."""
         if not isinstance(self.grammar, Grammar):
             super().rollback(k)
             return
@@ -196,18 +195,18 @@ class ReasoningGrammar(ReasonerGrammarObject):
         fill_rows(entries, vocab_mask)
 
     def copy(self) -> ReasoningGrammar:
-        """Another one, where this one is."""
+        """A copy in the same state."""
         return wrapped_anew(super().copy())
 
 
 def wrapped_anew(made: ReasonerGrammarObject) -> ReasoningGrammar:
-    """What SGLang made, which names its own class there, with our way to fill batches."""
+    """A wrapper that SGLang has made, as an object of our class, which fills batches in one call."""
     made.__class__ = ReasoningGrammar
     return made
 
 
 def matcher_of(compiled: Any, stops: Any) -> adapters.xgrammar.GrammarMatcher:
-    """Our matcher of a compiled grammar; rollback has no bound."""
+    """Our matcher of a compiled grammar. Rollback is unlimited."""
     return adapters.xgrammar.GrammarMatcher(compiled, override_stop_tokens=stops)
 
 
@@ -217,11 +216,11 @@ def _batches() -> adapters.xgrammar.BatchGrammarMatcher:
 
 
 def fill_rows(entries: list[Any], vocab_mask: torch.Tensor) -> None:
-    """Overwrite rows of a bitmask: those that are masks of ours together, all others one by one.
+    """Overwrite rows of a bitmask: our masks in one call, all others one by one.
 
     Args:
-        entries: SGLang's pairs of a row and a grammar of its classes or ours.
-        vocab_mask: rows that are not listed are left as they are.
+        entries: SGLang's pairs of a row and a grammar, of its classes or ours.
+        vocab_mask: the bitmask. Other rows stay as they are.
     """
     ours: list[tuple[int, Grammar]] = []
     for entry in entries:
@@ -243,7 +242,7 @@ def fill_rows(entries: list[Any], vocab_mask: torch.Tensor) -> None:
 
 
 def constraining(grammar: Any) -> Grammar | None:
-    """The grammar of ours that alone decides about a row; None where something else has a say."""
+    """Our grammar, if it alone decides about a row; else None."""
     if isinstance(grammar, ReasoningGrammar):
         if grammar.reasoning_in_grammar or not grammar._is_generation():
             return None
@@ -253,7 +252,8 @@ def constraining(grammar: Any) -> Grammar | None:
 
 @contextlib.contextmanager
 def reading_drafts(grammar: Any) -> Iterator[None]:
-    """Where what a grammar reads are drafts, which are taken back: what goes wrong there is no request's."""
+    """A context in which a grammar reads drafts that will be taken back. Errors there do not end the
+    request."""
     inner = grammar.grammar if isinstance(grammar, ReasoningGrammar) else grammar
     if not isinstance(inner, Grammar):
         yield

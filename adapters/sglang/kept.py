@@ -1,11 +1,11 @@
-"""Grammars of former requests: those that SGLang looks up before it compiles.
+"""The cache of grammars that SGLang searches before it compiles.
 
-What: `Kept` stands where SGLang's backends have a dict without a bound, and holds at most so many bytes, the
-least recently used out first. Failures that may end otherwise next time are not kept.
-When: one for each backend; in the scheduler's loop only.
-Limits: ranks of one model must find the same keys, or their queues of requests differ and they wait for each
-other for ever. They make the same calls in the same order, so nothing here may look at a clock, and `size_of`
-has to say the same on all of them.
+What: `Kept` replaces the unbounded dict of SGLang's backends. It is bounded in bytes, and drops the least
+recently used grammars first. Failures that may not happen again are not kept.
+When: one for each backend, used only in the scheduler's loop.
+Limits: the ranks of one model must find the same keys, or their queues of requests differ and they wait for
+each other forever. They make the same calls in the same order. So nothing here may use a clock, and `size_of`
+must give the same result on all of them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ Key = tuple[str, str]
 
 
 class Kept(MutableMapping[Key, Any]):
-    """A bounded mapping from what a request asks for to its grammar.
+    """A bounded mapping from requests to grammars.
 
     Args:
-        limit: bytes of all entries; one is kept in any case.
-        size_of: bytes of an entry, asked for whenever it is stored or found, as grammars grow in use.
-        is_final: whether the next request would get the same.
+        limit: bound of the bytes of all entries; one entry is always kept.
+        size_of: the bytes of an entry. It is called whenever an entry is stored or found, because grammars
+            grow.
+        is_final: whether the next request would get the same result.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Kept(MutableMapping[Key, Any]):
         self._entries: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
 
     def get(self, key: Key, default: Any = None) -> Any:
-        """The grammar, which counts as used; this is how SGLang's backends look it up."""
+        """The grammar, which now counts as used. SGLang's backends call this."""
         if key not in self._entries:
             return default
         value, size = self._entries[key]

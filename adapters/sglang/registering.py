@@ -1,8 +1,8 @@
-"""The place among SGLang's grammar backends.
+"""Registering the grammar backend with SGLang.
 
 What: `register` adds the name to the choices of ``--grammar-backend``, and to the registry of backends.
-When: by SGLang, in every process, maybe more than once; before it reads its command line.
-Limits: SGLang logs what a plugin raises and goes on. Then the name is no choice, so a server that asks for it
+When: called by SGLang in every process, perhaps more than once, before it reads its command line.
+Limits: SGLang logs errors of a plugin and continues. Then the name is not a choice, and a server that uses it
 does not start.
 """
 
@@ -29,14 +29,14 @@ NEEDED = (
 
 
 class CannotRegister(RuntimeError):
-    """This release of SGLang has no place for a grammar backend, or another one stands there."""
+    """This release of SGLang does not accept a grammar backend, or the name is taken."""
 
 
 def register() -> None:
-    """Make ``--grammar-backend equimask`` a choice; nothing where that is done already.
+    """Make ``--grammar-backend equimask`` a choice, unless that is done already.
 
     Raises:
-        CannotRegister: this release of SGLang is another one than the adapter knows.
+        CannotRegister: the adapter does not know this release of SGLang.
     """
     choices, add, registry, put = (_found(module, name) for module, name in NEEDED)
     if registry.get(NAME, create) is not create:
@@ -57,7 +57,7 @@ def is_registered() -> bool:
 
 
 def create(*arguments: Any, **options: Any) -> Any:
-    """The backend, as SGLang's registry asks for it; imports what it needs when it is asked."""
+    """Make the backend for SGLang's registry. Imports are made only here."""
     from adapters.sglang.creating import create_backend
 
     return create_backend(*arguments, **options)

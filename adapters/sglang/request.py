@@ -1,8 +1,9 @@
-"""What SGLang knows of a request and hands no grammar: its name, its stop tokens, how many it may have.
+"""Facts about a request that SGLang does not pass to its grammar: its name, its stop tokens, its limit of
+tokens.
 
-What: `bind` has SGLang's grammar manager meet each request whose grammar is ready: its own stop tokens end
-its grammar and come nowhere else, what masks do not enforce is told (`adapters.engines.notices`), and there
-is room for the end of its text under ``EQUIMASK_SGLANG_CLOSE=1``.
+What: `bind` makes SGLang's grammar manager call `meet` for each request when its grammar is ready. Then the
+request's stop tokens end the grammar and are forbidden elsewhere, masks report what they do not enforce
+(`adapters.engines.notices`), and leave room for the end of the text under ``EQUIMASK_SGLANG_CLOSE=1``.
 When: once, before a scheduler's first request.
 Limits: none of its own.
 """
@@ -30,11 +31,11 @@ STREAMER = "sglang.srt.managers.scheduler_components.output_streamer"
 FINISH = "sglang.srt.managers.schedule_batch"
 
 FIELD = "equimask"
-"""Of ``meta_info`` in an answer."""
+"""The field of ``meta_info`` in an answer."""
 
 
 def bind() -> None:
-    """Bind methods of SGLang's anew, once in a process.
+    """Replace methods of SGLang, once in each process.
 
     Raises:
         TypeError: this release of SGLang has no such manager.
@@ -49,7 +50,7 @@ def bind() -> None:
     if not hasattr(kind.process_req_with_grammar, "by_sglang"):
         kind.process_req_with_grammar = _marked(_meeting_one, kind.process_req_with_grammar)
         kind.get_ready_grammar_requests = _marked(_meeting_ready, kind.get_ready_grammar_requests)
-    # a scheduler has imported it; nothing else has answers
+    # only schedulers have imported it, and only they have answers
     streamer = getattr(sys.modules.get(STREAMER), "SchedulerOutputStreamer", None)
     is_whole = getattr(streamer, "is_request_level_customized_info_key", None)
     if is_whole is not None and not hasattr(is_whole, "by_sglang"):
@@ -58,7 +59,7 @@ def bind() -> None:
 
 
 def _marked(around: Callable[..., Any], by_sglang: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that asks SGLang's own one and does more."""
+    """An extension of a method of SGLang."""
 
     @functools.wraps(by_sglang)
     def bound(*arguments: Any, **options: Any) -> Any:
@@ -85,7 +86,7 @@ def _told_once(is_whole: bool, streamer: Any, key: str) -> bool:
 
 
 def _guarded(request: Any) -> None:
-    """Meet a request; an error of it must not end the scheduler."""
+    """Call `meet`. An error must not end the scheduler."""
     try:
         meet(request)
     except Exception:
@@ -93,10 +94,10 @@ def _guarded(request: Any) -> None:
 
 
 def meet(request: Any) -> None:
-    """Tell a request's grammar what it needs to know of it, before the first token.
+    """Tell a grammar what it needs to know about its request, before the first token.
 
     Args:
-        request: of SGLang's; nothing happens where its grammar is none of ours.
+        request: SGLang's request. Nothing happens if its grammar is not ours.
     """
     grammar = request.grammar.grammar if isinstance(request.grammar, ReasoningGrammar) else request.grammar
     if not isinstance(grammar, Grammar) or grammar.asked is not None:
@@ -112,10 +113,10 @@ def meet(request: Any) -> None:
 
 
 class Asked:
-    """The request of a grammar, as far as the grammar has to do with it.
+    """The request of a grammar, with what the grammar needs of it.
 
     Args:
-        request: of SGLang's, which is not kept alive.
+        request: SGLang's request, which is not kept alive.
     """
 
     def __init__(self, request: Any) -> None:
@@ -123,7 +124,7 @@ class Asked:
         self._told: dict[str, Any] = {}
 
     def tell(self, notice: Notice) -> None:
-        """Log a notice, call hooks, and put it into the answer."""
+        """Log a notice, call hooks, and add the notice to the answer."""
         tell(notice, logger)
         request = self._request()
         if not notice or request is None:
@@ -133,14 +134,14 @@ class Asked:
             request.customized_info = {**(request.customized_info or {}), FIELD: [self._told]}
 
     def lose(self, why: str) -> None:
-        """Tell that masks do not close in time from now on."""
+        """Report that masks do not close in time from now on."""
         request = self._request()
         if request is not None:
             self.tell(Notice("sglang", request.rid, (), why))
 
     def abort(self, message: str) -> None:
-        """End the request with an error, whatever SGLang has made of its last token: where a stop token comes
-        that the grammar refuses, SGLang has already noted that the request has ended well."""
+        """End the request with an error, even if SGLang has already recorded its end: it does so when a stop
+        token comes that the grammar refuses."""
         request, kind = self._request(), getattr(sys.modules.get(FINISH), "FINISH_ABORT", None)
         if request is None or kind is None:
             return

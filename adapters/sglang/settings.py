@@ -1,4 +1,5 @@
-"""The environment variables of this adapter: ``EQUIMASK_SGLANG`` and what begins so (docs/sglang.md)."""
+"""The environment variables of this adapter: ``EQUIMASK_SGLANG``, and those that begin with it
+(docs/sglang.md)."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ DEFAULT_MEBIBYTES = 512.0
 
 
 def cache_bytes() -> int:
-    """Bound of the compiled grammars that are kept for the next request: ``EQUIMASK_SGLANG_CACHE_MB``.
+    """The bound of the cache of compiled grammars in bytes: ``EQUIMASK_SGLANG_CACHE_MB``.
 
     Raises:
-        ValueError: no positive number.
+        ValueError: it is not a positive number.
     """
     return int(SETTINGS.positive(MEBIBYTES, DEFAULT_MEBIBYTES, "mebibytes") * 2**20)

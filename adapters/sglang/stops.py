@@ -1,6 +1,6 @@
 """The tokens that end a request in SGLang.
 
-What: `stops_of` a request; `named_ids` of a grammar, which are left to it.
+What: `stops_of` gives those of a request. `named_ids` gives the ids that a grammar itself reads.
 When: before the first token.
 Limits: none of its own.
 """
@@ -17,11 +17,10 @@ from equivalence.network.reading import read_as_far
 
 
 def stops_of(request: Any) -> set[int]:
-    """The ids at which SGLang ends a request, wherever they come: those that it asks for, those of the model
-    and those of the tokenizer.
+    """The ids at which SGLang ends a request: those of the request, of the model and of the tokenizer.
 
     Args:
-        request: of SGLang's; what it does not have has no ids.
+        request: SGLang's request. Attributes that it does not have count as empty.
     """
     asked, tokenizer = request.sampling_params, getattr(request, "tokenizer", None)
     if getattr(asked, "ignore_eos", False):
@@ -37,8 +36,8 @@ def stops_of(request: Any) -> set[int]:
 
 
 def named_ids(compiled: Any) -> set[int]:
-    """The ids that a grammar reads by number, as formats do that are framed by special tokens: to take these
-    for ends would leave no way through it.
+    """The ids that a grammar reads by number, as in formats with special tokens. If they ended the text, it
+    could never be completed.
 
     Args:
         compiled: an `adapters.xgrammar.CompiledGrammar`.
@@ -50,5 +49,5 @@ def named_ids(compiled: Any) -> set[int]:
         return set()
     try:
         return set(find_features(read_as_far(grammar).whole()).named)
-    except GrammarError:  # of another version of XGrammar
+    except GrammarError:  # another version of XGrammar
         return set()

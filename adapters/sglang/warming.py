@@ -1,6 +1,6 @@
-"""Everything that a first request would wait for, done before: when the scheduler starts.
+"""Warming up when the scheduler starts, so that the first request need not wait.
 
-What: `warm` has a backend compile a grammar of each kind, follows it, and looks at whether all of it is ours.
+What: `warm` lets a backend compile a grammar of each kind, follows it, and checks that all objects are ours.
 When: once for each backend, which has made the vocabulary (0.8 s for 128,000 ids).
 Limits: none of its own.
 """
@@ -31,7 +31,7 @@ def warm(backend: Backend) -> None:
         _look_at(getattr(backend, name, None), GrammarCompiler)
     for method, text in GRAMMARS:
         made = backend._init_value_dispatch((KINDS[method], text), False)
-        # of the operator's bounds, or a vocabulary without these texts
+        # because of the operator's bounds, or because the vocabulary lacks these texts
         if isinstance(made, InvalidGrammarObject):
             logger.warning("A grammar to be ready for others failed: %s", made.error_message)
             continue
@@ -45,7 +45,7 @@ def warm(backend: Backend) -> None:
 
 
 def look_at_wrapper(backend: ReasoningBackend) -> None:
-    """Ask a backend for models that think for a grammar, as requests will.
+    """Check that a backend for models that think gives our grammars.
 
     Raises:
         TypeError: the grammar is not ours.
@@ -53,7 +53,7 @@ def look_at_wrapper(backend: ReasoningBackend) -> None:
     made = backend._init_value_dispatch(("regex", "[a-z]+[0-9]{2,4}"), True)
     if not isinstance(made, InvalidGrammarObject):
         for grammar in (made, made.copy()):
-            _look_at(grammar, ReasoningGrammar, Grammar)  # the latter where a frame stands for the wrapper
+            _look_at(grammar, ReasoningGrammar, Grammar)  # the latter if the wrapper is replaced by a frame
 
 
 def _look_at(found: object, *kinds: type) -> None:

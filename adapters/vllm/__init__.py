@@ -1,11 +1,11 @@
 """vLLM's structured outputs, served by this project: vLLM's XGrammar backend over our compiler and matcher.
 
-What: `register` is a plugin of vLLM's (entry point "equimask" of the group ``vllm.general_plugins``), which
-every process of vLLM calls when it starts. From then on ``backend="xgrammar"``, which "auto" takes first, is
-ours; `is_registered` tells.
-When: installed beside vLLM, there is nothing to call (docs/vllm.md).
-Limits: vLLM has no official place for another backend, so names of its modules are bound anew; where they
-are not what they were, `register` raises and the engine does not start.
+What: `register` is a vLLM plugin (entry point "equimask" of the group ``vllm.general_plugins``), which every
+process of vLLM calls when it starts. From then on ``backend="xgrammar"``, the first choice of "auto", uses
+our code; `is_registered` tells.
+When: install the package next to vLLM; no call is necessary (docs/vllm.md).
+Limits: vLLM has no official place for another backend, so names in its modules are replaced. If these names
+are not as expected, `register` raises an error, and the engine does not start.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What vLLM's front end hears of a JSON schema, where schemas have their own meaning.
+"""Checking JSON schemas in vLLM's front end, with ``semantics="json-schema"``.
 
-What: vLLM looks for keywords that XGrammar does not know, and runs XGrammar's converter, for as long as it
-takes. `answered` puts `SchemaCheck` in that place, which makes the grammar that the engine will compile, and
-stops when its time is over. Everything else is asked of vLLM's own function.
-When: bound by `adapters.vllm.rebinding` under ``EQUIMASK_VLLM_SEMANTICS=json-schema``; called in the process
-that takes requests, by its event loop.
-Limits: what could not be decided in time is not refused: the engine compiles it within its own bound.
+What: vLLM's own check looks for keywords that XGrammar does not know, and runs XGrammar's converter for as
+long as it takes. `answered` replaces that check for schemas by a `SchemaCheck`, which makes the grammar that
+the engine will compile, and stops when its time is over. Other requests go to vLLM's own function.
+When: bound by `adapters.vllm.rebinding` under ``EQUIMASK_VLLM_SEMANTICS=json-schema``. It is called by the
+event loop of the process that accepts requests.
+Limits: a schema that cannot be checked in time is not refused; the engine compiles it within its own bound.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from hybrid.json_schema import SchemaRefused, grammar_of_schema
 logger = logging.getLogger("vllm.equimask")
 
 MOST_KEPT = 4096
-"""Answers kept; all are forgotten then. Each takes some 200 bytes."""
+"""Most answers that are kept; then all are dropped. Each takes about 200 bytes."""
 
 LONGEST_ANSWER = 1000
-"""Characters of one: a keyword's value may be quoted in it."""
+"""Length of an answer, which may quote a keyword's value."""
 
 
 class SchemaCheck:
     """Says whether the engine will serve a schema.
 
     Args:
-        seconds: of one answer.
+        seconds: time limit of one answer.
         assert_formats: whether `format` is checked, as by the compiler that serves.
     """
 
@@ -43,10 +43,10 @@ class SchemaCheck:
         self._kept: dict[bytes, str] = {}
 
     def __call__(self, schema: Any) -> str:
-        """Why a schema is refused; "" where it is not, or where time was over before that was known.
+        """Why a schema is refused; "" if it is not, or if the time was over before that was known.
 
         Args:
-            schema: JSON text, or what it says.
+            schema: JSON text, or the parsed value.
         """
         text = schema if isinstance(schema, str) else json.dumps(schema)
         key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -71,16 +71,16 @@ class SchemaCheck:
 
 
 def answered(by_vllm: Callable[[Any], None], refused: Callable[[str], Exception], check: SchemaCheck) -> Any:
-    """vLLM's function that checks a request, with our answer where a JSON schema is all that is asked.
+    """vLLM's function that checks a request, with our answer if the request is a JSON schema.
 
-    Only a request that has a backend is one that the engine will see. Without one vLLM asks whether XGrammar
-    could take the schema into a structural tag, where schemas have XGrammar's meaning: that stays its own
-    question.
+    The engine only sees requests that have a backend. For a request without one, vLLM asks whether XGrammar
+    accepts the schema inside of a structural tag, where schemas have XGrammar's meaning; so vLLM's function
+    answers.
 
     Args:
-        by_vllm: its function.
-        refused: makes the error of a request that is refused.
-        check: of JSON schemas.
+        by_vllm: vLLM's function.
+        refused: makes the error for a refused request.
+        check: checks JSON schemas.
     """
 
     @functools.wraps(by_vllm)

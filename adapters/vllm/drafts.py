@@ -1,13 +1,13 @@
-"""Forced and likely tokens as drafts of vLLM's own speculation.
+"""Forced and likely tokens as drafts for vLLM's own speculation.
 
-What: vLLM's scheduler takes the drafts of each step from the workers and cuts off what a request's grammar
-refuses. `continue_drafts` has it put behind what is left what the grammar forces, or makes likely: the
-grammars are there, and the workers check these tokens like any draft. `GrammarDrafts` is a proposer that
-proposes nothing itself, for engines that want these drafts alone.
-When: `adapters.vllm.rebinding` calls it where an engine is made, if drafts are wanted
+What: vLLM's scheduler gets the drafts of each step from the workers, and cuts off the tokens that a request's
+grammar refuses. `continue_drafts` makes it append the tokens that the grammar forces or makes likely. The
+scheduler has the grammars, and the workers check these tokens like any draft. `GrammarDrafts` is a proposer
+that proposes nothing itself, for engines that only want these drafts.
+When: `adapters.vllm.rebinding` calls it when an engine is made, if drafts are wanted
 (``EQUIMASK_VLLM_DRAFTS=1``, or `GrammarDrafts`).
-Limits: proposers whose drafts are tokens without a distribution, and whose tokens go through the scheduler
-(ngram, suffix, custom_class, on model runner V1). With others vLLM's workers keep drafts to themselves.
+Limits: only proposers whose drafts are tokens without a distribution that go through the scheduler (ngram,
+suffix, custom_class, on model runner V1). With others, drafts stay inside of vLLM's workers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ METHODS = ("ngram", "suffix", "custom_class")
 PROPOSER = "adapters.vllm.drafts.GrammarDrafts"
 
 KEPT = "equimask_drafts"
-"""Attribute of a manager: its `Continuations`."""
+"""The attribute of a manager that has its `Continuations`."""
 
 READ = frozenset({"requests", "req_ids", "structured_output_manager", "validate_tokens", "spec_token_ids"})
-"""What the scheduler's method that is bound anew has to use, to be the one that is known."""
+"""Names that the scheduler's method must use, or else it is not replaced."""
 
 
 class GrammarDrafts:
@@ -43,10 +43,10 @@ class GrammarDrafts:
         del vllm_config
 
     def load_model(self, model: Any) -> None:
-        """Load nothing."""
+        """There is nothing to load."""
 
     def propose(self, sampled_token_ids: list[list[int]], *_: Any, **__: Any) -> list[list[int]]:
-        """No draft for each request; the scheduler has them."""
+        """An empty draft for each request; the scheduler adds tokens."""
         return [[] for _ in sampled_token_ids]
 
 
@@ -54,7 +54,7 @@ def are_wanted(vllm_config: Any) -> bool:
     """Whether grammars continue the drafts of an engine.
 
     Raises:
-        ValueError: they were asked for, and the engine's speculation has no place for them.
+        ValueError: they are enabled, but the engine's speculation cannot use them.
     """
     speculation = getattr(vllm_config, "speculative_config", None)
     method = getattr(speculation, "method", None)
@@ -92,12 +92,12 @@ def are_wanted(vllm_config: Any) -> bool:
 
 
 def continue_drafts(manager: Any, vllm_config: Any, unknown: Any) -> None:
-    """Have the scheduler of an engine continue drafts.
+    """Make the scheduler of an engine continue drafts.
 
     Args:
-        manager: of its structured outputs.
-        vllm_config: its configuration.
-        unknown: makes the error that says that this release of vLLM is another one.
+        manager: the engine's manager of structured outputs.
+        vllm_config: the engine's configuration.
+        unknown: makes the error for an unknown release of vLLM.
     """
     module = importlib.import_module(SCHEDULER)
     kind = getattr(module, "Scheduler", None)
@@ -117,7 +117,7 @@ def continue_drafts(manager: Any, vllm_config: Any, unknown: Any) -> None:
 
 
 def continued(update: Any) -> Any:
-    """The scheduler's method, which then continues each draft of a request that follows a grammar."""
+    """The scheduler's method, extended to continue the drafts of requests with grammars."""
 
     @functools.wraps(update)
     def update_draft_token_ids(self: Any, draft_token_ids: Any) -> None:
@@ -138,7 +138,7 @@ def continued(update: Any) -> Any:
 
 
 def draft_of(drafts: Any, manager: Any, request: Any) -> list[int]:
-    """A request's draft, continued where all of it is text of its grammar."""
+    """A request's draft, continued if its grammar allows all of it."""
     draft: list[int] = request.spec_token_ids
     try:
         grammar = request.structured_output_request.grammar
@@ -146,7 +146,7 @@ def draft_of(drafts: Any, manager: Any, request: Any) -> list[int]:
         if not hasattr(matcher, "learned") or matcher.has_failed or grammar.is_terminated():
             return draft
         if manager._get_constraint_bounds(request, draft).grammar_start != 0:
-            return draft  # the model still thinks
+            return draft  # the model is still thinking
         drafts.learn(matcher, grammar.num_processed_tokens - matcher.learned)
         matcher.learned = grammar.num_processed_tokens
         return list(drafts.continue_draft(matcher, draft))

@@ -1,8 +1,8 @@
-"""XGrammar's names as vLLM's backend reads them: compiler and matcher are ours, all others XGrammar's.
+"""XGrammar's names for vLLM's backend: compiler and matcher are ours, all others XGrammar's.
 
-What: `Names` stands where the backend's module has ``xgr``.
+What: `Names` replaces ``xgr`` in the backend's module.
 When: bound by `adapters.vllm.rebinding`.
-Limits: ours are imported when they are first read, in the process that compiles, and nowhere else.
+Limits: our classes are imported when they are first used, so only in the process that compiles.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Names(ModuleType):
     """A module that looks names up in two others.
 
     Args:
-        theirs: XGrammar, or what stood in its place.
+        theirs: XGrammar, or the module that had replaced it.
     """
 
     def __init__(self, theirs: Any) -> None:

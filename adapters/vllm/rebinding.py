@@ -1,17 +1,22 @@
-"""Where vLLM's names are bound anew, and what is looked at before.
+"""Replacing names in vLLM's modules, after checking that they are as expected.
 
-What: `register` binds names: ``xgr`` in the module of vLLM's XGrammar backend, so that all of vLLM's
-own code runs over our compiler and matcher; `StructuredOutputManager.__init__`, which then makes everything
-warm; and `XgrammarBackend` where that manager makes one, so that it gets the warm one. The backend stays what
-it is: a subclass with a ``compile_grammar`` of its own would not have served 0.32 and 0.33 alike. Where JSON
-schemas have their own meaning, a fourth: `validate_xgrammar_grammar`, which vLLM's front end asks. Where its
-source is known, the manager's ``grammar_bitmask``, which then fills all rows in one call
-(`adapters.vllm.steps`); and ``multiprocessing`` where that manager asks how many cores there are
-(`adapters.engines.cores`). Two more methods of that manager tell requests what they should know
-(`adapters.vllm.request`).
-When: by vLLM, in every process, maybe more than once.
-Limits: releases of vLLM that were tested are in docs/vllm.md; of others it is looked at whether they use the
-names as these did.
+What: `register` replaces
+
+- ``xgr`` in the module of vLLM's XGrammar backend, so that vLLM's own code uses our compiler and matcher. The
+backend
+  itself is unchanged; a subclass with its own ``compile_grammar`` would not work with both 0.32 and 0.33;
+- `StructuredOutputManager.__init__`, to warm everything up, and `XgrammarBackend` in the manager's module, so
+that the
+  manager gets the warm backend;
+- `validate_xgrammar_grammar`, which vLLM's front end calls, if schemas have ``semantics="json-schema"``;
+- the manager's ``grammar_bitmask``, if its source is known, to fill all rows in one call
+(`adapters.vllm.steps`);
+- ``multiprocessing`` in the manager's module, which counts the cores (`adapters.engines.cores`);
+- two more methods of the manager, to tell grammars about their requests (`adapters.vllm.request`).
+
+When: called by vLLM in every process, perhaps more than once.
+Limits: docs/vllm.md lists the releases of vLLM that were tested. For others, it is checked that they use the
+names in the same way.
 """
 
 from __future__ import annotations
@@ -38,20 +43,20 @@ BACKEND = "vllm.v1.structured_output.backend_xgrammar"
 
 
 class CannotRebind(RuntimeError):
-    """This release of vLLM does not use the names that the adapter binds, as others do."""
+    """This release of vLLM does not use the names that the adapter replaces in the expected way."""
 
 
 def register() -> None:
-    """Serve vLLM's structured outputs; nothing where that is done already, or ``EQUIMASK_VLLM`` is 0.
+    """Serve vLLM's structured outputs, unless that is done already, or ``EQUIMASK_VLLM`` is 0.
 
     Raises:
-        CannotRebind: this release of vLLM is another one than the adapter knows.
-        ValueError: an environment variable that cannot be read.
+        CannotRebind: the adapter does not know this release of vLLM.
+        ValueError: an environment variable has a wrong value.
     """
     if not SETTINGS.is_enabled():
         logger.info("%s is 0: structured outputs run in plain XGrammar", SETTINGS.enabled)
         return
-    # what cannot be read is said here, and not to each request
+    # report wrong values here, and not to each request
     SETTINGS.compile_seconds()
     SETTINGS.drafts()
     SETTINGS.closes()
@@ -72,17 +77,17 @@ def register() -> None:
         manager.multiprocessing = Cores(manager.multiprocessing)  # type: ignore[attr-defined]
     else:
         logger.info("vLLM sizes the pools of its structured outputs in a way that is not known")
-    request.bind(kind)  # around the call of a step, whose source `steps` looks at
+    request.bind(kind)  # around the function whose source `steps` checks
     logger.info(
         "equimask serves structured outputs of the backend xgrammar; %s=0 turns it off", SETTINGS.enabled
     )
 
 
 def _answer(backend: ModuleType) -> None:
-    """Have vLLM's front end ask us about JSON schemas.
+    """Make vLLM's front end ask us about JSON schemas.
 
     Raises:
-        CannotRebind: it asks in another way than the releases that are known.
+        CannotRebind: the front end asks in an unknown way.
     """
     name, seconds = "validate_xgrammar_grammar", SETTINGS.check_seconds()
     try:
@@ -96,7 +101,7 @@ def _answer(backend: ModuleType) -> None:
         raise _unknown(f"{FRONT_END}.SamplingParams does not ask {BACKEND}.{name}")
     if not {"structured_outputs", "json"} <= _names_of(getattr(backend, name)):
         raise _unknown(f"{BACKEND}.{name} does not read structured_outputs.json")
-    from adapters.vllm.checking import SchemaCheck, answered  # heavy, and of no use elsewhere
+    from adapters.vllm.checking import SchemaCheck, answered  # slow to import, and needed only here
 
     check = SchemaCheck(seconds, SETTINGS.assert_formats())
     bound = answered(getattr(backend, name), errors.VLLMValidationError, check)
@@ -104,7 +109,7 @@ def _answer(backend: ModuleType) -> None:
 
 
 def is_registered() -> bool:
-    """Whether this process of vLLM runs its XGrammar backend over our names."""
+    """Whether vLLM's XGrammar backend uses our names in this process."""
     return isinstance(getattr(_modules()[1], "xgr", None), Names)
 
 
@@ -116,7 +121,7 @@ def _modules() -> tuple[ModuleType, ModuleType]:
 
 
 def _look_at(manager: ModuleType, backend: ModuleType) -> None:
-    """Raise `CannotRebind` unless the names are there, and used as they were."""
+    """Raise `CannotRebind` unless the names exist and are used as expected."""
     for module, name in (
         (backend, "xgr"),
         (backend, "XgrammarBackend"),
@@ -137,15 +142,15 @@ def _look_at(manager: ModuleType, backend: ModuleType) -> None:
 
 
 def _names_read(kind: type) -> set[str]:
-    """The names that the methods of a class read."""
+    """The names that the methods of a class use."""
     found: set[str] = set()
     for value in vars(kind).values():
-        found |= _names_of(getattr(value, "__func__", value))  # of static methods
+        found |= _names_of(getattr(value, "__func__", value))  # for static methods
     return found
 
 
 def _names_of(function: Any) -> set[str]:
-    """The names that a function reads; none of what is no function of Python's."""
+    """The names that a Python function uses; none for other objects."""
     code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
     return {*code.co_names} if isinstance(code, CodeType) else set()
 
@@ -159,7 +164,7 @@ def _unknown(why: str) -> CannotRebind:
 
 
 class WarmBackend:
-    """What makes vLLM's backend: hands over the one that is warm, to the engine that it was made for.
+    """Makes vLLM's backend: returns the warm backend to the engine that it was made for.
 
     Args:
         make: vLLM's own class.
@@ -178,7 +183,7 @@ class WarmBackend:
 
 
 def _warming(begin: Callable[..., None], backend: WarmBackend) -> Callable[..., None]:
-    """A manager's ``__init__`` that makes everything warm, if its requests may come to XGrammar's backend."""
+    """A manager's ``__init__`` that warms everything up, if requests may use XGrammar's backend."""
 
     @functools.wraps(begin)
     def begun(self: Any, vllm_config: Any, *arguments: Any, **options: Any) -> None:
@@ -188,7 +193,7 @@ def _warming(begin: Callable[..., None], backend: WarmBackend) -> Callable[..., 
             drafts.continue_drafts(self, vllm_config, _unknown)
         add_named_hook(SETTINGS.notices, SETTINGS.hook())
         chosen = vllm_config.structured_outputs_config.backend
-        tokenizer = getattr(self, "tokenizer", None)  # none where prompts come as ids
+        tokenizer = getattr(self, "tokenizer", None)  # there is none if prompts come as ids
         if tokenizer is None or not (chosen == "auto" or chosen.startswith("xgrammar")):
             return
         from adapters.vllm.warming import warm

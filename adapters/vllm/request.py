@@ -1,14 +1,15 @@
-"""What vLLM's manager knows of a request and its grammar does not: its name, and the tokens that it may have.
+"""Facts about a request that vLLM's manager knows and its grammar does not: its name, and its limit of
+tokens.
 
-What: `bind` has the manager tell what a request's masks do not enforce (`adapters.engines.notices`), and keep
-room for the end of its text under ``EQUIMASK_VLLM_CLOSE=1``.
-When: by `adapters.vllm.rebinding`, in every process; the methods run where the engine is.
-Limits: vLLM's answers have no field for what is told. Offline beam search has no manager, and no limit.
+What: `bind` makes the manager report what a request's masks do not enforce (`adapters.engines.notices`), and
+leave room for the end of its text under ``EQUIMASK_VLLM_CLOSE=1``.
+When: used by `adapters.vllm.rebinding` in every process. The methods run in the process of the engine.
+Limits: vLLM's answers have no field for notices. Offline beam search has no manager, and no limit.
 
-**How many tokens are left** is what the request may have, less its output, less the drafts before the first
-one that the grammar reads. A grammar that reads from the first token on counts them itself, drafts and what
-is taken back included. One that begins when the model has thought hears of each step from `_keep`, until it
-has begun; from then on both say the same.
+**The number of tokens left** is the request's limit, minus its output, minus the drafts before the first
+token that the grammar reads. A grammar that reads from the first token on counts them itself, including
+drafts and tokens that are taken back. For a grammar that starts after the model has thought, `_keep` sets the
+number at each step until the grammar has started. From then on, both ways give the same number.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from adapters.vllm.settings import SETTINGS
 logger = logging.getLogger("vllm.equimask")
 
 BOUND = ("_create_grammar", "grammar_bitmask")
-"""Methods of the manager."""
+"""The methods of the manager that are replaced."""
 
 PADDING = -1
-"""Stands for drafts that there are none of."""
+"""Stands for a missing draft."""
 
 
 def bind(kind: Any) -> None:
-    """Bind the methods of vLLM's manager anew.
+    """Replace the methods of vLLM's manager.
 
     Args:
-        kind: its class.
+        kind: the class of the manager.
 
     Raises:
-        ValueError: an environment variable that cannot be read.
+        ValueError: an environment variable has a wrong value.
     """
     kind._create_grammar = _telling(kind._create_grammar)
     if SETTINGS.closes():
@@ -46,13 +47,13 @@ def bind(kind: Any) -> None:
 
 
 def _telling(create: Callable[..., Any]) -> Callable[..., Any]:
-    """What makes the grammar of a request, in a thread of its own, and then tells what is to be told."""
+    """The method that makes the grammar of a request in a thread, extended to report notices."""
 
     @functools.wraps(create)
     def created(self: Any, request: Any) -> Any:
         grammar = create(self, request)
         matcher = getattr(grammar, "matcher", None)
-        if matcher is not None and hasattr(matcher, "limit_tokens"):  # else it is none of ours
+        if matcher is not None and hasattr(matcher, "limit_tokens"):  # else it is not ours
             _guarded(_meet, self, request, matcher)
         return grammar
 
@@ -60,7 +61,7 @@ def _telling(create: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _limiting(fill: Callable[..., Any]) -> Callable[..., Any]:
-    """What fills the masks of a step, after every matcher has heard how many tokens are left."""
+    """The method that fills the masks of a step, extended to first set the number of tokens left."""
 
     @functools.wraps(fill)
     def filled(self: Any, requests: Any, names: Any, drafts: Any, *arguments: Any, **options: Any) -> Any:
@@ -72,7 +73,7 @@ def _limiting(fill: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _guarded(act: Callable[..., None], manager: Any, request: Any, *arguments: Any) -> None:
-    """Do what a request can do without; an error of it must not end the engine."""
+    """Call an optional function; its errors must not stop the engine."""
     try:
         act(manager, request, *arguments)
     except Exception:
@@ -85,7 +86,7 @@ def _meet(manager: Any, request: Any, matcher: Any) -> None:
 
 
 def _keep(manager: Any, request: Any, drafts: Sequence[int]) -> None:
-    """Say how many tokens are left where the matcher stands, if it does not know."""
+    """Tell the matcher how many tokens are left, if it does not know."""
     asked = request.structured_output_request
     matcher = getattr(asked.grammar, "matcher", None)
     left, lost = getattr(matcher, "tokens_left", None), getattr(matcher, "lost_limit", None)
@@ -100,7 +101,7 @@ def _keep(manager: Any, request: Any, drafts: Sequence[int]) -> None:
         real = [*itertools.takewhile(lambda token: token != PADDING, drafts)]
         thought = manager._get_constraint_bounds(request, real).grammar_start
         if thought > len(real):
-            return  # no row of this step is the grammar's
+            return  # the grammar has no row in this step
     now = most_tokens(manager, request) - request.num_output_tokens - thought
     if now != left:
         why = _limit(matcher, now)
@@ -109,13 +110,13 @@ def _keep(manager: Any, request: Any, drafts: Sequence[int]) -> None:
 
 
 def most_tokens(manager: Any, request: Any) -> int:
-    """The tokens that a request may have: what it asked for, or what the model has room for."""
+    """The limit of tokens of a request: its own, or the model's."""
     room = getattr(manager.vllm_config.model_config, "max_model_len", None)
     most = int(request.max_tokens)
     return most if room is None else min(most, int(room) - int(request.num_prompt_tokens))
 
 
 def _limit(matcher: Any, tokens: int) -> str | None:
-    from adapters.engines.limits import limited  # heavy, and of no use where no engine runs
+    from adapters.engines.limits import limited  # slow to import, and needed only in the engine
 
     return limited(matcher, tokens)

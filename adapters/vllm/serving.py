@@ -1,9 +1,9 @@
-"""The compiler and the matcher that vLLM's backend gets.
+"""The compiler and the matcher for vLLM's backend.
 
-What: those of `adapters.xgrammar`, with the operator's bounds, and with errors that end one request where
-vLLM would end the engine.
-When: made by vLLM's backend: two compilers for an engine (one knows no special tokens), one matcher for a
-request.
+What: those of `adapters.xgrammar`, with the operator's bounds. An error ends one request, whereas in vLLM it
+would end the engine.
+When: made by vLLM's backend: two compilers for each engine (one knows no special tokens), one matcher for
+each request.
 Limits: those of `hybrid.Budget`.
 """
 
@@ -23,13 +23,13 @@ logger = logging.getLogger("vllm.equimask")
 
 
 class GrammarCompiler(BoundedCompiler):
-    """Compiles grammars for vLLM, in as many threads as it likes.
+    """Compiles grammars for vLLM; thread-safe.
 
     Args:
-        tokenizer_info, **options: of `adapters.xgrammar.GrammarCompiler`.
+        tokenizer_info, **options: see `adapters.xgrammar.GrammarCompiler`.
 
     Raises:
-        ValueError: what environment variables say cannot be read.
+        ValueError: an environment variable has a wrong value.
     """
 
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, **options: Any) -> None:
@@ -38,17 +38,18 @@ class GrammarCompiler(BoundedCompiler):
 
 
 class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
-    """Follows one request. It answers where another matcher would raise, as the engine's loop would end.
+    """Follows one request. It never raises errors after it was made, because they would end the engine's
+    loop.
 
-    After an error it allows nothing but the stop tokens and accepts no token at all, on which vLLM ends this
-    request with the reason "error", and no other: nothing that the grammar forbids gets out.
+    After an error it allows only stop tokens and accepts no token. Then vLLM ends this request, and no other,
+    with the reason "error". So no token that the grammar forbids is sent.
 
     Args:
-        compiled_grammar, **options: of `adapters.xgrammar.GrammarMatcher`. What they may raise is raised,
-            as vLLM makes matchers where it compiles.
+        compiled_grammar, **options: see `adapters.xgrammar.GrammarMatcher`. The constructor may raise errors,
+            because vLLM makes matchers in the threads that compile.
 
     Attributes:
-        learned: how many of its tokens a draft model has counted (`adapters.vllm.drafts`).
+        learned: how many of its tokens a draft model has learned (`adapters.vllm.drafts`).
     """
 
     _failed = False
@@ -56,26 +57,26 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its masks and steps are those of its grammar and nothing else, so that all rows of a step
-        may be filled in one call (`adapters.vllm.steps`), and not by the methods below."""
+        """Whether its masks and steps come from its grammar alone, so that all rows of a step can be filled
+        in one call (`adapters.vllm.steps`) instead of by the methods below."""
         return not self._failed
 
     def __init__(self, compiled_grammar: Any, **options: Any) -> None:
-        options.pop("max_rollback_tokens", None)  # rollback has no bound, and XGrammar's warns of it as well
+        options.pop("max_rollback_tokens", None)  # rollback is unlimited, and XGrammar warns, too
         super().__init__(compiled_grammar, **options)
 
     def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
-        """Overwrite a row with the mask of the next token; with the stop tokens after an error."""
+        """Overwrite a row with the mask of the next token; after an error, with the stop tokens."""
         if not self._failed:
             try:
                 return super().fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
-            except Exception:  # noqa: BLE001 - whatever it is, it is this request's
+            except Exception:  # noqa: BLE001 - any error ends only this request
                 self._fail("mask")
         allow_only_stops(bitmask, index, self.stop_token_ids)
         return True
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
-        """Advance by a token; False, also after an error, if that cannot be."""
+        """Advance by a token; False if it is not allowed, or after an error."""
         if self._failed:
             return False
         try:
@@ -85,7 +86,7 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
         return False
 
     def rollback(self, num_tokens: int = 1) -> None:
-        """Take back the last steps; nothing after an error."""
+        """Take back the last steps. Does nothing after an error."""
         if self._failed:
             return
         try:
@@ -94,7 +95,7 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
             self._fail("rollback")
 
     def is_terminated(self) -> bool:
-        """Whether the sequence has ended; after an error it has not, so that vLLM offers a token."""
+        """Whether the sequence has ended. False after an error, so that vLLM offers a token."""
         if self._failed:
             return False
         try:
@@ -104,17 +105,17 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
         return False
 
     def reset(self) -> None:
-        """Back to the start, errors forgotten."""
+        """Go back to the start, and forget errors."""
         super().reset()
         self._failed = False
         self.learned = 0
 
     @property
     def has_failed(self) -> bool:
-        """Whether it answers with its stop tokens alone, after an error."""
+        """Whether there was an error, so that only stop tokens are allowed."""
         return self._failed
 
     def _fail(self, what: str) -> None:
-        """Note an error, which is being handled."""
+        """Record the error that is being handled."""
         self._failed = True
         logger.exception("The %s of a structured output failed, which ends its request", what)

@@ -1,11 +1,12 @@
-"""All rows of a step of vLLM's in one call, where vLLM's manager asks row by row in Python.
+"""Filling all rows of a step of vLLM in one call, instead of row by row in Python.
 
-What: `in_one_call` stands where the manager's ``grammar_bitmask`` does: rows of requests whose masks are ours
-alone, and rows behind their drafts, are filled as by `hybrid.BatchGrammarMatcher`, which reads no draft and
-takes none back. Rows of all others (of another backend, while a model thinks, after an error, at the end) are
-filled by vLLM's own loop, and so are all if the call fails. What workers get is the same bit by bit.
+What: `in_one_call` replaces the manager's ``grammar_bitmask``. For requests whose masks come from us alone,
+the rows, and those after their drafts, are filled like `hybrid.BatchGrammarMatcher` does, which neither reads
+drafts nor takes them back. All other rows (of another backend, while a model thinks, after an error, at the
+end) are filled by vLLM's own loop, and so are all rows if the call fails. The workers get the same bits.
 When: bound by `adapters.vllm.rebinding`.
-Limits: sources of vLLM's loop, and of the grammar that it moves, that are in `KNOWN`; others stay.
+Limits: only if the sources of vLLM's loop and of its grammar class are in `KNOWN`; otherwise vLLM's loop
+stays.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ READ = (
     ("_get_reasoner", "_get_constraint_bounds", "_fill_bitmasks", "grammar_bitmask"),
     ("accept_tokens", "rollback", "fill_bitmask", "is_terminated"),
 )
-"""What a step runs of vLLM's: methods of the manager, and of the grammar of its XGrammar backend."""
+"""The methods of vLLM that a step calls: of the manager, and of the grammar of its XGrammar backend."""
 
 KNOWN = {"f00c69ca85d616dd": False, "741310f266aa028f": True}
-"""By a digest of these sources (0.32.0, 0.33.0), whether each request has as many rows, whatever drafts it
-has."""
+"""For digests of these sources (0.32.0, 0.33.0), whether each request has the same number of rows, however
+many drafts it has."""
 
 
 def bind(manager: ModuleType, backend: ModuleType) -> None:
-    """Put the call in the place of the loop; leave the loop alone where it is not one that is known.
+    """Replace the loop by the call, if the loop is known.
 
     Args:
-        manager, backend: vLLM's modules of the manager, and of its XGrammar backend.
+        manager, backend: vLLM's modules of the manager and of its XGrammar backend.
     """
     kind = manager.StructuredOutputManager
     made = digest(kind, getattr(backend, "XgrammarGrammar", None))
@@ -48,27 +49,27 @@ def bind(manager: ModuleType, backend: ModuleType) -> None:
 
 
 def digest(manager: Any, grammar: Any) -> str:
-    """A digest of the sources of what a step runs; what is missing, or bound anew, makes it another."""
+    """A digest of the sources of the methods that a step calls. A missing or replaced method changes it."""
     found = hashlib.sha256()
     for kind, names in zip((manager, grammar), READ, strict=True):
         for name in names:
             function = vars(kind).get(name) if isinstance(kind, type) else None
             try:
                 source = "" if hasattr(function, "__wrapped__") else inspect.getsource(function)  # type: ignore[arg-type]
-            except (OSError, TypeError):  # there is no such file, or no such function
+            except (OSError, TypeError):  # the file or the function does not exist
                 source = ""
             found.update(f"{name}\0{source}\0".encode())
     return found.hexdigest()[:16]
 
 
 class _Step(NamedTuple):
-    """The requests of a step whose rows are ours alone, and all others.
+    """The requests of a step whose rows come from us alone, and all others.
 
     Attributes:
-        names: of those requests.
+        names: the names of the former.
         matchers, drafts, rows: their matchers, draft tokens and first rows.
-        others: of each other request its name and its first row.
-        n_rows: of all.
+        others: the name and the first row of each other request.
+        n_rows: the number of all rows.
     """
 
     names: list[str]
@@ -83,9 +84,9 @@ def in_one_call(by_vllm: Loop, grammar: Any, is_strided: bool) -> Loop:
     """The manager's ``grammar_bitmask``.
 
     Args:
-        by_vllm: vLLM's own.
-        grammar: the class of grammars that it moves.
-        is_strided: whether each request has as many rows, whatever drafts it has.
+        by_vllm: vLLM's own function.
+        grammar: the class of vLLM's grammars.
+        is_strided: whether each request has the same number of rows, however many drafts it has.
     """
 
     @functools.wraps(by_vllm)
@@ -97,7 +98,7 @@ def in_one_call(by_vllm: Loop, grammar: Any, is_strided: bool) -> Loop:
     ) -> Any:
         asked = requests, structured_output_request_ids, scheduled_spec_decode_tokens
         bitmask = self._grammar_bitmask
-        if bitmask is None or len(structured_output_request_ids) < 2:  # for one the loop is as fast
+        if bitmask is None or len(structured_output_request_ids) < 2:  # for one request the loop is as fast
             return by_vllm(self, *asked)
         if self.vllm_config.model_config.is_diffusion:
             return by_vllm(self, *asked)
@@ -106,7 +107,7 @@ def in_one_call(by_vllm: Loop, grammar: Any, is_strided: bool) -> Loop:
             return by_vllm(self, *asked)
         try:
             for names, row in _runs(step.others, structured_output_request_ids):
-                self._grammar_bitmask = bitmask[row:]  # in which these are the first
+                self._grammar_bitmask = bitmask[row:]  # so that these rows come first
                 by_vllm(self, requests, names, scheduled_spec_decode_tokens)
         finally:
             self._grammar_bitmask = bitmask
@@ -123,7 +124,7 @@ def _step_of(
     names: list[str],
     scheduled: dict[str, list[int]],
 ) -> _Step:
-    """Who is asked for which rows; nobody where a request has more drafts than rows."""
+    """Which requests have which rows. None are ours if a request has more drafts than rows."""
     kind: Any = _matcher()
     found = _Step([], [], [], [], [], 0)
     stride = manager.vllm_config.num_speculative_tokens + 1
@@ -153,7 +154,7 @@ def _step_of(
 
 
 def _fill(step: _Step, bitmask: Any) -> bool:
-    """Fill the rows that are ours; whether it was done."""
+    """Fill our rows; return whether that succeeded."""
     try:
         fill_drafts, rows_alone = _asked()
         taken = fill_drafts(step.matchers, bitmask, step.rows, step.drafts, rows_alone)
@@ -167,7 +168,7 @@ def _fill(step: _Step, bitmask: Any) -> bool:
 
 
 def _runs(others: list[tuple[str, int]], names: list[str]) -> list[tuple[list[str], int]]:
-    """Requests that follow each other in a step, together, and the first row of each such run."""
+    """Groups of requests that follow each other in a step, with the first row of each group."""
     found: list[tuple[list[str], int]] = []
     place = {name: at for at, name in enumerate(names)} if others else {}
     last = -2
@@ -189,7 +190,7 @@ def _matcher() -> type:
 
 @functools.cache
 def _asked() -> tuple[Callable[..., list[int]], Callable[..., Any]]:
-    """What `hybrid.BatchGrammarMatcher` asks when all is checked, as it is here."""
+    """The functions that `hybrid.BatchGrammarMatcher` calls after its checks, which are not needed here."""
     from hybrid.api.batch import rows_alone
     from hybrid.classifier.drafts import fill_drafts
 

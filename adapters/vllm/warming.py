@@ -1,7 +1,7 @@
-"""Everything that a first request would wait for, done before: when the engine starts.
+"""Warming up when the engine starts, so that the first request need not wait.
 
-What: `warm` makes vLLM's backend, hence both vocabularies (0.8 s each for 128,000 ids), compiles a grammar
-of each kind with both compilers, and follows it.
+What: `warm` makes vLLM's backend, and with it both vocabularies (0.8 s each for 128,000 ids). It compiles a
+grammar of each kind with both compilers, and follows it.
 When: as soon as vLLM's manager has a tokenizer.
 Limits: none of its own.
 """
@@ -27,7 +27,7 @@ def warm(make: Callable[[], Any]) -> Any:
         make: makes vLLM's backend over our names.
 
     Returns:
-        The backend; None where there is none for this tokenizer, as vLLM will say to each request.
+        The backend; None if there is none for this tokenizer, which vLLM will tell each request.
 
     Raises:
         TypeError: the backend's compilers are not ours.
@@ -45,7 +45,7 @@ def warm(make: Callable[[], Any]) -> Any:
         for method, text in GRAMMARS:
             try:
                 _follow(getattr(compiler, method)(text))
-            except HybridError as error:  # of the operator's bounds, or a vocabulary without these texts
+            except HybridError as error:  # the operator's bounds, or a vocabulary without these texts
                 logger.warning("%s of a grammar to be ready for others failed: %s", method, error)
     logger.info("equimask is ready for structured outputs, after %.1f s", time.perf_counter() - began)
     return backend

@@ -1,12 +1,12 @@
-"""XGrammar's interface, served by this project: ``import adapters.xgrammar as xgr`` in place of
-``import xgrammar as xgr``.
+"""XGrammar's interface, served by this project: ``import adapters.xgrammar as xgr`` instead of ``import
+xgrammar as xgr``.
 
-What: every name of `xgrammar.__all__` and every module of XGrammar's. Compiler, compiled grammar, matcher,
-batch and logits processor are ours, with XGrammar's arguments, defaults, results and errors; all else is
-XGrammar's own object. `wrap` takes what plain XGrammar made, and
-`configure` gives options to compilers that a program makes without.
-When: for programs that were written for `xgrammar` 0.2.x (docs/xgrammar.md).
-Limits: what XGrammar refuses is refused; what we do not speed up runs in XGrammar, and
+What: all names of `xgrammar.__all__` and all modules of XGrammar. Compiler, compiled grammar, matcher, batch
+and logits processor are ours, with XGrammar's arguments, defaults, results and errors. Everything else is
+XGrammar's own object. `wrap` converts objects of plain XGrammar, and `configure` sets options for compilers
+that a program makes without.
+When: for programs written for `xgrammar` 0.2.x (docs/xgrammar.md).
+Limits: grammars that XGrammar refuses are refused. Features that we do not speed up run in XGrammar, and
 `CompiledGrammar.reason` says so.
 """
 
@@ -43,8 +43,8 @@ __all__ += xgrammar.__all__
 
 
 def __getattr__(name: str) -> Any:
-    """All names that are not ours are XGrammar's."""
-    if name.startswith("__"):  # what Python asks of every package is no part of an interface
+    """Look up all other names in XGrammar."""
+    if name.startswith("__"):  # Python's own attributes are not part of the interface
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(xgrammar, name)
 

@@ -1,9 +1,9 @@
 """Many matchers at once, with XGrammar's arguments, results and errors.
 
-What: `hybrid.BatchGrammarMatcher`, which also takes matchers that plain XGrammar made: with one of these in a
-batch, all go one by one.
+What: `hybrid.BatchGrammarMatcher`, which also accepts matchers of plain XGrammar. If a batch has one of
+these, all matchers are called one by one.
 When: one per engine.
-Limits: a row given twice is an error, where XGrammar's threads would race.
+Limits: a row that occurs twice is an error; in XGrammar, threads would race.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class BatchGrammarMatcher(ours):
     """Fills and advances many matchers.
 
     Args:
-        max_threads: accepted for XGrammar's sake, ignored.
+        max_threads: accepted for compatibility with XGrammar, and ignored.
 
     Raises:
-        RuntimeError: neither "auto" nor a positive integer.
+        RuntimeError: `max_threads` is neither "auto" nor a positive integer.
     """
 
     __init__ = with_its_errors(ours.__init__)
@@ -85,7 +85,7 @@ class BatchGrammarMatcher(ours):
     @staticmethod
     @with_its_errors
     def batch_rollback(matchers: Sequence[Any], num_tokens: int | Iterable[int] = 1) -> None:
-        """`xgrammar.BatchGrammarMatcher.batch_rollback`: as many steps for all, or a list."""
+        """`xgrammar.BatchGrammarMatcher.batch_rollback`: one number of steps for all, or a list."""
         if _are_ours(matchers):
             return ours.batch_rollback(matchers, num_tokens)
         counts = repeat(num_tokens, len(matchers)) if isinstance(num_tokens, int) else num_tokens
@@ -95,13 +95,13 @@ class BatchGrammarMatcher(ours):
 
 
 def _are_ours(matchers: Any) -> bool:
-    """Whether none of the matchers is plain XGrammar's; `hybrid` says what is wrong with other objects."""
+    """Whether none of the matchers is plain XGrammar's. `hybrid` reports other wrong objects."""
     kinds = set(map(type, matchers)) if isinstance(matchers, Sequence) else set()
     return not any(issubclass(kind, xgrammar.GrammarMatcher) for kind in kinds)
 
 
 def _pairs(matchers: Sequence[Any], given: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """Each matcher with what is given for it."""
+    """Each matcher with its argument."""
     values = list(given)
     if len(values) != len(matchers):
         raise BatchError(

@@ -1,10 +1,11 @@
-"""The compiled grammar, with the attributes of XGrammar's, and its whole meaning where somebody needs that.
+"""The compiled grammar, with the attributes of XGrammar's.
 
-What: `CompiledGrammar` holds what `hybrid` made of a grammar, which our matchers run on. It is an
-`xgrammar.CompiledGrammar` too: XGrammar compiles the grammar over the whole vocabulary when something asks
-for what only XGrammar has (`serialize_json`, its testing helpers, its own matchers), and not before.
+What: `CompiledGrammar` contains the compiled grammar of `hybrid`, which our matchers use. It is also an
+`xgrammar.CompiledGrammar`: if something needs what only XGrammar has (`serialize_json`, its testing helpers,
+    its own
+matchers), XGrammar compiles the grammar for the whole vocabulary, but not before.
 When: made by `GrammarCompiler`, `wrap` and `deserialize_json`.
-Limits: the layout of `serialize_json` is XGrammar's, and so is the time that it takes.
+Limits: `serialize_json` has XGrammar's layout, and takes as long as in XGrammar.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hybrid.json_schema import in_xgrammar
 from hybrid.lark import LarkGrammar
 
 IS_PREVIEW = xgrammar.get_serialization_version() == PREVIEW
-"""Whether XGrammar is one of the previews 0.2.6rc1 and 0.2.6rc2."""
+"""Whether XGrammar is the preview 0.2.6rc1 or 0.2.6rc2."""
 
 
 @forking.with_listed_properties
@@ -33,12 +34,12 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
     """A grammar ready for matchers. `GrammarCompiler` makes them.
 
     Args:
-        compiled: what our matchers run on.
-        tokenizer_info: what the grammar was compiled for.
-        plain: XGrammar's own, where there is one already.
+        compiled: the grammar for our matchers.
+        tokenizer_info: the tokenizer that the grammar was compiled for.
+        plain: XGrammar's compiled grammar, if there is one already.
 
     Attributes:
-        hybrid: the `hybrid.CompiledGrammar`, which tells strategy, reason, token classes and timings.
+        hybrid: the `hybrid.CompiledGrammar`, with strategy, reason, token classes and timings.
     """
 
     def __init__(
@@ -54,17 +55,17 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
 
     @property
     def strategy(self) -> str:
-        """What was chosen: "classifier", "representatives" or "engine"."""
+        """The strategy that was chosen: "classifier", "representatives" or "engine"."""
         return self.hybrid.strategy
 
     @property
     def reason(self) -> str:
-        """One sentence: why."""
+        """Why it was chosen."""
         return self.hybrid.reason
 
     @cached_property
     def on_engine(self) -> hybrid.CompiledGrammar:
-        """The same grammar on plain XGrammar, for matchers that no other strategy serves."""
+        """The same grammar on plain XGrammar, for matchers that no other strategy can serve."""
         if self.hybrid.strategy == "engine":
             return self.hybrid
         compiler = hybrid.GrammarCompiler(self.hybrid.vocabulary, strategy="engine", cache_enabled=False)
@@ -72,7 +73,7 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
 
     @cached_property
     def plain(self) -> xgrammar.CompiledGrammar:
-        """What plain XGrammar makes of the grammar; compiled when first asked for."""
+        """Plain XGrammar's compiled grammar, compiled at the first access."""
         compiler = xgrammar.GrammarCompiler(self._tokenizer_info, cache_enabled=False)
         return compiler.compile_grammar(self._parsed)
 
@@ -83,43 +84,44 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
     @property
     def _parsed(self) -> xgrammar.Grammar:
         found = self.hybrid.grammar
-        assert not isinstance(found, LarkGrammar)  # the compiler of this package makes none
+        assert not isinstance(found, LarkGrammar)  # the compiler of this package makes no such grammars
         return in_xgrammar(found)
 
     @cached_property
     def grammar(self) -> xgrammar.Grammar:
-        """The grammar as XGrammar optimised it, in a few milliseconds: without looking at the vocabulary."""
-        # the optimiser of previews looks at the vocabulary
+        """The grammar as XGrammar optimises it, which takes a few milliseconds and does not need the
+        vocabulary."""
+        # the optimiser of previews needs the vocabulary
         if "plain" in self.__dict__ or IS_PREVIEW:
             return self.plain.grammar
         try:
             named = find_features(read_as_far(self._parsed).whole()).named
-        except GrammarError:  # of another version of XGrammar
+        except GrammarError:  # another version of XGrammar
             return self.plain.grammar
         info = xgrammar.TokenizerInfo([b""] * (max(named, default=-1) + 1))
         return xgrammar.GrammarCompiler(info, cache_enabled=False).compile_grammar(self._parsed).grammar
 
     @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
-        """What the grammar was compiled for."""
+        """The tokenizer that the grammar was compiled for."""
         return self._tokenizer_info
 
     @property
     def memory_size_bytes(self) -> int:
-        """Bytes held for our matchers, and for plain XGrammar's where somebody asked for them."""
+        """Bytes of our grammar, and of plain XGrammar's if it was compiled."""
         plain = self.__dict__.get("plain")
         return self.hybrid.memory_size_bytes + (0 if plain is None else int(plain.memory_size_bytes))
 
     def serialize_json(self) -> str:
-        """What `xgrammar.CompiledGrammar.serialize_json` gives; XGrammar compiles the grammar for it."""
+        """`xgrammar.CompiledGrammar.serialize_json`. XGrammar compiles the grammar for it."""
         return self.plain.serialize_json()
 
     @staticmethod
     def deserialize_json(json_str: str, tokenizer_info: xgrammar.TokenizerInfo) -> CompiledGrammar:
-        """A compiled grammar that this or XGrammar's own `serialize_json` wrote.
+        """Read a compiled grammar that `serialize_json` wrote, ours or XGrammar's.
 
         Raises:
-            InvalidJSONError, DeserializeFormatError, DeserializeVersionError: as XGrammar's.
+            InvalidJSONError, DeserializeFormatError, DeserializeVersionError: as in XGrammar.
         """
         plain = xgrammar.CompiledGrammar.deserialize_json(json_str, tokenizer_info)
         return taken_over(plain, tokenizer_info)
@@ -140,12 +142,12 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
 def taken_over(
     plain: xgrammar.CompiledGrammar, tokenizer_info: xgrammar.TokenizerInfo | None = None, **options: Any
 ) -> CompiledGrammar:
-    """A compiled grammar of XGrammar's, with matchers of ours.
+    """A compiled grammar for our matchers, from one of plain XGrammar.
 
     Args:
-        plain: XGrammar's.
-        tokenizer_info: the object that it was made with, if that is known.
-        **options: of `hybrid.GrammarCompiler`.
+        plain: XGrammar's compiled grammar.
+        tokenizer_info: the object that it was compiled with, if that is known.
+        **options: options of `hybrid.GrammarCompiler`.
     """
     info = plain.tokenizer_info if tokenizer_info is None else tokenizer_info
     grammar = plain.grammar

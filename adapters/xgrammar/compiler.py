@@ -1,8 +1,8 @@
-"""The compiler, with XGrammar's arguments and defaults, and ours by name.
+"""The compiler, with XGrammar's arguments and defaults, and our options as keywords.
 
-What: `GrammarCompiler` reads and checks what XGrammar's takes; `adapters.xgrammar.compiling` does the rest.
+What: `GrammarCompiler` checks XGrammar's arguments; `adapters.xgrammar.compiling` compiles.
 When: one for each tokenizer; thread-safe.
-Limits: bounds are those of `hybrid.Budget`; a grammar that would end the process in XGrammar is an error.
+Limits: the bounds are those of `hybrid.Budget`. A grammar that would crash XGrammar is an error.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ class GrammarCompiler:
     """Compiles grammars for one tokenizer.
 
     Args:
-        tokenizer_info: the tokenizer; one without ids will do for reading texts.
+        tokenizer_info: the tokenizer. For reading texts only, it need not have ids.
         max_threads, cache_enabled, cache_limit_bytes: as in XGrammar. Compilers of the same `tokenizer_info`
-            object that give the same bound share a cache; -1 keeps at most 512 MiB.
-        enable_dynamic_compilation: of previews of XGrammar, "masks when they are first needed", and read by
-            none of ours, which do that anyway; where plain XGrammar stands in, it makes masks ahead.
-        **options: of `hybrid.GrammarCompiler`: strategy, budget, on_budget, cache_dir and others.
+            object with the same bound share a cache; -1 is 512 MiB.
+        enable_dynamic_compilation: an option of XGrammar's previews, to compute masks when they are needed.
+            It is
+            ignored: our strategies always do so, and plain XGrammar computes masks ahead if it is used.
+        **options: options of `hybrid.GrammarCompiler`: strategy, budget, on_budget, cache_dir and others.
 
     Raises:
-        ValueError: no `TokenizerInfo`. RuntimeError: a bound below -1.
+        ValueError: the argument is not a `TokenizerInfo`.
+        RuntimeError: a bound is below -1.
     """
 
     @with_its_errors
@@ -56,7 +58,7 @@ class GrammarCompiler:
         self._tokenizer_info = tokenizer_info
         self._limit = cache_limit_bytes
         given = {
-            "n_jobs": max(1, min(max_threads, MOST_JOBS)),  # XGrammar takes 0 and less for one thread
+            "n_jobs": max(1, min(max_threads, MOST_JOBS)),  # in XGrammar 0 and less mean one thread
             "cache_enabled": cache_enabled,
             "cache_limit_bytes": cache_limit_bytes,
         }
@@ -64,7 +66,7 @@ class GrammarCompiler:
 
     @property
     def hybrid(self) -> hybrid.GrammarCompiler:
-        """What compiles: for `stats`, ``compile_*_async`` and the like."""
+        """Our compiler, with `stats`, ``compile_*_async`` and so on."""
         return self._compiling.hybrid
 
     def _compiled(self, compile_it: Compile) -> CompiledGrammar:
@@ -89,7 +91,8 @@ class GrammarCompiler:
             any_whitespace, indent, separators, strict_mode, max_whitespace_cnt, any_order: as in XGrammar.
 
         Raises:
-            ValueError: another type. RuntimeError: XGrammar refuses the schema, or it exceeds the budget.
+            ValueError: the schema has another type.
+            RuntimeError: XGrammar refuses the schema, or it exceeds the budget.
         """
         text = _schema_text(schema)
         options: dict[str, Any] = {
@@ -120,7 +123,7 @@ class GrammarCompiler:
     ) -> CompiledGrammar:
         """`xgrammar.GrammarCompiler.compile_lark`: XGrammar's own dialect of Lark, without a lexer.
 
-        (Lark's meaning is `hybrid.GrammarCompiler.compile_lark`.)
+        For real Lark grammars, use `hybrid.GrammarCompiler.compile_lark`.
         """
         named = None if named_grammars is None else dict(named_grammars)
         grammar = xgrammar.Grammar.from_lark(
@@ -141,7 +144,8 @@ class GrammarCompiler:
         """`xgrammar.GrammarCompiler.compile_grammar`: an EBNF text, or a grammar.
 
         Raises:
-            ValueError: another type. RuntimeError: XGrammar refuses the grammar, or it exceeds the budget.
+            ValueError: the grammar has another type.
+            RuntimeError: XGrammar refuses the grammar, or it exceeds the budget.
         """
         if not isinstance(grammar, (str, xgrammar.Grammar)):
             raise ValueError(f"grammar is {type(grammar).__name__}, allowed are str and Grammar")
@@ -150,16 +154,16 @@ class GrammarCompiler:
         )
 
     def clear_cache(self) -> None:
-        """Forget all compiled grammars; those in use stay usable."""
+        """Drop all compiled grammars. Those in use stay usable."""
         self._compiling.clear_cache()
 
     def get_cache_size_bytes(self) -> int:
-        """Bytes of the compiled grammars kept."""
+        """Bytes of the cached grammars."""
         return self._compiling.hybrid.get_cache_size_bytes()
 
     @property
     def cache_limit_bytes(self) -> int:
-        """The bound of the cache as it was given; -1 for none."""
+        """The bound of the cache as it was given; -1 for no bound."""
         return self._limit
 
 
@@ -180,7 +184,7 @@ def _tag_text(*args: Any, **kwargs: Any) -> str:
     """A structural tag as JSON text, from the arguments of either form.
 
     Raises:
-        TypeError: neither form.
+        TypeError: the arguments have neither form.
     """
     tags, triggers = args if len(args) == 2 else (kwargs.get("tags"), kwargs.get("triggers"))
     if isinstance(tags, list) and isinstance(triggers, list):

@@ -1,8 +1,8 @@
-"""From a call for XGrammar's compiler to what our matchers run on.
+"""Compiling the grammars of calls to XGrammar's compiler.
 
-What: `Compiling` has a grammar compiled as `hybrid` would, and where that refuses because token classes
-cannot be kept exact, by plain XGrammar; `configure` says how, for programs that do not say it themselves.
-When: behind `GrammarCompiler`, and for compiled grammars that come from elsewhere.
+What: `Compiling` compiles a grammar with `hybrid`. If that refuses the grammar because token classes cannot
+be exact, plain XGrammar compiles it. `configure` sets options for programs that do not pass them.
+When: used by `GrammarCompiler`, and for compiled grammars from elsewhere.
 Limits: those of `hybrid.Budget`.
 """
 
@@ -22,11 +22,11 @@ _defaults: dict[str, Any] = {}
 
 
 def configure(**options: Any) -> None:
-    """Give the options of all compilers that are made from now on, where these do not give their own.
+    """Set default options for all compilers that are made from now on.
 
     Args:
-        **options: of `hybrid.GrammarCompiler`: strategy, budget, cache_dir and others; those of the last call
-            count, and none at all are the defaults.
+        **options: options of `hybrid.GrammarCompiler`: strategy, budget, cache_dir and others. Each call
+            replaces the options of the call before; a call without options restores the defaults.
     """
     global _defaults
     _defaults = options
@@ -38,7 +38,7 @@ class Compiling:
 
     Args:
         tokenizer_info: the tokenizer.
-        options: of `hybrid.GrammarCompiler`.
+        options: options of `hybrid.GrammarCompiler`.
     """
 
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, options: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class Compiling:
     def compiled(
         self, compile_it: Callable[[hybrid.GrammarCompiler], hybrid.CompiledGrammar]
     ) -> hybrid.CompiledGrammar:
-        """What a call makes of one of our compilers.
+        """Compile a grammar by a call to one of our compilers.
 
         Raises:
             HybridError: the grammar is refused, or exceeds the budget.
@@ -64,7 +64,7 @@ class Compiling:
             return compile_it(self._on_engine)
 
     def clear_cache(self) -> None:
-        """Forget all compiled grammars."""
+        """Drop all compiled grammars."""
         self.hybrid.clear_cache()
         if "_on_engine" in self.__dict__:
             self._on_engine.clear_cache()

@@ -1,10 +1,9 @@
-"""Our errors as programs written for XGrammar expect them.
+"""Converting our errors to those that programs written for XGrammar expect.
 
-What: XGrammar raises `RuntimeError`, or something more special, such as `InvalidJSONError`, that is one; and
-`TypeError` for arguments of most types that it does not take. What leaves this package is an error of
-XGrammar's type where there is one, else ours, which then is a `RuntimeError` besides what it is. Errors of
-arguments, stop tokens and bitmasks are `TypeError` as well.
-When: around every call of `hybrid` that may raise.
+What: XGrammar raises `RuntimeError` or subclasses such as `InvalidJSONError`, and `TypeError` for most
+arguments of a wrong type. This package raises XGrammar's type of error if there is one, else one of ours that
+is also a `RuntimeError`. Errors about arguments, stop tokens and bitmasks are also `TypeError`s.
+When: around every call of `hybrid` that may raise an error.
 Limits: messages are ours.
 """
 
@@ -21,7 +20,7 @@ Answer = TypeVar("Answer")
 
 
 def as_xgrammar(error: HybridError) -> Exception:
-    """The error that a program written for XGrammar expects in place of one of ours."""
+    """The error that a program written for XGrammar expects instead of one of ours."""
     cause = error.__cause__
     if (
         isinstance(error, GrammarError)
@@ -40,7 +39,7 @@ _kinds: dict[type[HybridError], type[HybridError]] = {}
 
 
 def _expected_kind(kind: type[HybridError]) -> type[HybridError]:
-    """One of our errors, or a subclass that goes by the same name and is what XGrammar's would be too."""
+    """One of our error types, or a subclass with the same name that also has XGrammar's base class."""
     if kind not in _kinds:
         wanted: tuple[type[Exception], ...] = (RuntimeError,)
         if issubclass(kind, OF_ARGUMENTS):
@@ -52,7 +51,7 @@ def _expected_kind(kind: type[HybridError]) -> type[HybridError]:
 
 
 def with_its_errors(call: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
-    """A call that raises what `as_xgrammar` says."""
+    """Wrap a function so that its errors are converted by `as_xgrammar`."""
 
     @wraps(call)
     def called(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:

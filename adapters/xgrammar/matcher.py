@@ -1,9 +1,9 @@
 """The matcher, with XGrammar's arguments, results and errors.
 
-What: `hybrid.GrammarMatcher`, made of this package's compiled grammars, or of XGrammar's own; and XGrammar's
+What: `hybrid.GrammarMatcher` for this package's compiled grammars, or XGrammar's own; and XGrammar's
 functions for bitmasks.
-When: one per sequence. The two calls of every step are `hybrid`'s own, untouched.
-Limits: `_debug_print_internal_state` has something to show only where XGrammar runs.
+When: one per sequence. The two calls of every step are those of `hybrid`, unchanged.
+Limits: `_debug_print_internal_state` only shows something if XGrammar runs the grammar.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class GrammarMatcher(hybrid.GrammarMatcher):
     """Follows one sequence through a grammar.
 
     Args:
-        compiled_grammar: of this package, or of XGrammar's own.
+        compiled_grammar: a compiled grammar of this package, or of XGrammar.
         override_stop_tokens, terminate_without_stop_token, max_rollback_tokens, default_temperature: as in
             XGrammar.
 
     Raises:
-        ValueError: the grammar is not compiled. RuntimeError: stop tokens or a temperature that XGrammar
-            refuses.
+        ValueError: the grammar is not compiled.
+        RuntimeError: XGrammar refuses the stop tokens or the temperature.
     """
 
     @with_its_errors
@@ -77,7 +77,7 @@ class GrammarMatcher(hybrid.GrammarMatcher):
             "default_temperature": default_temperature,
         }
         if IS_PREVIEW and override_stop_tokens is not None:
-            # an id that no longer ends the sequence is refused there, and is text to ours
+            # XGrammar refuses an id that no longer ends the sequence; for our matchers it is text
             super().__init__(compiled.on_engine, **options)
             return
         try:
@@ -85,12 +85,12 @@ class GrammarMatcher(hybrid.GrammarMatcher):
         except VocabularyError:
             if compiled.strategy != "representatives":
                 raise
-            # other stop tokens than the vocabulary's might decide about a budget of tokens there
+            # in XGrammar, other stop tokens than the vocabulary's might affect token budgets
             super().__init__(compiled.on_engine, **options)
         if not compiled.tokenizer_info.vocab_size:
             self._size = self._width = 0
 
-    # what `hybrid` asks itself where no answer is known: the places where its errors come from
+    # the slow paths of `hybrid`, which raise all of its errors
 
     @with_its_errors
     def _answer(self, question: Callable[[Follower], Answer]) -> Answer:
@@ -113,7 +113,7 @@ class GrammarMatcher(hybrid.GrammarMatcher):
     def _fill(self, row: NDArray[np.uint32], debug_print: bool = False) -> bool:
         if self._width:
             return super()._fill(row, debug_print)
-        return super()._fill(np.empty(1, np.uint32), debug_print) and False  # no id, so none to forbid
+        return super()._fill(np.empty(1, np.uint32), debug_print) and False  # there is no id to forbid
 
     def _rows_of(self, bitmask: Any) -> Rows:
         return super()._rows_of(bitmask) if self._width else Rows(bitmask, 0, 0)
@@ -124,20 +124,20 @@ class GrammarMatcher(hybrid.GrammarMatcher):
 
     @with_its_errors
     def rollback(self, num_tokens: int = 1) -> None:
-        """As `hybrid.GrammarMatcher.rollback`; numbers below 0 take nothing back, as in XGrammar."""
+        """`hybrid.GrammarMatcher.rollback`; as in XGrammar, numbers below 0 take nothing back."""
         if integer(num_tokens, "num_tokens") >= 0:
             super().rollback(num_tokens)
 
     @with_its_errors
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
-        """Pairs (name, text) captured so far, in the order in which they ended."""
+        """The pairs (name, text) captured so far, in the order in which they ended."""
         return list(super().get_captures(deduplicate=deduplicate))
 
     @with_its_errors
     def validate_tokens(self, token_ids: Iterable[int]) -> int:
-        """How many of some tokens would be accepted one after the other; nothing moves.
+        """How many of some tokens would be accepted one after the other. The state does not change.
 
-        The token that ends the text counts, and none after it. (A method of previews of XGrammar.)
+        The token that ends the text is counted, but none after it. (A method of XGrammar's previews.)
         """
         taken = 0
         try:

@@ -1,9 +1,9 @@
 """XGrammar's modules under the name of this package.
 
-What: `pass_through` lets ``import adapters.xgrammar.X`` find `xgrammar.X`, the same object, where this
-package has no module of that name.
-When: once, by the package.
-Limits: a module is imported when it is first asked for, as in XGrammar.
+What: after `pass_through`, ``import adapters.xgrammar.X`` gives the same object as `xgrammar.X`, unless this
+package has a module of that name.
+When: called once, by the package.
+Limits: as in XGrammar, a module is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ OURS, THEIRS = "adapters.xgrammar.", "xgrammar."
 
 
 class _PassThrough(MetaPathFinder, Loader):
-    """Asked first, as Python would read a module of a package of XGrammar's anew under the other name."""
+    """A finder that comes first, because Python would load XGrammar's submodules again under the other
+    name."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -39,13 +40,13 @@ class _PassThrough(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # it was executed under its own name, which Python has just written another specification over
+        # it was loaded under its own name, and Python has just overwritten its specification
         given = module.__spec__
         if given is not None and given.loader is self:
             module.__spec__ = given.loader_state
 
 
 def pass_through() -> None:
-    """Let XGrammar's modules be found from now on."""
+    """Make XGrammar's modules available from now on."""
     if not any(isinstance(finder, _PassThrough) for finder in sys.meta_path):
         sys.meta_path.insert(0, _PassThrough())

@@ -1,7 +1,7 @@
-"""XGrammar's testing helpers, those that make matchers with ours.
+"""XGrammar's testing helpers, with our matchers.
 
-What: the helpers that compile a grammar and follow it; all other names are XGrammar's own.
-When: in tests of programs that use XGrammar's helpers; like XGrammar's, they may change with any release.
+What: the helpers that compile and follow a grammar. All other names are XGrammar's own.
+When: in tests of programs that use XGrammar's helpers. Like XGrammar's, they may change with any release.
 Limits: none of its own.
 """
 
@@ -18,7 +18,7 @@ from adapters.xgrammar.matcher import GrammarMatcher
 
 
 def __getattr__(name: str) -> Any:
-    """All other helpers are XGrammar's."""
+    """Look up all other helpers in XGrammar."""
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(xgrammar.testing, name)
@@ -27,13 +27,13 @@ def __getattr__(name: str) -> Any:
 def _get_matcher_from_grammar_and_tokenizer_info(
     grammar: xgrammar.Grammar | str, tokenizer_info: xgrammar.TokenizerInfo | None = None, **kwargs: Any
 ) -> GrammarMatcher:
-    """A matcher of a grammar, by default over no ids at all."""
+    """A matcher of a grammar, by default for a vocabulary without ids."""
     info = xgrammar.TokenizerInfo([]) if tokenizer_info is None else tokenizer_info
     return GrammarMatcher(GrammarCompiler(info, cache_enabled=False).compile_grammar(grammar), **kwargs)
 
 
 def _get_matcher_from_grammar(grammar: xgrammar.Grammar | str, **kwargs: Any) -> GrammarMatcher:
-    """A matcher that reads texts, and terminates where the grammar can end."""
+    """A matcher that reads texts, and terminates as soon as the grammar can end."""
     options = {"terminate_without_stop_token": True, **kwargs}
     return _get_matcher_from_grammar_and_tokenizer_info(grammar, **options)
 
@@ -46,7 +46,7 @@ def _is_grammar_accept_string(
     print_time: bool = False,
     require_termination: bool = True,
 ) -> bool:
-    """Whether a grammar takes a text; all of it unless it need not end there."""
+    """Whether a grammar accepts a text; by default, all of it."""
     matcher = _get_matcher_from_grammar(grammar)
     began = time.perf_counter()
     taken = matcher.accept_string(input_str, debug_print=debug_print)

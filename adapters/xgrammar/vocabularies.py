@@ -1,9 +1,10 @@
-"""The `Vocabulary` of an `xgrammar.TokenizerInfo`: made once for each, as it takes 0.8 s for 128,000 ids.
+"""The `Vocabulary` of an `xgrammar.TokenizerInfo`, made once for each, because it takes 0.8 s for 128,000
+ids.
 
 What: `vocabulary_of`.
-When: by `GrammarCompiler` and `wrap`.
-Limits: XGrammar does not tell whether two `TokenizerInfo` objects describe the same tokenizer, so each one
-has a vocabulary of its own; keep the object, and pass it again.
+When: used by `GrammarCompiler` and `wrap`.
+Limits: XGrammar cannot tell whether two `TokenizerInfo` objects describe the same tokenizer, so each has its
+own vocabulary. Keep the object and pass it again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from hybrid import Vocabulary
 
 @cache
 def without_ids() -> Vocabulary:
-    """What stands for a tokenizer without ids, which reads texts only: one id that is never allowed."""
+    """A vocabulary for a tokenizer without ids, for reading texts only. It has one id that is never
+    allowed."""
     return Vocabulary.from_bytes([b""])
 
 
@@ -30,5 +32,5 @@ _vocabularies = ByIdentity(_made_of)
 
 
 def vocabulary_of(info: xgrammar.TokenizerInfo) -> Vocabulary:
-    """The vocabulary that a tokenizer's description stands for."""
+    """The vocabulary of a tokenizer."""
     return _vocabularies.of(info)

@@ -1,9 +1,9 @@
-"""What plain XGrammar made, taken over.
+"""Converting objects of plain XGrammar.
 
-What: `wrap` gives for a compiler or compiled grammar of XGrammar's the one here that means the same.
-When: where another library calls plain XGrammar, and hands over the result.
-Limits: XGrammar's matchers do not tell what they have read, so they stay what they are; our batches take
-them.
+What: `wrap` returns our equivalent of a compiler or compiled grammar of XGrammar.
+When: if another library calls plain XGrammar and passes the result on.
+Limits: matchers of XGrammar are not converted, because they do not tell what they have read. Our batches
+accept them.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from adapters.xgrammar.errors import with_its_errors
 
 @with_its_errors
 def wrap(made: Any, *, tokenizer_info: xgrammar.TokenizerInfo | None = None, **options: Any) -> Any:
-    """The object of this package that does what one of XGrammar's does.
+    """Our equivalent of an object of XGrammar.
 
     Args:
-        made: an `xgrammar.GrammarCompiler` or `xgrammar.CompiledGrammar`. What is ours already, and grammars,
-            tokenizers and matchers of XGrammar's, come back as they are.
-        tokenizer_info: the object that it was made with: for the same object a vocabulary is made once, else
-            for each call (0.8 s for 128,000 ids).
-        **options: of `hybrid.GrammarCompiler`.
+        made: an `xgrammar.GrammarCompiler` or `xgrammar.CompiledGrammar`. Our own objects, and grammars,
+            tokenizers and matchers of XGrammar, are returned unchanged.
+        tokenizer_info: the object that `made` was made with. For the same object, the vocabulary is made only
+            once; otherwise for each call (0.8 s for 128,000 ids).
+        **options: options of `hybrid.GrammarCompiler`.
 
     Raises:
-        TypeError: an object of another kind.
+        TypeError: `made` is of another kind.
     """
     if isinstance(made, (CompiledGrammar, GrammarCompiler, hybrid.GrammarMatcher)):
         return made
     if isinstance(made, xgrammar.GrammarCompiler):
-        if tokenizer_info is None:  # XGrammar's compiler does not give it, but its grammars do
+        if tokenizer_info is None:  # XGrammar's grammars have it, but its compiler does not
             tokenizer_info = made.compile_grammar('root ::= ""').tokenizer_info
         return GrammarCompiler(tokenizer_info, **{"cache_limit_bytes": made.cache_limit_bytes, **options})
     if isinstance(made, xgrammar.CompiledGrammar):
@@ -50,7 +50,7 @@ def wrap(made: Any, *, tokenizer_info: xgrammar.TokenizerInfo | None = None, **o
 
 
 def _for_matchers(plain: xgrammar.CompiledGrammar) -> CompiledGrammar:
-    """The same without a hold on XGrammar's, which `_wrapped` would otherwise keep alive for ever."""
+    """The grammar without a reference to XGrammar's, which `_wrapped` would otherwise keep alive forever."""
     wrapped = taken_over(plain)
     return CompiledGrammar(wrapped.hybrid, wrapped.tokenizer_info)
 
@@ -59,10 +59,10 @@ _wrapped = ByIdentity(_for_matchers)
 
 
 def grammar_of(given: Any) -> CompiledGrammar:
-    """A compiled grammar of ours, made once for one of XGrammar's.
+    """Our compiled grammar for one of XGrammar's, made once.
 
     Raises:
-        ValueError: neither.
+        ValueError: it is not a compiled grammar.
     """
     if isinstance(given, CompiledGrammar):
         return given

@@ -480,15 +480,15 @@ class GrammarCompiler:
         - "promotions": how many were "done", "given_up" because of the budget, and "dropped" because nobody
           used the grammar any more;
         - "overdue", "cancelled": compilations that ran out of time, or that nobody wanted any more;
-        - "memory", "disk": "hits", "misses", "evictions", "bytes" and "limit_bytes". "disk" also has "writes",
-          "damaged" (entries that could not be used), "failures" (of the file system), "shared" (misses that
-          another process wrote while this one waited) and "overdue" (waits in vain). The bytes on disk are
-          those of the last time that the folder was listed;
+        - "memory", "disk": "hits", "misses", "evictions", "bytes" and "limit_bytes". "disk" also has
+          "writes", "damaged" (entries that could not be used), "failures" (of the file system), "shared"
+          (misses that another process wrote while this one waited) and "overdue" (waits in vain). The bytes
+          on disk are those of the last time that the folder was listed;
         - "seconds": total seconds by phase;
         - "strategies": for each strategy its "count" and "reasons", without numbers and names;
         - "errors": errors by type;
-        - "compile_seconds", "first_mask_seconds": by strategy and semantics, their "sum", and "counts" for the
-          ranges of `hybrid.api.durations.BOUNDS`;
+        - "compile_seconds", "first_mask_seconds": by strategy and semantics, their "sum", and "counts" for
+          the ranges of `hybrid.api.durations.BOUNDS`;
         - "refusals", "relaxations": with "json-schema", the keywords for which schemas were refused, or that
           were left out of them.
         """
