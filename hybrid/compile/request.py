@@ -3,7 +3,7 @@
 What: a subclass of `Request` for each notation that `GrammarCompiler` accepts. It has the key that identifies
 equal calls, checks and parses the grammar, and compiles it. `hybrid.compile.pipeline` runs requests.
 When: the methods of `GrammarCompiler` make requests, for calls now or in the background. A new notation needs
-a subclass here, an entry in `METHODS`, and a method of the compiler.
+a subclass here, an entry in `METHODS`, and a method of the compiler. JSON schemas: see `schema_request.py`.
 Limits: arguments are checked by `settled`, not before, so that errors of background calls are raised by their
 futures.
 """
@@ -11,12 +11,9 @@ futures.
 from __future__ import annotations
 
 import json
-import re
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import xgrammar
@@ -24,13 +21,11 @@ import xgrammar
 from equivalence import GrammarError, StrategyError, Vocabulary, forking
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
-from equivalence.network.reading import ReadGrammar, read_printed
+from equivalence.network.reading import ReadGrammar
 from hybrid.compile.strategy import Budget, OnBudget
-from hybrid.json_schema import Bounds, SchemaGrammar, documents_of, grammar_of_schema
 from hybrid.lark.source import LarkGrammar
 from hybrid.xgrammar.guard.estimate import Estimate, schema_estimate, text_estimate
 from hybrid.xgrammar.messages import way_out
-from hybrid.xgrammar.relaxed import Relaxation, SchemaText, describe, schema_text
 from hybrid.xgrammar.token_strings import with_token_ids
 
 if TYPE_CHECKING:
@@ -55,15 +50,6 @@ SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
 }  # fmt: skip
 """The options of XGrammar's converter of schemas, in its order, with their types (None is always allowed) and
 defaults. XGrammar itself reports other options."""
-
-_MAY_LEAD = re.compile(r'(?<![^\\]["\[])\^|\\\]|\[\^\]')
-"""Finds schemas that may contain a character class that starts with a literal caret. Such a caret neither
-anchors a text nor negates the class. A class that contains or excludes a bracket counts, too, because the
-remaining range may start with a caret."""
-
-_MAY_BE_ZERO = re.compile(r"\\(?:u00[0-7]|u\{|[UxXcCoO0])")
-"""Finds schemas that may spell a byte 0, or a part of such a spelling, by an escape of JSON or of regular
-expressions."""
 
 
 @forking.with_listed_properties
@@ -290,160 +276,6 @@ class RegexRequest(Converted):
 
 
 @dataclass(frozen=True, eq=False)
-class JsonSchemaRequest(Converted):
-    """A JSON schema.
-
-    Attributes:
-        schema: the schema as it was given; after `settled`, text or a model class.
-        options: options of XGrammar's converter.
-        strict: whether to refuse the schema if XGrammar leaves something out of it.
-    """
-
-    notation: ClassVar[str] = "json_schema"
-    title: ClassVar[str] = "JSON schema"
-    schema: Any
-    options: Mapping[str, Any] = field(default_factory=dict)
-    strict: bool = False
-
-    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
-        schema, strict = _schema_of(self.schema), flag(self.strict, "strict")
-        is_settled = schema is self.schema and strict is self.strict
-        settled = self if is_settled else replace(self, schema=schema, strict=strict)
-        return Request.settled(settled, compilation, deadline)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
-        return self.notation, self.schema, options
-
-    @cached_property
-    def text(self) -> SchemaText:
-        """The schema's text, with the options on which it depends what XGrammar leaves out."""
-        return schema_text(self.schema, self.options)
-
-    def estimate(self) -> Estimate | None:
-        for name, value in self.options.items():
-            if name in SCHEMA_OPTIONS and value is not None:
-                _require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
-        is_known = SCHEMA_OPTIONS.keys() >= self.options.keys()
-        return schema_estimate(self.schema, self.options) if is_known else None
-
-    def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
-        text = self.text.text  # so that a model class is asked only once
-        asked = self if text is self.schema else replace(self, schema=text)
-        return asked.converted(guard, deadline)
-
-    @property
-    def given(self) -> object:
-        return self.schema
-
-    def here(self) -> xgrammar.Grammar:
-        return xgrammar.Grammar.from_json_schema(self.schema, **self.options)
-
-    def elsewhere(self) -> tuple[str, list[Any]]:
-        options = [self.options.get(name, absent) for name, (_, absent) in SCHEMA_OPTIONS.items()]
-        return "from_json_schema", [self.schema, *options]
-
-    def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
-        # XGrammar prints nothing of a text after a byte 0
-        text = self.text.text
-        if self.options.get("separators") is not None or "\0" in text:
-            return None
-        if "\\" in text and _MAY_BE_ZERO.search(text):
-            return None
-        return read_printed(grammar, "^" in text and _MAY_LEAD.search(text) is not None)
-
-    def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
-        compiled = super().compiled(compilation, deadline)
-        # set before anybody else sees the grammar: the folder on disk keeps the schema, too
-        object.__setattr__(compiled, "schema", self.text)
-        return compiled
-
-    def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
-        if self.strict:
-            deadline.check("looking for keywords that XGrammar leaves out")
-            if compiled.relaxed:
-                raise GrammarError(describe(compiled.relaxed))
-
-
-@dataclass(frozen=True, eq=False)
-class ExactSchemaRequest(Request):
-    """A JSON schema with ``semantics="json-schema"`` (`hybrid.json_schema`).
-
-    Attributes:
-        schema: the schema as it was given; after `settled`, text.
-        options: XGrammar's options for the layout of texts, and `strict_mode`.
-        strict: whether to refuse the schema if something was left out of it.
-        relax: whether to leave out and list what is not supported, instead of refusing the schema.
-        assert_formats: whether `format` is checked; if not, it is an annotation.
-        registry: the `referencing.Registry` of documents that references may lead to; after `settled`,
-            `hybrid.json_schema.Documents`.
-    """
-
-    notation: ClassVar[str] = "json_schema"
-    schema: Any
-    options: Mapping[str, Any] = field(default_factory=dict)
-    strict: bool = False
-    relax: bool = False
-    assert_formats: bool = True
-    registry: Any = None
-
-    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
-        for name, value in self.options.items():
-            if name not in SCHEMA_OPTIONS:
-                allowed = ", ".join(SCHEMA_OPTIONS)
-                raise GrammarError(f"the option {name!r} is not known, allowed are {allowed}")
-            if value is not None:
-                _require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
-        text = schema_text(_schema_of(self.schema), self.options).text  # a model class is asked only once
-        strict, relax = flag(self.strict, "strict"), flag(self.relax, "relax")
-        formats, documents = flag(self.assert_formats, "assert_formats"), documents_of(self.registry)
-        settled = replace(
-            self, schema=text, strict=strict, relax=relax, assert_formats=formats, registry=documents
-        )
-        return Request.settled(settled, compilation, deadline)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
-        beside = None if self.registry is None else self.registry.digest
-        return self.notation, "json-schema", self.relax, self.assert_formats, beside, self.schema, options
-
-    def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
-        began = time.perf_counter()
-        grammar = grammar_of_schema(
-            self.schema, self.options, bounds=self._bounds, deadline=deadline, relax=self.relax,
-            convert=partial(self._converted, compilation.guard), assert_formats=self.assert_formats,
-            documents=self.registry,
-        )  # fmt: skip
-        compiled = compilation.decide(grammar, time.perf_counter() - began, deadline, _own_reading)
-        grammar.forget()
-        left_out = tuple(Relaxation(one.pointer, one.keyword, one.why) for one in grammar.left_out)
-        schema = schema_text(self.schema, self.options)._replace(left_out=left_out)
-        return replace(compiled, schema=schema, places=grammar.places)
-
-    @property
-    def _bounds(self) -> Bounds:
-        """The bounds that follow from the budget."""
-        states = self.settings.budget.states
-        return Bounds(nonterminals=max(states // 6, 1), language_states=max(states // 10, 1))
-
-    def _converted(self, guard: Guard, text: str) -> xgrammar.Grammar:
-        """XGrammar's grammar, for the strategies that run in XGrammar."""
-        request = EbnfRequest(text, settings=self.settings)
-        return guard.convert(request, Deadline(self.settings.seconds))
-
-    def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
-        if self.strict and compiled.relaxed:
-            raise GrammarError(describe(compiled.relaxed, is_own=True))
-
-
-def _own_reading(grammar: SchemaGrammar) -> ReadGrammar:
-    """The part of a schema's grammar that the network is built from."""
-    return grammar.read
-
-
-@dataclass(frozen=True, eq=False)
 class BuiltinJsonRequest(Parsed):
     """XGrammar's built-in grammar of JSON."""
 
@@ -544,20 +376,7 @@ class LarkRequest(Request):
         return compilation.on_lark(LarkGrammar(self.text, self.start), deadline)
 
 
-def _schema_of(schema: Any) -> str | type:
-    """A schema as text, or a model class unchanged."""
-    if isinstance(schema, (str, type)):
-        return schema
-    try:
-        return json.dumps(schema)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise GrammarError(
-            f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
-            "takes, and a pydantic model class"
-        ) from error
-
-
-def _require(given: Any, allowed: type | tuple[type, ...], name: str) -> None:
+def require(given: Any, allowed: type | tuple[type, ...], name: str) -> None:
     """Refuse a wrong type before XGrammar does, whose own error takes a second the first time."""
     if not isinstance(given, allowed):
         names = " and ".join(one.__name__ for one in (allowed if isinstance(allowed, tuple) else (allowed,)))

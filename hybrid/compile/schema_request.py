@@ -1,9 +1,9 @@
-"""What a compile call asks for whose grammar is a JSON schema, in either meaning.
+"""Compile requests whose grammar is a JSON schema.
 
-What: `JsonSchemaRequest` means what XGrammar's converter makes of a schema, `ExactSchemaRequest` what the
-schema says.
-When: made by `GrammarCompiler.compile_json_schema`, by its `semantics`.
-Limits: options are XGrammar's; one that it does not know is refused by it, or by us where it is not asked.
+What: `JsonSchemaRequest` compiles a schema as XGrammar's converter reads it, `ExactSchemaRequest` with the
+meaning of JSON Schema.
+When: `GrammarCompiler.compile_json_schema` makes one of them, by its `semantics`.
+Limits: options are XGrammar's. Unknown options are errors.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from hybrid.xgrammar.guard import Guard
 
 _MAY_LEAD = re.compile(r'(?<![^\\]["\[])\^|\\\]|\[\^\]')
-"""What a schema may spell a character class with whose first character is a caret: one that does not begin a
-text or exclude what follows, or what lets such a class hold a bracket, as what is left of all characters but
-those up to the bracket begins with a caret."""
+"""Finds schemas that may contain a character class that starts with a literal caret. Such a caret neither
+anchors a text nor negates the class. A class that contains or excludes a bracket counts, too, because the
+remaining range may start with a caret."""
 
 _MAY_BE_ZERO = re.compile(r"\\(?:u00[0-7]|u\{|[UxXcCoO0])")
-"""What a schema spells a byte 0 with, in JSON or in a regular expression, or one of the letters, digits and
-signs of that."""
+"""Finds schemas that may spell a byte 0, or a part of such a spelling, by an escape of JSON or of regular
+expressions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,9 @@ class JsonSchemaRequest(Converted):
     """A JSON schema.
 
     Attributes:
-        schema: as it was given; once it is settled, text or a model class.
-        options: of XGrammar's converter.
-        strict: refuse it if XGrammar leaves something out of it.
+        schema: the schema as it was given; after `settled`, text or a model class.
+        options: options of XGrammar's converter.
+        strict: whether to refuse the schema if XGrammar leaves something out of it.
     """
 
     notation: ClassVar[str] = "json_schema"
@@ -71,7 +71,7 @@ class JsonSchemaRequest(Converted):
 
     @cached_property
     def text(self) -> SchemaText:
-        """The schema's text, with the options that say what XGrammar leaves out."""
+        """The schema's text, with the options on which it depends what XGrammar leaves out."""
         return schema_text(self.schema, self.options)
 
     def estimate(self) -> Estimate | None:
@@ -82,7 +82,7 @@ class JsonSchemaRequest(Converted):
         return schema_estimate(self.schema, self.options) if is_known else None
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
-        text = self.text.text  # a model class is asked once
+        text = self.text.text  # so that a model class is asked only once
         asked = self if text is self.schema else replace(self, schema=text)
         return asked.converted(guard, deadline)
 
@@ -98,7 +98,7 @@ class JsonSchemaRequest(Converted):
         return "from_json_schema", [self.schema, *options]
 
     def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
-        # not where texts may hold a byte 0, behind which they are not printed
+        # XGrammar prints nothing of a text after a byte 0
         text = self.text.text
         if self.options.get("separators") is not None or "\0" in text:
             return None
@@ -108,7 +108,7 @@ class JsonSchemaRequest(Converted):
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         compiled = super().compiled(compilation, deadline)
-        # before anybody else sees it: the folder on disk keeps the schema too
+        # set before anybody else sees the grammar: the folder on disk keeps the schema, too
         object.__setattr__(compiled, "schema", self.text)
         return compiled
 
@@ -121,15 +121,15 @@ class JsonSchemaRequest(Converted):
 
 @dataclass(frozen=True, eq=False)
 class ExactSchemaRequest(Request):
-    """A JSON schema with its own meaning (`hybrid.json_schema`).
+    """A JSON schema with ``semantics="json-schema"`` (`hybrid.json_schema`).
 
     Attributes:
-        schema: as it was given; once it is settled, text.
-        options: XGrammar's, which say how texts are laid out, and `strict_mode`.
-        strict: refuse it if something was left out of it.
-        relax: leave out what cannot be kept, by name, in place of refusing it.
-        assert_formats: read `format` as an assertion; else it is an annotation.
-        registry: documents that references may lead to, of `referencing`; once it is settled,
+        schema: the schema as it was given; after `settled`, text.
+        options: XGrammar's options for the layout of texts, and `strict_mode`.
+        strict: whether to refuse the schema if something was left out of it.
+        relax: whether to leave out and list what is not supported, instead of refusing the schema.
+        assert_formats: whether `format` is checked; if not, it is an annotation.
+        registry: the `referencing.Registry` of documents that references may lead to; after `settled`,
             `hybrid.json_schema.Documents`.
     """
 
@@ -148,7 +148,7 @@ class ExactSchemaRequest(Request):
                 raise GrammarError(f"the option {name!r} is not known, allowed are {allowed}")
             if value is not None:
                 require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
-        text = schema_text(_schema_of(self.schema), self.options).text  # a model class is asked once
+        text = schema_text(_schema_of(self.schema), self.options).text  # a model class is asked only once
         strict, relax = flag(self.strict, "strict"), flag(self.relax, "relax")
         formats, documents = flag(self.assert_formats, "assert_formats"), documents_of(self.registry)
         settled = replace(
@@ -177,12 +177,12 @@ class ExactSchemaRequest(Request):
 
     @property
     def _bounds(self) -> Bounds:
-        """The bounds that the budget implies."""
+        """The bounds that follow from the budget."""
         states = self.settings.budget.states
         return Bounds(nonterminals=max(states // 6, 1), language_states=max(states // 10, 1))
 
     def _converted(self, guard: Guard, text: str) -> xgrammar.Grammar:
-        """The grammar in XGrammar, for the strategies that run there."""
+        """XGrammar's grammar, for the strategies that run in XGrammar."""
         request = EbnfRequest(text, settings=self.settings)
         return guard.convert(request, Deadline(self.settings.seconds))
 
@@ -192,12 +192,12 @@ class ExactSchemaRequest(Request):
 
 
 def _own_reading(grammar: SchemaGrammar) -> ReadGrammar:
-    """What the network reads of a schema's grammar."""
+    """The part of a schema's grammar that the network is built from."""
     return grammar.read
 
 
 def _schema_of(schema: Any) -> str | type:
-    """A schema as text, or the model class that it is."""
+    """A schema as text, or a model class unchanged."""
     if isinstance(schema, (str, type)):
         return schema
     try:
