@@ -19,7 +19,7 @@ import xgrammar
 
 from equivalence import StrategyError, UnsupportedGrammar
 from equivalence.network.reading import read_grammar
-from equivalence.network.token_ids import MOST_GROUPS, escaped_edges, ids_as_bytes
+from equivalence.network.token_ids import MOST_GROUPS, Symbols, escaped_edges, ids_as_bytes
 from hybrid import (
     BatchGrammarMatcher,
     Budget,
@@ -29,7 +29,8 @@ from hybrid import (
     Vocabulary,
     allocate_token_bitmask,
 )
-from hybrid.classifier.token_ids import MOST_ESCAPED
+from hybrid.classifier.follower import ClassifierFollower
+from hybrid.classifier.named_ids import MOST_ESCAPED, NamedIds, text_ids
 from hybrid.compile.promotion import reachable_again
 from hybrid.files import can_be_written
 from tests.test_token_level import EBNF, STOPS, TOKENS, forced, mask, parse, random_grammar
@@ -280,3 +281,62 @@ def test_byte_255_is_read_twice() -> None:
         [0, 1, 0, 254, 1], [0, 1, 255, 255, 2], [1, 1, 7, 254, 1], [1, 1, 255, 255, 3], [1, 2, 255, 255, 0],
         [2, 1, 255, 255, 1], [3, 1, 255, 255, 0],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["triggered", "two triggers", "any tokens, then text"])
+def test_what_is_new_is_met_in_compiled_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows of a step, too, drafts included; but for an id that is read both ways."""
+    compiled, plain = compiled_both(of_format(FORMATS[name]))
+    rng = random.Random(name)
+    expected = mask_of_each(plain, path := accepted_ids(plain, rng))
+    monkeypatch.setattr(ClassifierFollower, "_ask", lambda *_: pytest.fail("asked in Python"))
+    matcher = GrammarMatcher(compiled)
+    assert mask_of_each(compiled, path, matcher) == expected
+    batch = allocate_token_bitmask(1 + len(path), VOCABULARY.size)
+    again, _ = compiled_both(of_format(FORMATS[name]))
+    drafts = BatchGrammarMatcher()
+    taken = drafts.batch_fill_draft_bitmask([GrammarMatcher(again)], batch, [path])
+    assert taken == [len(path)]
+    assert [row.tobytes() for row in batch.numpy()[: len(expected)]] == expected
+
+
+def accepted_ids(compiled: CompiledGrammar, rng: random.Random, steps: int = 10) -> list[int]:
+    """Ids that are accepted one after the other, those that are read as ids preferred; none of them ends."""
+    matcher = GrammarMatcher(compiled)
+    path: list[int] = []
+    while len(path) < steps:
+        ids = [5, 2, *rng.sample(range(VOCABULARY.size), VOCABULARY.size)]
+        following = next((i for i in ids if i not in STOPS and matcher.accept_token(i)), None)
+        if following is None:
+            break
+        path.append(following)
+    assert path
+    return path
+
+
+def mask_of_each(
+    compiled: CompiledGrammar, path: list[int], matcher: GrammarMatcher | None = None
+) -> list[bytes]:
+    """The masks before each id of a path and behind it."""
+    matcher = matcher or GrammarMatcher(compiled)
+    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    found = []
+    for token_id in [*path, None]:
+        matcher.fill_next_token_bitmask(bitmask)
+        found.append(bitmask.numpy()[0].tobytes())
+        assert token_id is None or matcher.accept_token(token_id)
+    return found
+
+
+def test_ids_of_one_vocabulary_are_read_once_and_follow_each_grammar() -> None:
+    for named, read in (({5: 1, 4: 1, 12: 2}, (0, 2)), ({5: 1, 3: 2}, (1,)), ({}, (0,))):
+        symbols = Symbols(named, 3, read)
+        ids = NamedIds(symbols, VOCABULARY)
+        assert ids.texts is text_ids(VOCABULARY)
+        expected = [
+            group if text and (group := named.get(i, 0)) in read else -1
+            for i, text in enumerate(VOCABULARY.tokens)
+        ]
+        assert [ids.group(i) for i in range(VOCABULARY.size)] == expected
+        others = np.unpackbits(ids.others().view(np.uint8), bitorder="little")[: VOCABULARY.size]
+        assert others.tolist() == [bool(text) and i not in named for i, text in enumerate(VOCABULARY.tokens)]

@@ -129,6 +129,9 @@ class Classifier:
     by_text = True
     """Whether ids are read by their texts only, so that a mask is that of its classes and nothing else."""
 
+    ids = None
+    """What ids mean that are not read by their texts alone (`hybrid.classifier.named_ids`)."""
+
     has_handed_over = False
     """Whether all sequences begin on another strategy from now on."""
 
@@ -273,14 +276,9 @@ class Classifier:
     def note_mask(self, session: Session, config: int, mask: int, rows: Rows) -> None:
         """Make the row of a configuration for which `class_mask` gave a number, and remember it."""
         if not rows.of(config, mask):
-            self._make_row(session, rows, config, mask, session.store.mask_words(mask >> 1))
-
-    @staticmethod
-    def _make_row(session: Session, rows: Rows, *row: Any) -> None:
-        """Make a row, and count its bytes."""
-        before = rows.nbytes
-        rows.make(*row)
-        session.left -= rows.nbytes - before
+            before = rows.nbytes
+            rows.make(config, mask, session.store.mask_words(mask >> 1))
+            session.left -= rows.nbytes - before
 
     def moved(self, config: int, old: Any, session: Session) -> int:
         """A configuration of an earlier session's tables, brought to a session."""

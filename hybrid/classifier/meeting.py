@@ -4,7 +4,7 @@
 
 What: `Meeting` asks the session's store for a step or a mask that is not known, with the classifier's lock
 held, and remembers it. Where that does not do, it says so, and has changed nothing: the session is over, its
-tables are full, or a grammar names ids, which its classifier reads.
+tables are full, or an id is read as text and as an id at once.
 When: the base of `hybrid.classifier.follower.ClassifierFollower`, called by `hybrid.api.calls.Calls`.
 Limits: one after the other for each sequence, as all of a matcher.
 
@@ -21,12 +21,14 @@ import cython
 
 from equivalence import BudgetExceeded, built
 from hybrid.classifier.known import Known
+from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.store import Store
 from hybrid.representatives.follower import check_time
 
 if cython.compiled:
     from cython.cimports.equivalence.built import EQUIMASK_SOURCE
     from cython.cimports.hybrid.classifier.known import Known, note
+    from cython.cimports.hybrid.classifier.named_ids import NamedIds
     from cython.cimports.hybrid.classifier.rows import source_of
     from cython.cimports.hybrid.classifier.store import Store
 
@@ -50,6 +52,7 @@ class Meeting(Known):
         Known.__init__(self, stops)
         self.compiled, self.classifier = compiled, classifier
         self.tokens = compiled.vocabulary.tokens
+        self.ids: NamedIds | None = classifier.ids
 
     def is_current(self, session: object) -> bool:
         """Whether the classifier is in a session, and has room in it."""
@@ -60,12 +63,6 @@ class Meeting(Known):
     def has_room(self, session: object) -> cython.bint:
         """As `is_current`, for compiled code."""
         return session is self.classifier.session and session.left > 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def is_here(self, session: object) -> cython.bint:
-        """Whether that is so, and the classifier reads ids by their texts."""
-        return self.has_room(session) and self.classifier.by_text
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)
@@ -94,7 +91,7 @@ class Meeting(Known):
             token: not negative.
         """
         session = self.session
-        if token >= self.rows.gather.vocab_size or not self.is_here(session):
+        if token >= self.rows.gather.vocab_size or not self.has_room(session):
             return -1
         for i in range(self.rows.stops.shape[0]):
             if self.rows.stops[i] == token:
@@ -104,7 +101,12 @@ class Meeting(Known):
         after: cython.Py_ssize_t = 0
         with self.classifier.lock:
             try:
-                after = session.store.advance(config, token)
+                if self.ids is None:
+                    after = session.store.advance(config, token)
+                else:
+                    after = self.ids.step_of(session.store, config, token)
+                    if after < 0:
+                        return -1
             except BudgetExceeded:
                 return -1
             if self.steps.is_full:  # else a call less
@@ -138,7 +140,7 @@ class Meeting(Known):
             BudgetExceeded: it took longer than `Budget.mask_seconds`.
         """
         session, classifier = self.session, self.classifier
-        if not self.is_here(session):
+        if not self.has_room(session):
             return False
         began = perf_counter()
         with classifier.lock:
@@ -146,10 +148,13 @@ class Meeting(Known):
                 mask = session.store.class_mask(config)
                 if type(session.store) is not Store:
                     classifier.note_mask(session, config, mask, self.rows)
-                elif not self.rows.of(config, mask):
+                elif self.ids is not None or not self.rows.shares(config, mask):
                     store: Store = session.store
                     before = self.rows.nbytes
-                    self.rows.make_of(config, mask, store.known)
+                    if self.ids is None:
+                        self.rows.make_of(config, mask, mask, store.known, None, None)
+                    else:
+                        self.ids.put_row(session.numbers, store, self.rows, config, mask)
                     session.left -= self.rows.nbytes - before
             except BudgetExceeded:
                 return False

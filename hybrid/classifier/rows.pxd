@@ -29,7 +29,8 @@ cdef class Rows:
     cdef Py_ssize_t readers
     cdef list former
 
-    cdef int make_of(self, Py_ssize_t configuration, Py_ssize_t mask, Summaries known) except -1
+    cdef bint shares(self, Py_ssize_t configuration, Py_ssize_t mask) except -1
+    cdef int make_of(self, Py_ssize_t configuration, Py_ssize_t number, Py_ssize_t mask, Summaries known, object kept, object more) except -1
     cdef int make_with(self, Spare spare, Py_ssize_t configuration, Py_ssize_t mask, const unsigned int[::1] given, bint is_changed, const unsigned int[::1] both, const unsigned int[::1] added) except -1
     cdef Py_ssize_t patch_at_once(self, const unsigned int[::1] given, bint whole, Spare spare) except -2
     cdef Py_ssize_t mark_stops(self, Py_ssize_t base, bint whole, unsigned int[::1] marks, long long[::1] pairs, Py_ssize_t n) noexcept nogil

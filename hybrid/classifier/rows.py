@@ -270,42 +270,45 @@ class Rows:
             configuration: one of the session.
             mask: the number that `Store.class_mask` says of it.
         """
+        return self.shares(configuration, mask)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def shares(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t) -> cython.bint:
+        """As `of`, for compiled code."""
         if mask >= self.of_mask.shape[0] or self.of_mask[mask] == 0:
             return False
         self.note(configuration, self.of_mask[mask])
         return True
 
-    def make(
-        self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t, words: Any, kept: Any = None,
-        more: Any = None,
-    ) -> None:  # fmt: skip
+    def make(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t, words: Any) -> None:
         """Make and keep the row of a mask that has none.
 
         Args:
             configuration, mask: as `of` takes them.
             words: uint32, the words of the mask of classes.
-            kept, more: uint32[words of a row], what of the classes' row is kept, and what is added to that;
-                ``None``: it is the row.
         """
         given: cython.const[cython.uint][::1] = words
         if given.shape[0] < (self.gather.n_classes + 31) // 32 or mask < 0:
             raise ValueError(f"a mask of {given.shape[0]} words has not enough of them")
-        is_changed: cython.bint = kept is not None
-        both = added = given
-        if is_changed:
-            both, added = kept, more
-            if both.shape[0] != self.gather.n_words or added.shape[0] != self.gather.n_words:
-                raise ValueError(f"a row has {self.gather.n_words} words")
         spare = spare_of(self.gather.n_words)
-        self.make_with(spare, configuration, mask, given, is_changed, both, added)
+        self.make_with(spare, configuration, mask, given, False, given, given)
         give_back(spare, self.gather.n_words)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def make_of(
-        self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t, known: Summaries
-    ) -> cython.int:
-        """As `make`, of a mask that is found among summaries."""
+        self, configuration: cython.Py_ssize_t, number: cython.Py_ssize_t, mask: cython.Py_ssize_t,
+        known: Summaries, kept: object, more: object,
+    ) -> cython.int:  # fmt: skip
+        """As `make`, of a mask that is found among summaries.
+
+        Args:
+            number: what `of` will be asked for.
+            kept, more: uint32[words of a row], what of the classes' row is kept, and what is added to that;
+                ``None``: it is the row.
+        """
+        is_changed: cython.bint = kept is not None
         spare = spare_of(self.gather.n_words)
         n: cython.Py_ssize_t = known.n_words
         if n < (self.gather.n_classes + 31) // 32 or not 0 <= mask >> 1 < known.masks.count:
@@ -316,7 +319,13 @@ class Rows:
         begin = known.masks.starts[mask >> 1]
         for w in range(n):
             words[w] = cython.cast(cython.uint, known.masks.pool[begin + w] & WORD)
-        self.make_with(spare, configuration, mask, words, False, words, words)
+        both: cython.const[cython.uint][::1] = words
+        added: cython.const[cython.uint][::1] = words
+        if is_changed:
+            both, added = kept, more
+            if both.shape[0] != self.gather.n_words or added.shape[0] != self.gather.n_words:
+                raise ValueError(f"a row has {self.gather.n_words} words")
+        self.make_with(spare, configuration, number, words, is_changed, both, added)
         give_back(spare, self.gather.n_words)
         return 0
 

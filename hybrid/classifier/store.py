@@ -172,6 +172,12 @@ class Store:
             BudgetExceeded: the tables are full.
             IndexError: there is no such configuration, or no such token.
         """
+        return self.after(configuration, token)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def after(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """As `advance`, for compiled code."""
         if not 0 <= token < self.offsets.shape[0] - 1:
             raise IndexError(f"there is no token {token}")
         return self.step_over(
@@ -184,6 +190,12 @@ class Store:
         Raises:
             BudgetExceeded, IndexError: as `advance`.
         """
+        return self.after_text(configuration, text)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def after_text(self, configuration: cython.Py_ssize_t, text: bytes) -> cython.Py_ssize_t:
+        """As `advance_text`, for compiled code."""
         given: cython.p_const_uchar = text
         return self.step_over(self.checked(configuration), given, 0, len(text))
 

@@ -41,8 +41,9 @@ from hybrid.api.compiled import (
 )
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.minimise import minimised
+from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.reachable import reachable_of
-from hybrid.classifier.token_ids import IdClassifier, NamedIds
+from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walked import walked_tables
 from hybrid.compile.request import Parsed, Settings
 from hybrid.compile.rule import Choice, Measured, choose

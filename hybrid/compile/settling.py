@@ -16,8 +16,8 @@ from equivalence.classes.classes import classes_of_network
 from equivalence.deadline import Deadline
 from equivalence.network import Network
 from hybrid.classifier import Classifier, distinct_classes, fixed_tables
+from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.reachable import reachable_of
-from hybrid.classifier.token_ids import NamedIds
 from hybrid.compile.strategy import Budget
 
 

@@ -1,0 +1,271 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""What the symbols of a grammar mean over one vocabulary: which ids are read where, in compiled code.
+
+What: `NamedIds` finds the step of an id that may be read as text and as an id (`step`), and which ids can be
+read in a configuration beside texts, whose bits it puts into the row of a mask (`make_row`).
+When: where a classifier's grammar names ids (`hybrid.classifier.token_ids`); called by
+`hybrid.classifier.meeting`, with the classifier's lock held.
+Limits: one for each compiled grammar. What follows from the vocabulary alone is found once (`TextIds`).
+
+In Python the same took 3.5 us of each new token, 5 of each new mask, and 2.4 ms of each compilation.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import replace
+from typing import Any
+
+import cython
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import TokenClasses, UnsupportedGrammar, Vocabulary, built
+from equivalence.classes.byte_strings.walking import number_keys
+from equivalence.network.token_ids import MARKER, MOST_GROUPS, Symbols, escaped
+
+if cython.compiled:
+    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+    from cython.cimports.hybrid.classifier.rows import Rows
+    from cython.cimports.hybrid.classifier.store import Store
+
+    built.check(__name__, EQUIMASK_SOURCE)
+else:
+    from hybrid.classifier.rows import Rows
+    from hybrid.classifier.store import Store
+
+MOST_ESCAPED = 64
+"""Ids whose text holds the byte that symbols begin with, at most: real vocabularies have one or two, and each
+is read by itself for each new mask."""
+
+MOST_KNOWN = 64
+"""Rows of ids that are kept: most grammars read few sets of them."""
+
+BOTH_WAYS = cython.declare(cython.Py_ssize_t, -1)
+
+_BEGIN = bytes((MARKER,))
+
+
+class TextIds:
+    """What a vocabulary's ids are to grammars that name some of them.
+
+    Args:
+        vocabulary: the vocabulary. Ids without text are never taken, named or not.
+
+    Attributes:
+        has_text: bool[V].
+        row: uint32[words of a row], the ids that have text.
+        escaped: ids whose text the network reads in another spelling, and that spelling.
+        too_many: how many ids there are of those, where they are more than are allowed; 0: they are not.
+        as_written: uint32[words of a row], all ids but those.
+        begin_alike: whether the texts of those begin with the byte that symbols begin with.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.has_text = vocabulary.token_lengths > 0
+        self.row = row_of_bits(self.has_text)
+        data, offsets = vocabulary.flat
+        found = np.unique(np.searchsorted(offsets, np.flatnonzero(data == MARKER), side="right") - 1)
+        self.too_many = len(found) if len(found) > MOST_ESCAPED else 0
+        some = [] if self.too_many else found.tolist()
+        self.escaped = {token_id: escaped(vocabulary.tokens[token_id]) for token_id in some}
+        as_written = np.ones(vocabulary.size, np.bool_)
+        as_written[found] = False
+        self.as_written = row_of_bits(as_written)
+        self.begin_alike = all(text[0] == MARKER for text in self.escaped.values())
+
+
+_known: weakref.WeakKeyDictionary[Vocabulary, TextIds] = weakref.WeakKeyDictionary()
+
+
+def text_ids(vocabulary: Vocabulary) -> TextIds:
+    """The `TextIds` of a vocabulary, found once."""
+    found = _known.get(vocabulary)
+    if found is None:
+        found = _known[vocabulary] = TextIds(vocabulary)
+    return found
+
+
+def row_of_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """uint32[words of a row]: a row with the bits of bool[V]."""
+    n_words = (len(bits) + 31) // 32
+    packed = np.zeros(4 * n_words, np.uint8)
+    found = np.packbits(bits, bitorder="little")
+    packed[: len(found)] = found
+    return packed.view("<u4").astype(np.uint32, copy=False)
+
+
+@cython.final
+@cython.cclass
+class NamedIds:
+    """What a grammar's symbols mean over one vocabulary.
+
+    Args:
+        symbols: the groups of ids.
+        vocabulary: the vocabulary.
+
+    Attributes:
+        texts: what follows from the vocabulary alone.
+        group_of: the group of each id that the grammar names, if it has text and some edge reads the group.
+        reads_others: whether some edge reads ids that are not named.
+        members: the ids of each group that is named, those that have text.
+        rests: the groups that some edge reads, and what follows the first byte in their symbols.
+        symbol_of: the symbol of each of these groups.
+        nbytes: bytes of all arrays.
+
+    Raises:
+        UnsupportedGrammar: too many ids hold the byte that symbols begin with.
+    """
+
+    def __init__(self, symbols: Symbols, vocabulary: Vocabulary) -> None:
+        self.texts = text_ids(vocabulary)
+        if self.texts.too_many:
+            raise UnsupportedGrammar(
+                f"the grammar names token ids, and {self.texts.too_many} tokens of the vocabulary hold byte "
+                f"{MARKER}, allowed are {MOST_ESCAPED}"
+            )
+        self.named = symbols.named
+        self.reads_others = 0 in symbols.read
+        self.group_of = {}
+        self.members = {}
+        for token_id, group in symbols.named.items():
+            if self.texts.has_text[token_id]:
+                self.members.setdefault(group, []).append(token_id)
+                if group in symbols.read:
+                    self.group_of[token_id] = group
+        self.escaped = self.texts.escaped
+        self.begin_alike = self.texts.begin_alike
+        self.rests = [(group, Symbols.text(group)[1:]) for group in symbols.read]
+        self.symbol_of = {group: Symbols.text(group) for group in symbols.read}
+        self.rows = {}
+        self.nbytes = 4 * MOST_KNOWN * len(self.texts.row)
+
+    # ---------------------------------------------------------------- steps
+
+    def group(self, token: cython.Py_ssize_t) -> int:
+        """The group of an id; -1: no edge reads it."""
+        return self.group_of_id(token)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def group_of_id(self, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        found = self.group_of.get(token)
+        if found is not None:
+            return found
+        return 0 if self.reads_others and token not in self.named and self.texts.has_text[token] else -1
+
+    def step(self, store: Store, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
+        """The configuration after an id, 0 if it is not taken; -1: it is read as text and as an id.
+
+        Raises: as `Store.advance`.
+        """
+        return self.step_of(store, config, token)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def step_of(self, store: Store, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """As `step`, for compiled code."""
+        spelled = self.escaped.get(token)
+        after: cython.Py_ssize_t = store.after(config, token) if spelled is None else (
+            store.after_text(config, spelled)
+        )  # fmt: skip
+        group = self.group_of_id(token)
+        if group >= 0:
+            as_id: cython.Py_ssize_t = store.after_text(config, self.symbol_of[group])
+            if as_id and after:
+                return BOTH_WAYS
+            after = after or as_id
+        return after
+
+    # ---------------------------------------------------------------- masks
+
+    @cython.cfunc
+    def read_at(self, store: Store, config: cython.Py_ssize_t) -> object:
+        """What may be read in a configuration beside texts as they are written: a tuple of groups and, as -1
+        - id, ids whose text is spelled in another way; None: nothing, and no such id has a bit."""
+        begun: cython.Py_ssize_t = store.after_text(config, _BEGIN)
+        if not begun and self.begin_alike:
+            return None
+        read: list = [-1 - token for token, text in self.escaped.items() if store.after_text(config, text)]
+        if begun:
+            for group, rest in self.rests:
+                if store.after_text(begun, rest):
+                    read.append(group)
+        return tuple(read)
+
+    def note_mask(
+        self, numbers: dict, store: Store, rows: Rows, config: cython.Py_ssize_t, mask: cython.Py_ssize_t
+    ) -> None:
+        """Make the row of a configuration for which `Store.class_mask` gave a number, and note it.
+
+        Args:
+            numbers: of a session, by class mask and what is read beside.
+            store, rows: of the session.
+
+        Raises: as `Store.advance`.
+        """
+        self.put_row(numbers, store, rows, config, mask)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put_row(
+        self, numbers: dict, store: Store, rows: Rows, config: cython.Py_ssize_t, mask: cython.Py_ssize_t
+    ) -> cython.int:
+        """As `note_mask`, for compiled code. Masks of classes are one row only where the same ids are read:
+        rows have even numbers (but for their last bit) where nothing is, odd ones where something is."""
+        read = self.read_at(store, config)
+        whole: cython.Py_ssize_t = mask & 1
+        number: cython.Py_ssize_t = 4 * (mask >> 1) + whole
+        if read is not None:
+            number = numbers.setdefault((mask >> 1, read), len(numbers))
+            number = 4 * number + 2 + whole
+        if rows.shares(config, number):
+            return 0
+        if read is None:
+            rows.make_of(config, number, mask, store.known, None, None)
+        else:
+            rows.make_of(config, number, mask, store.known, self.texts.as_written, self.row_of(read))
+        return 0
+
+    @cython.cfunc
+    def row_of(self, read: tuple) -> object:
+        """uint32[words of a row]: what `read_at` names."""
+        found = self.rows.get(read)
+        if found is None:
+            found = self.others() if 0 in read else np.zeros_like(self.texts.row)
+            for one in read:
+                for token_id in self.members.get(one, ()) if one >= 0 else (-1 - one,):
+                    found[token_id >> 5] |= np.uint32(1 << (token_id & 31))
+            if len(self.rows) < MOST_KNOWN:
+                self.rows[read] = found
+        return found
+
+    def others(self) -> NDArray[np.uint32]:
+        """uint32[words of a row]: the ids that have text and are not named."""
+        found = self.texts.row.copy()
+        for token_id in self.named:
+            found[token_id >> 5] &= ~np.uint32(1 << (token_id & 31))
+        return found
+
+    # ---------------------------------------------------------------- classes
+
+    def refined(self, classes: TokenClasses, vocabulary: Vocabulary) -> TokenClasses:
+        """Classes of texts, cut so that ids of a class have equal bits in every mask of the grammar."""
+        group_of = np.where(self.texts.has_text & self.reads_others, 0, -1).astype(np.int32)
+        for token_id in self.named:
+            group_of[token_id] = self.group_of.get(token_id, -1)
+        texts = classes.class_of_token.astype(np.int64)
+        alone = np.array([*self.escaped, *vocabulary.stop_token_ids], np.int64)
+        alone = alone[(texts[alone] >= 0) | (group_of[alone] >= 0)]
+        texts[alone] = classes.n_classes + np.arange(len(alone))
+        read_at_all = (texts >= 0) | (group_of >= 0)
+        pairs = texts * (MOST_GROUPS + 2) + group_of
+        keys = np.full(vocabulary.size, -1, np.int64)
+        found, keys[read_at_all] = np.unique(pairs[read_at_all], return_inverse=True)
+        given, representatives = number_keys(keys, len(found), vocabulary.token_lengths)
+        made: Any = replace(
+            classes, given=given, n_classes=len(representatives), representatives=representatives, runs=None,
+            order=None, met=None,
+        )  # fmt: skip
+        return made
