@@ -287,6 +287,8 @@ KEYS = [
     ('root ::= key "."\nkey ::= "<" ("n" | [^>;]* ">")', True),
     (ON_A_FRAME, True),
     (IN_ITSELF, False),
+    ('root ::= key "."\nkey ::= "<" ("n;me>" [0-9] | [^>;.]*)', True),  # beside one that may end anywhere
+    ('root ::= key ">" [a-d] ";"\nkey ::= "<" ("n;" | "na;" [^;]* | [^>;]*)', True),
 ]
 
 

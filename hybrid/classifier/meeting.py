@@ -117,9 +117,16 @@ class Meeting(Known):
 
     def look_at_walks(self) -> None:
         """Let the classifier be looked at if walks have become long; without the lock."""
+        self.look()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def look(self) -> cython.int:
+        """As `look_at_walks`, for compiled code."""
         classifier = self.classifier
         if classifier.gather is None and self.session.store.summariser.n_entered >= classifier.look_entered:
             classifier.look_at_walks()
+        return 0
 
     def meets_mask(self) -> bool:
         """As `meet_mask`, which is called by compiled code."""
@@ -158,8 +165,11 @@ class Meeting(Known):
                     session.left -= self.rows.nbytes - before
             except BudgetExceeded:
                 return False
-        Meeting.look_at_walks(self)
-        if self.compiled.awaited is not None:
-            self.compiled.first_mask_took(perf_counter() - began)
-        check_time(began, self.compiled.mask_seconds)
+        self.look()
+        compiled = self.compiled
+        if compiled.awaited is not None:
+            compiled.first_mask_took(perf_counter() - began)
+        most = compiled.mask_seconds
+        if most is not None and perf_counter() - began > most:
+            check_time(began, most)
         return source_of(self.rows, config) != 0

@@ -315,7 +315,7 @@ class Rows:
             raise ValueError(f"there is no mask {mask}, or it has not enough words")
         if spare.words.shape[0] < n:
             spare.words = np.empty(n, np.uint32)
-        words = spare.words[:n]  # behind them is what another grammar's masks have left
+        words: cython.uint[::1] = spare.words[:n]  # behind them is what another grammar's masks have left
         begin = known.masks.starts[mask >> 1]
         for w in range(n):
             words[w] = cython.cast(cython.uint, known.masks.pool[begin + w] & WORD)
