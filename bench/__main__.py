@@ -28,6 +28,7 @@ from bench import (
     steps,
     strategies,
     testsuite,
+    tools,
 )
 from bench.reporting import command as reporting
 from bench.reporting import differences
@@ -53,6 +54,7 @@ app.command("starting")(starting.command)
 app.command("growth")(growth.command)
 app.command("steps")(steps.command)
 app.command("generating")(generating.command)
+app.command("tools")(tools.command)
 app.command("report")(reporting.command)
 app.command("page")(reporting.page_command)
 app.command("diff")(differences.command)

@@ -1,0 +1,219 @@
+"""Many tools in one request, as servers send them: what do a first mask, a call and memory cost?
+
+What: tools of drawn parameters are asked as a tool choice (one JSON schema, a list of calls, as vLLM and
+SGLang make it of ``tool_choice="required"``) and as tags (free text in which a call may begin, as of
+``"auto"``), of equimask in both meanings, XGrammar and llguidance.
+When: ``python -m bench tools --vocabulary SPEC --json FILE``.
+Limits: parameters are made up, in the shape of real ones. Each engine has a process of its own
+(`bench.peers.alone`), and goes through one call after its first mask. Masks of ours are compared with
+XGrammar's along calls; llguidance's and those of JSON Schema mean something else.
+"""
+
+from __future__ import annotations
+
+import json as json_format
+import random
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from bench import options, report, workloads
+from bench.forked import in_a_fork
+from bench.peers import alone
+from bench.peers.alone import Asked
+from bench.report import Spread, readable
+from bench.request import Request, run_document
+from hybrid.testing.segmentation import tokenize_greedy
+
+TRIGGER = "<tool_call>"
+
+NOUNS = ("user", "invoice", "ticket", "city", "file", "branch", "order", "event", "report", "message")
+VERBS = ("get", "list", "create", "update", "delete", "search", "send", "close")
+
+
+def tool(number: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The name of a tool, the schema of its parameters, and arguments that it takes."""
+    rng = random.Random(number)
+    noun = rng.choice(NOUNS)
+    kinds: Sequence[tuple[str, dict[str, Any], Any]] = (
+        (f"{noun}_id", {"type": "string"}, f"{noun}-{number}"),
+        ("limit", {"type": "integer", "minimum": 1, "maximum": 100}, 20),
+        ("ratio", {"type": "number"}, 0.25),
+        ("dry_run", {"type": "boolean"}, True),
+        ("order", {"type": "string", "enum": ["asc", "desc", "none"]}, "desc"),
+        ("labels", {"type": "array", "items": {"type": "string"}}, ["new", "open"]),
+        ("title", {"type": "string"}, f"About a {noun}"),
+        ("since", {"type": "string", "format": "date"}, "2026-02-01"),
+        (f"{noun}_filter", {
+            "type": "object", "additionalProperties": False, "required": ["field"],
+            "properties": {"field": {"type": "string"}, "value": {"type": ["string", "null"]}},
+        }, {"field": "name", "value": None}),
+    )  # fmt: skip
+    chosen = sorted(rng.sample(range(len(kinds)), rng.randint(2, 6)))
+    properties = {kinds[i][0]: {**kinds[i][1], "description": f"Of the {noun}."} for i in chosen}
+    needed = [kinds[i][0] for i in chosen if rng.random() < 0.6]
+    schema = {
+        "type": "object", "properties": properties, "required": needed, "additionalProperties": False,
+    }  # fmt: skip
+    return f"{rng.choice(VERBS)}_{noun}_{number}", schema, {kinds[i][0]: kinds[i][2] for i in chosen}
+
+
+def tool_choice(count: int) -> Asked:
+    """One call or more of so many tools, as a schema."""
+    calls = [
+        {
+            "type": "object", "required": ["name", "parameters"], "additionalProperties": False,
+            "properties": {"name": {"type": "string", "enum": [name]}, "parameters": schema},
+        }
+        for name, schema, _ in map(tool, range(count))
+    ]  # fmt: skip
+    return Asked(schema={"type": "array", "minItems": 1, "items": {"type": "object", "anyOf": calls}})
+
+
+def tags(count: int) -> Asked:
+    """Free text in which so many tools may be called."""
+    found = [
+        {
+            "begin": f'{TRIGGER}\n{{"name": "{name}", "arguments": ', "end": "}\n</tool_call>",
+            "content": {"type": "json_schema", "json_schema": schema}, "type": "tag",
+        }
+        for name, schema, _ in map(tool, range(count))
+    ]  # fmt: skip
+    content = {"type": "triggered_tags", "triggers": [TRIGGER], "tags": found}
+    return Asked(tags={"type": "structural_tag", "format": content}, lark=_lark(found))
+
+
+def _lark(found: Sequence[Mapping[str, Any]]) -> str:
+    """The same tags for llguidance; "" where it is not installed."""
+    try:
+        from llguidance import StructTag
+    except ImportError:
+        return ""
+    own = [
+        StructTag(
+            trigger=TRIGGER, begin=one["begin"], end=one["end"], grammar=one["content"]["json_schema"]
+        )
+        for one in found
+    ]
+    return str(StructTag.to_grammar(own, assume_special=False))
+
+
+def call(shape: str, number: int) -> bytes:
+    """A text with one call."""
+    name, _, arguments = tool(number)
+    written = json_format.dumps(arguments)
+    if shape == "tool choice":
+        return f'[{{"name": "{name}", "parameters": {written}}}]'.encode()
+    return f'I will look.\n{TRIGGER}\n{{"name": "{name}", "arguments": {written}}}\n</tool_call> Done.'.encode()
+
+
+SHAPES: Mapping[str, Callable[[int], Asked]] = {"tool choice": tool_choice, "tags": tags}
+
+
+def _once(way: alone.Begin, asked: Asked, ids: Sequence[int]) -> dict[str, Any]:
+    """One engine's request: seconds, or its refusal."""
+    begun = way(asked)
+    request = Request.of(begun)
+    if begun.calls is None:
+        return {"refusal": begun.error.splitlines()[0][:200] if begun.error else "refused"}
+    taken = run_document(request, begun.calls, ids)
+    return {
+        "compile": begun.compile_seconds, "first_mask": request.first_mask,
+        "first_mask_cpu": request.first_mask_cpu, "document": request.document,
+        "document_cpu": request.document_cpu, "masks": list(request.mask), "taken": taken,
+    }  # fmt: skip
+
+
+def middle(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Medians over runs of one engine; what it refuses as it refuses it."""
+    if (bad := next((one for one in runs if "refusal" in one), None)) is not None:
+        return dict(bad)
+    names = ("compile", "first_mask", "first_mask_cpu", "document", "document_cpu", "bytes")
+    found: dict[str, Any] = {"taken": all(one["taken"] for one in runs)}
+    for name in names:
+        numbers = [one[name] for one in runs if one[name] is not None]
+        found[name] = float(np.median(numbers)) if numbers else None
+    found["mask"] = Spread.of(array("d", [value for one in runs for value in one["masks"]]))
+    return found
+
+
+def differences(vocabulary: Any, asked: Asked, texts: Sequence[Sequence[int]], seconds: float) -> Any:
+    """(masks compared, differences) of ours and XGrammar's along texts; None where XGrammar does not end."""
+
+    def work() -> tuple[int, int]:
+        from hybrid.testing.comparison import Comparison
+        from hybrid.testing.verify import compare_along
+
+        total = Comparison()
+        begun = [alone.begin(engine, vocabulary)(asked) for engine in (alone.OURS, alone.PLAIN)]
+        if any(one.calls is None for one in begun):
+            raise ValueError([one.error for one in begun])
+        for ids in texts:
+            total.add(compare_along(begun[0].compiled, begun[1].compiled, ids))
+        return total.masks, total.difference_count + (not total.complete)
+
+    return in_a_fork(work, seconds)
+
+
+def measure(vocabulary: Any, shape: str, count: int, runs: int, seconds: float) -> dict[str, Any]:
+    """One row: a shape with a number of tools, on every engine."""
+    asked = SHAPES[shape](count)
+    numbers = (0, count // 2, count - 1)
+    texts = [tokenize_greedy(vocabulary, call(shape, number)) for number in numbers]
+    engines: dict[str, Any] = {}
+    compared = differences(vocabulary, asked, texts, seconds)
+    masks, wrong = compared or (0, 0)
+    for engine in asked.engines():
+        found: list[dict[str, Any]] = []
+        while len(found) < runs and (not found or sum(one.get("document") or 0 for one in found) < 20):
+            found.append(
+                alone.alone(engine, vocabulary, lambda way: _once(way, asked, texts[1]), seconds)
+            )
+            if "refusal" in found[-1]:
+                break
+        engines[engine] = middle(found)
+    return {"shape": shape, "tools": count, "engines": engines, "masks": masks, "differences": wrong}
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    json: options.RecordOption,
+    tools: Annotated[list[int] | None, typer.Option(help="A number of tools; repeatable.")] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Of each engine, in new processes.")] = 3,
+    seconds: Annotated[float, typer.Option(help="After which an engine is ended.")] = 240.0,
+) -> None:
+    """Many tools in one request: first masks, a call and memory, beside XGrammar and llguidance."""
+    arguments = dict(locals())
+    console = report.make_console()
+    with workloads.usage_errors():
+        loaded = workloads.load_vocabulary(vocabulary).prepare()
+    rows = []
+    for count in tools or (128, 400):
+        for shape in SHAPES:
+            rows.append(measure(loaded, shape, count, runs, seconds))
+            _print(console, rows[-1])
+    counts = {what: sum(row[what] for row in rows) for what in ("masks", "differences")}
+    report.say(console, f"{counts['masks']:,} masks compared, {counts['differences']:,} differences")
+    record = {"benchmark": "tools", **report.environment(arguments), **counts, "rows": rows}
+    report.write_json(Path(json), record)
+    if counts["differences"] or not all(row["masks"] for row in rows):
+        raise typer.Exit(1)
+
+
+def _print(console: Any, row: Mapping[str, Any]) -> None:
+    title = f"{row['tools']:,} tools, {row['shape']}"
+    columns = ("first mask", "CPU", "one call", "CPU", "a mask p50", "a mask, most", "memory")
+    table = report.make_table(title, ("engine",), columns)
+    for engine, one in row["engines"].items():
+        if "refusal" in one:
+            table.add_row(engine, *["-"] * len(columns[:-1]), one["refusal"])
+            continue
+        cells = [readable(one[name]) if one[name] is not None else "not taken" for name in
+                 ("first_mask", "first_mask_cpu", "document", "document_cpu")]  # fmt: skip
+        size = "-" if one["bytes"] is None else f"{one['bytes'] / 2**20:,.1f} MiB"
+        table.add_row(engine, *cells, readable(one["mask"].p50), readable(one["mask"].max), size)
+    console.print(table)
