@@ -94,9 +94,7 @@ def _lark(found: Sequence[Mapping[str, Any]]) -> str:
     except ImportError:
         return ""
     own = [
-        StructTag(
-            trigger=TRIGGER, begin=one["begin"], end=one["end"], grammar=one["content"]["json_schema"]
-        )
+        StructTag(trigger=TRIGGER, begin=one["begin"], end=one["end"], grammar=one["content"]["json_schema"])
         for one in found
     ]
     return str(StructTag.to_grammar(own, assume_special=False))
@@ -108,7 +106,9 @@ def call(shape: str, number: int) -> bytes:
     written = json_format.dumps(arguments)
     if shape == "tool choice":
         return f'[{{"name": "{name}", "parameters": {written}}}]'.encode()
-    return f'I will look.\n{TRIGGER}\n{{"name": "{name}", "arguments": {written}}}\n</tool_call> Done.'.encode()
+    return (
+        f'I will look.\n{TRIGGER}\n{{"name": "{name}", "arguments": {written}}}\n</tool_call> Done.'.encode()
+    )
 
 
 SHAPES: Mapping[str, Callable[[int], Asked]] = {"tool choice": tool_choice, "tags": tags}
@@ -170,9 +170,7 @@ def measure(vocabulary: Any, shape: str, count: int, runs: int, seconds: float) 
     for engine in asked.engines():
         found: list[dict[str, Any]] = []
         while len(found) < runs and (not found or sum(one.get("document") or 0 for one in found) < 20):
-            found.append(
-                alone.alone(engine, vocabulary, lambda way: _once(way, asked, texts[1]), seconds)
-            )
+            found.append(alone.alone(engine, vocabulary, lambda way: _once(way, asked, texts[1]), seconds))
             if "refusal" in found[-1]:
                 break
         engines[engine] = middle(found)

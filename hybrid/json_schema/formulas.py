@@ -193,6 +193,25 @@ class Formulas:
             found = done[formula] = self.apply(formula.op, parts)
         return found
 
+    def chosen(self, formula: Formula, true: frozenset, false: dict, known: dict) -> Formula:
+        """The formula with some atoms true, and others false.
+
+        Args:
+            false: all atoms that are decided, those in `true` among them, to the constant.
+            known: what parts become where all of these are false, by part; written. It makes many choices among
+                many atoms cheap, each of which concerns few parts.
+        """
+        part: Formula
+        if formula.atoms.isdisjoint(true):
+            found = known.get(formula)
+            if found is None:
+                found = known[formula] = self.substitute(formula, false)
+            return found
+        if formula.op == "atom":
+            return self.true
+        parts = [self.chosen(part, true, false, known) for part in formula.args]
+        return self.apply(formula.op, parts)
+
     def apply(self, op: str, parts: list) -> Formula:
         """An operator on parts."""
         if op == "not":

@@ -122,6 +122,26 @@ class Nonterminal:
         return values if self.strings.op == "false" else None
 
     @property
+    def listed(self) -> frozenset[tuple[str, Any]] | None:
+        """The same by type and exact value, so that 1, 1.0 and true are what they are in JSON."""
+        if self.arrays.op != "false" or self.objects.op != "false":
+            return None
+        found: list[tuple[str, Any]] = [("null", None)] * self.null
+        found += [("boolean", value) for value in self.booleans]
+        if self.numbers.op == "atom" and self.numbers.args[0] == "among":
+            found += [("number", value) for value in self.numbers.args[1]]
+        elif self.numbers.op != "false":
+            return None
+        if self.strings.op == "atom" and self.strings.args[0] == "language":
+            source = self.strings.args[1]
+            if source[0] != "words":
+                return None
+            found += [("string", word) for word in source[1]]
+        elif self.strings.op != "false":
+            return None
+        return frozenset(found)
+
+    @property
     def automata(self) -> Iterator[ObjectAutomaton | ArrayAutomaton]:
         """Those of its objects and arrays that are built."""
         if self.object is not None:
