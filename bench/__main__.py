@@ -21,6 +21,7 @@ from bench import (
     healing,
     invasive,
     lark,
+    lengths,
     maskbench,
     opportunistic,
     schemas,
@@ -54,6 +55,7 @@ app.command("starting")(starting.command)
 app.command("growth")(growth.command)
 app.command("steps")(steps.command)
 app.command("generating")(generating.command)
+app.command("lengths")(lengths.command)
 app.command("tools")(tools.command)
 app.command("report")(reporting.command)
 app.command("page")(reporting.page_command)

@@ -198,10 +198,9 @@ class Formulas:
 
         Args:
             false: all atoms that are decided, those in `true` among them, to the constant.
-            known: what parts become where all of these are false, by part; written. It makes many choices among
-                many atoms cheap, each of which concerns few parts.
+            known: what parts become where all of these are false, by part; written. So many choices among many
+                atoms are cheap, each of which concerns few parts.
         """
-        part: Formula
         if formula.atoms.isdisjoint(true):
             found = known.get(formula)
             if found is None:

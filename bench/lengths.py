@@ -1,0 +1,223 @@
+"""Strings with bounds: a long one (100,000 characters), and escapes close to a bound.
+
+What: an object with one string is asked of equimask in both meanings, XGrammar and llguidance, without a bound
+and with one; masks are timed behind the opening quote, in the middle and up to the bound. And strings of
+escapes (``\\n``, ``\\"``, ``\\u00e9``) up to short bounds, where a token may be an escape too many.
+When: ``python -m bench lengths --vocabulary SPEC --json FILE``.
+Limits: each engine has a process of its own (`bench.peers.alone`), which reads one text: a mask at a place is
+the first one there. Masks of ours are compared with XGrammar's at the places that are timed; bits in which
+they differ are settled by XGrammar's `accept_token`.
+"""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from bench import options, report, workloads
+from bench.forked import in_a_fork
+from bench.peers import alone
+from bench.peers.alone import Asked
+from bench.report import Spread, readable
+from bench.request import quiet
+from hybrid.testing.segmentation import tokenize_greedy
+
+MASKS = 20
+"""That are timed at each place."""
+
+WORDS = (
+    "the",
+    "value",
+    "of",
+    "a",
+    "long",
+    "text",
+    "that",
+    "nobody",
+    "reads",
+    "twice",
+    "and",
+    "more",
+    "words",
+)
+ESCAPES = ("\\n", '\\"', "\\u00e9", "\\\\", "a", "\\t", " b")
+
+Places = Mapping[str, Sequence[int]]
+"""Numbers of tokens behind which masks are timed, by the name of the place."""
+
+
+def asked_of(bound: int | None) -> Asked:
+    """An object with one string, of at most so many characters."""
+    string = {"type": "string"} if bound is None else {"type": "string", "maxLength": bound}
+    return Asked(schema={
+        "type": "object", "properties": {"text": string}, "required": ["text"], "additionalProperties": False,
+    })  # fmt: skip
+
+
+def text_of(parts: Sequence[str], characters: int, seed: int) -> list[bytes]:
+    """Pieces of a string, one character of its value in the last ones, so many characters in all."""
+    rng = random.Random(seed)
+    found: list[bytes] = []
+    length = 0
+    while length < characters:
+        part = rng.choice(parts)
+        part = f"{part} " if parts is WORDS else part
+        size = 1 if part[0] == "\\" else len(part)
+        if length + size <= characters:
+            found.append(part.encode())
+            length += size
+        else:
+            parts = ("a",)
+    return found
+
+
+def tokens_of(vocabulary: Any, pieces: Sequence[bytes]) -> tuple[list[int], list[int]]:
+    """Token ids of an object whose string has these pieces, and how many there are up to each piece."""
+    ids = tokenize_greedy(vocabulary, b'{"text": "')
+    ends = [len(ids)]
+    for piece in pieces:
+        ids += tokenize_greedy(vocabulary, piece)
+        ends.append(len(ids))
+    return ids, ends
+
+
+def _work(way: alone.Begin, asked: Asked, ids: Sequence[int], places: Places) -> dict[str, Any]:
+    """Seconds of a first mask, and of the masks at places."""
+    begun = way(asked)
+    if begun.calls is None:
+        return {"refusal": begun.error.splitlines()[0][:200] if begun.error else "refused"}
+    quiet()
+    wanted = {number: name for name, numbers in places.items() for number in numbers}
+    found: dict[str, list[float]] = {name: [] for name in places}
+    fill, accept = begun.calls.fill, begun.calls.accept
+    for number in range(len(ids) + 1):
+        if number in wanted:
+            began = perf_counter()
+            fill()
+            found[wanted[number]].append(perf_counter() - began)
+        if number < len(ids) and not accept(ids[number]):
+            return {"refusal": f"token {number} of {len(ids)} of the text"}
+    quiet()
+    return {"first_mask": begun.seconds, "first_mask_cpu": begun.cpu_seconds, "masks": found}
+
+
+def differences(vocabulary: Any, asked: Asked, ids: Sequence[int], places: Places, seconds: float) -> Any:
+    """(masks compared, contradictions of XGrammar, differences) at places; None where XGrammar does not
+    end."""
+    wanted = {number for numbers in places.values() for number in numbers}
+
+    def work() -> tuple[int, int, int]:
+        begun = [alone.begin(engine, vocabulary)(asked) for engine in (alone.OURS, alone.PLAIN)]
+        ours, plain = (one.calls for one in begun)
+        if ours is None or plain is None:
+            raise ValueError([one.error for one in begun])
+        masks = contradictions = wrong = 0
+        for number in range(len(ids) + 1):
+            if number in wanted:
+                masks += 1
+                ours.fill()
+                plain.fill()
+                bits = [
+                    np.unpackbits(calls.bitmask.numpy()[0].view(np.uint8), bitorder="little")
+                    for calls in (ours, plain)
+                ]
+                matcher = plain.accept.__self__  # type: ignore[attr-defined]
+                for token in np.flatnonzero(bits[0] != bits[1]).tolist():
+                    is_right = matcher.fork().accept_token(token) == bool(bits[0][token])
+                    contradictions += is_right
+                    wrong += not is_right
+            if number < len(ids) and not (ours.accept(ids[number]) and plain.accept(ids[number])):
+                raise ValueError(f"token {number} is refused")
+        return masks, contradictions, wrong
+
+    return in_a_fork(work, seconds)
+
+
+def measure(
+    vocabulary: Any, title: str, asked: Asked, ids: Sequence[int], places: Places, seconds: float
+) -> dict[str, Any]:
+    """One row: a schema and a text, on every engine."""
+    compared = differences(vocabulary, asked, ids, places, seconds)
+    masks, contradictions, wrong = compared or (0, 0, 0)
+    engines: dict[str, Any] = {}
+    for engine in asked.engines():
+        found = alone.alone(engine, vocabulary, lambda way: _work(way, asked, ids, places), seconds)
+        if "masks" in found:
+            found["masks"] = {name: Spread.of(array("d", some)) for name, some in found["masks"].items()}
+        engines[engine] = found
+    return {
+        "row": title, "places": list(places), "tokens": len(ids), "engines": engines, "masks": masks,
+        "contradictions": contradictions, "differences": wrong, "compared": compared is not None,
+    }  # fmt: skip
+
+
+def long_rows(vocabulary: Any, longest: int, seconds: float) -> list[dict[str, Any]]:
+    """A string without a bound, and one with a long bound, read to that many characters."""
+    pieces = text_of(WORDS, longest, 1)
+    ids, ends = tokens_of(vocabulary, pieces)
+    begin, middle = ends[0], ends[len(pieces) // 2]
+    places: Places = {
+        "behind the quote": range(begin, begin + MASKS), "in the middle": range(middle, middle + MASKS),
+        "up to the bound": range(len(ids) - MASKS + 1, len(ids) + 1),
+    }  # fmt: skip
+    return [
+        measure(vocabulary, title, asked_of(bound), ids, places, seconds)
+        for title, bound in (("no bound", None), (f"maxLength {longest:,}", longest))
+    ]
+
+
+def escape_rows(vocabulary: Any, bounds: Sequence[int], seconds: float) -> list[dict[str, Any]]:
+    """Strings of escapes up to bounds."""
+    rows = []
+    for bound in bounds:
+        ids, ends = tokens_of(vocabulary, text_of(ESCAPES, bound, bound))
+        near = ends[-9:] if len(ends) > 9 else ends
+        places: Places = {"up to 8 pieces before": near[:-4], "the last 3, and none": near[-4:]}
+        title = f"escapes, maxLength {bound:,}"
+        rows.append(measure(vocabulary, title, asked_of(bound), ids, places, seconds))
+    return rows
+
+
+def command(
+    vocabulary: options.VocabularyOption,
+    json: options.RecordOption,
+    longest: Annotated[int, typer.Option(min=100, help="Characters of the long bound.")] = 100_000,
+    bound: Annotated[list[int] | None, typer.Option(help="Of strings of escapes; repeatable.")] = None,
+    seconds: Annotated[float, typer.Option(help="After which an engine is ended.")] = 240.0,
+) -> None:
+    """Strings with bounds: long ones, and escapes near bounds, beside XGrammar and llguidance."""
+    arguments = dict(locals())
+    console = report.make_console()
+    with workloads.usage_errors():
+        loaded = workloads.load_vocabulary(vocabulary).prepare()
+    rows = []
+    for row in (*long_rows(loaded, longest, seconds), *escape_rows(loaded, bound or (16, 64, 250), seconds)):
+        _print(console, row)
+        rows.append(row)
+    names = ("masks", "contradictions", "differences")
+    counts = {name: sum(row[name] for row in rows) for name in names}
+    report.say(console, ", ".join(f"{count:,} {name}" for name, count in counts.items()))
+    record = {"benchmark": "lengths", **report.environment(arguments), **counts, "rows": rows}
+    report.write_json(Path(json), record)
+    if counts["differences"]:
+        raise typer.Exit(1)
+
+
+def _print(console: Any, row: Mapping[str, Any]) -> None:
+    title = row["row"] + ("" if row["compared"] else " (XGrammar did not end: masks are not compared)")
+    columns = ("first mask", "CPU", *(f"{name}, {n}" for name in row["places"] for n in ("p50", "most")))
+    table = report.make_table(title, ("engine",), columns)
+    for engine, one in row["engines"].items():
+        if "refusal" in one:
+            table.add_row(engine, one["refusal"], *["-"] * (len(columns) - 1))
+            continue
+        masks = [readable(n) for spread in one["masks"].values() for n in (spread.p50, spread.max)]
+        table.add_row(engine, readable(one["first_mask"]), readable(one["first_mask_cpu"]), *masks)
+    console.print(table)
