@@ -21,7 +21,7 @@ cdef class Formulas:
     cdef bint _propagate(self, str op, dict found, dict literals, Formula one) except -1
     cpdef Formula substitute(self, Formula formula, dict values)
     cdef Formula _substituted(self, Formula formula, dict values, dict done)
-    cpdef Formula chosen(self, Formula formula, frozenset true, dict false, dict known)
+    cpdef Formula chosen(self, Formula formula, frozenset true, dict false, dict known, dict done)
     cpdef Formula apply(self, str op, list parts)
 
 

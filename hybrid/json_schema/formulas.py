@@ -193,13 +193,14 @@ class Formulas:
             found = done[formula] = self.apply(formula.op, parts)
         return found
 
-    def chosen(self, formula: Formula, true: frozenset, false: dict, known: dict) -> Formula:
+    def chosen(self, formula: Formula, true: frozenset, false: dict, known: dict, done: dict) -> Formula:
         """The formula with some atoms true, and others false.
 
         Args:
             false: all atoms that are decided, those in `true` among them, to the constant.
             known: what parts become where all of these are false, by part; written. So many choices among many
                 atoms are cheap, each of which concerns few parts.
+            done: what other parts become, by part; written. For one choice.
         """
         if formula.atoms.isdisjoint(true):
             found = known.get(formula)
@@ -208,8 +209,11 @@ class Formulas:
             return found
         if formula.op == "atom":
             return self.true
-        parts = [self.chosen(part, true, false, known) for part in formula.args]
-        return self.apply(formula.op, parts)
+        found = done.get(formula)
+        if found is None:
+            parts = [self.chosen(part, true, false, known, done) for part in formula.args]
+            found = done[formula] = self.apply(formula.op, parts)
+        return found
 
     def apply(self, op: str, parts: list) -> Formula:
         """An operator on parts."""

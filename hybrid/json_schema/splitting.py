@@ -171,7 +171,7 @@ class _Splitter:
         for signature in (*signatures, ()):
             nonterminals.check()
             true = frozenset(signature)
-            rest = formulas.chosen(after, true, none, known)
+            rest = formulas.chosen(after, true, none, known, {})
             if rest is formulas.false:
                 continue
             if signature:
