@@ -49,6 +49,22 @@ RECORDS = {
             "masks": 3, "differences": 0,
         }],
     },
+    "tools": {"benchmark": "tools", "rows": [{
+        "shape": "tags", "tools": 128, "masks": 9, "differences": 0, "engines": {
+            "equimask": {
+                "compile": 1e-3, "first_mask": 1e-3, "first_mask_cpu": 1e-3, "document": 2e-3,
+                "document_cpu": 2e-3, "mask": SPREAD, "bytes": 1 << 20,
+            },
+            "llguidance": {"refusal": "too many"},
+        },
+    }]},
+    "lengths": {"benchmark": "lengths", "rows": [{
+        "row": "maxLength 100,000", "places": ["in the middle"], "masks": 0, "differences": 0,
+        "compared": False, "engines": {
+            "equimask": {"first_mask": 1e-3, "masks": {"in the middle": SPREAD}},
+            "XGrammar": {"refusal": "not within its time"},
+        },
+    }]},
     "drafts": {"benchmark": "drafts", "rows": [{
         "texts": "real", "method": "drafts", "documents": 2, "tokens a step": [None, 1.5, 2.5, None],
         "us a step": 12.0,
@@ -101,6 +117,9 @@ def run_here(job: jobs.Job, folder: Path, key: str, progress: Any) -> jobs.Done:
         arguments += ["--batch", "1", "--tokens", "4", "--repeats", "1"]
     if arguments[0] == "strategies":
         arguments += ["--most", "2"]
+    if arguments[0] in ("tools", "lengths"):
+        large = arguments.index("--tools" if arguments[0] == "tools" else "--longest") + 1
+        arguments[large] = "2" if arguments[0] == "tools" else "100"
     if arguments[0] == "classes":
         arguments += ["--no-memory"]
     if arguments[0] == "maskbench":
@@ -176,7 +195,7 @@ def test_records_are_not_made_twice(made: Path) -> None:
     assert sorted({name for name in ran if ran.count(name) > 1}) == ["starting-tiny"]
     assert {name.split("-")[0] for name in ran} == {
         "equality", "fuzz", "grammar", "lark", "classes", "schemas", "situ", "burst", "cold", "scaling",
-        "growth", "starting", "generating", "strategies", "tags", "maskbench",
+        "growth", "starting", "generating", "strategies", "tags", "tools", "lengths", "maskbench",
     }  # fmt: skip
 
 

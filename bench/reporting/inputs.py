@@ -79,6 +79,9 @@ class Sizes:
     peer_seconds: float
     tools: Sequence[int]
     tag_tokens: int
+    many_tools: Sequence[int]
+    longest: int
+    alone_seconds: float
     fuzz_minutes: float
     drafted: int
     is_full: bool
@@ -88,6 +91,7 @@ QUICK = Sizes(
     equality=12, schemas=150, more_schemas=0, option_schemas=0, cold_schemas=3, burst=64, bursts=1,
     strategies=6, strategy_documents=100, class_schemas=30, documents=6, document_tokens=100, plain_masks=40,
     rounds=2, builds=1, starts=3, growth=2, plain_seconds=4.0, peer_seconds=5.0, tools=(1, 8), tag_tokens=30,
+    many_tools=(128,), longest=10_000, alone_seconds=30.0,
     fuzz_minutes=1.0, drafted=0, is_full=False,
 )  # fmt: skip
 
@@ -95,7 +99,8 @@ FULL = Sizes(
     equality=100, schemas=600, more_schemas=60, option_schemas=30, cold_schemas=12, burst=64, bursts=2,
     strategies=30, strategy_documents=1000, class_schemas=200, documents=30, document_tokens=2000,
     plain_masks=300, rounds=4, builds=3, starts=7, growth=5, plain_seconds=10.0, peer_seconds=120.0,
-    tools=(1, 8, 128), tag_tokens=80, fuzz_minutes=10.0, drafted=60, is_full=True,
+    tools=(1, 8, 128), tag_tokens=80, many_tools=(128, 400), longest=100_000, alone_seconds=240.0,
+    fuzz_minutes=10.0, drafted=60, is_full=True,
 )  # fmt: skip
 
 

@@ -122,6 +122,54 @@ def tags(name: str, record: Record) -> Table:
     return Table(f"Tags of models, {name}", columns, rows, note)
 
 
+def many_tools(own: Own) -> Iterator[Table]:
+    """Many tools: a table for each number and shape, a line for each engine."""
+    times = ("first_mask", "first_mask_cpu", "document", "document_cpu")
+    columns = ["engine", "first mask", "CPU", "one call", "CPU", "a mask p50", "p99", "memory"]
+    for name, record in own:
+        for row in record["rows"]:
+            lines = [
+                cells([
+                    versioned(engine, record),
+                    *(readable(one[time]) if one[time] is not None else "-" for time in times),
+                    readable(one["mask"]["p50"]), readable(one["mask"]["p99"]),
+                    "-" if one["bytes"] is None else f"{one['bytes'] / 2**20:,.0f} MiB",
+                ])
+                for engine, one in _answering(row)
+            ]  # fmt: skip
+            note = f"{row['masks']:,} masks compared, {row['differences']:,} differences. {_refusing(row)}"
+            yield Table(f"{row['tools']:,} tools, {row['shape']}, {name}", columns, lines, note)
+
+
+def lengths(own: Own) -> Iterator[Table]:
+    """Strings near bounds: a table for each bound, a line for each engine."""
+    for name, record in own:
+        for row in record["rows"]:
+            lines = [
+                cells([
+                    versioned(engine, record), readable(one["first_mask"]),
+                    *(together((one["masks"][place]["p50"], one["masks"][place]["max"]))
+                      for place in row["places"]),
+                ])
+                for engine, one in _answering(row)
+            ]  # fmt: skip
+            columns = ["engine", "first mask", *(f"a mask {place}" for place in row["places"])]
+            compared = f"{row['masks']:,} masks compared, {row['differences']:,} differences"
+            if not row["compared"]:
+                compared = "Masks are not compared, as XGrammar does not end"
+            note = f"Median / most. {compared}. {_refusing(row)}"
+            yield Table(f"{row['row']}, {name}", columns, lines, note)
+
+
+def _answering(row: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(engine, one) for engine, one in row["engines"].items() if "refusal" not in one]
+
+
+def _refusing(row: Mapping[str, Any]) -> str:
+    found = [f"{engine}: {one['refusal']}" for engine, one in row["engines"].items() if "refusal" in one]
+    return f"Without an answer: {'; '.join(found)}." if found else ""
+
+
 # --- less work for the model ----------------------------------------------------------------------------
 
 

@@ -77,7 +77,9 @@ QUESTIONS = (
         "generating": "generate in transformers",
     }),
     Question("f", "When to use what: one schema, once and many times", {"strategies": "every strategy"}),
-    Question("g", "Tags of models that call tools: what do they cost?", {"tags": "tags of models"}),
+    Question("g", "Tools and bounds that servers send: what do they cost?", {
+        "tags": "tags of models", "tools": "many tools in one request", "lengths": "strings near long bounds",
+    }),
     Question("h", "Less work for the model: drafts, own choices, healed prompts", {
         "drafts": "drafts", "choices": "own choices first", "healing": "healed prompts",
         "invasive": "tokens that a mask takes from the model",
@@ -308,6 +310,12 @@ def _tags(inputs: Inputs, sizes: Sizes) -> list[Job]:
             arguments += ("--tools", str(count))
         seconds = sum(15 + 9 * count for count in sizes.tools)
         jobs.append(Job(f"tags-{short_name(spec)}", arguments, seconds, "tests.robustness.model_tags"))
+        limit = ("--seconds", str(sizes.alone_seconds))
+        counts = [part for count in sizes.many_tools for part in ("--tools", str(count))]
+        many = ("tools", "--vocabulary", spec, *counts, "--runs", str(sizes.builds), *limit)
+        jobs.append(Job(f"tools-{short_name(spec)}", many, sum(sizes.many_tools) * sizes.builds / 2))
+        long = ("lengths", "--vocabulary", spec, "--longest", str(sizes.longest), *limit)
+        jobs.append(Job(f"lengths-{short_name(spec)}", long, 40 + sizes.longest / 1000))
     return jobs
 
 

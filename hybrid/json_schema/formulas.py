@@ -198,8 +198,8 @@ class Formulas:
 
         Args:
             false: all atoms that are decided, those in `true` among them, to the constant.
-            known: what parts become where all of these are false, by part; written. So many choices among many
-                atoms are cheap, each of which concerns few parts.
+            known: what parts become where all of these are false, by part; written, so that a choice which
+                concerns few parts is cheap.
             done: what other parts become, by part; written. For one choice.
         """
         if formula.atoms.isdisjoint(true):
