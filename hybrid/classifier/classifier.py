@@ -129,7 +129,7 @@ class Classifier:
     by_text = True
     """Whether ids are read by their texts only, so that a mask is that of its classes and nothing else."""
 
-    ids = None
+    ids: Any = None
     """What ids mean that are not read by their texts alone (`hybrid.classifier.named_ids`)."""
 
     has_handed_over = False

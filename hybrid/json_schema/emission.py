@@ -1,9 +1,8 @@
 # cython: language_level=3, wraparound=True
 """From nonterminals to the rules of a grammar of JSON texts.
 
-What: `emit` writes the automata of all nonterminals that the first one leads to as rows (`rows.py`): what
-stands between the values comes from the `Layout`, strings and keys are spelled
-(`hybrid.json_schema.languages.spelling`).
+What: `emit` writes the automata of all nonterminals that the first one leads to: objects and arrays here,
+scalars by an `Emitter` (`emitter.py`).
 When: once all nonterminals are built and what is dead is known.
 Limits: only what is live is written, so that no text leads into a dead end.
 
@@ -18,16 +17,12 @@ import cython
 from equivalence import built
 from hybrid.json_schema import marks
 from hybrid.json_schema.arrays import ArrayAutomaton, Counted, Edge
-from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.emitter import Emitter
 from hybrid.json_schema.keys import NO_KEYS, KeyTree
-from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
-from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
-from hybrid.json_schema.languages.syntax import Ranges
-from hybrid.json_schema.layout import BLANKS, Layout
+from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
 from hybrid.json_schema.objects import ObjectAutomaton
 from hybrid.json_schema.rows import Rows
-from hybrid.json_schema.strings import Piece
 from hybrid.json_schema.texts import TreeWriter
 
 if cython.compiled:
@@ -35,285 +30,19 @@ if cython.compiled:
 
     built.check(__name__, EQUIMASK_SOURCE)
 
-_FEW_BLANKS = 8
-"""Bounds of white space up to which each blank has a state; beyond, a counter."""
-_DEEPEST = 64
-"""Levels of an indented text; more are refused."""
-
 
 def emit(nonterminals: Nonterminals, start: Nonterminal, layout: Layout) -> tuple[Rows, int]:
     """The rules of all values of a nonterminal, and the rule that texts begin with."""
     emitter = Emitter(nonterminals, layout)
     root = emitter.value(start, 0)
-    emitter.finish()
-    return emitter.rows, root
-
-
-class Emitter:
-    """One call of `emit`."""
-
-    def __init__(self, nonterminals: Nonterminals, layout: Layout) -> None:
-        self.rows = Rows()
-        self.layout = layout
-        self._nonterminals = nonterminals
-        self._rules: dict[object, int] = {}
-        self._todo: list[tuple[Nonterminal, int, int]] = []
-        self._n_counted = 0  # states of strings whose lengths are counted by states
-
-    def finish(self) -> None:
-        """Write all rules that others call."""
-        while self._todo:
-            nonterminal, depth, rule = self._todo.pop()
-            self._nonterminals.check()
-            self._write(nonterminal, depth, rule)
-
-    def value(self, nonterminal: Nonterminal, depth: int) -> int:
-        """The rule of a nonterminal's values."""
-        depth = depth if self.layout.has_depth else 0
-        if depth > _DEEPEST:
-            raise SchemaRefused(
-                "bounds", "", "", f"leads more than {_DEEPEST} levels deep, with an indentation"
-            )
-        alone = self._scalar_alone(nonterminal)
-        if alone is not None:
-            return alone
-        key = nonterminal, depth
-        rule = self._rules.get(key)
-        if rule is None:
-            rule = self._rules[key] = self.rows.rule(f"value_{nonterminal.number}_{depth}")
-            self._todo.append((nonterminal, depth, rule))
-        return rule
-
-    def _scalar_alone(self, one: Nonterminal) -> int | None:
-        """The rule of a nonterminal that holds strings, or numbers, and nothing else."""
-        false = self._nonterminals.formulas.false
-        if one.null or one.booleans or one.arrays is not false or one.objects is not false:
-            return None
-        if one.numbers is false and one.strings is not false:
-            return self._strings(one)
-        return self._numbers(one) if one.strings is false and one.numbers is not false else None
-
-    def _write(self, one: Nonterminal, depth: int, rule: int) -> None:
-        rows, begin, end = self.rows, -1 - 2 * rule, -2 - 2 * rule
-        false = self._nonterminals.formulas.false
-        words = ["null"] if one.null else []
-        words += ["true" if value else "false" for value in one.booleans]
-        for word in words:
-            rows.text(begin, word, end)
-        if one.numbers is not false:
-            rows.call(begin, self._numbers(one), end)
-        if one.strings is not false:
-            rows.call(begin, self._strings(one), end)
+    for one, depth, rule in emitter.unwritten():
+        begin, end = -1 - 2 * rule, -2 - 2 * rule
+        emitter.scalars(one, begin, end)
         if one.object is not None and one.object.is_live[0]:
-            ObjectWriter(self, one.object, depth).write(begin, end)
+            ObjectWriter(emitter, one.object, depth).write(begin, end)
         if one.array is not None and one.array.is_live[0]:
-            ArrayWriter(self, one.array, depth).write(begin, end)
-
-    def _numbers(self, one: Nonterminal) -> int:
-        texts = self._nonterminals.numbers.texts(one.numbers)
-        rule = self._rules.get(texts)
-        if rule is None:
-            rule = self._rules[texts] = self.rows.rule(f"number_{len(self._rules)}")
-            first = self.rows.states(texts.n_states)
-            self.rows.edges(first, texts.ranges())
-            self.rows.empty(-1 - 2 * rule, first)
-            for state, accepts in enumerate(texts.accepting):
-                if accepts:
-                    self.rows.empty(first + state, -2 - 2 * rule)
-        return rule
-
-    def _strings(self, one: Nonterminal) -> int:
-        listed = self._nonterminals.strings.listed(one.strings)
-        if listed is not None:
-            return self._listed(listed)
-        pieces = self._nonterminals.strings.pieces(one.strings)
-        rule = self._rules.get(pieces)
-        if rule is None:
-            rows = self.rows
-            rule = self._rules[pieces] = rows.rule(f"string_{len(self._rules)}")
-            inside = rows.state()
-            rows.byte(-1 - 2 * rule, '"', inside)
-            for piece in pieces:
-                self._piece(piece, inside, -2 - 2 * rule)
-        return rule
-
-    def _listed(self, texts: frozenset[str]) -> int:
-        """The rule of some strings that a schema lists."""
-        rule = self._rules.get(texts)
-        if rule is None:
-            rows = self.rows
-            rule = self._rules[texts] = rows.rule(f"string_{len(self._rules)}")
-            tree, end = NO_KEYS, -2 - 2 * rule
-            for text in sorted(texts):
-                tree = tree.with_key(text, 0)
-            writer = TreeWriter(rows, lambda state, _: rows.byte(state, '"', end))
-            rows.byte(-1 - 2 * rule, '"', writer.state_of(tree))
-            writer.finish()
-        return rule
-
-    def _piece(self, piece: Piece, source: int, end: int) -> None:
-        """Edges that read the texts of a piece and the closing quote."""
-        rows, characters = self.rows, piece.characters
-        if piece.is_counted:
-            self._counted(piece, source, end)
-            return
-        free = characters is not None and characters.rows[0] == ((0, 0x10FFFF, 1),)
-        if free and piece.prefix.rows == ((),) and not piece.least and piece.most is None:
-            self._spelled(universal(), True, source, end)
-            return
-        if characters is None:
-            self._spelled(piece.prefix, False, source, end)
-            return
-        if piece.prefix.rows == ((),):  # the empty text
-            entry = source
-        else:
-            entry = rows.state()
-            self._spelled(piece.prefix, False, source, entry, closing=False)
-        after = rows.state()
-        rows.call(entry, self._repeated(self._character(characters, free), piece.least, piece.most), after)
-        rows.byte(after, '"', end)
-
-    def _counted(self, piece: Piece, source: int, end: int) -> None:
-        """Edges that read the texts of a piece that has a state for each length: each character is a call."""
-        strings = self._nonterminals.strings
-        grid = strings.grid(piece)
-        self._n_counted += grid.n_states
-        if self._n_counted > strings.most_counted:
-            raise SchemaRefused(
-                "bounds", "maxLength", "",
-                f"and patterns of several strings need more than {strings.most_counted} states",
-            )  # fmt: skip
-        rules = [self._character(one_of(ranges), False) for ranges in grid.sets]
-        first = self.rows.states(grid.n_states)
-        self.rows.calls(first, grid.edges, rules)
-        self.rows.empty(source, first)
-        quote = self.rows.state()
-        self.rows.byte(quote, '"', end)
-        for state in grid.accepting.tolist():
-            self.rows.empty(first + state, quote)
-
-    def _spelled(
-        self, language: Automaton, every_spelling: bool, source: int, end: int, closing: bool = True
-    ) -> None:
-        """Edges that read the spellings of a language, and the closing quote."""
-        rows = self.rows
-        if every_spelling:
-            texts = spelled(language)
-            first = rows.states(texts.n_states)
-            rows.edges(first, texts.ranges())
-        else:
-            plain = plainly_spelled(language)
-            first = rows.states(plain.n_states)
-            rows.edges(first, plain.ranges)
-            if plain.sets:
-                rows.calls(first, plain.wide, [self._wide(one) for one in plain.sets])
-        rows.empty(source, first)
-        for state, accepts in enumerate(language.accepting):
-            if accepts and closing:
-                rows.byte(first + state, '"', end)
-            elif accepts:
-                rows.empty(first + state, end)
-
-    def _wide(self, ranges: Ranges) -> int:
-        """The rule of one character that is not printable ASCII, in every spelling."""
-        key = "wide", ranges
-        rule = self._rules.get(key)
-        if rule is None:
-            rule = self._rules[key] = self.rows.rule(f"wide_{len(self._rules)}")
-            self._spelled(one_of(ranges), True, -1 - 2 * rule, -2 - 2 * rule, closing=False)
-        return rule
-
-    def _character(self, characters: Automaton, free: bool) -> int:
-        """The rule of one character out of a set."""
-        key = "character", characters
-        rule = self._rules.get(key)
-        if rule is None:
-            rule = self._rules[key] = self.rows.rule(f"character_{len(self._rules)}")
-            self._spelled(characters, free, -1 - 2 * rule, -2 - 2 * rule, closing=False)
-        return rule
-
-    def _repeated(self, unit: int, least: int, most: int | None) -> int:
-        key = unit, least, most
-        rule = self._rules.get(key)
-        if rule is None:
-            rule = self._rules[key] = self.rows.repeat(unit, least, most)
-        return rule
-
-    def repeated_items(
-        self, value: Nonterminal, depth: int, least: int, most: int | None, is_marked: bool
-    ) -> int:
-        """The rule of so many items, each behind a comma, or the mark that stands for it."""
-        key = "item", value, depth if self.layout.has_depth else 0, is_marked
-        unit = self._rules.get(key)
-        if unit is None:
-            unit = self._rules[key] = self.rows.rule(f"item_{value.number}_{len(self._rules)}")
-            for comma in (",", marks.COMMA) if is_marked else (",",):
-                before = self.comma(-1 - 2 * unit, depth, comma)
-                self.rows.call(before, self.value(value, depth), -2 - 2 * unit)
-        return self._repeated(unit, least, most)
-
-    def key(self, language: Automaton) -> int:
-        """The rule of the keys of a class, with the closing quote."""
-        key = "key", language
-        rule = self._rules.get(key)
-        if rule is None:
-            rule = self._rules[key] = self.rows.rule(f"key_{len(self._rules)}")
-            self._spelled(language, language.is_universal, -1 - 2 * rule, -2 - 2 * rule)
-        return rule
-
-    def blanks(self, state: int) -> int:
-        """The state behind optional white space."""
-        rows, layout = self.rows, self.layout
-        if not layout.is_free:
-            return state
-        if layout.most_blanks is None:
-            loop = rows.state() if state < 0 else state
-            if state < 0:
-                rows.empty(state, loop)  # a rule's own begin is entered by calls alone
-            for low, high in BLANKS:
-                rows.characters(loop, low, high, loop)
-            return loop
-        after = rows.state()
-        if layout.most_blanks > _FEW_BLANKS:
-            rows.call(state, self._repeated(self._blank(), 0, layout.most_blanks), after)
-            return after
-        for _ in range(layout.most_blanks):
-            rows.empty(state, after)
-            following = rows.state()
-            for low, high in BLANKS:
-                rows.characters(state, low, high, following)
-            state = following
-        rows.empty(state, after)
-        return after
-
-    def _blank(self) -> int:
-        rule = self._rules.get("blank")
-        if rule is None:
-            rule = self._rules["blank"] = self.rows.rule("blank")
-            for low, high in BLANKS:
-                self.rows.characters(-1 - 2 * rule, low, high, -2 - 2 * rule)
-        return rule
-
-    def literal(self, state: int, text: str) -> int:
-        """The state behind a text."""
-        if not text:
-            return state
-        after = self.rows.state()
-        self.rows.text(state, text, after)
-        return after
-
-    def comma(self, state: int, depth: int, comma: str = ",") -> int:
-        """The state behind a comma between parts of a depth, or its mark, and what stands around it."""
-        layout = self.layout
-        if layout.is_free:
-            return self.blanks(self.literal(self.blanks(state), comma))
-        return self.literal(state, layout.comma.replace(",", comma) + layout.line(depth))
-
-    def colon(self, state: int) -> int:
-        """The state behind the colon of a key."""
-        if self.layout.is_free:
-            return self.blanks(self.literal(self.blanks(state), ":"))
-        return self.literal(state, self.layout.colon)
+            ArrayWriter(emitter, one.array, depth).write(begin, end)
+    return emitter.rows, root
 
 
 class ObjectWriter:

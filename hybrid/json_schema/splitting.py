@@ -180,9 +180,9 @@ class _Splitter:
                 parts = [*(atom.args[1] for atom in signature), *(negations[atom] for atom in beside)]
             else:
                 parts = list(negations.values())
-            value = formulas.conjunction(parts)
-            for one, target in self.cases(value, rest):
-                values_of.setdefault(target, []).append(formulas.conjunction((value, one)))
+            holds = formulas.conjunction(parts)
+            for one, target in self.cases(holds, rest):
+                values_of.setdefault(target, []).append(formulas.conjunction((holds, one)))
         return [(formulas.disjunction(values), target) for target, values in values_of.items()]
 
     def _both(self, known: Formula, after: Formula, atom: Formula) -> list[Case]:
