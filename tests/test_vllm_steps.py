@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from hybrid.api.calls import masks_filled
 from tests.test_adapters_vllm import EBNF, SIZE, STOP, small, vllm  # noqa: F401
 
 WORDS = SIZE // 32
@@ -82,7 +83,9 @@ def test_only_rows_of_others_are_the_loops(make, is_strided):
     grammar(requests, "4").matcher._failed = True
     firsts = [0, 3, 6, 9, 12, 15] if is_strided else [0, 3, 5, 8, 9, 11]
     names = list(requests)
+    before = masks_filled()
     found = torch.from_numpy(ask(manager, requests, names, drafts).copy())
+    assert masks_filled() - before == 9  # metrics tell of all rows that are ours
     assert len(found) == (18 if is_strided else 12)
     assert manager.asked == [["3", "4"]]  # which follow each other
     for name, first in zip(names, firsts, strict=True):
