@@ -3,6 +3,12 @@
 The lower layer of the project: it knows vocabularies and grammars, no tensors, matchers or frameworks.
 """
 
+# ruff: noqa: E402 - what is not compiled is said before anything compiled is imported
+
+from equivalence import built
+
+built.require()
+
 from equivalence.classes import TokenClasses, compute_classes
 from equivalence.classes.explore import Capacity
 from equivalence.errors import (

@@ -1,6 +1,6 @@
 """Compiled code is refused where its source has been edited since, or where there is none.
 
-Old code, or code a thousand times slower, would run without a sign.
+Old code would run without a sign.
 
 What: every extension is built with the hash of its source and of the declarations that it was compiled with,
 and calls `check` when it is imported; `check` computes the hash of what lies beside it now.
@@ -11,12 +11,9 @@ Limits: a change of the compiler or its flags is not noticed; `make clean` forge
 from __future__ import annotations
 
 import hashlib
-import os
 import re
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-
-PLAIN = "EQUIMASK_PLAIN"
-"""Set to 1, modules that are not compiled run as plain Python: a thousand times slower, to look into them."""
 
 HERE = Path(__file__).resolve().parent.parent
 _CIMPORT = re.compile(rb"^\s*(?:from cython\.cimports\.|from |cimport )([\w.]+)", re.MULTILINE)
@@ -77,22 +74,15 @@ def check(name: str, built: bytes) -> None:
         )
 
 
-def is_plain() -> bool:
-    """Whether modules that are not compiled were asked to run as plain Python."""
-    return os.environ.get(PLAIN, "0") != "0"
-
-
-def plain(name: str) -> None:
-    """Refuse to run a module as plain Python, unless that was asked for.
-
-    Args:
-        name: the module's name.
+def require() -> None:
+    """Refuse to go on where nothing is compiled: modules would fail one by one, and say less.
 
     Raises:
-        ImportError: it was not asked for.
+        ImportError: there are no extensions.
     """
-    if not is_plain():
+    names = (f"interning{suffix}" for suffix in EXTENSION_SUFFIXES)
+    if not any((HERE / "equivalence" / "arrays" / name).exists() for name in names):
         raise ImportError(
-            f"{name} is not compiled: in a checkout run `make build` (or setup.py build_ext --inplace), "
-            f"an installed package is damaged. {PLAIN}=1 runs it as plain Python, which is slow"
+            "equimask's compiled modules are missing: in a checkout run `make build` (or python setup.py "
+            "build_ext --inplace); an installed package is damaged"
         )

@@ -7,19 +7,17 @@ Limits: small vocabularies and grammars.
 
 from __future__ import annotations
 
-import os
 import random
 from typing import Any
 
 import numpy as np
 from hypothesis import reject
 
-from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, built
+from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from tests.random_grammars import GrammarCase
 
-COMPILED = os.environ.get(built.PLAIN, "0") == "0"
-EXAMPLES = 150 if COMPILED else 20
+EXAMPLES = 150
 
 SMALL = Budget(states=4_000)
 """Enough for all but the most ambiguous random grammars."""

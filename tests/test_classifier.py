@@ -26,7 +26,6 @@ from equivalence.parser.absorbing import absorbing_states
 from equivalence.parser.automaton import Automaton
 from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from tests.classifiers import (
-    COMPILED,
     EXAMPLES,
     LETTERS,
     NESTED,
@@ -119,7 +118,6 @@ def test_any_way_to_a_text_is_the_same(case: GrammarCase, rng: random.Random) ->
 # --- Cases of all kinds -----------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not COMPILED, reason="slow as plain Python")
 @pytest.mark.parametrize("case", load_cases(), ids=str)
 def test_cases(case: Case) -> None:
     """Each string of a case byte by byte, with the mask before each byte."""
@@ -176,7 +174,7 @@ def test_deep_nesting_adds_a_frame_at_a_time() -> None:
     compiled = compiled_of('root ::= "(" root ")" | "a"', vocabulary)
     assert compiled.classifier is not None
     matcher = GrammarMatcher(compiled)
-    depth = 2_000 if COMPILED else 300
+    depth = 2_000
     for _ in range(depth):
         assert matcher.accept_token(LETTERS.index(b"("))
         assert mask_of(matcher, vocabulary.size) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]

@@ -20,7 +20,7 @@ from hybrid.classifier.rows import Rows
 from hybrid.classifier.steps import Steps
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import summaries_of
-from tests.classifiers import COMPILED, LETTERS, NESTED, STOP, compiled_of, mask_of, walk
+from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, mask_of, walk
 
 pytestmark = pytest.mark.kernels
 
@@ -33,7 +33,7 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
     matcher = GrammarMatcher(tight)
     other = GrammarMatcher(roomy)
     rng = random.Random(0)
-    steps = 400 if COMPILED else 100
+    steps = 400
     for _ in range(steps):
         allowed = mask_of(other, vocabulary.size)
         assert mask_of(matcher, vocabulary.size) == allowed
@@ -140,9 +140,8 @@ def test_what_a_store_refuses() -> None:
         store.advances(numbers, numbers, numbers[:2].copy())
     with pytest.raises(IndexError, match="token"):
         store.advances(numbers, 100 * numbers, numbers.copy())
-    if COMPILED:  # plain Python checks no types
-        with pytest.raises(ValueError, match="dtype"):
-            store.class_masks(numbers.astype(np.int32), numbers)
+    with pytest.raises(ValueError, match="dtype"):
+        store.class_masks(numbers.astype(np.int32), numbers)
 
 
 def test_bytes_that_are_used_up_leave_tables_whole() -> None:
@@ -157,7 +156,7 @@ def test_bytes_that_are_used_up_leave_tables_whole() -> None:
     rng = random.Random(3)
     configuration = other = tight.start(fixed.start, fixed.start_final)
     assert roomy.start(fixed.start, fixed.start_final) == other
-    for _ in range(6_000 if COMPILED else 200):
+    for _ in range(6_000):
         token = rng.choice([4, 4, 6, 8, 0, 3])
         wanted = roomy.advance(other, token), roomy.class_mask(other)
         while True:
@@ -171,7 +170,7 @@ def test_bytes_that_are_used_up_leave_tables_whole() -> None:
         assert found == wanted
         if found[0]:
             configuration = other = found[0]
-    assert len(refused) > 5 or not COMPILED
+    assert len(refused) > 5
     assert all(f"bytes and need more, allowed are {1 << 30};" in text for text in refused)
     assert tight.nbytes == roomy.nbytes
 
@@ -238,7 +237,6 @@ def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
         assert mask_of(matcher, vocabulary.size) == expected
 
 
-@pytest.mark.skipif(not COMPILED, reason="slow as plain Python")
 def test_too_small_a_budget_goes_on_with_representatives() -> None:
     """A stack that does not fit even empty tables: the matcher goes on elsewhere, in the same state."""
     vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)

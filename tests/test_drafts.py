@@ -20,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence import ArgumentError, ArtifactError, BudgetExceeded, HybridError
-from equivalence.arrays.hashing import mix
 from equivalence.store import write_arrays
 from hybrid import (
     Budget,
@@ -183,7 +182,6 @@ def test_full_counts_forget_and_stay_as_large() -> None:
     for _ in range(100_000):
         counts.learn([1, 2, 3], 0, 5)  # halved on the way
     assert counts.guesses([1, 2, 3], 0)[0] == pytest.approx((5, 1), abs=0.01)
-    assert mix(1, 2) < 1 << 30
 
 
 # --- forced text -----------------------------------------------------------------------------------------

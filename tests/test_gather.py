@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from equivalence import BitmaskError, TokenClasses
 from equivalence.runs import Members
 from hybrid.representatives.gather import LARGE_CLASS, Gather, members_by_class
-from tests.classifiers import COMPILED
 
 pytestmark = pytest.mark.kernels
 
@@ -177,7 +176,6 @@ def test_rows_are_united_by_twos() -> None:
                 assert (expanded(gather, words_of(chosen)) == expected(classes, chosen)).all()
 
 
-@pytest.mark.skipif(not COMPILED, reason="plain Python checks no types")
 @pytest.mark.parametrize("part", ["starts", "pieces", "tokens"])
 def test_tables_of_another_type_are_refused(part: str) -> None:
     members = members_by_class(np.array([1, 0], np.int32), 2)

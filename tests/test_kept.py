@@ -14,7 +14,6 @@ import xgrammar
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from equivalence.arrays import interning
 from equivalence.classes import compute_classes
 from equivalence.classes import explore as explore_module
 from equivalence.classes.explore import Capacity, explore
@@ -22,13 +21,12 @@ from equivalence.classes.partition import partition
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.network import build_network
 from equivalence.vocabulary import Vocabulary
-from equivalence.walks.kept import KeptWalks, naming
+from equivalence.walks.kept import KeptWalks
 from equivalence.walks.kept.stored import as_arrays, read_back
 from tests.random_grammars import compiles, grammar_texts, vocabularies
 
 pytestmark = pytest.mark.kernels
 
-COMPILED = not naming.__file__.endswith(".py")
 SMALL = Capacity(configurations=4_000, nodes=16_000, outcomes=16_000, items=16_000)
 
 SCHEMAS: list[dict[str, Any]] = [
@@ -68,7 +66,7 @@ def several_grammars(draw: st.DrawFn) -> tuple[list[str], list[bytes]]:
 
 
 @given(several_grammars(), st.sampled_from([1, 30_000, 1 << 24]), st.booleans())
-@settings(deadline=None, max_examples=100 if COMPILED else 10)
+@settings(deadline=None, max_examples=100)
 def test_random_grammars(case: tuple[list[str], list[bytes]], limit: int, twins: bool) -> None:
     """Whatever was kept, in whatever order, however often it was dropped."""
     texts, tokens = case
@@ -164,26 +162,10 @@ def test_several_threads_share_a_store(limit: int) -> None:
     assert vocabulary.trie.n_groups
     grammars = [of_schema(schema) for schema in SCHEMAS]
     wanted = [classes(grammar, vocabulary, None) for grammar in grammars]
-    numbers = [number % len(SCHEMAS) for number in range(8 * len(SCHEMAS) if COMPILED else len(SCHEMAS))]
+    numbers = [number % len(SCHEMAS) for number in range(8 * len(SCHEMAS))]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda number: classes(grammars[number], vocabulary, store), numbers))
     assert found == [wanted[number] for number in numbers]
-
-
-@pytest.mark.skipif(COMPILED, reason="compiled code does not ask for the hash by name")
-def test_collisions_cost_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names and walks are found by a comparison of the whole list, whatever the hash."""
-    tokens = [b"a", b"b", b"ab", b",", b"a,", b"12", b"1", b"]", b"2]", b'"', b'"a']
-    vocabulary = Vocabulary.from_bytes(tokens)
-    texts = ['root ::= "a"* ("," "b" | "]" root)', 'root ::= x ","\nx ::= "a" x "b" | [1-2]{1,9}']
-    grammars = [xgrammar.Grammar.from_ebnf(text) for text in texts]
-    wanted = [classes(grammar, vocabulary, None) for grammar in grammars]
-    for module in (interning, naming):
-        monkeypatch.setattr(module, "mix", lambda h, x: 0)
-    store = KeptWalks()
-    for number in (0, 1, 0, 1):
-        assert classes(grammars[number], vocabulary, store) == wanted[number]
-    assert store.hits
 
 
 def test_budgets_hold_with_a_warm_store() -> None:

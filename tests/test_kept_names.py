@@ -16,7 +16,7 @@ from equivalence.walks.kept.joining import Part, joined
 from equivalence.walks.kept.masks import class_masks, class_rows, in_order_of_masks, masks_of_blocks, widened
 from equivalence.walks.kept.naming import names_of
 from equivalence.walks.outcomes import first_outcomes
-from tests.test_walks import COMPILED, space_of
+from tests.test_walks import space_of
 
 pytestmark = pytest.mark.kernels
 
@@ -161,7 +161,6 @@ def test_large_integers_are_lists_again() -> None:
     assert lists.add(np.array([1 << 40])) == 2 and lists.add(np.array([1])) == 3
 
 
-@pytest.mark.skipif(not COMPILED, reason="plain Python takes any type")
 @pytest.mark.parametrize("wrong", ["names", "bytes", "masks", "entries", "short"])
 def test_arrays_of_another_kind_are_refused(wrong: str) -> None:
     arguments: dict[str, Any] = {

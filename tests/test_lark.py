@@ -28,7 +28,6 @@ from equivalence import (
     HybridError,
     StrategyError,
     Vocabulary,
-    built,
 )
 from hybrid import (
     BatchGrammarMatcher,
@@ -44,8 +43,6 @@ from hybrid.files import from_bytes, to_bytes
 from hybrid.files.container import pack, unpack
 from hybrid.lark import FactoredClassifier
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
-
-COMPILED = os.environ.get(built.PLAIN, "0") == "0"
 
 CALCULATOR = r"""
 start: sum
@@ -106,7 +103,7 @@ def test_masks_of_every_short_text_are_what_lark_says(grammar: SmallGrammar) -> 
     compiled = GrammarCompiler(vocabulary_of(tokens)).compile_lark(grammar.text)
     oracle = grammar.oracle()
     met = 0
-    for text in oracle.texts(4 if COMPILED else 2):
+    for text in oracle.texts(4):
         matcher = GrammarMatcher(compiled)
         assert matcher.accept_string(text), text
         found = bits(matcher)

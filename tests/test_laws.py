@@ -9,7 +9,6 @@ fixed set of grammars.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +21,6 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from bench.cases import Case
-from equivalence import built
 from equivalence.classes import Relation, TokenClasses, compute_classes
 from equivalence.classes.explore import Capacity
 from equivalence.classes.reference import ReferenceGrammar
@@ -35,8 +33,7 @@ from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
 
-COMPILED = os.environ.get(built.PLAIN, "0") == "0"
-EXAMPLES = 150 if COMPILED else 30
+EXAMPLES = 150
 """Random grammars per law; kernels that run as Python take a hundred times as long."""
 
 PREFIXES = 40
@@ -140,7 +137,7 @@ def test_few_needless_splits() -> None:
     of stacks of each grammar only, makes no difference in this set.)
     """
     letters = [b"a", b"b", b"c", b",", b"(", b")", b"[", b"]"]
-    longest = 3 if COMPILED else 2
+    longest = 3
     tokens = [b"".join(word) for length in range(1, longest + 1) for word in product(letters, repeat=length)]
     vocabulary = Vocabulary.from_bytes(tokens)
     total: Counter[str] = Counter()
@@ -157,7 +154,7 @@ def test_few_needless_splits() -> None:
 
 # --- Every case, against XGrammar itself ------------------------------------------------------------------
 
-CASES = [case for case in load_cases() if COMPILED or "shipped" not in case.features][:: 1 if COMPILED else 5]
+CASES = load_cases()
 FOREIGN = [b"\x00", b"z", b" ", b"\n", b"\xff", b"\xc3", b"\x80", b'"', b"}", b"0"]
 
 

@@ -24,7 +24,7 @@ from equivalence.vocabulary import Vocabulary
 from equivalence.walks.kept import KeptWalks, Shelf, stored, walks
 from equivalence.walks.kept.generation import Generation, interned_of
 from hybrid import GrammarCompiler
-from tests.test_kept import COMPILED, SCHEMAS, TOKENS, classes, of_schema, several_grammars
+from tests.test_kept import SCHEMAS, TOKENS, classes, of_schema, several_grammars
 
 pytestmark = pytest.mark.kernels
 
@@ -77,7 +77,7 @@ def warnings_logged() -> Iterator[list[str]]:
 
 
 @given(several_grammars(), st.sampled_from([200_000, 1 << 24]), st.integers(0, 3))
-@settings(deadline=None, max_examples=60 if COMPILED else 6)
+@settings(deadline=None, max_examples=60)
 def test_random_grammars(
     tmp_path_factory: pytest.TempPathFactory, case: tuple[list[str], list[bytes]], limit: int, before: int
 ) -> None:
@@ -164,7 +164,7 @@ def test_every_damage_is_found(tmp_path: Path, warnings_logged: list[str]) -> No
     wanted = classes(grammar(), vocabulary, None)
     assert filled(vocabulary, shelf).save()
     whole = shelf.path.read_bytes()
-    step = 61 if COMPILED else 1009
+    step = 61
     places = [*range(0, 56, 9), *range(56, len(whole), step), len(whole) - 1]
     for place in places:
         damaged = bytearray(whole)
@@ -261,7 +261,7 @@ def test_other_names_types_and_shapes_are_refused(tmp_path: Path, warnings_logge
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=300 if COMPILED else 40)
+@settings(deadline=None, max_examples=300)
 def test_no_forged_file_leads_out_of_the_arrays(data: st.DataObject) -> None:
     """Whatever passes the checks gives classes or an error, maybe wrong ones, and no access out of range
     (which the run of these tests with bounds checked would raise)."""
@@ -455,7 +455,6 @@ def _write_and_read(folder: str, number: int, times: int) -> int:
     return done
 
 
-@pytest.mark.skipif(not COMPILED, reason="processes without compiled kernels take long")
 def test_processes_may_write_at_once(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         counts = pool.starmap(_write_and_read, [(str(tmp_path), 0, 25), (str(tmp_path), 1, 25)])

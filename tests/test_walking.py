@@ -8,7 +8,6 @@ Limits: what walks share with classes is tested in ``test_classifier.py``.
 
 from __future__ import annotations
 
-import os
 import random
 from itertools import pairwise
 from typing import Any
@@ -19,7 +18,7 @@ import xgrammar
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, built, compute_classes
+from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, compute_classes
 from equivalence.classes.reference import ReferenceGrammar
 from equivalence.network import Network, build_network
 from equivalence.parser.automaton import Automaton
@@ -33,8 +32,7 @@ from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
 
-COMPILED = os.environ.get(built.PLAIN, "0") == "0"
-EXAMPLES = 200 if COMPILED else 20
+EXAMPLES = 200
 LIMIT = 1 << 26
 
 
@@ -177,7 +175,7 @@ def test_counts_that_walks_forget_do_not_matter(ebnf: str, few_nodes: int) -> No
     n_masks = 0
     for _ in range(6):
         config, prefix = classifier.session.start, b""
-        for _ in range(40 if COMPILED else 12):
+        for _ in range(40):
             (expected,) = reference.masks([prefix], texts)
             wanted = [i for i, taken in enumerate(expected) if taken and texts[i]]
             assert [i for i in row_of(classifier, config) if texts[i]] == wanted, prefix

@@ -14,13 +14,11 @@ from equivalence.errors import BudgetExceeded
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.space import Space
 from equivalence.vocabulary import Vocabulary
-from equivalence.walks import walks as walks_module
 from equivalence.walks.outcomes import OUTRIGHT, first_outcomes
 from equivalence.walks.walks import FIRST_ROWS, Walks
 
 pytestmark = pytest.mark.kernels
 
-COMPILED = not walks_module.__file__.endswith(".py")
 
 NAMES = [(ord("a"), ord("z"), 0), (ord("."), ord("."), 1)]
 """Edges of state 0: letters up to a full stop, behind which only state 1 is."""
@@ -190,7 +188,6 @@ def test_outcomes_apart_are_bounded_alike() -> None:
         walks.walk_all(CONTEXTS, all_can_follow())
 
 
-@pytest.mark.skipif(not COMPILED, reason="plain Python takes any type")
 def test_arrays_of_another_kind_are_refused() -> None:
     space = space_of([NAMES, []], [False, False], Account())
     walks = walks_of(space, [b"a", b"b."])

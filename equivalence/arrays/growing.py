@@ -13,11 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import built
-
-PLAIN = built.is_plain()
-"""Whether records are read by plain Python, which wants names as attributes: to give them takes 1 us."""
-
 
 def bigger(array: Any, size: int, used: int | None = None) -> Any:
     """A copy with room for `size` rows.
@@ -31,7 +26,7 @@ def bigger(array: Any, size: int, used: int | None = None) -> Any:
     used = len(old) if used is None else used
     larger = np.empty((size, *old.shape[1:]), old.dtype)
     larger[:used] = old[:used]
-    return _named(larger) if larger.dtype.names else larger
+    return larger
 
 
 def array_of(view: Any) -> Any:
@@ -50,14 +45,14 @@ def array_of(view: Any) -> Any:
 def records(array: Any, fields: str) -> Any:
     """The rows of a two-dimensional array as records, nothing being copied if it is contiguous.
 
-    A compiled class reads them as structs; plain Python reads the same names.
+    A compiled class reads them as structs.
 
     Args:
         array: [n, number of fields].
         fields: their names, with blanks between them.
     """
     array = np.ascontiguousarray(array)
-    return _named(as_type(array, record_type(fields, array.dtype), len(array)))
+    return as_type(array, record_type(fields, array.dtype), len(array))
 
 
 def as_type(array: Any, kind: np.dtype[Any], size: int) -> Any:
@@ -74,12 +69,12 @@ def record_type(fields: str, number: Any = np.int64) -> np.dtype[Any]:
 
 def new_records(size: int, fields: str, number: Any = np.int64) -> Any:
     """Records of zeros."""
-    return _named(np.zeros(size, record_type(fields, number)))
+    return np.zeros(size, record_type(fields, number))
 
 
 def empty_records(size: int, fields: str, number: Any = np.int64) -> Any:
     """Records of anything: memory that is not written yet takes no page."""
-    return _named(np.empty(size, record_type(fields, number)))
+    return np.empty(size, record_type(fields, number))
 
 
 def filled(size: int, value: int, number: Any = np.int64) -> NDArray[Any]:
@@ -93,9 +88,4 @@ def absent_records(size: int, fields: str, number: Any = np.int64) -> Any:
     """Records of which every number is -1."""
     kind = record_type(fields, number)
     numbers = filled(size * kind.itemsize // np.dtype(number).itemsize, -1, number)
-    return _named(as_type(numbers, kind, size))
-
-
-def _named(array: Any) -> Any:
-    """Records as whoever runs reads them."""
-    return array.view(np.recarray) if PLAIN else array
+    return as_type(numbers, kind, size)

@@ -1,4 +1,4 @@
-# What `sorting.py` says, in the form that compilers put in place of the call.
+# Insert into the sorted run ``values[:count]`` without duplicates; the new length.
 cdef inline Py_ssize_t insert_sorted(Py_ssize_t[::1] values, Py_ssize_t count, Py_ssize_t value) noexcept nogil:
     cdef Py_ssize_t i = count
     cdef Py_ssize_t k = count

@@ -10,13 +10,11 @@ Limits: every index is checked: a call takes microseconds.
 from __future__ import annotations
 
 import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 def unite_rows(

@@ -1,4 +1,7 @@
-# What `utf8.py` says, in the form that compilers put in place of the call.
+# The decoder of UTF-8, a byte at a time: its next state, -1 if ill-formed.
+#
+# State 0 ends a character; 1 to 3 continuation bytes missing; 4 after E0, 5 after F0, 6 after F4, 7 after ED.
+# Surrogates are ill-formed: no token has one. XGrammar's characters are these and surrogates.
 cdef inline Py_ssize_t utf8_step(Py_ssize_t state, Py_ssize_t byte) noexcept nogil:
     if state == 0:
         if byte < 0x80:

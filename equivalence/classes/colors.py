@@ -15,19 +15,14 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
+built.check(__name__, EQUIMASK_SOURCE)
 
 TAG = cython.declare(cython.Py_ssize_t, 1 << 31)  # a row is packed as tag * TAG + value
 OUTRIGHT = cython.declare(cython.Py_ssize_t, -1 << 31)  # the packed row (-1, 0)

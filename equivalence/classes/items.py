@@ -20,26 +20,18 @@ from typing import Any, NamedTuple
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.classes.symbols import Symbols
+from cython.cimports.equivalence.parser.space import Space
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, new_records
 from equivalence.errors import BudgetExceeded
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.classes.symbols import Symbols
-    from cython.cimports.equivalence.parser.space import Space
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
-    from equivalence.classes.symbols import Symbols
-    from equivalence.parser.space import Space
+built.check(__name__, EQUIMASK_SOURCE)
 
 Integers = NDArray[np.int64]
 

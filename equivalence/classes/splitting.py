@@ -14,19 +14,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.hashing import mix
+built.check(__name__, EQUIMASK_SOURCE)
 
 FIRST = 256
 """Places of the first table."""

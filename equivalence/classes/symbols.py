@@ -14,23 +14,16 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.sorting import insert_sorted
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import bigger
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.arrays.sorting import insert_sorted
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.space import Space
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
-    from equivalence.arrays.interning import Interned
-    from equivalence.arrays.sorting import insert_sorted
-    from equivalence.parser.space import Space
+built.check(__name__, EQUIMASK_SOURCE)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 OUTRIGHT = cython.declare(cython.Py_ssize_t, 1)

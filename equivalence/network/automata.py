@@ -17,6 +17,10 @@ from typing import NamedTuple
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.edges import Edges
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -26,17 +30,7 @@ from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, edge_types, serial
 from equivalence.network.sizes import too_large
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.edges import Edges
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
-    from equivalence.network.edges import Edges
+built.check(__name__, EQUIMASK_SOURCE)
 
 EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
 BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)

@@ -19,6 +19,10 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.codes import Codes
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -26,17 +30,7 @@ from equivalence.arrays.growing import bigger
 from equivalence.deadline import Stop
 from equivalence.network.sizes import too_large
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.codes import Codes
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
-    from equivalence.network.codes import Codes
+built.check(__name__, EQUIMASK_SOURCE)
 
 MEMBERS_A_STATE = cython.declare(cython.Py_ssize_t, 16)
 # members that all below sets may have together, for each state that is allowed: some 40 bytes each

@@ -16,6 +16,9 @@ from typing import NamedTuple
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.edges import Ordered
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -24,15 +27,7 @@ from equivalence.deadline import Stop
 from equivalence.network import edge_types
 from equivalence.network.edges import Edges
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.edges import Ordered
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.network.edges import Ordered
+built.check(__name__, EQUIMASK_SOURCE)
 
 RULE = record_type("first next caller")
 

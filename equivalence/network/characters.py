@@ -12,18 +12,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.edges import Edges
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.network import edge_types
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.edges import Edges
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.network.edges import Edges
+built.check(__name__, EQUIMASK_SOURCE)
 
 CHARACTERS = 3
 """Type of an edge: one of the characters from a to b is read; see `equivalence.network.edge_types`."""

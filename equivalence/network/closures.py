@@ -16,24 +16,16 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.codes import Codes
+from cython.cimports.equivalence.network.deterministic import Deterministic
+from cython.cimports.equivalence.network.edges import Ordered
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
 from equivalence.network import edge_types
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.codes import Codes
-    from cython.cimports.equivalence.network.deterministic import Deterministic
-    from cython.cimports.equivalence.network.edges import Ordered
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.network.codes import Codes
-    from equivalence.network.deterministic import Deterministic
-    from equivalence.network.edges import Ordered
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 EMPTY = cython.declare(cython.int, edge_types.EMPTY)
 BYTES = cython.declare(cython.int, edge_types.BYTES)

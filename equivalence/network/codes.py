@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from equivalence.arrays.growing import bigger
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 RUN = cython.declare(cython.Py_ssize_t, 16)  # so many are sorted by insertion
 

@@ -13,24 +13,17 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.below import BelowSets, MergedStates
+from cython.cimports.equivalence.network.codes import Codes
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.deadline import Stop
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.below import BelowSets, MergedStates
-    from cython.cimports.equivalence.network.codes import Codes
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
-    from equivalence.network.below import BelowSets, MergedStates
-    from equivalence.network.codes import Codes
+built.check(__name__, EQUIMASK_SOURCE)
 
 Integers = NDArray[np.int64]
 Below = tuple[Integers, Integers, Integers, Integers, Integers, Integers, NDArray[np.bool_], int]

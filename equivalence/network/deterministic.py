@@ -12,17 +12,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
 from equivalence.network.states import States, rows
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 INLINE_STATES = cython.declare(cython.int, 24)  # a larger rule is called, not copied into its callers
 # nor is one that loops on more bytes: each copy would be walked over the whole trie

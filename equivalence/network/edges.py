@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.codes import Codes
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -22,13 +24,7 @@ from equivalence.arrays.growing import bigger, record_type
 from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import dialect, edge_types
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.codes import Codes
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.network.codes import Codes
+built.check(__name__, EQUIMASK_SOURCE)
 
 FIELDS = "source type a b target"
 """Columns of an edge; `equivalence.network.edge_types` says what it does."""

@@ -13,21 +13,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.codes import Codes
 
 from equivalence import built
 from equivalence.arrays.growing import record_type
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.codes import Codes
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.interning import Interned
-    from equivalence.network.codes import Codes
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 EDGE = record_type("first last target")
 CALL = record_type("callee bounds back")

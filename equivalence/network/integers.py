@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 COMMA = cython.declare(cython.uchar, 44)
 MINUS = cython.declare(cython.uchar, 45)

@@ -15,32 +15,21 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.automata import Builder
+from cython.cimports.equivalence.network.calls import Calls
+from cython.cimports.equivalence.network.closures import Closures
+from cython.cimports.equivalence.network.deterministic import Deterministic
+from cython.cimports.equivalence.network.edges import Ordered
+from cython.cimports.equivalence.network.merging import Merging, put, put_calls, put_edges
+from cython.cimports.equivalence.network.subsets import Subsets
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.deadline import Stop
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.automata import Builder
-    from cython.cimports.equivalence.network.calls import Calls
-    from cython.cimports.equivalence.network.closures import Closures
-    from cython.cimports.equivalence.network.deterministic import Deterministic
-    from cython.cimports.equivalence.network.edges import Ordered
-    from cython.cimports.equivalence.network.merging import Merging, put, put_calls, put_edges
-    from cython.cimports.equivalence.network.subsets import Subsets
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.network.automata import Builder
-    from equivalence.network.calls import Calls
-    from equivalence.network.closures import Closures
-    from equivalence.network.deterministic import Deterministic
-    from equivalence.network.edges import Ordered
-    from equivalence.network.merging import Merging, put, put_calls, put_edges
-    from equivalence.network.subsets import Subsets
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 @cython.final

@@ -13,31 +13,20 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.deterministic import Deterministic
+from cython.cimports.equivalence.network.graph import Graph
+from cython.cimports.equivalence.network.refining import Refinement
+from cython.cimports.equivalence.network.upwards import Upwards
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.deadline import Stop
 from equivalence.network.states import Classes, Integers, Merged, States, rows
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.deterministic import Deterministic
-    from cython.cimports.equivalence.network.graph import Graph
-    from cython.cimports.equivalence.network.refining import Refinement
-    from cython.cimports.equivalence.network.upwards import Upwards
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
-    from equivalence.network.deterministic import Deterministic
-    from equivalence.network.graph import Graph
-    from equivalence.network.refining import Refinement
-    from equivalence.network.upwards import Upwards
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 @cython.cfunc

@@ -27,17 +27,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.interning import Interned
+built.check(__name__, EQUIMASK_SOURCE)
 
 X_BYTES = cython.declare(cython.Py_ssize_t, 0)
 X_CLASS = cython.declare(cython.Py_ssize_t, 1)

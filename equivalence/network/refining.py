@@ -16,21 +16,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.graph import Graph
 
 from equivalence import built
 from equivalence.arrays.growing import record_type
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.graph import Graph
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.network.graph import Graph
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 STATE = record_type("place turn")
 BLOCK = record_type("first count looked placed largest")

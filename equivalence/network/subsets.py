@@ -15,6 +15,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.closures import Closures
+from cython.cimports.equivalence.network.deterministic import Deterministic
+from cython.cimports.equivalence.network.edges import Ordered
+from cython.cimports.equivalence.network.ways import Ways
 
 from equivalence import built
 from equivalence.arrays.growing import record_type
@@ -24,25 +31,7 @@ from equivalence.network.edges import FIELDS
 from equivalence.network.sizes import too_large
 from equivalence.network.states import Integers, States, rows
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.closures import Closures
-    from cython.cimports.equivalence.network.deterministic import Deterministic
-    from cython.cimports.equivalence.network.edges import Ordered
-    from cython.cimports.equivalence.network.ways import Ways
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
-    from equivalence.network.closures import Closures
-    from equivalence.network.deterministic import Deterministic
-    from equivalence.network.edges import Ordered
-    from equivalence.network.ways import Ways
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 CALLED = record_type("rule back next")
 

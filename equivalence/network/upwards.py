@@ -12,20 +12,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.graph import Graph
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.network.graph import Graph
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.network.graph import Graph
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 SELF = cython.declare(cython.int, -2)  # in a key: the state itself, whose class is not known yet
 UNKNOWN = cython.declare(cython.int, 2)  # of `loops`: the class of a successor is not known

@@ -12,19 +12,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.sorting import insert_sorted
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.sorting import insert_sorted
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.sorting import insert_sorted
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 WAY = record_type("last target next")
 

@@ -14,19 +14,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.automaton import Automaton
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import filled
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.automaton import Automaton
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
-    from equivalence.parser.automaton import Automaton
+built.check(__name__, EQUIMASK_SOURCE)
 
 MOST_REACHED = cython.declare(cython.Py_ssize_t, 64)
 """States looked at for each return state."""

@@ -13,24 +13,16 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, new_records
 from equivalence.parser.space import BY_STATE, FIRST_PORTS
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.space import Space
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
-    from equivalence.parser.space import Space
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""

@@ -14,23 +14,15 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.automaton import Automaton
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, empty_records, new_records
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.automaton import Automaton
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
-    from equivalence.parser.automaton import Automaton
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 FACTS = "loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports"
 WIDTH = 6

@@ -6,8 +6,7 @@ unknown.
 When: whoever makes or reads frames (`equivalence.parser.stacks`).
 Limits: -1 is no state and no code.
 
-Compiled modules take the functions from `frames.pxd`, where a call of them costs nothing; these are the same
-for modules that run as plain Python.
+Compiled modules take the functions from `frames.pxd`, where a call of them costs nothing.
 """
 
 from __future__ import annotations

@@ -25,30 +25,19 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.utf8 import utf8_step
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.parser.configurations import Configurations
+from cython.cimports.equivalence.parser.frames import counting, relative_of, unit_of
+from cython.cimports.equivalence.parser.stacks import Stacks
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, new_records
 from equivalence.errors import BudgetExceeded
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.utf8 import utf8_step
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.automaton import Automaton
-    from cython.cimports.equivalence.parser.configurations import Configurations
-    from cython.cimports.equivalence.parser.frames import counting, relative_of, unit_of
-    from cython.cimports.equivalence.parser.stacks import Stacks
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.utf8 import utf8_step
-    from equivalence.parser.automaton import Automaton
-    from equivalence.parser.configurations import Configurations
-    from equivalence.parser.frames import counting, relative_of, unit_of
-    from equivalence.parser.stacks import Stacks
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 BY_STATE = "now now_stamp now_list next next_stamp next_list rank unused"  # a row is a cache line
 

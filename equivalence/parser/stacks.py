@@ -22,28 +22,18 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, filled, new_records
 from equivalence.errors import BudgetExceeded
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.automaton import Automaton
-    from cython.cimports.equivalence.parser.frames import relative_of, unit_of
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.hashing import mix
-    from equivalence.arrays.interning import Interned
-    from equivalence.parser.automaton import Automaton
-    from equivalence.parser.frames import relative_of, unit_of
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""

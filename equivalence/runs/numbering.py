@@ -13,16 +13,12 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.int32]

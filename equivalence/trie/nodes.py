@@ -13,20 +13,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.utf8 import utf8_step
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import record_type
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.utf8 import utf8_step
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.utf8 import utf8_step
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 NODE = "child group group_end bits below_0 below_1 below_2 below_3"
 """The columns of a row, 32 bytes: the first child (a node's children are those from there to the next row's);

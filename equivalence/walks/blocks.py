@@ -16,18 +16,13 @@ from typing import NamedTuple
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
 from numpy.typing import NDArray
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.space import Space
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
-    from equivalence.parser.space import Space
+built.check(__name__, EQUIMASK_SOURCE)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 

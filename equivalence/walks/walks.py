@@ -16,6 +16,12 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.sorting import insert_sorted
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.trie.nodes import Node
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -25,21 +31,7 @@ from equivalence.trie.nodes import NODE
 from equivalence.walks.blocks import find_blocks, united_firsts
 from equivalence.walks.outcomes import Rows, Walked, first_outcomes
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.arrays.sorting import insert_sorted
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.space import Space
-    from cython.cimports.equivalence.trie.nodes import Node
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
-    from equivalence.arrays.sorting import insert_sorted
-    from equivalence.parser.space import Space
+built.check(__name__, EQUIMASK_SOURCE)
 
 Level = cython.struct(
     configuration=cython.Py_ssize_t,

@@ -19,29 +19,20 @@ from typing import Any
 
 import cython
 import torch
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.api.calls import number_of
+from cython.cimports.hybrid.classifier.known import mask_of, take
+from cython.cimports.hybrid.classifier.meeting import Meeting
+from cython.cimports.hybrid.classifier.rows import copy_row, fetch_row
 
 from equivalence import built, forking
 from hybrid.api.bitmask import TensorRows
 from hybrid.api.tensor_layout import find_layout
-from hybrid.classifier.meeting import Meeting
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.known import mask_of, take
-    from cython.cimports.hybrid.classifier.meeting import Meeting
-    from cython.cimports.hybrid.classifier.rows import copy_row, fetch_row
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from hybrid.classifier.known import mask_of, take
-    from hybrid.classifier.rows import copy_row, fetch_row
-
-    def number_of(value: int) -> int:
-        """The value of an int that is not negative; else -1."""
-        return value if 0 <= value < 1 << 30 else -1
+built.check(__name__, EQUIMASK_SOURCE)
 
 
-LAYOUT = find_layout() if cython.compiled else None
+LAYOUT = find_layout()
 
 OF_OBJECT = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.of_object)
 OF_STORAGE = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.of_storage)
@@ -76,16 +67,13 @@ class Seen:
         self.between = 4 * rows.stride
         self.count = rows.count
         self.is_seen = False
-        if cython.compiled:
-            if OF_OBJECT > 0 and type(bitmask) is torch.Tensor and 0 < bitmask.ndim <= 2:
-                self.impl = word(
-                    cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, bitmask)) + OF_OBJECT
-                )
-                self.storage = word(self.impl + OF_STORAGE)
-                for i in range(14):
-                    self.geometry[i] = word(self.impl + OF_GEOMETRY + 8 * i)
-                offset: cython.Py_ssize_t = 4 * self.geometry[11]
-                self.is_seen = word(self.storage + OF_MEMORY) + offset == self.address
+        if OF_OBJECT > 0 and type(bitmask) is torch.Tensor and 0 < bitmask.ndim <= 2:
+            self.impl = word(cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, bitmask)) + OF_OBJECT)
+            self.storage = word(self.impl + OF_STORAGE)
+            for i in range(14):
+                self.geometry[i] = word(self.impl + OF_GEOMETRY + 8 * i)
+            offset: cython.Py_ssize_t = 4 * self.geometry[11]
+            self.is_seen = word(self.storage + OF_MEMORY) + offset == self.address
         return 0
 
     @cython.cfunc
@@ -108,19 +96,17 @@ class Seen:
         """
         if not self.is_seen:
             return self.rows.is_current(bitmask)
-        if cython.compiled:
-            # each address is read only after it was found to be the one that was valid: the tensor holds it
-            # or, where it is another tensor, its storage is the one that our rows hold
-            if (
-                word(cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, bitmask)) + OF_OBJECT)
-                != self.impl
-                or word(self.impl + OF_STORAGE) != self.storage
-                or word(self.storage + OF_MEMORY) + 4 * self.geometry[11] != self.address
-            ):
+        # each address is read only after it was found to be the one that was valid: the tensor holds it
+        # or, where it is another tensor, its storage is the one that our rows hold
+        if (
+            word(cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, bitmask)) + OF_OBJECT) != self.impl
+            or word(self.impl + OF_STORAGE) != self.storage
+            or word(self.storage + OF_MEMORY) + 4 * self.geometry[11] != self.address
+        ):
+            return False
+        for i in range(14):  # noqa: SIM110 - without the interpreter
+            if word(self.impl + OF_GEOMETRY + 8 * i) != self.geometry[i]:
                 return False
-            for i in range(14):
-                if word(self.impl + OF_GEOMETRY + 8 * i) != self.geometry[i]:
-                    return False
         return True
 
 

@@ -14,23 +14,15 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.api.calls import Calls
+from cython.cimports.hybrid.classifier.known import Known, take
+from cython.cimports.hybrid.classifier.rows import Rows, address_of_words, copy_row, source_of
 
 from equivalence import built
-from hybrid.api.calls import Calls
-from hybrid.classifier.known import Known
 from hybrid.classifier.lookup import look_ahead_steps
-from hybrid.classifier.rows import Rows
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.api.calls import Calls
-    from cython.cimports.hybrid.classifier.known import Known, take
-    from cython.cimports.hybrid.classifier.rows import Rows, address_of_words, copy_row, source_of
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from hybrid.classifier.known import take
-    from hybrid.classifier.rows import address_of_words, copy_row, source_of
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 def are_known(matchers: list) -> bool:

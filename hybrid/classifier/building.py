@@ -13,29 +13,19 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.frames import counting
+from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.hybrid.classifier.store import Store
+from cython.cimports.hybrid.classifier.summaries import Summaries
+from cython.cimports.hybrid.classifier.summarising import Summariser, told_apart_here
 
 from equivalence import built
 from equivalence.arrays.growing import bigger
 from hybrid.classifier.reachable import Reachable
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.frames import counting
-    from cython.cimports.equivalence.parser.space import Space
-    from cython.cimports.hybrid.classifier.store import Store
-    from cython.cimports.hybrid.classifier.summaries import Summaries
-    from cython.cimports.hybrid.classifier.summarising import Summariser, told_apart_here
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.hashing import mix
-    from equivalence.parser.frames import counting
-    from equivalence.parser.space import Space
-    from hybrid.classifier.store import Store
-    from hybrid.classifier.summaries import Summaries
-    from hybrid.classifier.summarising import Summariser
-    from hybrid.classifier.summarising import told_apart as told_apart_here
+built.check(__name__, EQUIMASK_SOURCE)
 
 SEED = cython.declare(cython.Py_ssize_t, 11)
 CONTEXTS = cython.declare(cython.Py_ssize_t, 0)

@@ -17,23 +17,17 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.hybrid.classifier.summaries import Summaries
+from cython.cimports.hybrid.classifier.walking import Walker
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import new_records
 from equivalence.walks.kept.reads import Read
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.space import Space
-    from cython.cimports.hybrid.classifier.summaries import Summaries
-    from cython.cimports.hybrid.classifier.walking import Walker
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.parser.space import Space
-    from hybrid.classifier.summaries import Summaries
-    from hybrid.classifier.walking import Walker
+built.check(__name__, EQUIMASK_SOURCE)
 
 PAIR = "own other child end"
 

@@ -16,17 +16,13 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.automaton import Automaton
 
 from equivalence import built
 from equivalence.arrays.growing import bigger
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.automaton import Automaton
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.parser.automaton import Automaton
+built.check(__name__, EQUIMASK_SOURCE)
 
 MOST_STATES = cython.declare(cython.Py_ssize_t, 256)
 """A string takes 20, all JSON 120."""

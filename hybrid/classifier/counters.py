@@ -17,22 +17,16 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.utf8 import utf8_step
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.frames import relative_of, unit_of
+from cython.cimports.equivalence.parser.space import Space
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import filled
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.utf8 import utf8_step
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.frames import relative_of, unit_of
-    from cython.cimports.equivalence.parser.space import Space
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.utf8 import utf8_step
-    from equivalence.parser.frames import relative_of, unit_of
-    from equivalence.parser.space import Space
+built.check(__name__, EQUIMASK_SOURCE)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 UNKNOWN = cython.declare(cython.int, -1)

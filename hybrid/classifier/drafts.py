@@ -16,19 +16,15 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.api.calls import Calls
+from cython.cimports.hybrid.classifier.lookup import Lookup
+from cython.cimports.hybrid.classifier.meeting import Meeting
 
 from equivalence import built
-from hybrid.api.calls import Calls
-from hybrid.classifier.lookup import REPEATS, Lookup
-from hybrid.classifier.meeting import Meeting
+from hybrid.classifier.lookup import REPEATS
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.api.calls import Calls
-    from cython.cimports.hybrid.classifier.lookup import Lookup
-    from cython.cimports.hybrid.classifier.meeting import Meeting
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 PADDING = cython.declare(cython.Py_ssize_t, -1)
 

@@ -15,48 +15,16 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.known import mask_of, note
+from cython.cimports.hybrid.classifier.rows import Rows
+from cython.cimports.hybrid.classifier.steps import Steps
 
 from equivalence import MatcherError, built
 from equivalence.arrays.growing import bigger
 from hybrid.api.follower import ENDED
-from hybrid.classifier.rows import Rows
-from hybrid.classifier.steps import Steps
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.rows import Rows
-    from cython.cimports.hybrid.classifier.steps import Steps
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from hybrid.classifier.rows import source_of
-    from hybrid.classifier.steps import following
-
-    def mask_of(known: Known) -> int:
-        """Where the mask's row is, as `source_of` says; 0: it is not known, or the sequence has ended."""
-        return 0 if known.ended else source_of(known.rows, known.config)
-
-    def note(known: Known, read: int, after: int) -> None:
-        """Advance by a step, for which there is room."""
-        known.history[2 * known.made : 2 * known.made + 2] = known.config, read
-        known.made, known.config = known.made + 1, after
-
-    def take(known: Known, token: int) -> int:
-        """Advance by a token if it is known to be taken: 1, 0 if it is not taken, -1 if that is not known.
-
-        Of stop ids nothing is known, nor where the history has no room.
-        """
-        if known.ended:
-            return 0
-        if token < 0 or token in known.rows.stops:
-            return -1
-        after = following(known.steps, known.config, token)
-        if after <= 0:
-            return int(after)
-        if 2 * known.made >= len(known.history):
-            return -1
-        note(known, token, int(after))
-        return 1
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 STOP = cython.declare(cython.Py_ssize_t, -1)

@@ -18,56 +18,32 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.meeting import Meeting
+from cython.cimports.hybrid.classifier.rows import (
+    Rows,
+    address_of_stops,
+    address_of_words,
+    allows,
+    begin_reading_rows,
+    copy_row,
+    end_reading_rows,
+    fetch_row,
+    is_stop_at,
+    source_at,
+    source_of,
+)
+from cython.cimports.hybrid.classifier.steps import (
+    Steps,
+    begin_reading_steps,
+    end_reading_steps,
+    following,
+    following_at,
+)
 
 from equivalence import BudgetExceeded, built
-from hybrid.classifier.meeting import Meeting
-from hybrid.classifier.rows import Rows
-from hybrid.classifier.steps import Steps
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.meeting import Meeting
-    from cython.cimports.hybrid.classifier.rows import (
-        Rows,
-        address_of_stops,
-        address_of_words,
-        allows,
-        begin_reading_rows,
-        copy_row,
-        end_reading_rows,
-        fetch_row,
-        is_stop_at,
-        source_at,
-        source_of,
-    )
-    from cython.cimports.hybrid.classifier.steps import (
-        Steps,
-        begin_reading_steps,
-        end_reading_steps,
-        following,
-        following_at,
-    )
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from hybrid.classifier.rows import (
-        address_of_stops,
-        address_of_words,
-        allows,
-        begin_reading_rows,
-        copy_row,
-        end_reading_rows,
-        fetch_row,
-        is_stop_at,
-        source_at,
-        source_of,
-    )
-    from hybrid.classifier.steps import (
-        begin_reading_steps,
-        end_reading_steps,
-        following,
-        following_at,
-    )
+built.check(__name__, EQUIMASK_SOURCE)
 
 # numbers of a node: its sequence, the node before it (-1: none) and the token behind that; the configuration
 # there, and where its mask is, as `Rows` says it
@@ -257,14 +233,11 @@ class Lookup:
             self.where[PLACE * i + STANDS] = ENDED if follower.ended else follower.config
             self.where[PLACE * i + N_BITS] = 8 * rows.n_bytes
         self.held.append(tables)
-        if cython.compiled:
-            if self.n_rows <= LOCKED_UP_TO:
-                self.look_and_copy(copies, full, refused, n_bytes)
-            else:
-                with cython.nogil:
-                    self.look_and_copy(copies, full, refused, n_bytes)
-        else:
+        if self.n_rows <= LOCKED_UP_TO:
             self.look_and_copy(copies, full, refused, n_bytes)
+        else:
+            with cython.nogil:
+                self.look_and_copy(copies, full, refused, n_bytes)
         for i in range(len(tables) // 2):
             steps = tables[2 * i]
             rows = tables[2 * i + 1]

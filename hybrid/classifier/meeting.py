@@ -18,24 +18,16 @@ from time import perf_counter
 from typing import Any
 
 import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.known import Known, note
+from cython.cimports.hybrid.classifier.named_ids import NamedIds
+from cython.cimports.hybrid.classifier.rows import source_of
+from cython.cimports.hybrid.classifier.store import Store
 
 from equivalence import BudgetExceeded, built
-from hybrid.classifier.known import Known
-from hybrid.classifier.named_ids import NamedIds
-from hybrid.classifier.store import Store
 from hybrid.representatives.follower import check_time
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.known import Known, note
-    from cython.cimports.hybrid.classifier.named_ids import NamedIds
-    from cython.cimports.hybrid.classifier.rows import source_of
-    from cython.cimports.hybrid.classifier.store import Store
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from hybrid.classifier.known import note
-    from hybrid.classifier.rows import source_of
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 @cython.cclass

@@ -18,21 +18,15 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.summaries import Summaries
 from numpy.typing import NDArray
 
 from equivalence import built
+from hybrid.classifier.summaries import summaries_of
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.summaries import Summaries
-
-    from hybrid.classifier.summaries import summaries_of
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.interning import Interned
-    from hybrid.classifier.summaries import Summaries, summaries_of
+built.check(__name__, EQUIMASK_SOURCE)
 
 Integers = NDArray[np.int64]
 

@@ -19,21 +19,16 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.rows import Rows
+from cython.cimports.hybrid.classifier.store import Store
 from numpy.typing import NDArray
 
 from equivalence import TokenClasses, UnsupportedGrammar, Vocabulary, built
 from equivalence.classes.byte_strings.walking import number_keys
 from equivalence.network.token_ids import MARKER, MOST_GROUPS, Symbols, escaped
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.rows import Rows
-    from cython.cimports.hybrid.classifier.store import Store
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from hybrid.classifier.rows import Rows
-    from hybrid.classifier.store import Store
+built.check(__name__, EQUIMASK_SOURCE)
 
 MOST_ESCAPED = 64
 """Ids whose text holds the byte that symbols begin with, at most: real vocabularies have one or two, and each

@@ -14,24 +14,17 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.hybrid.classifier.summaries import Summaries
+from cython.cimports.hybrid.classifier.summarising import Summariser
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, records
 from equivalence.trie.nodes import NODE
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.space import Space
-    from cython.cimports.hybrid.classifier.summaries import Summaries
-    from cython.cimports.hybrid.classifier.summarising import Summariser
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.interning import Interned
-    from equivalence.parser.space import Space
-    from hybrid.classifier.summaries import Summaries
-    from hybrid.classifier.summarising import Summariser
+built.check(__name__, EQUIMASK_SOURCE)
 
 OTHERS = cython.declare(cython.Py_ssize_t, 9)
 

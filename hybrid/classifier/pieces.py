@@ -12,28 +12,16 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.pieces import unite_row
+from cython.cimports.hybrid.classifier.rows import address_of_words
+from cython.cimports.hybrid.classifier.walking import Walker
+from cython.cimports.hybrid.representatives.gather import Gather, mark_tokens
+from cython.cimports.libc.string import memset
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.pieces import unite_row
-    from cython.cimports.hybrid.classifier.rows import address_of_words
-    from cython.cimports.hybrid.classifier.walking import Walker
-    from cython.cimports.hybrid.representatives.gather import Gather, mark_tokens
-    from cython.cimports.libc.string import memset
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    import ctypes
-
-    from hybrid.classifier.rows import address_of_words
-    from hybrid.classifier.walking import Walker
-    from hybrid.representatives.gather import Gather, mark_tokens
-
-    def unite_row(address: int, out: np.ndarray) -> None:
-        """Set the bits of the row at an address."""
-        out |= np.ctypeslib.as_array((ctypes.c_uint32 * len(out)).from_address(int(address)))
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 LARGE_PIECE = cython.declare(cython.Py_ssize_t, 1024)
@@ -75,10 +63,7 @@ class PieceGather(Gather):
     @cython.exceptval(-1, check=False)
     def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.int:
         """As of `Gather`."""
-        if cython.compiled:
-            memset(cython.cast(cython.p_void, cython.address(out[0])), 0, 4 * self.n_words)
-        else:
-            out[:] = 0
+        memset(cython.cast(cython.p_void, cython.address(out[0])), 0, 4 * self.n_words)
         for word in range(self.n_classes // 32):
             bits: cython.uint = class_mask[word]
             piece: cython.Py_ssize_t = 32 * word

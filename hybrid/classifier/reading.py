@@ -13,19 +13,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.summarising import Summariser
 
 from equivalence import built
 from equivalence.arrays.growing import absent_records, bigger, filled, new_records
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.summarising import Summariser
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.hashing import mix
-    from hybrid.classifier.summarising import Summariser
+built.check(__name__, EQUIMASK_SOURCE)
 
 READ = "pending tail mask unused"
 UNION = "first second mask unused"

@@ -20,121 +20,23 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.rows import (
+    address_of_bytes,
+    address_of_words,
+    bytes_of_patch,
+    copy_row,
+    publish_source,
+    source_of,
+    word_of,
+)
+from cython.cimports.hybrid.classifier.summaries import Summaries
+from cython.cimports.hybrid.representatives.gather import Gather
 from numpy.typing import NDArray
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.rows import (
-        address_of_bytes,
-        address_of_words,
-        bytes_of_patch,
-        copy_row,
-        publish_source,
-        source_of,
-        word_of,
-    )
-    from cython.cimports.hybrid.classifier.summaries import Summaries
-    from cython.cimports.hybrid.representatives.gather import Gather
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    import ctypes
-
-    from hybrid.classifier.summaries import Summaries
-    from hybrid.representatives.gather import Gather
-
-    def source_of(rows: Rows, configuration: int) -> int:
-        """Where a configuration's row is, plus 1 where it forbids any id, plus 2 where it is a patch; 0: not
-        known."""
-        return (
-            int(rows.of_configuration[configuration])
-            if 0 <= configuration < len(rows.of_configuration)
-            else 0
-        )
-
-    def publish_source(rows: Rows, configuration: int, source: int) -> None:
-        """Note where a configuration's row is."""
-        rows.of_configuration[configuration] = source
-
-    def begin_reading_rows(rows: Rows) -> int:
-        """Where `of_configuration` is; it stays there until `end_reading_rows`."""
-        rows.readers += 1
-        return int(rows.of_configuration.ctypes.data)
-
-    def end_reading_rows(rows: Rows) -> None:
-        """Let go of arrays that were replaced meanwhile."""
-        rows.readers -= 1
-        if not rows.readers:
-            rows.former = []
-
-    def source_at(address: int, count: int, configuration: int) -> int:
-        """As `source_of`, in the array of so many numbers at an address."""
-        inside = 0 <= configuration < count
-        return int(ctypes.c_int64.from_address(int(address) + 8 * int(configuration)).value) if inside else 0
-
-    def address_of_stops(rows: Rows) -> int:
-        """Where the stop ids are; 0 if there are none."""
-        return int(rows.stops.ctypes.data) if len(rows.stops) else 0
-
-    def is_stop_at(address: int, count: int, token: int) -> bool:
-        """Whether a token is one of so many stop ids at an address."""
-        return int(token) in (ctypes.c_int64 * int(count)).from_address(int(address)) if count else False
-
-    def allows(source: int, token: int) -> bool:
-        """Whether a row has a token's bit; the token is an id of the row."""
-        source, place = int(source), int(token) >> 5
-        if source & 2:
-            base, n = (ctypes.c_int64 * 2).from_address(source & ~3)
-            pairs = (ctypes.c_int64 * n).from_address((source & ~3) + 16)
-            word = next((pair & WORD for pair in pairs if pair >> 32 == place), word_of(base, place))
-        else:
-            word = word_of(source & ~3, place)
-        return bool(word >> (int(token) & 31) & 1)
-
-    def fetch_row(source: int, address: int, n_bytes: int) -> None:
-        """Ask the processor for the beginnings of the pages that a copy reads and writes, all at once.
-
-        A row is 16 KB, on five pages of 4 KB on each side, and processors fetch ahead within a page: with
-        cold caches a copy takes 2.1 us so, else 2.6.
-        """
-
-    def address_of_words(words: NDArray[np.uint32]) -> int:
-        """Where a row's words are: of compiled code's own, as `ndarray.ctypes.data` takes 1.6 us."""
-        return words.ctypes.data
-
-    def address_of_bytes(made: bytes) -> int:
-        """Where some bytes are."""
-        return ctypes.cast(ctypes.c_char_p(made), ctypes.c_void_p).value or 0
-
-    def bytes_of_patch(pairs: NDArray[np.int64]) -> bytes:
-        """The memory of a patch, as long as it is."""
-        return pairs[: 2 + int(pairs[1])].tobytes()
-
-    def word_of(row: int, word: int) -> int:
-        """A word of the row at an address; 0 where there is none."""
-        return int(ctypes.c_uint32.from_address(row + 4 * word).value) if row else 0
-
-    def copy_row(source: int, address: int, n_bytes: int) -> None:
-        """Copy a row of so many bytes to an address, from what `source_of` says or any array of such words.
-
-        A patch is int64: the address of the row that it changes, 0 for an empty one; how many words it
-        changes; for each of them its place, in the upper half, and the word.
-        """
-        source, address = int(source), int(address)  # of ctypes, not of numpy
-        if not source & 2:
-            ctypes.memmove(address, source & ~3, n_bytes)
-            return
-        base, n = np.ctypeslib.as_array((ctypes.c_int64 * 2).from_address(source & ~3)).tolist()
-        if base == 0:
-            ctypes.memset(address, 0, n_bytes)
-        else:
-            ctypes.memmove(address, base, n_bytes)
-        pairs = np.ctypeslib.as_array((ctypes.c_int64 * n).from_address((source & ~3) + 16)) if n else []
-        words = np.ctypeslib.as_array((ctypes.c_uint32 * (n_bytes // 4)).from_address(address))
-        for pair in map(int, pairs):
-            words[pair >> 32] = pair & WORD
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 ROW_BYTES = 200

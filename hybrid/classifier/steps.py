@@ -14,59 +14,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.steps import following, put, slot_of
 
 from equivalence import built
 from equivalence.arrays.growing import absent_records, array_of
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    import ctypes
-
-    def put(steps: Steps, slot: int, configuration: int, token: int, following: int) -> None:
-        """Write a record."""
-        record = steps.table[slot]
-        record.token, record.following, record.configuration = token, following, configuration
-
-    def begin_reading_steps(steps: Steps) -> int:
-        """Where the table is; it stays there until `end_reading_steps`."""
-        steps.readers += 1
-        return int(steps.table.ctypes.data)
-
-    def end_reading_steps(steps: Steps) -> None:
-        """Let go of tables that were replaced meanwhile."""
-        steps.readers -= 1
-        if not steps.readers:
-            steps.former = []
-
-    def following_at(address: int, last: int, configuration: int, token: int) -> int:
-        """As `following`, in the table at an address, whose last slot has this number."""
-        numbers = (ctypes.c_int32 * (4 * (int(last) + 1))).from_address(int(address))
-        h = (int(configuration) * 0x2545F491) ^ (int(token) * 0x61C88647)
-        slot = (h ^ (h >> 17)) & int(last)
-        while numbers[4 * slot] >= 0:
-            if numbers[4 * slot] == configuration and numbers[4 * slot + 1] == token:
-                return numbers[4 * slot + 2]
-            slot = (slot + 1) & int(last)
-        return -1
-
-    def slot_of(steps: Steps, configuration: int, token: int) -> int:
-        """The place of a step, or the empty one that it would have."""
-        last = len(steps.table) - 1
-        h = (int(configuration) * 0x2545F491) ^ (int(token) * 0x61C88647)  # numbers of numpy would overflow
-        slot = (h ^ (h >> 17)) & last
-        while steps.table[slot].configuration >= 0:
-            if steps.table[slot].configuration == configuration and steps.table[slot].token == token:
-                break
-            slot = (slot + 1) & last
-        return slot
-
-    def following(steps: Steps, configuration: int, token: int) -> int:
-        """The configuration after a token, 0 if it is not accepted; -1: not known."""
-        record = steps.table[slot_of(steps, configuration, token)]
-        return record.following if record.configuration >= 0 else -1
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 STEP = "configuration token following unused"

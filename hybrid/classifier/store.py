@@ -17,6 +17,12 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.hybrid.classifier.reading import Reader
+from cython.cimports.hybrid.classifier.summaries import Summaries
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -25,21 +31,7 @@ from equivalence.parser.bringing import bring, copied
 from hybrid.classifier.reading import FEW_UNIONS, UNIONS
 from hybrid.classifier.walked import Walked
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.space import Space
-    from cython.cimports.hybrid.classifier.reading import Reader
-    from cython.cimports.hybrid.classifier.summaries import Summaries
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.hashing import mix
-    from equivalence.parser.space import Space
-    from hybrid.classifier.reading import Reader
-    from hybrid.classifier.summaries import Summaries
+built.check(__name__, EQUIMASK_SOURCE)
 
 LARGE_LIMIT = 1 << 25
 """Bytes from which on the tables of a complete automaton begin large: it was built to be used often, and to
@@ -202,9 +194,7 @@ class Store:
     @cython.cfunc
     @cython.exceptval(check=False)
     def token_bytes(self) -> cython.p_const_uchar:
-        """The vocabulary's bytes; plain Python has no pointers, but reads an array by places alike."""
-        if not cython.compiled:
-            return self.data
+        """The vocabulary's bytes."""
         return cython.address(self.data[0]) if self.data.shape[0] else cython.NULL
 
     @cython.cfunc

@@ -16,22 +16,16 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.frames import unit_of
+from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.hybrid.classifier.summaries import Summaries
 
 from equivalence import built
 from equivalence.arrays.growing import records
 from equivalence.errors import BudgetExceeded
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.frames import unit_of
-    from cython.cimports.equivalence.parser.space import Space
-    from cython.cimports.hybrid.classifier.summaries import Summaries
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.parser.frames import unit_of
-    from equivalence.parser.space import Space
-    from hybrid.classifier.summaries import Summaries
+built.check(__name__, EQUIMASK_SOURCE)
 
 NODE = "byte_class depth skip group"
 SUFFIX = "parent byte_class"

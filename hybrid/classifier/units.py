@@ -17,6 +17,10 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.trie.nodes import Node
+from cython.cimports.hybrid.classifier.units import Level
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -25,15 +29,7 @@ from equivalence.trie.nodes import NODE
 from equivalence.walks.kept.reads import Read
 from equivalence.walks.kept.units import NEVER_READ, UnitReads
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.automaton import Automaton
-    from cython.cimports.equivalence.trie.nodes import Node
-    from cython.cimports.hybrid.classifier.units import Level
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.parser.automaton import Automaton
+built.check(__name__, EQUIMASK_SOURCE)
 
 LEVEL = "node child end state completed worst"
 

@@ -21,28 +21,20 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.prefetch import fetch
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.hybrid.classifier.contents import Contents
+from cython.cimports.hybrid.classifier.counters import Counters
+from cython.cimports.hybrid.classifier.noting import Notes
+from cython.cimports.hybrid.classifier.summaries import Summaries
 
 from equivalence import built
 from equivalence.arrays.growing import empty_records
 from equivalence.walks.kept.reads import Read
 from hybrid.classifier.units import read_units, unit_reads, unit_table
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.prefetch import fetch
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.space import Space
-    from cython.cimports.hybrid.classifier.contents import Contents
-    from cython.cimports.hybrid.classifier.counters import Counters
-    from cython.cimports.hybrid.classifier.noting import Notes
-    from cython.cimports.hybrid.classifier.summaries import Summaries
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.parser.space import Space
-    from hybrid.classifier.contents import Contents
-    from hybrid.classifier.counters import Counters
-    from hybrid.classifier.noting import Notes
-    from hybrid.classifier.summaries import Summaries
+built.check(__name__, EQUIMASK_SOURCE)
 
 ENDS = cython.declare(cython.Py_ssize_t, 8)
 BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
@@ -416,8 +408,8 @@ class Walker(Notes):
             configuration = self.space.step(self.path[d - 1].configuration, c)
         if configuration == REJECT:
             return False
-        if cython.compiled:  # half of what it takes to find a child is waiting for its line of memory
-            fetch(cython.cast(cython.Py_ssize_t, cython.address(self.trie[self.trie[i].child])))
+        # half of what it takes to find a child is waiting for its line of memory
+        fetch(cython.cast(cython.Py_ssize_t, cython.address(self.trie[self.trie[i].child])))
         self.n_entered += 1
         self.path[d].configuration = configuration
         if self.counters.any:

@@ -14,22 +14,14 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.known import Known
+from cython.cimports.hybrid.classifier.steps import following
+from cython.cimports.hybrid.drafts.counts import Counts
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.classifier.known import Known
-    from cython.cimports.hybrid.classifier.steps import following
-    from cython.cimports.hybrid.drafts.counts import Counts
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from hybrid.classifier.known import Known
-    from hybrid.classifier.steps import following
-    from hybrid.drafts.counts import Counts
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 RECENT = cython.declare(cython.Py_ssize_t, 6)
 
@@ -71,10 +63,7 @@ def learn(
         tops: what is known of the configurations of its session.
         guide: has ``top(known, configuration)``, which finds what is not.
     """
-    if cython.compiled:
-        last = cython.declare(cython.Py_ssize_t[8])
-    else:
-        last = [0] * 8
+    last = cython.declare(cython.Py_ssize_t[8])
     first: cython.Py_ssize_t = max(known.made - new, 0)
     end: cython.Py_ssize_t = known.made
     for i in range(first, end):
@@ -114,12 +103,9 @@ def chain(
     Returns:
         Their ids.
     """
-    if cython.compiled:
-        last = cython.declare(cython.Py_ssize_t[8])
-        tokens = cython.declare(cython.Py_ssize_t[8])
-        shares = cython.declare(cython.double[8])
-    else:
-        last, tokens, shares = [0] * 8, [0] * 8, [0.0] * 8
+    last = cython.declare(cython.Py_ssize_t[8])
+    tokens = cython.declare(cython.Py_ssize_t[8])
+    shares = cython.declare(cython.double[8])
     found: list = []
     configuration: cython.Py_ssize_t = known.config
     together: cython.double = 1

@@ -23,19 +23,13 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.prefetch import fetch
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.arrays.prefetch import fetch
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.hashing import mix
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 LEVELS = ((0, 1), (0, 3), (1, 1), (1, 3), (2, 1), (3, 2), (4, 0), (6, 0))
 """Keys from coarse to fine: how many of the last tokens, and how many states from the top of the stack."""
@@ -88,9 +82,6 @@ class Counts:
     def __init__(self, most: cython.Py_ssize_t) -> None:
         self.most = most
         self.used = 0
-        if not cython.compiled:
-            self.tokens, self.shares = [0] * 8, [0.0] * 8
-            self.places, self.checks = [0] * 8, [0] * 8
         self.slots = np.zeros((FIRST_SLOTS, FIELDS), np.int32)
         self.rows = self.slots
 
@@ -216,10 +207,9 @@ class Counts:
             state = top_of(top, LEVEL[2 * i + 1])
             self.places[i] = mix(mix(first, i), state)
             self.checks[i] = mix(mix(second, state), i)
-            if cython.compiled:
-                at = (self.places[i] & last) * WAYS
-                fetch(cython.cast(cython.Py_ssize_t, cython.address(self.rows[at, 0])))
-                fetch(cython.cast(cython.Py_ssize_t, cython.address(self.rows[at + 1, 0])))
+            at = (self.places[i] & last) * WAYS
+            fetch(cython.cast(cython.Py_ssize_t, cython.address(self.rows[at, 0])))
+            fetch(cython.cast(cython.Py_ssize_t, cython.address(self.rows[at + 1, 0])))
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -295,10 +285,7 @@ class Counts:
             top: three hashes of 20 bits, of one, two and three states; 0 where the stack is unknown.
             token: an id.
         """
-        if cython.compiled:
-            last = cython.declare(cython.Py_ssize_t[8])
-        else:
-            last = [0] * 8
+        last = cython.declare(cython.Py_ssize_t[8])
         newest_first(recent, last)
         self.learn_one(last, top, token)
 
@@ -312,10 +299,7 @@ class Counts:
             prior: a token that the grammar forces, or -1.
             share: of it, before any counts.
         """
-        if cython.compiled:
-            last = cython.declare(cython.Py_ssize_t[8])
-        else:
-            last = [0] * 8
+        last = cython.declare(cython.Py_ssize_t[8])
         newest_first(recent, last)
         n = self.guess(last, top, prior, share)
         return [(self.tokens[i], self.shares[i]) for i in range(n)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from hybrid.json_schema.atoms import TYPES, PropertySets, count_atom, items_atom
@@ -31,10 +31,7 @@ from hybrid.json_schema.keyword_values import (
 from hybrid.json_schema.locations import NEGATING, Location, Locations
 from hybrid.json_schema.strings import Strings
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 class Assertions:

@@ -12,7 +12,7 @@ which the parser follows side by side.
 
 from __future__ import annotations
 
-import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from hybrid.json_schema import marks
@@ -25,10 +25,7 @@ from hybrid.json_schema.objects import ObjectAutomaton
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.texts import TreeWriter
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 def emit(nonterminals: Nonterminals, start: Nonterminal, layout: Layout) -> tuple[Rows, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from hybrid.json_schema import marks
@@ -26,10 +26,7 @@ from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Piece
 from hybrid.json_schema.texts import TreeWriter
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 _FEW_BLANKS = 8
 """Bounds of white space up to which each blank has a state; beyond, a counter."""

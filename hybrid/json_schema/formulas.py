@@ -21,15 +21,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 @cython.cclass

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from equivalence.deadline import Deadline
@@ -34,10 +34,7 @@ from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.numbers import Numbers
 from hybrid.json_schema.objects import ObjectAutomaton, build_object
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 if TYPE_CHECKING:
     from hybrid.json_schema.arrays import Edge

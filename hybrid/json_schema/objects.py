@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from hybrid.json_schema.arrays import Edge
@@ -30,10 +30,7 @@ from hybrid.json_schema.languages.automaton import Automaton, is_endless, univer
 from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.splitting import Condition, split
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 if TYPE_CHECKING:
     from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals

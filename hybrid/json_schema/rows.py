@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -22,10 +22,7 @@ from equivalence.network import edge_types, serial
 from equivalence.network.characters import CHARACTERS, as_bytes
 from equivalence.network.reading import ReadGrammar
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 EMPTY, BYTES, CALL = edge_types.EMPTY, edge_types.BYTES, edge_types.CALL
 

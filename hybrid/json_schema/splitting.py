@@ -24,16 +24,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, decides
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 if TYPE_CHECKING:
     from hybrid.json_schema.nonterminals import Nonterminals

@@ -14,21 +14,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, new_records
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.hashing import mix
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 PAIR = "first second found left"
 

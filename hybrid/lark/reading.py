@@ -16,24 +16,15 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.lark.pairs import Pairs
+from cython.cimports.hybrid.lark.stacks import Stacks
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.lark.pairs import Pairs
-    from cython.cimports.hybrid.lark.stacks import Stacks
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
-    from hybrid.lark.pairs import Pairs
-    from hybrid.lark.stacks import Stacks
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 NOWHERE = cython.declare(cython.Py_ssize_t, 0)
 

@@ -15,21 +15,14 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.lark.pairs import Pairs
 from numpy.typing import NDArray
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.lark.pairs import Pairs
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from hybrid.lark.pairs import Pairs
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 NOWHERE = cython.declare(cython.Py_ssize_t, 0)
 """What lies below the bottom of a stack, and is left of a stack that refuses a terminal."""

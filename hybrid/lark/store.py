@@ -17,30 +17,19 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.lark.pairs import Pairs
+from cython.cimports.hybrid.lark.reading import Reader
+from cython.cimports.hybrid.lark.stacks import Stacks
 from numpy.typing import NDArray
 
 from equivalence import built
 from hybrid.classifier.store import NO_BYTE
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.hybrid.lark.pairs import Pairs
-    from cython.cimports.hybrid.lark.reading import Reader
-    from cython.cimports.hybrid.lark.stacks import Stacks
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.hashing import mix
-    from equivalence.arrays.interning import Interned
-    from hybrid.lark.pairs import Pairs
-    from hybrid.lark.reading import Reader
-    from hybrid.lark.stacks import Stacks
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 NOWHERE = cython.declare(cython.Py_ssize_t, 0)
 """The configuration of a text that is refused."""
@@ -190,9 +179,7 @@ class Store:
     @cython.cfunc
     @cython.exceptval(check=False)
     def token_bytes(self) -> cython.p_const_uchar:
-        """The vocabulary's bytes; plain Python has no pointers, but reads an array by places alike."""
-        if not cython.compiled:
-            return self.data
+        """The vocabulary's bytes."""
         return cython.address(self.data[0]) if self.data.shape[0] else cython.NULL
 
     @cython.cfunc

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import BitmaskError, TokenClasses, built
 from equivalence.runs import Members, members_of
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 LARGE_CLASS = 256
 """Classes of at least this many tokens are kept as whole rows: an OR of 16 KiB costs as much as 500 bits."""
@@ -170,8 +168,6 @@ class Gather:
         row: cython.Py_ssize_t = self.row_of_class[number]
         if row < 0:
             return 0
-        if not cython.compiled:
-            return self.rows[row].ctypes.data
         return cython.cast(cython.Py_ssize_t, cython.address(self.rows[row, 0]))
 
     @cython.cfunc
@@ -209,7 +205,7 @@ class Gather:
         """
         words: cython.const[cython.uint][::1]
         row: cython.uint[::1]
-        if not cython.compiled or not isinstance(class_mask, np.ndarray) or not isinstance(out, np.ndarray):
+        if not isinstance(class_mask, np.ndarray) or not isinstance(out, np.ndarray):
             self.check(class_mask, out)
         try:
             words = class_mask

@@ -12,6 +12,11 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.classes.byte_strings.columns import Columns
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -19,21 +24,7 @@ from equivalence.arrays.growing import bigger
 from equivalence.classes.byte_strings.automata import Automata
 from equivalence.trie import Trie
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.classes.byte_strings.columns import Columns
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.hashing import mix
-    from equivalence.arrays.interning import Interned
-    from equivalence.classes.byte_strings.columns import Columns
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 class TooManySets(Exception):

@@ -15,26 +15,18 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.lark.classes.rests import Split
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.equal_lists import lie_side_by_side
 from equivalence.arrays.growing import new_records
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.lark.classes.rests import Split
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.hashing import mix
-    from equivalence.arrays.interning import Interned
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 @cython.final

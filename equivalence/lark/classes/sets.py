@@ -12,26 +12,17 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.lark.lalr.outcomes import ALWAYS, PASS
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.equal_lists import lie_side_by_side
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.lark.lalr.outcomes import ALWAYS, PASS
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.hashing import mix
-    from equivalence.arrays.interning import Interned
-    from equivalence.lark.lalr.outcomes import ALWAYS, PASS
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 ANSWERS = cython.declare(cython.Py_ssize_t, 1 << 18)
 """Answers about two kinds that are kept; a table of all would take the square of the kinds."""

@@ -13,44 +13,26 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.lark.lalr.items import Items
+from cython.cimports.equivalence.lark.lalr.outcomes import (
+    CAN_DIE,
+    CAN_PASS,
+    DEAD,
+    PASS,
+    SHIFT_REST,
+    item_after,
+    rest_of,
+)
+from cython.cimports.equivalence.lark.lalr.simulation import Simulation
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import bigger
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.lark.lalr.items import Items
-    from cython.cimports.equivalence.lark.lalr.outcomes import (
-        CAN_DIE,
-        CAN_PASS,
-        DEAD,
-        PASS,
-        SHIFT_REST,
-        item_after,
-        rest_of,
-    )
-    from cython.cimports.equivalence.lark.lalr.simulation import Simulation
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.arrays.interning import Interned
-    from equivalence.lark.lalr.items import Items
-    from equivalence.lark.lalr.outcomes import (
-        CAN_DIE,
-        CAN_PASS,
-        DEAD,
-        PASS,
-        SHIFT_REST,
-        item_after,
-        rest_of,
-    )
-    from equivalence.lark.lalr.simulation import Simulation
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 ROW_WIDTH = 32
 """Integers of the key of a row, a guess."""

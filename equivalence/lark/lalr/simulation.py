@@ -14,38 +14,23 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.lark.lalr.outcomes import (
+    DEAD,
+    MOST_REDUCTIONS,
+    PASS,
+    nonterminal_of,
+    pending,
+    pops_of,
+    rest_of,
+)
 
 from equivalence import built
 from equivalence.arrays.growing import bigger
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.account import Account
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.lark.lalr.outcomes import (
-        DEAD,
-        MOST_REDUCTIONS,
-        PASS,
-        nonterminal_of,
-        pending,
-        pops_of,
-        rest_of,
-    )
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    from equivalence.arrays.account import Account
-    from equivalence.lark.lalr.outcomes import (
-        DEAD,
-        MOST_REDUCTIONS,
-        PASS,
-        nonterminal_of,
-        pending,
-        pops_of,
-        rest_of,
-    )
-
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 LONGEST_LOCAL = 1 << 14
 """States that a sequence may put on top of the known part of a stack."""

@@ -15,19 +15,14 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.walks.kept.masks import in_order_of_masks
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
-    from equivalence.arrays.interning import Interned
+built.check(__name__, EQUIMASK_SOURCE)
 
 NOTHING = cython.declare(cython.Py_ssize_t, 0)
 

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -27,14 +29,7 @@ from equivalence.walks.kept.joining import Part
 from equivalence.walks.kept.naming import names_of
 from equivalence.walks.outcomes import first_outcomes
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
-    from equivalence.arrays.interning import Interned
+built.check(__name__, EQUIMASK_SOURCE)
 
 PLACE = "range_begin range_end event_begin event_end"
 Place = cython.struct(

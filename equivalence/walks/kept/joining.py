@@ -14,17 +14,13 @@ from typing import NamedTuple
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.walks.outcomes import Rows
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 class Part(NamedTuple):

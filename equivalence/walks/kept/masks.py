@@ -11,20 +11,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
 from numpy.typing import NDArray
 
 from equivalence import built
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.space import Space
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
-    from equivalence.arrays.interning import Interned
-    from equivalence.parser.space import Space
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 def class_masks(space: Space) -> NDArray[np.int64]:

@@ -15,25 +15,17 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.parser.frames import relative_of, unit_of
+from cython.cimports.equivalence.parser.space import Space
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.walks.kept.state_names import names_of_states
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.automaton import Automaton
-    from cython.cimports.equivalence.parser.frames import relative_of, unit_of
-    from cython.cimports.equivalence.parser.space import Space
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
-    from equivalence.arrays.interning import Interned
-    from equivalence.parser.automaton import Automaton
-    from equivalence.parser.frames import relative_of, unit_of
-    from equivalence.parser.space import Space
+built.check(__name__, EQUIMASK_SOURCE)
 
 # The first integer of a list tells what it is: one of these, or -1 and above, which are lists of states.
 TAIL = cython.declare(cython.Py_ssize_t, -2)

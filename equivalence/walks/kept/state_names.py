@@ -21,23 +21,16 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.automaton import Automaton
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import new_records
 
-if cython.compiled:
-    from cython.cimports.equivalence.arrays.hashing import mix
-    from cython.cimports.equivalence.arrays.interning import Interned
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-    from cython.cimports.equivalence.parser.automaton import Automaton
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
-    from equivalence.arrays.hashing import mix
-    from equivalence.arrays.interning import Interned
-    from equivalence.parser.automaton import Automaton
+built.check(__name__, EQUIMASK_SOURCE)
 
 MEMBER = cython.declare(cython.Py_ssize_t, -1)
 """The first integer of the list of a state of a component, which has its number within it. The list of a

@@ -18,8 +18,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 
-import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -28,10 +28,7 @@ from hybrid.json_schema.languages.product import product
 from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.languages.until import look
 
-if cython.compiled:
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
+built.check(__name__, EQUIMASK_SOURCE)
 
 LAST = 0x10FFFF
 """The last code point."""

@@ -20,17 +20,13 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from hybrid.json_schema.languages.until import look
 
-if cython.compiled:
-    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 _first = itemgetter(0)
 
@@ -218,10 +214,7 @@ class Minimiser:
                     continue
                 buffer[at], buffer[at + 1], buffer[at + 2] = self.low[edge], self.high[edge], to
                 at += 3
-            if cython.compiled:
-                key = PyBytes_FromStringAndSize(cython.cast(cython.p_char, cython.address(buffer[0])), 8 * at)
-            else:
-                key = bytes(buffer[:at])
+            key = PyBytes_FromStringAndSize(cython.cast(cython.p_char, cython.address(buffer[0])), 8 * at)
             after[i] = keys.setdefault(key, len(keys))
         for i in range(self.n_reached):
             self.color[self.order[i]] = after[i]

@@ -16,18 +16,14 @@ from collections.abc import Sequence
 
 import cython
 import numpy as np
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from equivalence.arrays.growing import bigger
 from hybrid.json_schema.languages.until import TooLarge, look
 
-if cython.compiled:
-    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-
-    built.check(__name__, EQUIMASK_SOURCE)
-else:
-    built.plain(__name__)
+built.check(__name__, EQUIMASK_SOURCE)
 
 _LAST = 0x10FFFF
 _ROUND = 256  # states between two looks at the clock
@@ -101,12 +97,9 @@ class Product:
                 return -1
         if not (is_live or self.with_dead):
             return -1
-        if cython.compiled:
-            key = PyBytes_FromStringAndSize(
-                cython.cast(cython.p_char, cython.address(self.after[0])), 4 * self.width
-            )
-        else:
-            key = bytes(self.after)
+        key = PyBytes_FromStringAndSize(
+            cython.cast(cython.p_char, cython.address(self.after[0])), 4 * self.width
+        )
         known = self.numbers.get(key)
         if known is not None:
             return known
