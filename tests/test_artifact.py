@@ -221,8 +221,8 @@ def test_another_version_is_named() -> None:
 
 
 def test_what_is_no_artefact_is_named() -> None:
-    assert "no compiled grammar" in refused(b"")
-    assert "no compiled grammar" in refused(b"\x80\x04pickle")
+    assert "not a compiled grammar" in refused(b"")
+    assert "not a compiled grammar" in refused(b"\x80\x04pickle")
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], t
         ),
         (["compile", DIGITS, "-o", "OUT/no/folder.equimask"], "FileNotFoundError"),
         (["inspect", "OUT/missing.equimask"], "ArtifactError"),
-        (["inspect", "SPEC"], "this is no compiled grammar"),
+        (["inspect", "SPEC"], "this is not a compiled grammar"),
     ],
 )
 def test_files_are_refused_with_status_2(

@@ -277,9 +277,9 @@ def test_an_unknown_serialisation_is_not_read(monkeypatch: pytest.MonkeyPatch) -
     compiled = GrammarCompiler(VOCABULARY).compile_grammar('root ::= "ab"')
     assert compiled.strategy == "engine"
     assert (
-        f"version {xgrammar.get_serialization_version()!r}, read here are 'v77' and 'v78'" in compiled.reason
+        f"version {xgrammar.get_serialization_version()!r}, supported are 'v77' and 'v78'" in compiled.reason
     )
-    with pytest.raises(GrammarError, match="read here are 'v77' and"):
+    with pytest.raises(GrammarError, match="supported are 'v77' and"):
         GrammarCompiler(VOCABULARY, strategy="representatives").compile_grammar('root ::= "ab"')
 
 

@@ -467,7 +467,7 @@ def test_others_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedGrammar, match="Lark"):
         GrammarMatcher(lark).shortest_completion()
     counted = matcher_of(TOKEN_LIMITED)
-    with pytest.raises(UnsupportedGrammar, match="bytes and stacks do not decide"):
+    with pytest.raises(UnsupportedGrammar, match="bytes and stacks alone do not decide"):
         counted.shortest_completion()
 
 

@@ -1,4 +1,4 @@
-"""What may not come twice: items under `uniqueItems`, and keys, on every strategy.
+"""What may not be repeated: items under `uniqueItems`, and keys, on every strategy.
 
 The oracle is `jsonschema`: whole texts are accepted if and only if their values are valid. Masks are held
 against `accept_token`, and every walk can be finished.
@@ -384,9 +384,9 @@ def test_batches_and_jumps_go_on() -> None:
 
 def test_what_is_not_there_is_said(tmp_path: Any) -> None:
     matcher = matcher_of(UNIQUE["strings"], "classifier")
-    with pytest.raises(UnsupportedGrammar, match="may not come twice"):
+    with pytest.raises(UnsupportedGrammar, match="may not be repeated"):
         matcher.shortest_completion()
-    with pytest.raises(StrategyError, match="files do not hold"):
+    with pytest.raises(StrategyError, match="files cannot store"):
         matcher.compiled_grammar.save(tmp_path / "one")
     folder = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_dir=tmp_path / "folder")
     for _ in range(2):

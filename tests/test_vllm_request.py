@@ -214,7 +214,7 @@ def test_grammars_that_are_not_closed_go_on_by_name(engine, caplog):
     short = manager.grammar_init("json", SCHEMA, request_id="short", max_tokens=SHORTEST - 6)
     fits = manager.grammar_init("json", SCHEMA, request_id="fits", max_tokens=SHORTEST)
     assert [(one.request_id, one.relaxed) for one in told] == [("unique", ()), ("short", ())]
-    assert "may not come twice" in str(told[0].not_closing)
+    assert "may not be repeated" in str(told[0].not_closing)
     assert "within 7 tokens" in str(told[1].not_closing)
     assert "Request unique: masks do not close in time: the schema has items or keys" in caplog.text
     for request in (unique, short, fits):

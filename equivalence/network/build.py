@@ -300,7 +300,7 @@ def _refuse_rule_features(rules: list[Any], serialized: dict[str, Any], reachabl
         )
         if feature:
             raise UnsupportedGrammar(
-                f"rule {rule[serial.NAME]!r} is {feature}, which the stack alone does not tell"
+                f"rule {rule[serial.NAME]!r} is {feature}, which the stack alone does not show"
             )
     if serialized.get(serial.MARKERS):
         raise UnsupportedGrammar("the grammar has suffix or stop markers of captures")

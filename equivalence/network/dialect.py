@@ -69,7 +69,7 @@ def refuse_other_meaning() -> None:
     other = _read_otherwise() if numbers is not None and numbers > NEWEST else ""
     if other:
         raise GrammarError(
-            f"XGrammar {_installed()} reads the grammar {other!r} otherwise than "
+            f"XGrammar {_installed()} reads the grammar {other!r} differently from "
             f"{'.'.join(map(str, NEWEST))}; install that version, or use strategy='engine'"
         )
 

@@ -56,14 +56,14 @@ def foreign_rule(read: ReadGrammar, rule: int) -> ForeignRule:
     def text(expression: int) -> bytes:
         kind, values = _expression(read, expression)
         if kind != serial.BYTES:
-            raise UnsupportedGrammar("a tag dispatch has something else than strings")
+            raise UnsupportedGrammar("a tag dispatch contains something other than strings")
         return bytes(byte & 255 for byte in values)
 
     callees = list(dict.fromkeys(body[1:-2:2]))
     tags = tuple((text(body[i]), callees.index(body[i + 1])) for i in range(0, len(body) - 2, 2))
     kind, parts = _expression(read, body[-1])
     if kind != serial.CHOICES:
-        raise UnsupportedGrammar("a tag dispatch excludes something else than strings")
+        raise UnsupportedGrammar("a tag dispatch excludes something other than strings")
     excluded = tuple(map(text, parts))
     if len(callees) > MANY_CALLEES:
         many = _many_tags(tags, body[-2], excluded)

@@ -53,7 +53,7 @@ def own_layout(features: dict[str, Any]) -> dict[str, Any]:
         return features
     if version != PREVIEW:
         raise GrammarError(
-            f"XGrammar serialises grammars in version {version!r}, read here are {OWN!r} and {PREVIEW!r}; "
+            f"XGrammar serialises grammars in version {version!r}, supported are {OWN!r} and {PREVIEW!r}; "
             "install xgrammar 0.2.7 or 0.2.8, or use strategy='engine'"
         )
     refuse_other_meaning()

@@ -120,7 +120,7 @@ def _grouped(sets: list[list[set[int]]]) -> Symbols:
     }
     if len(group_of) >= MOST_GROUPS:
         raise UnsupportedGrammar(
-            f"the grammar tells {len(group_of)} groups of token ids apart, allowed are {MOST_GROUPS - 1}"
+            f"the grammar distinguishes {len(group_of)} groups of token ids, allowed are {MOST_GROUPS - 1}"
         )
     return Symbols(named, 1 + len(group_of))
 

@@ -252,7 +252,7 @@ class CompiledGrammar:
         """
         if self.places is not None:
             raise UnsupportedGrammar(
-                "the schema has items or keys that may not come twice: its shortest completion is not known; "
+                "the schema has items or keys that may not be repeated: no shortest completion is known; "
                 "use masks without a limit of tokens"
             )
         return Completions(self.grammar, self.vocabulary)

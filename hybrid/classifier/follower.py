@@ -262,7 +262,7 @@ class ClassifierFollower(Meeting, Follower):
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`."""
         if self.ended:
-            raise MatcherError("the matcher has terminated: nothing is forced any more")
+            raise MatcherError("the matcher has terminated: no text must come next")
         return whole_characters(self.forced_bytes(MOST_FORCED_BYTES, deadline))
 
     def forced_bytes(self, most: int, deadline: Deadline) -> bytes:

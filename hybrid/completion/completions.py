@@ -88,15 +88,15 @@ class Completions:
     def _new_network(self, deadline: Deadline) -> Network:
         if isinstance(self._grammar, LarkGrammar):
             raise UnsupportedGrammar(
-                "the shortest completion is not found for Lark grammars; allowed are grammars in XGrammar's "
+                "shortest completions are not found for Lark grammars; allowed are grammars in XGrammar's "
                 "notations, such as compile_grammar and compile_json_schema take"
             )
         read = read_grammar(self._grammar)
         features = features_of(read, read.types)
         if features.beyond_stacks:
             raise UnsupportedGrammar(
-                f"the grammar has {features}, which bytes and stacks do not decide: its shortest completion "
-                "is not known; use masks without a limit of tokens"
+                f"the grammar has {features}, so bytes and stacks alone do not decide: its shortest "
+                "completion is not known; use masks without a limit of tokens"
             )
         with optimised_by(Guard(self._budget).optimise(deadline)):
             return network_within(

@@ -83,7 +83,7 @@ def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
     """
     if data[: len(MAGIC)] != MAGIC:
         raise ArtifactError(
-            "this is no compiled grammar: it does not begin as one; allowed is what "
+            "this is not a compiled grammar: it does not start like one; allowed is a file that "
             "CompiledGrammar.save wrote"
         )
     version = int.from_bytes(data[len(MAGIC) : len(MAGIC) + 4], "little")

@@ -88,17 +88,17 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
     classifier, classes = compiled.classifier, compiled.classes
     if classifier is None or classes is None:
         raise StrategyError(
-            f"the grammar is on strategy {compiled.strategy!r} ({compiled.reason}), which is not written; "
+            f"the grammar is on strategy {compiled.strategy!r} ({compiled.reason}), which cannot be saved; "
             "allowed is 'classifier': ask for it with GrammarCompiler(vocabulary, strategy='classifier')"
         )
     if not classifier.by_text:
         raise StrategyError(
-            "the grammar names token ids, and its classifier is not written; allowed are grammars of text"
+            "the grammar names token ids, and its classifier cannot be saved; allowed are grammars of text"
         )
     if compiled.places is not None:
         raise StrategyError(
-            "the schema has items or keys that may not come twice, which matchers remember and files do not "
-            "hold; compile the schema in each process"
+            "the schema has items or keys that may not be repeated, which matchers remember and files cannot "
+            "store; compile the schema in each process"
         )
     header: dict[str, Any]
     if isinstance(compiled.grammar, LarkGrammar):

@@ -222,7 +222,7 @@ class Cursor:
         try:
             item = key_of(json.loads(text, parse_float=number, parse_int=number))
         except RecursionError as error:
-            raise BudgetExceeded("an item that may not come twice is nested too deeply") from error
+            raise BudgetExceeded("an item that may not be repeated is nested too deeply") from error
         if item in top.seen:
             if not top.place.is_marked:
                 raise Repeated

@@ -42,11 +42,11 @@ def refuse_beyond_stacks(features: Features, serialized: dict[str, Any]) -> None
         UnsupportedGrammar: naming the construct.
     """
     if features.beyond_stacks and not features.only_ids:
-        raise UnsupportedGrammar(f"the grammar has {features}, which bytes and stacks do not decide")
+        raise UnsupportedGrammar(f"the grammar has {features}, so bytes and stacks alone do not decide")
     if features.captures:
         raise UnsupportedGrammar("the grammar has captures, which only an engine records")
     if any(rule[serial.TEMPERATURE] is not None for rule in serialized[serial.RULES]):
-        raise UnsupportedGrammar("the grammar sets temperatures, which only an engine follows")
+        raise UnsupportedGrammar("the grammar sets temperatures, which only an engine reports")
 
 
 def refuse_captured_representatives(features: Features) -> None:
@@ -58,7 +58,7 @@ def refuse_captured_representatives(features: Features) -> None:
     if features.captures and features.cut_matters:
         raise UnsupportedGrammar(
             "the grammar has captures beside max_tokens, excluded tokens or max_chars with markers, where "
-            "an engine reads representatives in place of the text that is captured"
+            "an engine would capture representatives instead of the text"
         )
 
 

@@ -42,7 +42,7 @@ __all__ = [
     "schema_text",
 ]
 
-UNREADABLE = "what XGrammar makes of the schema cannot be followed: {}"
+UNREADABLE = "it is unknown what XGrammar makes of the schema: {}"
 NAMED_IN_ERRORS = 3
 
 

@@ -21,8 +21,8 @@ from hybrid.xgrammar.relaxed.twins import SKIPPED
 from hybrid.xgrammar.relaxed.values import ARRAY_SIGNS, OBJECT_SIGNS
 
 NO_ESCAPES = "no escape can be written, so no quotation mark, backslash or line end"
-RAW = "control characters other than line ends can be written as they are, which is not JSON"
-DIGITS = "at most 6 digits behind the point and no exponent can be written"
+RAW = "control characters other than line ends can be written without escapes, which is not JSON"
+DIGITS = "at most 6 digits after the decimal point and no exponent can be written"
 AS_DOUBLE = "fractions are written with 17 digits, 0.1 as 0.10000000000000001"
 BEYOND = "numbers beyond 64 bits are written in the precision of a double"
 EXACT = 2**63
@@ -128,7 +128,7 @@ def array_limits(node: dict[str, Any]) -> Iterator[Gap]:
         yield Gap("minContains", "without contains it counts as minItems")
     if "items" not in node and "unevaluatedItems" in node and not is_idle("unevaluatedItems", node):
         if not {"contains", "if", "then", "else"}.isdisjoint(node):
-            yield Gap("unevaluatedItems", "counts as items, also for those that other keywords evaluate")
+            yield Gap("unevaluatedItems", "counts as items, even for items that other keywords evaluate")
 
 
 def object_limits(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
@@ -136,13 +136,13 @@ def object_limits(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
     properties, patterns = node.get("properties"), node.get("patternProperties")
     missing = [name for name in node.get("required", ()) if properties and name not in properties]
     if missing and is_open:
-        yield Gap("required", "with a name that is not one of the properties, one of these is required too")
+        yield Gap("required", "with a name that is no property, one of the properties is required, too")
     for keyword in ("minProperties", "maxProperties"):
         if node.get(keyword, 0) > LARGEST_COUNT:
             yield Gap(keyword, f"above {LARGEST_COUNT} it is taken for another number")
     if patterns:
         if not properties and node.get("additionalProperties") is not False:
-            yield Gap("patternProperties", "without properties only keys that fit a pattern can be written")
+            yield Gap("patternProperties", "without properties, only keys that match can be written")
         rest = node.get("additionalProperties", node.get("unevaluatedProperties", True))
         if not (properties and is_open and permits_all(rest)):
             for pattern in patterns:
@@ -152,7 +152,7 @@ def object_limits(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
     if "additionalProperties" not in node and "unevaluatedProperties" in node:
         if not is_idle("unevaluatedProperties", node):
             if not {"dependentSchemas", "if", "then", "else"}.isdisjoint(node):
-                reason = "counts as additionalProperties, also for those that other keywords evaluate"
+                reason = "counts as additionalProperties, even for properties that other keywords evaluate"
                 yield Gap("unevaluatedProperties", reason)
 
 
@@ -181,5 +181,5 @@ def assumed_type(node: dict[str, Any]) -> Gap:
     for signs, name in ((OBJECT_SIGNS, "objects"), (ARRAY_SIGNS, "arrays")):
         for sign in signs:
             if sign in node:
-                return Gap(sign, f"without a type only {name} can be written here")
+                return Gap(sign, f"without a type, only {name} can be written here")
     return Gap("", "")

@@ -18,10 +18,10 @@ from functools import lru_cache
 
 from hybrid.xgrammar.relaxed.patterns import Piece, ranges_of, reversed_pieces, split
 
-UNANCHORED = "has to match the whole text, not a part of it"
+UNANCHORED = "must match the whole text, not a part of it"
 ESCAPED = "characters that JSON escapes (quotation mark, backslash, control characters) cannot be written"
 BOTH = f"{UNANCHORED}; {ESCAPED}"
-WHITE_SPACE = "of white space only that of ASCII counts"
+WHITE_SPACE = "only white space of ASCII counts"
 
 FORMAT_LIMITS: dict[str, str] = {
     "date-time": "t and z in lower case cannot be written",

@@ -61,7 +61,7 @@ def _required_gaps(node: dict[str, Any], is_open: bool, any_order: bool) -> Iter
     if missing:
         yield Gap("required", f"{_short(missing[0])} is required, but not one of the properties")
     elif any_order and required and (is_open or len(properties) > 1 or node.get("patternProperties")):
-        yield Gap("required", "any_order does not look for required properties")
+        yield Gap("required", "with any_order, required properties are not enforced")
 
 
 def _name_gaps(node: dict[str, Any], is_open: bool, kinds: Kinds) -> Iterator[Gap]:
@@ -70,10 +70,10 @@ def _name_gaps(node: dict[str, Any], is_open: bool, kinds: Kinds) -> Iterator[Ga
     properties = node.get("properties")
     if node.get("patternProperties"):
         if not permits_all(names):
-            yield Gap("propertyNames", "stands beside patternProperties, which are read alone")
+            yield Gap("propertyNames", "is ignored beside patternProperties")
     elif permits_all(names):
         if not properties or is_open:
-            yield Gap("propertyNames", "an empty schema lets keys be other values than strings")
+            yield Gap("propertyNames", "with an empty schema, keys may be other values than strings")
     elif not covers({"string"}, kinds.written(names, "string")):
         yield Gap("propertyNames", "lets keys be other values than strings")
     elif properties and not _are_named(properties, names):
@@ -86,7 +86,7 @@ def _additional_gaps(node: dict[str, Any], strict_mode: bool) -> Iterator[Gap]:
     if node.get(keyword) is not False:
         return
     if not node.get("properties") and not node.get("patternProperties") and "propertyNames" in node:
-        yield Gap(keyword, "beside propertyNames without properties others are allowed")
+        yield Gap(keyword, "beside propertyNames without properties, other properties are allowed")
     elif keyword == "unevaluatedProperties" and not strict_mode:
         yield Gap(keyword, "false is enforced only with strict_mode")
 
@@ -95,11 +95,11 @@ def _declared_gaps(node: dict[str, Any]) -> Iterator[Gap]:
     """Declared properties beside others, whose keys may be taken for theirs."""
     told = [name for name, schema in node["properties"].items() if not permits_all(schema)]
     if told and "propertyNames" in node:
-        yield Gap("properties", "a key that fits propertyNames may have the name of a property")
+        yield Gap("properties", "a key that matches propertyNames may have the name of a property")
         return
     for name in told:
         if not (name.isascii() and name.isprintable()) or '"' in name or "\\" in name:
-            reason = f"{_short(name)} is not told from additional properties, for its characters"
+            reason = f"{_short(name)} cannot be told from additional properties because of its characters"
             yield Gap("properties", reason)
             return
 
@@ -115,18 +115,18 @@ def _pattern_gaps(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
     of_patterns = not is_idle("patternProperties", node)
     if properties and is_open:
         if of_names:
-            yield Gap("properties", "beside patternProperties a property may be an additional one as well")
+            yield Gap("properties", "beside patternProperties, a property may count as additional, too")
         if of_patterns:
-            yield Gap("patternProperties", "a key that fits may be an additional property as well")
+            yield Gap("patternProperties", "a key that matches may count as an additional property, too")
         return
     prefixes = [literal_prefix(pattern) for pattern in patterns]
     if may_begin(list(properties), prefixes):
         if of_names:
-            yield Gap("properties", "a key that fits patternProperties may have the name of a property")
+            yield Gap("properties", "a key that matches patternProperties may have the name of a property")
         if of_patterns:
             yield Gap("patternProperties", "is not applied to properties")
     if of_patterns and may_begin(prefixes, prefixes, others=True):
-        yield Gap("patternProperties", "of several patterns that fit a key only one is applied")
+        yield Gap("patternProperties", "of several patterns that match a key, only one is applied")
 
 
 def may_begin(texts: list[str], prefixes: list[str], others: bool = False) -> bool:

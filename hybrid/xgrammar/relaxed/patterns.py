@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-DAYS = "only its shape is checked: February 30 passes"
+DAYS = "only its shape is checked: February 30 is allowed"
 LEAP = "only its shape is checked: any minute may have 61 seconds"
 RAW = "XGrammar writes its characters into the JSON text without escapes"
 
@@ -67,7 +67,7 @@ def pattern_gap(pattern: str) -> str:
         if piece.kind == "character" and piece.text[:1] == "\\" and not piece.character:
             return f"the escape {piece.text!r} stands for the character itself"
         if piece.kind == "class" and piece.text != "\\s" and ("\\S" in piece.text or _leaves_out(piece.text)):
-            return "of white space only that of ASCII and U+00A0 is left out"
+            return "only white space of ASCII and U+00A0 is excluded"
     quantifiers = [piece.text if piece.kind == "quantifier" else "" for piece in pieces]
     if any(first and second not in ("", "?") for first, second in pairwise(quantifiers)):
         return "quantifiers of quantifiers are applied one after the other"

@@ -45,6 +45,6 @@ def integer_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
     least = [node[key] + more for key, more in (("minimum", 0), ("exclusiveMinimum", 1)) if key in node]
     most = [node[key] - more for key, more in (("maximum", 0), ("exclusiveMaximum", 1)) if key in node]
     if step > LARGEST_STEP or step != int(step):
-        yield "multipleOf", f"of integers only whole steps up to {LARGEST_STEP} are enforced"
+        yield "multipleOf", f"for integers, only whole steps up to {LARGEST_STEP} are enforced"
     elif (least or most) and not (least and most and min(most) - max(least) < WIDEST_RANGE):
-        yield "multipleOf", f"beside bounds it is enforced only in ranges of up to {WIDEST_RANGE} integers"
+        yield "multipleOf", f"beside bounds, it is enforced only in ranges of up to {WIDEST_RANGE} integers"

@@ -44,7 +44,7 @@ from hybrid.xgrammar.relaxed.values import (
 )
 
 UNREAD = "XGrammar does not read it"
-ANY = "without a type XGrammar allows any value here"
+ANY = "without a type, XGrammar allows any value here"
 
 ALONE = tuple(f"json-schema.org/draft-0{number}" for number in (3, 4, 6, 7))
 """What ``$schema`` names where nothing beside ``$ref`` means anything."""
@@ -156,7 +156,7 @@ class Walk:
                 if id(node) in twins:
                     keyword = twins[id(node)]
                     reason = (
-                        "XGrammar takes this part for another that differs in a title or description only"
+                        "XGrammar confuses this part with another that differs only in a title or description"
                     )
                     self._list(path, keyword, reason)
                     self._limit(path, Gap(keyword, reason))
@@ -193,7 +193,7 @@ class Walk:
         """Take the branch that XGrammar takes."""
         if self._unknown and not self._unknown.isdisjoint(node):
             for keyword in sorted(self._unknown & node.keys()):
-                self._limit(path, Gap(keyword, "the draft of $schema does not know it, XGrammar does"))
+                self._limit(path, Gap(keyword, "the draft of $schema lacks it, but XGrammar enforces it"))
         if "$ref" in node:
             self._reference(node, path)
         elif "const" in node:
@@ -205,13 +205,13 @@ class Walk:
             for number, option in enumerate(node[keyword]):
                 self._visit(option, path, keyword, number)
             if keyword == "oneOf" and not self._kinds.exclusive(node[keyword]):
-                self._list(path, keyword, "options that are not known to exclude one another count as anyOf")
+                self._list(path, keyword, "options that are not known to exclude each other count as anyOf")
             self._beside(node, path, keyword)
         elif "allOf" in node:
             if len(node["allOf"]) == 1:
                 self._visit(node["allOf"][0], path, "allOf", 0)
             elif not is_idle("allOf", node):
-                self._list(path, "allOf", "with several members XGrammar allows any value here")
+                self._list(path, "allOf", "with several members, XGrammar allows any value here")
             self._beside(node, path, "allOf")
         elif node.get("type") or default:
             for one in types_of(node) or [default]:
@@ -229,7 +229,7 @@ class Walk:
         reference = node["$ref"]
         target = local_target(self._root, reference)
         if target is None:
-            self._list(path, "$ref", "only '#' and '#/...' are followed, any other allows any value")
+            self._list(path, "$ref", "only '#' and '#/...' are followed; others allow any value")
         else:
             parts = reference_parts(reference)
             if "~" in reference or "%" in reference or len(parts) != reference.count("/"):
