@@ -210,4 +210,6 @@ def test_a_later_version_that_means_something_else_is_not_read(
     monkeypatch.setattr(dialect, "KNOWN", {'root ::= "a"': ((b"a",), ()), 'root ::= "b" | "ab"': known})
     compiled = request_of(GrammarCompiler(BYTES))
     assert compiled.strategy == "engine"
-    assert 'XGrammar 0.3.0 reads the grammar \'root ::= "b" | "ab"\' differently from 0.2.8' in compiled.reason
+    assert (
+        'XGrammar 0.3.0 reads the grammar \'root ::= "b" | "ab"\' differently from 0.2.8' in compiled.reason
+    )

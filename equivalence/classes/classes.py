@@ -1,10 +1,11 @@
-"""Token classes: the partition of a vocabulary that a grammar cannot look behind.
+"""Token classes: sets of tokens that a grammar cannot tell apart.
 
-What: `compute_classes` gives every token id a class such that equivalent tokens have equal bits in every
-mask of the grammar (relation "acceptance"), or also leave the same stacks behind ("displacement").
-When: once per grammar and vocabulary; a few milliseconds to a few tenths of a second.
-Limits: explored where bytes and stacks decide, else (ids, counts, laziness) classes of byte strings, which
-are many more; bounded by `Capacity` (`BudgetExceeded`, or classes of byte strings where asked for).
+What: `compute_classes` gives each token id a class. All tokens of a class have equal bits in every mask of
+the grammar (relation "acceptance"), or also lead to the same stacks ("displacement").
+When: once for each grammar and vocabulary. It takes a few milliseconds to a few tenths of a second.
+Limits: classes are explored if masks depend on bytes and stacks alone. Otherwise (ids, counts, laziness)
+there are classes of byte strings, which are many more. `Capacity` bounds the computation (then
+`BudgetExceeded`, or classes of byte strings on request).
 """
 
 from __future__ import annotations
@@ -52,28 +53,29 @@ def compute_classes(
     seconds: float | None = None,
     on_budget: OnBudget = "raise",
 ) -> TokenClasses:
-    """The token classes of a grammar over a vocabulary.
+    """Compute the token classes of a grammar for a vocabulary.
 
     Args:
         grammar: an `xgrammar.Grammar`, or its serialised form parsed by `json.loads`.
-        vocabulary: token bytes; its trie is built on first use.
-        relation: "acceptance": equal bits in every mask, enough where the engine is advanced with the
-            token's own bytes. "displacement": also the same stacks afterwards, so that an engine may be
-            advanced with the representative (CFGzip's relation); more classes, slower.
-        capacity: bounds of the exploration, and of the memory of everything (`Capacity.bytes`).
+        vocabulary: the vocabulary. Its trie is built at first use.
+        relation: "acceptance" means equal bits in every mask, which is enough if an engine is advanced with
+            the bytes of tokens. "displacement" also means the same stacks afterwards, so that an engine can
+            be advanced with representatives (CFGzip's relation); it has more classes, and is slower.
+        capacity: bounds of the exploration, and of all memory (`Capacity.bytes`).
         max_states: bound on the states of the grammar network.
-        seconds: bound on the time that exploring takes, from reading the grammar to the classes; coarse
-            classes take theirs on top. ``None``: no bound.
-        on_budget: where a bound is met, or exploration does not know a construct, "raise" an error, or answer
-            with "coarse" classes (those of byte strings: sound for both relations, but many more).
+        seconds: time limit of exploring, from reading the grammar to the classes. Coarse classes take
+            additional time. ``None`` means no limit.
+        on_budget: what to do if a bound is exceeded, or exploring does not support a construct: "raise" an
+            error, or compute "coarse" classes of byte strings, which are correct for both relations, but many
+            more.
 
     Returns:
-        Classes of the relation asked for; those of byte strings always have relation "displacement".
+        Classes with the given relation. Classes of byte strings always have the relation "displacement".
 
     Raises:
-        UnsupportedGrammar: a construct that classes cannot be kept exact for, by name.
-        BudgetExceeded: a bound was met.
-        HybridError: an unknown relation, an unknown answer to a bound, or a bound that is none.
+        UnsupportedGrammar: classes cannot be exact for a construct; the message names it.
+        BudgetExceeded: a bound was exceeded.
+        HybridError: `relation`, `on_budget` or a bound is not allowed.
     """
     if relation not in get_args(Relation):
         raise HybridError(f"relation is {relation!r}, allowed are {', '.join(get_args(Relation))}")

@@ -1,9 +1,9 @@
-"""Token classes as a value: what every way to find them returns.
+"""The result of computing token classes.
 
-What: the class of each id, and one representative per class.
-When: made by `equivalence.classes.classes` and `equivalence.classes.byte_strings.classes`, read by the
+What: the class of each id, and one representative for each class.
+When: made by `equivalence.classes.classes` and `equivalence.classes.byte_strings.classes`, used by the
 strategies.
-Limits: of one grammar over one vocabulary; classes of different grammars have nothing in common.
+Limits: for one grammar and one vocabulary. Classes of different grammars are unrelated.
 """
 
 from __future__ import annotations
@@ -22,29 +22,28 @@ from equivalence.runs.order import ByteOrder, ClassRuns, tokens_of
 @forking.with_listed_properties
 @dataclass(frozen=True, eq=False)
 class TokenClasses:
-    """Classes of a vocabulary under one grammar.
+    """The token classes of a grammar for a vocabulary.
 
     Attributes:
-        given: int32[V], class of each id, where it was found as an array; ``None`` where `runs` tell it, as
-            for a schema that serves a few documents nobody asks (0.5 ms, and as much memory as its masks).
-        n_classes: number of classes, -1 not counted.
-        representatives: int32[n_classes], for each class the id of its shortest token (lowest id among
-            those). Stop ids that are also text, and ids that the grammar names, are alone in their class.
-            Classes are numbered by first id.
+        given: int32[V], the class of each id, if it was computed as an array. ``None`` if `runs` has the
+            classes; then the array is only made when it is needed (0.5 ms).
+        n_classes: number of classes, without -1.
+        representatives: int32[n_classes], the id of the shortest token of each class (the lowest such id).
+            Stop ids with text, and ids that the grammar names, are alone in their classes. Classes are
+            numbered by their first ids.
         relation: "acceptance" or "displacement".
-        seconds: wall time by phase: "network", "explore", "partition", or "automata", "strings".
-        sizes: what was met on the way: states, contexts, configurations, items, or states, sets.
-        method: how the classes were found: "explored", "byte strings", or "distinct strings" (one class
-            per byte string, where nothing better was within bounds).
-        trial: whether XGrammar's masks over such a grammar may contradict its `accept_token`, so that each
-            representative has to be tried.
-        trial_after: ids that are read as text too, after which that is so in any case.
+        seconds: wall time by phase: "network", "explore" and "partition", or "automata" and "strings".
+        sizes: numbers of states, contexts, configurations and items, or of states and sets.
+        method: how the classes were computed: "explored", "byte strings", or "distinct strings" (one class
+            for each byte string, if nothing better was within the bounds).
+        trial: whether XGrammar's masks over the representatives may contradict its `accept_token`, so that
+            each representative must be tried.
+        trial_after: ids after which representatives must be tried, because they may also be read as text.
         cause: why the classes were not explored; empty if they were.
-        runs: the same classes run by run of the vocabulary's byte order, where that says it all; ``None``
-            otherwise.
-        order: that byte order, which the vocabulary has anyway; ``None`` without runs.
-        met: what `equivalence.classes.explore` found that a classifier begins with; ``None`` once nobody
-            needs it.
+        runs: the classes as runs of the vocabulary's byte order, if that is possible; else ``None``.
+        order: that byte order, which belongs to the vocabulary; ``None`` without runs.
+        met: data of `equivalence.classes.explore` with which a classifier starts; ``None`` when it is no
+            longer needed.
     """
 
     given: NDArray[np.int32] | None
@@ -63,7 +62,7 @@ class TokenClasses:
 
     @cached_property
     def class_of_token(self) -> NDArray[np.int32]:
-        """int32[V], class of each id; -1 = never allowed (special ids included)."""
+        """int32[V]: the class of each id; -1 for ids that are never allowed, including special ids."""
         if self.given is not None:
             return self.given
         assert self.runs is not None and self.order is not None
@@ -71,15 +70,15 @@ class TokenClasses:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays that are held now, the vocabulary's order left out."""
+        """Bytes of the arrays, without the vocabulary's order."""
         runs = () if self.runs is None else self.runs
         held = (self.__dict__.get("class_of_token", self.given), self.representatives, *runs)
         return sum(array.nbytes for array in held if array is not None)
 
     def settled(self) -> TokenClasses:
-        """The same without what only compiling needs."""
+        """The classes without the data that only compiling needs."""
         return replace(self, met=None)
 
     def members(self, class_id: int) -> NDArray[np.int32]:
-        """The ids of one class, ascending; ``-1`` gives the ids that are never allowed."""
+        """The ids of a class, ascending. ``-1`` gives the ids that are never allowed."""
         return np.flatnonzero(self.class_of_token == class_id).astype(np.int32)

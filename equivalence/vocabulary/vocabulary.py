@@ -1,13 +1,13 @@
-"""The vocabulary: token id -> bytes, and which ids are no text at all.
+"""The vocabulary: the bytes of each token id, and the ids without text.
 
-What: the one description of a tokenizer that classes, masks and engines are computed from.
-When: build it once per model and keep it; its trie is built on first use and shared. `prepare`, or the
-keyword `cache_dir` of every constructor, keeps the trie and walks of grammars in a folder for others.
-Limits: ids are dense (0 .. size-1); a token's text is its raw bytes, never a decoded string.
+What: the description of a tokenizer from which classes, masks and engines are computed.
+When: make it once for each model and keep it. Its trie is built at first use and shared. `prepare`, or the
+argument `cache_dir` of every constructor, keeps the trie and walks of grammars in a folder for other
+processes.
+Limits: ids are dense (0 .. size-1). A token's text is its raw bytes, never a decoded string.
 
-An id is *text* if it has bytes and is not special. Special ids, empty tokens and ids past the
-tokenizer (padding of the logits) are never allowed by a byte-level grammar: that is XGrammar's
-meaning, and their stored bytes are empty here.
+An id is *text* if it has bytes and is not special. Special ids, empty tokens and ids beyond the tokenizer
+(padding of the logits) are never allowed by a grammar of bytes, as in XGrammar. Here they have no bytes.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ if TYPE_CHECKING:
     import xgrammar
 
 MAX_IDS = 1 << 24
-"""Most ids accepted: real vocabularies stay below 300,000, and memory is reserved for each."""
+"""Most ids: real vocabularies have fewer than 300,000, and each id takes memory."""
 
 MAX_TOKEN_BYTES = 4096
-"""Longest token accepted: real ones stay below 400 bytes, and the trie is as deep as its longest token."""
+"""Longest token: real ones have fewer than 400 bytes, and the trie is as deep as the longest token."""
 
 FILE_BYTES = {"data": 2**26, "lens": 2**24, "stop_ids": 2**24, "special_ids": 2**24}
-"""Bytes that the arrays of a file may have: 64 MiB of text, and two million ids in int64. Real ones have 2
-MiB for 262,144 ids; a file of 200 KB may be decompressed to all of it."""
+"""Largest arrays in a file, in bytes: 64 MiB of text, and two million ids as int64. Real ones have 2 MiB for
+262,144 ids. A compressed file of 200 KB may contain that much."""
 
 
 @forking.with_listed_properties
 class Vocabulary:
-    """Token id -> bytes, with special ids, stop ids and the padding of the logits.
+    """The bytes of each token id, with stop ids, special ids and the padding of the logits.
 
-    Build one with `from_bytes`, `from_huggingface` or `load`; instances are immutable.
+    Make one with `from_huggingface`, `from_bytes` or `load`. Instances are immutable.
 
     Attributes:
-        tokens: the bytes of each id, ``b""`` for ids that are no text; length ``size``.
-        size: number of logits (ids), padding included.
-        stop_token_ids: ids that end generation, in the order given.
-        special_token_ids: every id that is no text, ascending (empty tokens and padding included).
+        tokens: the bytes of each id, ``b""`` for ids without text; length ``size``.
+        size: number of ids, which is the number of logits, including padding.
+        stop_token_ids: the ids that end generation, in the order given.
+        special_token_ids: all ids without text, ascending, including empty tokens and padding.
     """
 
     def __init__(
@@ -105,18 +105,18 @@ class Vocabulary:
         vocab_size: int | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> Vocabulary:
-        """A vocabulary from raw bytes per id.
+        """Make a vocabulary from the raw bytes of each id.
 
         Args:
-            tokens: bytes of each id; ``b""`` stands for an id without text.
-            stop_token_ids: ids that end generation; they may also be text.
-            special_token_ids: ids that are never text, whatever bytes they were given with.
-            vocab_size: number of logits when it differs from ``len(tokens)``: larger pads with ids
-                that are never allowed, smaller cuts.
-            cache_dir: folder that keeps what is derived from the vocabulary; see `prepare`.
+            tokens: the bytes of each id; ``b""`` for an id without text.
+            stop_token_ids: the ids that end generation. They may have text, too.
+            special_token_ids: ids that are never text; their bytes are ignored.
+            vocab_size: number of logits, if it is not ``len(tokens)``. A larger number adds ids that are
+                never allowed, a smaller one removes ids.
+            cache_dir: folder for data computed from the vocabulary; see `prepare`.
 
         Raises:
-            VocabularyError: a token that is not bytes, an id out of range, an empty vocabulary.
+            VocabularyError: a token is not bytes, an id is out of range, or the vocabulary is empty.
         """
         stops = one_or_more(stop_token_ids, "stop_token_ids", VocabularyError)
         return cls(tokens, stops, special_token_ids, vocab_size, cache_dir)
@@ -125,8 +125,8 @@ class Vocabulary:
     def from_tokenizer_info(
         cls, info: xgrammar.TokenizerInfo, *, cache_dir: str | os.PathLike[str] | None = None
     ) -> Vocabulary:
-        """The vocabulary that an `xgrammar.TokenizerInfo` describes, id for id."""
-        words = getattr(info, "decoded_vocab", None)  # asked for once: XGrammar makes it anew, id by id
+        """Make the vocabulary that an `xgrammar.TokenizerInfo` describes."""
+        words = getattr(info, "decoded_vocab", None)  # XGrammar makes a new list each time
         if words is None:
             raise VocabularyError(f"info is {shown(info)}, allowed is an xgrammar.TokenizerInfo")
         return cls(
@@ -146,15 +146,15 @@ class Vocabulary:
         stop_token_ids: Sequence[int] | int | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> Vocabulary:
-        """The vocabulary of a Hugging Face tokenizer, decoded by XGrammar's own `TokenizerInfo`.
+        """Make the vocabulary of a Hugging Face tokenizer. XGrammar's `TokenizerInfo` decodes it.
 
-        Added tokens such as ``<|im_start|>`` are text here, because they are text to XGrammar.
+        Added tokens such as ``<|im_start|>`` are text here, because they are text for XGrammar.
 
         Args:
-            tokenizer: a `transformers` tokenizer (fast, tiktoken or sentencepiece backed).
-            vocab_size: width of the model's logits when it differs from the tokenizer's.
-            stop_token_ids: ids that end generation; by default the tokenizer's ``eos_token_id``.
-            cache_dir: folder that keeps what is derived from the vocabulary; see `prepare`.
+            tokenizer: a `transformers` tokenizer (fast, tiktoken or sentencepiece).
+            vocab_size: number of the model's logits, if it is not the tokenizer's size.
+            stop_token_ids: the ids that end generation; by default the tokenizer's ``eos_token_id``.
+            cache_dir: folder for data computed from the vocabulary; see `prepare`.
 
         Raises:
             VocabularyError: XGrammar cannot tell what kind of tokenizer it is.
@@ -181,18 +181,19 @@ class Vocabulary:
     def load(
         cls, path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str] | None = None
     ) -> Vocabulary:
-        """Read a ``.npz`` with arrays ``data`` (uint8: all bytes in id order), ``lens`` (bytes per id),
-        ``stop_ids`` and ``special_ids``; nothing is unpickled.
+        """Read a vocabulary that `save` wrote.
+
+        The file is an ``.npz`` with the arrays ``data`` (uint8: the bytes of all ids in order), ``lens``
+        (bytes of each id), ``stop_ids`` and ``special_ids``. It need not be trusted: nothing is unpickled,
+        and sizes are checked before memory is allocated.
 
         Args:
             path: the file.
-            cache_dir: folder that keeps what is derived from the vocabulary; see `prepare`.
-
-        The file may come from anybody: sizes are looked at before there is memory for them.
+            cache_dir: folder for data computed from the vocabulary; see `prepare`.
 
         Raises:
-            VocabularyError: no such file, not this layout, larger than `FILE_BYTES`, or lengths that do not
-                fit the data.
+            VocabularyError: the file is missing, has another layout, is larger than `FILE_BYTES`, or its
+                lengths do not fit its data.
         """
         path = path_of(path, "path", VocabularyError)
         try:
@@ -208,7 +209,7 @@ class Vocabulary:
             raise VocabularyError(f"{os.fspath(path)!r}: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the layout that `load` reads; the file appears whole or not at all."""
+        """Write a file that `load` can read. The write is atomic."""
         target = path_of(path, "path", VocabularyError)
         partial = f"{target}.{os.getpid()}.partial"
         longest = max(map(len, self.tokens))
@@ -227,13 +228,13 @@ class Vocabulary:
                 os.unlink(partial)
 
     def prepare(self, cache_dir: str | os.PathLike[str] | None = None) -> Vocabulary:
-        """Derive now what the first grammar would wait for, and return this vocabulary.
+        """Compute now what the first grammar would wait for, and return this vocabulary.
 
         Args:
-            cache_dir: folder where the trie is read from, or written to where it is not there yet; made if
-                it is missing. None stands for the folder that the vocabulary was made with, if any. A file
-                there that is damaged, or of another version or vocabulary, is replaced. Walks that other
-                processes kept there are read, unless this vocabulary keeps some already (`save_walks`).
+            cache_dir: a folder. The trie is read from it, or computed and written there; the folder is
+                created if it is missing. A file that is damaged, or belongs to another version or vocabulary,
+                is replaced. Walks of other processes are read, too, unless this vocabulary already has walks
+                (`save_walks`). None is the folder that the vocabulary was made with, if any.
         """
         if cache_dir is not None:
             self._cache_dir = folder_of(cache_dir, "cache_dir", VocabularyError)
@@ -246,18 +247,19 @@ class Vocabulary:
         return self
 
     def save_walks(self, cache_dir: str | os.PathLike[str] | None = None) -> bool:
-        """Write the walks that grammars left in memory to the folder, for the next process.
+        """Write the walks that grammars have left in memory to the folder, for other processes.
 
-        They are written by themselves now and then as they grow, and by `GrammarCompiler.close`; call this
-        when no more grammars are to come. A file system that fails costs one warning.
+        They are also written from time to time as they grow, and by `GrammarCompiler.close`. Call this when
+        no more grammars will be compiled. If the file system fails, there is one warning.
 
         Args:
-            cache_dir: the folder, made if it is missing. None stands for the one that the vocabulary was made
-                or prepared with, if any.
+            cache_dir: the folder, which is created if it is missing. None is the folder that the vocabulary
+                was made or prepared with, if any.
 
         Returns:
-            False where nothing was written: no folder is known, no walks are kept, the file has them all, it
-            has more of another process, or it cannot be written.
+            False if nothing was written: there is no folder, there are no walks, the file has them all, it
+                has
+            more walks of another process, or it cannot be written.
         """
         if "kept_walks" not in self.__dict__:
             return False
@@ -269,7 +271,7 @@ class Vocabulary:
         return Shelf(Path(folder), self.fingerprint, self.trie)
 
     def __copy__(self) -> Vocabulary:
-        return self  # nobody can tell, as nothing of it changes
+        return self  # it is immutable
 
     def __deepcopy__(self, memo: Any) -> Vocabulary:
         return self
@@ -277,19 +279,19 @@ class Vocabulary:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state.pop("tokenizer_info", None)  # XGrammar cannot pickle it
-        state.pop("kept_walks", None)  # it holds a lock, and the next process soon has its own
+        state.pop("kept_walks", None)  # it has a lock, and the other process soon has its own walks
         state.pop("kept_reads", None)
-        state.pop("byte_order", None)  # made in less time than it takes to send
+        state.pop("byte_order", None)  # computing it takes less time than sending it
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if "trie" in state:  # pickling forgets that arrays are read-only
+        if "trie" in state:  # pickling loses the read-only flag of arrays
             read_only(state["trie"])
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal digest (BLAKE2b, 128 bits) of everything that masks depend on."""
+        """A hexadecimal digest (BLAKE2b, 128 bits) of everything that masks depend on."""
         digest = hashlib.blake2b(digest_size=16)
         for part in (self.token_lengths, np.array(self.stop_token_ids, np.int64)):
             digest.update(np.int64(part.size).tobytes())
@@ -299,41 +301,41 @@ class Vocabulary:
 
     @cached_property
     def token_lengths(self) -> NDArray[np.int64]:
-        """int64[size]: bytes of each token, 0 for ids that are no text."""
+        """int64[size]: the length of each token in bytes, 0 for ids without text."""
         return np.array([len(token) for token in self.tokens], np.int64)
 
     @cached_property
     def flat(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """All bytes in id order (uint8), and where each id's begin and end (int64[size + 1])."""
+        """The bytes of all ids in order (uint8), and the bounds of each id's bytes (int64[size + 1])."""
         offsets = np.zeros(self.size + 1, np.int64)
         np.cumsum(self.token_lengths, out=offsets[1:])
         return np.frombuffer(b"".join(self.tokens), np.uint8), offsets
 
     @cached_property
     def trie(self) -> Trie:
-        """The flat depth-first trie of all ids that are text; its arrays are read-only."""
+        """The flat depth-first trie of all ids with text. Its arrays are read-only."""
         if self._cache_dir is None:
             return build_trie(self.tokens)
         return stored_trie(lambda: build_trie(self.tokens), self.flat, self.fingerprint, self._cache_dir)
 
     @cached_property
     def byte_order(self) -> ByteOrder:
-        """The ids by the groups of the trie, as classes are numbered and listed (5 MiB for 128,000 ids)."""
+        """The ids in the order of the trie, in which classes are numbered (5 MiB for 128,000 ids)."""
         return byte_order(self.trie, self.token_lengths, self.stop_token_ids)
 
     @cached_property
     def kept_walks(self) -> KeptWalks:
-        """Walks of former grammars over the trie, kept for the next grammar; see docs/caches.md."""
+        """A cache of walks over the trie for later grammars; see docs/caches.md."""
         return KeptWalks(shelf=None if self._cache_dir is None else self._shelf(self._cache_dir))
 
     @cached_property
     def kept_reads(self) -> KeptReads:
-        """What masks before classes read of the trie, kept for the next grammar; see docs/caches.md."""
+        """A cache of walks for masks, for later grammars; see docs/caches.md."""
         return KeptReads(4 * ((self.size + 31) // 32))
 
     @cached_property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
-        """This vocabulary as plain XGrammar sees it (used by the engine strategy and by comparisons)."""
+        """This vocabulary for plain XGrammar, for strategy "engine" and for comparisons."""
         import xgrammar
 
         return xgrammar.TokenizerInfo(
@@ -354,14 +356,14 @@ class Vocabulary:
 
 
 def _texts_and_ids(arrays: Arrays) -> tuple[list[bytes], list[int], list[int]]:
-    """The tokens, stop ids and special ids that the arrays of a file say.
+    """The tokens, stop ids and special ids from the arrays of a file.
 
     Raises:
-        VocabularyError: arrays of other types or shapes, or numbers that do not fit.
+        VocabularyError: arrays have other types or shapes, or numbers do not fit.
     """
     for name, array in arrays.items():
         allowed = "u" if name == "data" else "iu"
-        # an empty list of ids is an array of floats to numpy
+        # numpy makes an array of floats from an empty list
         if array.ndim != 1 or not (array.dtype.kind in allowed or (name != "data" and not array.size)):
             raise VocabularyError(
                 f"`{name}` has type {array.dtype} and shape {array.shape}, allowed are lists "
@@ -370,7 +372,7 @@ def _texts_and_ids(arrays: Arrays) -> tuple[list[bytes], list[int], list[int]]:
     data, given = arrays["data"], arrays["lens"]
     if data.dtype != np.uint8:
         raise VocabularyError(f"`data` has type {data.dtype}, allowed is uint8")
-    # compared as they are: a number that does not fit int64 must not become another one
+    # compared before converting: a number that does not fit int64 must not become another one
     wrong = np.flatnonzero((given < 0) | (given > MAX_TOKEN_BYTES))
     if len(wrong):
         raise VocabularyError(
@@ -385,7 +387,7 @@ def _texts_and_ids(arrays: Arrays) -> tuple[list[bytes], list[int], list[int]]:
 
 
 def _ids(values: Iterable[int], size: int, name: str) -> tuple[int, ...]:
-    """Distinct ids in the order given, each checked against the size."""
+    """The distinct ids in the order given, each checked against the size."""
     ids = dict.fromkeys(integers(values, name, VocabularyError))
     for token_id in ids:
         if not 0 <= token_id < size:

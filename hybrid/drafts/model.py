@@ -1,13 +1,13 @@
-"""Draft models: what a grammar's texts have been like, and what is therefore likely to come next.
+"""Draft models: proposing likely next tokens from earlier texts of a grammar.
 
-What: `DraftModel` counts the tokens of the sequences of one compiled grammar while it serves, and proposes
-tokens, for the model to check several at once. A proposal is a guess; each of its tokens is allowed after
-those before it, so that no step of the model is spent on what a mask would forbid.
+What: a `DraftModel` counts the tokens of the sequences of one compiled grammar, and proposes tokens, so that
+the model can check several at once. A proposal is a guess, but the grammar allows each of its tokens after
+those before it. So the model never checks tokens that a mask would forbid.
 When: with any loop of speculative decoding: `adapters.drafts` for transformers, `propose` for engines.
-Limits: one for a compiled grammar, shared by all of its sequences in any threads; bounded by `most_bytes`. On
-"classifier" the top of the parser's stack is part of what counts are kept for; elsewhere the last tokens are
-all there is, and forced text. Counts of a grammar are of no use to another one, nor, it may be,
-to another version.
+Limits: one draft model for each compiled grammar; all of its sequences share it, in any threads. `most_bytes`
+bounds its size. On "classifier", counts depend on the last tokens and on the top of the parser's stack;
+elsewhere only on the last tokens and on forced text. Counts cannot be used for another grammar, and perhaps
+not for another version.
 
 Source: Beurer-Kellner, Fischer and Vechev, "Guiding LLMs The Right Way: Fast, Non-Invasive Constrained
 Generation" (ICML 2024): counts of next tokens by the state of scanner and parser. Here the last tokens are
@@ -45,34 +45,34 @@ from hybrid.lark.source import LarkGrammar
 from hybrid.representatives.follower import EngineFollower
 
 KIND = "drafts 1"
-"""Of files, with the version of what keys are made of."""
+"""The kind of files, with the version of the keys."""
 
 RECENT = 6
-"""Tokens that keys look back at most."""
+"""Most earlier tokens in a key."""
 
 MOST_DRAFT = 256
-"""Tokens of one proposal."""
+"""Most tokens of a proposal."""
 
 FORCED_BYTES = 64
-"""Of forced text that is looked at: enough for the first token of it."""
+"""How much forced text is used: enough for its first token."""
 
 FORCED_FLAG = 1 << 60
-"""Beside three hashes of 20 bits, in what is remembered of a configuration: text is forced there."""
+"""A flag next to three hashes of 20 bits in the data of a configuration: text is forced there."""
 
 DESCRIBED_BYTES = 120
-"""What a configuration that was described takes in a dictionary of the session."""
+"""Size of the data of a configuration in a dictionary of the session."""
 
 
 _keys: weakref.WeakKeyDictionary[CompiledGrammar, str] = weakref.WeakKeyDictionary()
 
 
 class Draft(NamedTuple):
-    """A tree of tokens that may follow.
+    """A tree of tokens that may come next.
 
     Attributes:
-        tokens: their ids, each behind its parent.
-        parents: for each token the one that it follows; -1: it is a first one.
-        shares: how likely each was guessed to be, with all before it.
+        tokens: the ids; each comes after its parent.
+        parents: for each token, the place of the token that it follows; -1 for first tokens.
+        shares: for each token, the estimated probability of it and all tokens before it.
     """
 
     tokens: list[int]
@@ -81,17 +81,19 @@ class Draft(NamedTuple):
 
 
 class DraftModel:
-    """Counts of one compiled grammar's texts, and drafts from them.
+    """Counts the tokens of one compiled grammar's texts, and makes drafts from the counts.
 
     Args:
-        compiled_grammar: what the sequences follow.
-        threshold: drafts end before they would be less likely than that, in their own estimate.
-        most_bytes: of counts: 65,536 or more. A text takes some 64 bytes for each of eight keys a token.
-        encode: the model's tokenizer: a text to its ids, without those that mark beginning and end. It cuts
-            forced text; None takes the longest token that fits.
+        compiled_grammar: the grammar of the sequences.
+        threshold: drafts stop before their estimated probability falls below this.
+        most_bytes: bound of the counts, 65,536 or more. A text takes about 64 bytes for each token and each
+            of eight keys.
+        encode: the model's tokenizer, for forced text: a function from text to ids, without ids that mark the
+            beginning or the end. None takes the longest token that fits.
 
     Raises:
-        HybridError: not a compiled grammar. ArgumentError: any other argument of another kind or range.
+        HybridError: `compiled_grammar` is not a compiled grammar.
+        ArgumentError: another argument has a wrong type or is out of range.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class DraftModel:
 
     @property
     def compiled_grammar(self) -> CompiledGrammar:
-        """What the sequences follow."""
+        """The grammar of the sequences."""
         return self._compiled
 
     @property
@@ -135,14 +137,14 @@ class DraftModel:
     # ---------------------------------------------------------------- learning
 
     def learn(self, matcher: GrammarMatcher | HealingMatcher, new: int = 1) -> None:
-        """Count the last tokens of a sequence; call it once for each token that was chosen.
+        """Count the last tokens of a sequence. Call it once for each token that was chosen.
 
         Args:
-            matcher: has read them. What it read as text does not count.
-            new: how many of its last steps are new; more than it has made are all of them.
+            matcher: a matcher that has read the tokens. Steps that were text are ignored.
+            new: how many of its last steps are new. A number that is too large means all.
 
         Raises:
-            ArgumentError: another grammar's matcher, or `new` is below 0.
+            ArgumentError: the matcher has another grammar, or `new` is below 0.
         """
         if new.__class__ is not int or new < 0:
             new = integer_from(0, new, "new")
@@ -157,15 +159,15 @@ class DraftModel:
             return
         read = _last_read(follower, new + RECENT)
         if new and own.is_terminated() and isinstance(follower, EngineFollower) and not follower.ends_freely:
-            read.append(own.stop_token_ids[0])  # which one it was is not known
+            read.append(own.stop_token_ids[0])  # it is unknown which one it was
         for at in range(max(0, len(read) - new), len(read)):
             self._counts.learn(read[max(0, at - RECENT) : at], 0, read[at])
 
     def merge(self, other: Any) -> None:
-        """Add what another `DraftModel` of the same grammar has counted.
+        """Add the counts of another `DraftModel` of the same grammar.
 
         Raises:
-            ArgumentError: it is no such model.
+            ArgumentError: `other` is not such a model.
         """
         if not isinstance(other, DraftModel) or other._key != self._key:
             raise ArgumentError(f"other is {shown(other)}, allowed is a draft model of the same grammar")
@@ -174,18 +176,19 @@ class DraftModel:
     # ---------------------------------------------------------------- proposing
 
     def propose(self, matcher: GrammarMatcher | HealingMatcher, most: int = 8) -> list[int]:
-        """Tokens that are likely to follow, one after the other; the matcher does not move.
+        """Propose likely next tokens, one after the other. The matcher does not move.
 
         Args:
-            matcher: of this grammar. Where a prefix is left to be spelled there are no drafts.
-            most: tokens, at most 256.
+            matcher: a matcher of this grammar. There are no drafts while the prefix of a healed prompt is
+                incomplete.
+            most: most tokens to propose, up to 256.
 
         Returns:
-            Ids, each allowed after those before it; none where nothing is likely enough. A stop token is the
-            last one.
+            Ids, each allowed after those before it; an empty list if nothing is likely enough. A stop token
+            can only be the last one.
 
         Raises:
-            ArgumentError: another grammar's matcher, or `most` is out of range.
+            ArgumentError: the matcher has another grammar, or `most` is out of range.
         """
         if most.__class__ is not int or not 0 <= most <= MOST_DRAFT:
             most = _most(most)
@@ -201,7 +204,7 @@ class DraftModel:
         return [] if own.is_terminated() else self._slow_chain(own, most)
 
     def _slow_chain(self, matcher: GrammarMatcher, most: int) -> list[int]:
-        """A chain by a copy of the matcher that reads it."""
+        """Make a chain with a copy of the matcher, which reads it."""
         twin = matcher.fork()
         recent = _last_read(_followed(twin), RECENT)
         forced = _forced_bytes(twin)
@@ -224,9 +227,9 @@ class DraftModel:
         return found
 
     def propose_tree(self, matcher: GrammarMatcher | HealingMatcher, most: int = 8) -> Draft:
-        """As `propose`, with other ways to go on where several are likely: the likeliest tokens of all.
+        """Propose a tree of likely next tokens, with branches if several tokens are likely.
 
-        `hybrid.drafts.links` writes a tree as `traverse_draft_tree` takes it.
+        `hybrid.drafts.links` converts a tree to the arrays for `traverse_draft_tree`.
         """
         own, size = self._own(matcher), _most(most)
         draft = Draft([], [], [])
@@ -257,7 +260,7 @@ class DraftModel:
         return draft
 
     def _guesses(self, matcher: GrammarMatcher, recent: list[int]) -> list[tuple[int, float]]:
-        """Guesses where a matcher stands, some of which may not be allowed."""
+        """Guesses for the next token, some of which may not be allowed."""
         follower = _followed(matcher)
         if not _goes_along(follower):
             forced = _forced_bytes(matcher)
@@ -272,9 +275,9 @@ class DraftModel:
         return list(self._counts.guesses(recent, top % FORCED_FLAG, *prior))
 
     def _own(self, matcher: Any) -> GrammarMatcher | None:
-        """A matcher of this grammar; None where it is not in the grammar yet."""
+        """The matcher of this grammar; None if the grammar has not started yet."""
         if matcher.__class__ is GrammarMatcher and matcher._compiled is self._compiled:
-            return matcher  # the way of nearly all
+            return matcher  # the usual case
         found = matcher.inner if isinstance(matcher, HealingMatcher) else matcher
         known = matcher if found is None else found
         if not isinstance(known, (GrammarMatcher, HealingMatcher)) or not self.is_of(known.compiled_grammar):
@@ -284,7 +287,7 @@ class DraftModel:
         return found
 
     def is_of(self, compiled_grammar: CompiledGrammar) -> bool:
-        """Whether the counts are of this grammar: the same text over the same vocabulary."""
+        """Whether the counts belong to this grammar: the same text and the same vocabulary."""
         return compiled_grammar is self._compiled or grammar_key(compiled_grammar) == self._key
 
     # ---------------------------------------------------------------- files
@@ -294,10 +297,11 @@ class DraftModel:
         return grammar_key(self._compiled)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file, which appears whole or not at all.
+        """Write the counts to a file. The write is atomic.
 
         Raises:
-            OSError: the file cannot be written. ArtifactError: the path is none.
+            OSError: the file cannot be written.
+            ArtifactError: `path` is not a path.
         """
         target = path_of(path, "path", ArtifactError)
         write_arrays(target, {"slots": self._counts.copied()}, kind=KIND, key=self._key)
@@ -306,7 +310,8 @@ class DraftModel:
         """Add the counts of a file that `save` wrote.
 
         Raises:
-            ArtifactError: no such file, a damaged one, or one of another grammar, vocabulary or version.
+            ArtifactError: the file is missing or damaged, or belongs to another grammar, vocabulary or
+                version.
         """
         source = path_of(path, "path", ArtifactError)
         try:

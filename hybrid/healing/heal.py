@@ -1,10 +1,11 @@
-"""Prompts healed: their last tokens given back, as bytes to be spelled again.
+"""Healing prompts that end in the middle of a word.
 
-What: a prompt that was cut in the middle of a word ends with a token that the model never saw before what has
-to follow (``http:`` and ``//``, where it knows ``://``). `heal` takes the last tokens away and says which
-bytes they were; `HealingMatcher` lets only tokens through that spell these bytes, and then the grammar's.
+What: such a prompt ends with a token that never came before the right continuation in the training data
+(``http:`` before ``//``, because the model knows the token ``://``). `heal` removes the last tokens and
+returns their bytes. `HealingMatcher` first allows only tokens that spell these bytes, and then those of the
+grammar.
 When: before `generate`, for prompts that end in text.
-Limits: tokens without text end what is given back: nothing before them is looked at.
+Limits: tokens are only removed up to the last token without text.
 
 Source: "token healing" of the library guidance.
 """
@@ -22,8 +23,8 @@ class Healed(NamedTuple):
     """A prompt without its last tokens.
 
     Attributes:
-        prompt_ids: what is left of it.
-        prefix: the bytes of what was taken away, which the first tokens have to spell again.
+        prompt_ids: the remaining ids.
+        prefix: the bytes of the removed tokens, which the first generated tokens must spell.
     """
 
     prompt_ids: list[int]
@@ -31,17 +32,17 @@ class Healed(NamedTuple):
 
 
 def heal(prompt_ids: Iterable[int], tokenizer: Any, *, tokens: int = 1) -> Healed:
-    """Take the last tokens of a prompt away.
+    """Remove the last tokens of a prompt.
 
     Args:
         prompt_ids: the ids of one prompt.
-        tokenizer: a `hybrid.Vocabulary`, or a tokenizer of Hugging Face, of which one is made: slow, so keep
-            it where many prompts are healed.
-        tokens: how many are taken away at most. A prompt without text at its end stays as it is.
+        tokenizer: a `hybrid.Vocabulary`, or a Hugging Face tokenizer. Making a vocabulary from a tokenizer is
+            slow, so pass a vocabulary to heal many prompts.
+        tokens: how many tokens to remove at most. A prompt that does not end in text stays as it is.
 
     Raises:
-        ArgumentError: ids out of the vocabulary's range; `tokens` below 0.
-        VocabularyError: a tokenizer that no vocabulary can be made of.
+        ArgumentError: an id is out of range, or `tokens` is below 0.
+        VocabularyError: no vocabulary can be made from the tokenizer.
     """
     vocabulary = tokenizer if isinstance(tokenizer, Vocabulary) else Vocabulary.from_huggingface(tokenizer)
     if isinstance(prompt_ids, (str, bytes)) or not isinstance(prompt_ids, Iterable):
