@@ -315,6 +315,18 @@ def test_states_that_differ_in_little(ebnf: str, is_compared: bool) -> None:
     assert (classifier.session.store.summariser.n_compared > 0) == is_compared
 
 
+@pytest.mark.parametrize("begun", [b"", b"a", b"a1"])
+def test_two_loops_that_lead_into_each_other(begun: bytes) -> None:
+    """Each is the loop of the other: read beside each other they would be read without end."""
+    ebnf = 'root ::= ";" | [0-9] root | [^0-9;] odd\nodd ::= [0-9] odd | [^0-9;] root'
+    vocabulary = with_stop([bytes([byte]) for byte in range(0x20, 0x7F)] + [b"ab", b"a1", b"1;", b"12"])
+    classifier, _ = walked_of(xgrammar.Grammar.from_ebnf(ebnf), vocabulary)
+    config = classifier.session.store.advance_text(classifier.session.start, begun)
+    (expected,) = ReferenceGrammar(xgrammar.Grammar.from_ebnf(ebnf)).masks([begun], list(vocabulary.tokens))
+    wanted = [i for i, taken in enumerate(expected) if taken and vocabulary.tokens[i]]
+    assert [i for i in row_of(classifier, config) if vocabulary.tokens[i]] == wanted
+
+
 @pytest.mark.parametrize("begun", [b"", b"<", b"</"])
 def test_few_characters_are_entered_in_free_text_between_tags(begun: bytes) -> None:
     """Its automata read bytes: each is a loop, also within a character and where it is none."""
