@@ -21,7 +21,6 @@ import torch
 from numpy.typing import NDArray
 
 from adapters.sglang.grammar import Grammar, constraining, reading_drafts
-from hybrid.api.calls import count_masks
 from hybrid.classifier.drafts import fill_trees
 
 logger = logging.getLogger("sglang.equimask")
@@ -123,7 +122,6 @@ def _fill(grammars: dict[int, Grammar], trees: Tree, bitmask: torch.Tensor) -> s
     except Exception:
         logger.exception("Trees of drafts failed together; SGLang walks them")
         return set()
-    count_masks(nodes * (len(places) - len(left)))
     return set(places) - {places[tree] for tree in left}
 
 

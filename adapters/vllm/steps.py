@@ -156,9 +156,8 @@ def _step_of(
 def _fill(step: _Step, bitmask: Any) -> bool:
     """Fill our rows; return whether that succeeded."""
     try:
-        fill_drafts, rows_alone, count_masks = _asked()
+        fill_drafts, rows_alone = _asked()
         taken = fill_drafts(step.matchers, bitmask, step.rows, step.drafts, rows_alone)
-        count_masks(len(step.matchers) + sum(map(len, step.drafts)))
     except Exception:
         logger.exception("The masks of a step failed together; each one is made alone")
         return False
@@ -190,10 +189,9 @@ def _matcher() -> type:
 
 
 @functools.cache
-def _asked() -> tuple[Callable[..., list[int]], Callable[..., Any], Callable[[int], None]]:
+def _asked() -> tuple[Callable[..., list[int]], Callable[..., Any]]:
     """The functions that `hybrid.BatchGrammarMatcher` calls after its checks, which are not needed here."""
     from hybrid.api.batch import rows_alone
-    from hybrid.api.calls import count_masks
     from hybrid.classifier.drafts import fill_drafts
 
-    return fill_drafts, rows_alone, count_masks
+    return fill_drafts, rows_alone

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from equivalence import ArgumentError, BatchError, BitmaskError, HybridError
 from equivalence.arguments import integer_from, integers, shown
 from hybrid.api.arguments import text_of
-from hybrid.api.calls import count_masks
 from hybrid.api.draft_tree import temperature_or_none, temperatures_of
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.classifier.batch import are_known, find_steps, known_steps
@@ -67,7 +66,6 @@ class BatchGrammarMatcher:
             for matcher, number in zip(matchers, numbers, strict=True):
                 matcher.fill_next_token_bitmask(bitmask, number, debug_print=debug_print)
             return
-        count_masks(len(matchers))
         fill_drafts(matchers, bitmask, numbers, None, partial(rows_alone, debug_print=debug_print))
 
     @staticmethod
@@ -107,7 +105,6 @@ class BatchGrammarMatcher:
             _check_apart(numbers, lists)
         if not matchers:
             return []
-        count_masks(len(matchers) + sum(map(len, lists)))
         try:
             return fill_drafts(matchers, bitmask, numbers, lists, rows_alone)
         except (TypeError, OverflowError):

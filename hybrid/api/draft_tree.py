@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from equivalence import ArgumentError, BitmaskError
 from equivalence.arguments import shown
+from hybrid.api.calls import count_masks
 from hybrid.classifier.drafts import fill_trees
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ def traverse(
         children, siblings, tokens = (np.ascontiguousarray(part)[None, :] for part in parts)
         if not fill_trees([matcher], rows, [0], children, siblings, tokens, True, late is None):
             return True
-    return _Walk(matcher, tree, rows.words, heat, late).run()
+    whole = _Walk(matcher, tree, rows.words, heat, late).run()
+    count_masks(nodes)
+    return whole
 
 
 class _Walk:

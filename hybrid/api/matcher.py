@@ -245,7 +245,7 @@ class GrammarMatcher(Calls):
             BitmaskError, ArgumentError: an argument has another type or shape, or is not a tree. Nothing was
                 written.
         """
-        whole = traverse(
+        return traverse(
             self,
             retrieve_next_token,
             retrieve_next_sibling,
@@ -254,8 +254,6 @@ class GrammarMatcher(Calls):
             time_threshold,
             temperatures,
         )
-        count_masks(len(draft_tokens))
-        return whole
 
     def reset(self) -> None:
         """Go back to the start, and drop the limit of tokens."""

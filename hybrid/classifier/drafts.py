@@ -22,6 +22,7 @@ from cython.cimports.hybrid.classifier.lookup import Lookup
 from cython.cimports.hybrid.classifier.meeting import Meeting
 
 from equivalence import built
+from hybrid.api.calls import count_masks
 from hybrid.classifier.lookup import REPEATS
 
 built.check(__name__, EQUIMASK_SOURCE)
@@ -92,6 +93,7 @@ def fill_drafts(
             add_chain(lookup, None, tokens, first + between * number, between)
     ones: cython.Py_ssize_t = address_of_ones(n_bytes)
     if is_all_here and lookup.fill(ones, REPEATS, n_bytes):
+        count_masks(total)
         return [0] * n if total == n else [lookup.taken(i) for i in range(n)]
     lookup.find()
     left = set(lookup.left())
@@ -105,6 +107,7 @@ def fill_drafts(
             taken.append(-1)
     done = lookup.fill(ones, REPEATS, n_bytes)
     assert done, "what is not known is given"
+    count_masks(total)
     return [lookup.taken(i) if taken[i] < 0 else taken[i] for i in range(n)]
 
 
@@ -215,6 +218,7 @@ def fill_trees(
         left += [places[sequence] for sequence in lookup.left()]
         done = lookup.fill(0, refused, n_bytes)
         assert done, "what is not known is left"
+    count_masks(nodes * (trees - len(left)))
     return left
 
 
