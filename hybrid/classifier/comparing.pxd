@@ -25,7 +25,7 @@ cdef class ComparingWalker(Walker):
     cdef bint follows_alike(self, Py_ssize_t state, Py_ssize_t other) noexcept nogil
     cdef bint read_beside(self, Py_ssize_t state, Py_ssize_t begin, Py_ssize_t loop) except -1 nogil
     cdef int take_away(self) except -1
-    cdef Py_ssize_t piece_without(self, Py_ssize_t piece, object gone) except -1
+    cdef object ranges_of(self, Py_ssize_t piece)
     cdef Py_ssize_t with_nodes(self, Py_ssize_t pending, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t place_from(self, Py_ssize_t begin, Py_ssize_t low, Py_ssize_t high, Py_ssize_t node) noexcept nogil
     cdef Py_ssize_t mask_of_both(self, Py_ssize_t one, Py_ssize_t two) except -1 nogil

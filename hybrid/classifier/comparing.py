@@ -191,11 +191,18 @@ class ComparingWalker(Walker):
         gone = np.asarray(self.gone)[: 2 * self.n_gone].reshape(-1, 2)
         at: cython.Py_ssize_t = self.known.masks.starts[self.beside]
         words = np.array(np.asarray(self.known.masks.pool)[at : at + self.known.n_words])
-        self.beside = 0
-        for word in range(len(words)):
-            for bit in range(32):
-                if int(words[word]) >> bit & 1:
-                    self.beside = self.mask_of_both(self.beside, self.piece_without(32 * word + bit, gone))
+        bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
+        smaller = []
+        for piece in np.flatnonzero(bits).tolist():
+            left = ranges_without(self.ranges_of(piece), gone)
+            if left is not None:
+                words[piece >> 5] &= ~(1 << (piece & 31))
+                self.space.account.claim(left.nbytes)
+                self.take(Read(left.ravel(), _NO_NODES))
+                smaller.append(self.mask_of_ranges())
+        self.beside = self.known.masks.add(words)
+        for mask in smaller:
+            self.beside = self.mask_of_both(self.beside, mask)
         first, end = (
             self.known.pendings.starts[self.beside_pending],
             self.known.pendings.starts[self.beside_pending + 1],
@@ -210,21 +217,12 @@ class ComparingWalker(Walker):
         return 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def piece_without(self, piece: cython.Py_ssize_t, gone: Any) -> cython.Py_ssize_t:
-        """The number of the mask of a piece without some groups."""
-        one: cython.Py_ssize_t = 1
+    def ranges_of(self, piece: cython.Py_ssize_t) -> object:
+        """int64[n, 2]: the groups of a piece, rows (first, end)."""
         ranges = np.asarray(self.pieces.pool)[self.pieces.starts[piece] : self.pieces.starts[piece + 1]]
         if ranges[0] < 0:
             ranges = self.reads[-1 - ranges[0]].ranges
-        left = ranges_without(ranges.reshape(-1, 2), gone)
-        if left is None:
-            at = self.empty_mask()
-            self.known.masks.pool[at + (piece >> 5)] = one << (piece & 31)
-            return self.known.masks.intern(self.known.n_words)
-        self.space.account.claim(left.nbytes)
-        self.take(Read(left.ravel(), _NO_NODES))
-        return self.mask_of_ranges()
+        return ranges.reshape(-1, 2)
 
     @cython.cfunc
     @cython.nogil
