@@ -14,7 +14,6 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -206,11 +205,8 @@ def command(
     for row in (*long_rows(loaded, longest, seconds), *escape_rows(loaded, bound or (16, 64, 250), seconds)):
         _print(console, row)
         rows.append(row)
-    names = ("masks", "contradictions", "differences")
-    counts = {name: sum(row[name] for row in rows) for name in names}
-    report.say(console, ", ".join(f"{count:,} {name}" for name, count in counts.items()))
-    record = {"benchmark": "lengths", **report.environment(arguments), **counts, "rows": rows}
-    report.write_json(Path(json), record)
+    counted = ("masks", "contradictions", "differences")
+    counts = report.write_rows(console, json, "lengths", arguments, rows, counted)
     if counts["differences"]:
         raise typer.Exit(1)
 

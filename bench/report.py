@@ -91,6 +91,17 @@ def write_json(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
     write_whole(path, f"{text}\n".encode())
 
 
+def write_rows(
+    console: Console, path: str | os.PathLike[str], name: str, arguments: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]], counted: Sequence[str],
+) -> dict[str, int]:  # fmt: skip
+    """Write a benchmark's rows, and say and return how many there are of what they count."""
+    counts = {what: sum(row[what] for row in rows) for what in counted}
+    say(console, ", ".join(f"{count:,} {what}" for what, count in counts.items()))
+    write_json(path, {"benchmark": name, **environment(arguments), **counts, "rows": rows})
+    return counts
+
+
 def make_table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
     """An empty table: columns of text, then columns of numbers."""
     table = Table(title=title, title_justify="left")

@@ -15,7 +15,6 @@ import json as json_format
 import random
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -194,10 +193,7 @@ def command(
         for shape in SHAPES:
             rows.append(measure(loaded, shape, count, runs, seconds))
             _print(console, rows[-1])
-    counts = {what: sum(row[what] for row in rows) for what in ("masks", "differences")}
-    report.say(console, f"{counts['masks']:,} masks compared, {counts['differences']:,} differences")
-    record = {"benchmark": "tools", **report.environment(arguments), **counts, "rows": rows}
-    report.write_json(Path(json), record)
+    counts = report.write_rows(console, json, "tools", arguments, rows, ("masks", "differences"))
     if counts["differences"] or not all(row["masks"] for row in rows):
         raise typer.Exit(1)
 
