@@ -17,6 +17,7 @@ import graphlib
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -359,6 +360,30 @@ def _product(
     ]
     cells = [tuple(map(bool, cell)) for cell in numbers]
     return cells, np.array(cell_of, np.int64), starts, edges
+
+
+def edges_by_set(ranges: NDArray[np.int64]) -> tuple[tuple[Ranges, ...], NDArray[np.int64]]:
+    """The sets of characters that lead from one state to another.
+
+    Args:
+        ranges: int64[n, 4], rows (source, first character, last character, target), disjoint for a source.
+
+    Returns:
+        The sets, and int64[n, 3], rows (source, number of a set, target).
+    """
+    ranges = ranges[np.lexsort((ranges[:, 1], ranges[:, 3], ranges[:, 0]))]
+    ends = ranges[:, (0, 3)]
+    starts = np.flatnonzero(np.concatenate([[True], np.any(ends[1:] != ends[:-1], axis=1)])[: len(ranges)])
+    characters = np.ascontiguousarray(ranges[:, 1:3])
+    content, width = characters.tobytes(), 16
+    numbers: dict[bytes, int] = {}
+    bounds = [*(width * starts).tolist(), len(content)]
+    found = [numbers.setdefault(content[a:b], len(numbers)) for a, b in pairwise(bounds)]
+    sets = []
+    for key in numbers:
+        rows = np.frombuffer(key, np.int64).reshape(-1, 2).tolist()
+        sets.append(tuple((low, high) for low, high in rows))
+    return tuple(sets), np.stack([ends[starts, 0], np.array(found, np.int64), ends[starts, 1]], axis=1)
 
 
 def is_endless(language: Automaton) -> bool:

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hybrid.json_schema.languages.automaton import LAST, Automaton, Edge, Row
-from hybrid.json_schema.languages.grids import edges_by_set
+from hybrid.json_schema.languages.automaton import LAST, Automaton, Edge, Row, edges_by_set
 from hybrid.json_schema.languages.syntax import Ranges
 
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
