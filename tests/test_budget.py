@@ -15,7 +15,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -76,18 +75,18 @@ class Looks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count, self.last = 0, -1
         self._thread = threading.get_ident()
-        check, watched = Deadline.check, Deadline.watched
+        check, cell = Deadline.check, Deadline.cell
 
         def checked(deadline: Deadline, phase: str, seconds: float = 0.0) -> None:
             self._look(deadline)
             check(deadline, phase, seconds)
 
-        def watching(deadline: Deadline, array: Any, place: int) -> AbstractContextManager[None]:
+        def asked(deadline: Deadline) -> Any:
             self._look(deadline)
-            return watched(deadline, array, place)
+            return cell.fget(deadline)  # type: ignore[attr-defined]
 
         monkeypatch.setattr(Deadline, "check", checked)
-        monkeypatch.setattr(Deadline, "watched", watching)
+        monkeypatch.setattr(Deadline, "cell", property(asked))
 
     def _look(self, deadline: Deadline) -> None:
         if threading.get_ident() == self._thread:

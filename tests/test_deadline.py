@@ -32,21 +32,15 @@ def until(cell: np.ndarray, seconds: float = 10) -> float:
 
 def test_without_bounds_it_is_never_over() -> None:
     deadline = Deadline()
-    cell = np.zeros(1, np.int64)
-    with deadline.watched(cell, 0):
-        deadline.check("waiting")
-        assert deadline.left is None and not deadline.is_over and cell[0] == 0
+    deadline.check("waiting")
+    assert deadline.left is None and not deadline.is_over and deadline.cell[0] == 0
 
 
-def test_the_clock_sets_every_watched_cell() -> None:
-    deadline = Deadline(0.05)
-    one, other, late = (np.zeros(1, np.int64) for _ in range(3))
-    with deadline.watched(one, 0), deadline.watched(other, 0):
-        assert not one[0]
-        assert until(one) >= 0.03
-        until(other)
-    with deadline.watched(late, 0):  # it is over already
-        assert late[0] == 1
+def test_the_clock_sets_the_cell() -> None:
+    deadline, late = Deadline(0.05), Deadline(0.0)
+    assert not deadline.cell[0]
+    assert until(deadline.cell) >= 0.03
+    assert late.cell[0] == 1  # it is over already
     assert deadline.left == 0
     with pytest.raises(BudgetExceeded, match="seconds were used up in the network"):
         deadline.check("the network")
@@ -64,19 +58,10 @@ def test_what_cannot_be_interrupted_is_not_begun_without_time_for_it() -> None:
 
 
 def test_an_earlier_deadline_that_is_added_later_rings_first() -> None:
-    cell, soon = np.zeros(1, np.int64), np.zeros(1, np.int64)
-    with Deadline(60).watched(cell, 0), Deadline(0.02).watched(soon, 0):
-        until(soon)
-        assert not cell[0]
-
-
-def test_what_is_not_watched_any_more_is_left_alone() -> None:
-    deadline = Deadline(0.03)
-    cell = np.zeros(1, np.int64)
-    with deadline.watched(cell, 0):
-        pass
-    time.sleep(0.08)
-    assert deadline.is_over and cell[0] == 0
+    late, soon = Deadline(60), Deadline(0.02)
+    assert not late.cell[0]
+    until(soon.cell)
+    assert not late.cell[0]
 
 
 def test_a_call_ends_it_and_its_parts() -> None:
@@ -84,11 +69,10 @@ def test_a_call_ends_it_and_its_parts() -> None:
     part = Deadline(60, within=deadline)
     closed = Deadline(60, within=deadline)
     closed.close()
-    one, other = np.zeros(1, np.int64), np.zeros(1, np.int64)
-    with deadline.watched(one, 0), part.watched(other, 0):
-        threading.Timer(0.02, deadline.cancel).start()
-        until(other)
-        assert one[0] == 1
+    one, other = deadline.cell, part.cell
+    threading.Timer(0.02, deadline.cancel).start()
+    until(other)
+    assert one[0] == 1
     assert deadline.is_cancelled and part.is_cancelled and not closed.is_cancelled
     assert Deadline(within=deadline).is_over
     with pytest.raises(BudgetExceeded, match="cancelled in the network"):
@@ -104,16 +88,14 @@ def test_a_part_ends_no_later_than_the_whole() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_has_a_clock_of_its_own() -> None:
-    cell = np.zeros(1, np.int64)
-    with Deadline(0.01).watched(cell, 0):
-        until(cell)  # the thread is there now, and not in the child
+    deadline = Deadline(0.01)
+    until(deadline.cell)  # the thread is there now, and not in the child
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            cell[0] = 0
-            with Deadline(0.01).watched(cell, 0):
-                until(cell, 5)
+            deadline = Deadline(0.01)
+            until(deadline.cell, 5)
             status = 0
         finally:
             os._exit(status)
@@ -125,18 +107,16 @@ def test_a_forked_process_has_a_clock_of_its_own() -> None:
 
 def rings() -> bool:
     """Whether a deadline still reaches kernels."""
-    cell = np.zeros(1, np.int64)
-    with Deadline(0.02).watched(cell, 0):
-        until(cell)
+    deadline = Deadline(0.02)
+    until(deadline.cell)
     return True
 
 
 @pytest.mark.parametrize("seconds", [1e300, 1.7e308, 1e9, 9.3e9, float(2**63), 10**400])
 def test_a_deadline_of_any_length_leaves_the_alarm_alone(seconds: float) -> None:
-    cell = np.zeros(1, np.int64)
     deadline = Deadline(seconds)
-    with deadline.watched(cell, 0):
-        assert rings() and not cell[0] and not deadline.is_over
+    cell = deadline.cell
+    assert rings() and not cell[0] and not deadline.is_over
     assert deadline.left is not None and 0.99 * clock.LONGEST < deadline.left <= clock.LONGEST
 
 
@@ -210,35 +190,33 @@ def test_whatever_fails_the_alarm_goes_on(caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_a_thread_that_is_gone_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """... by the next who watches, also if the deadline was watched before."""
+    """... by the next who asks for a cell, also if it was asked for before."""
     assert rings()
-    deadline, one, other = Deadline(0.3), np.zeros(1, np.int64), np.zeros(1, np.int64)
-    with deadline.watched(one, 0):
-        pass
+    deadline = Deadline(0.3)
+    assert not deadline.cell[0]
     gone = threading.Thread(target=int)
     gone.start()
     gone.join()
     monkeypatch.setattr(alarm, "_thread", gone)
-    with deadline.watched(other, 0):
-        assert alarm._thread is not gone and alarm._thread is not None and alarm._thread.is_alive()
-        until(other)
+    cell = deadline.cell
+    assert alarm._thread is not gone and alarm._thread is not None and alarm._thread.is_alive()
+    until(cell)
 
 
 def test_the_time_of_day_does_not_matter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Clocks that jump by a year, either way, while grammars are compiled, found again and dropped."""
     real, steps = time.time, [0.0]
     monkeypatch.setattr(time, "time", lambda: real() + steps[-1])
-    cell = np.zeros(1, np.int64)
     deadline = Deadline(0.4)
-    with deadline.watched(cell, 0):
-        for jump in (3e7, -3e7, 0.0):
-            steps.append(jump)
-            assert not deadline.is_over and not cell[0]
-            for number in range(2):
-                compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, cache_dir_limit_bytes=200_000)
-                compiler.compile_regex(f"a{number}")
-                compiler.settle()  # which writes it
-                found = compiler.stats()["disk"]
-                assert found["failures"] == found["damaged"] == 0 and found["hits"] == (jump != 3e7)
-        assert until(cell) < 1
+    cell = deadline.cell
+    for jump in (3e7, -3e7, 0.0):
+        steps.append(jump)
+        assert not deadline.is_over and not cell[0]
+        for number in range(2):
+            compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, cache_dir_limit_bytes=200_000)
+            compiler.compile_regex(f"a{number}")
+            compiler.settle()  # which writes it
+            found = compiler.stats()["disk"]
+            assert found["failures"] == found["damaged"] == 0 and found["hits"] == (jump != 3e7)
+    assert until(cell) < 1
     assert len(list(tmp_path.glob("*.equimask"))) == 2

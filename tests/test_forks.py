@@ -22,7 +22,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from equivalence import BudgetExceeded, Vocabulary, forking
@@ -440,19 +439,18 @@ def test_futures_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_deadlines_and_the_alarm_are_the_childs_own() -> None:
-    cell, later = np.zeros(1, np.int64), np.zeros(1, np.int64)
     deadline = Deadline(0.5)
+    cell = deadline.cell
 
     def work() -> None:
-        with Deadline(0.05).watched(later, 0):
-            wait_for(lambda: later[0] == 1)
+        later = Deadline(0.05)
+        wait_for(lambda: later.cell[0] == 1)
         wait_for(lambda: cell[0] == 1)  # what the parent was at when it forked is bounded here, too
         with pytest.raises(BudgetExceeded):
             deadline.check("a child's part")
 
-    with deadline.watched(cell, 0):
-        in_a_child(work)
-        wait_for(lambda: cell[0] == 1)
+    in_a_child(work)
+    wait_for(lambda: cell[0] == 1)
 
 
 @pytest.mark.skipif(not worker.is_available(), reason="no other process here")

@@ -437,7 +437,7 @@ f ::= TagDispatch(("<", x), ("!", x), loop_after_dispatch=false, excludes=("[", 
     foreign._tags.cache_clear()
     parts = itertools.product((b"[", b"(", b"{"), (b"<", b"!"), (b"a", b"b"))
     vocabulary = Vocabulary.from_bytes([b"".join(one) for one in parts])
-    with optimised.optimised_by(optimise):
+    with optimised.OptimisedBy(optimise):
         found = compute_classes(
             xgrammar.Grammar.from_ebnf(ebnf + 'x ::= "a"\ny ::= "b"'), vocabulary, capacity=SMALL
         )
@@ -462,7 +462,7 @@ def test_ctrl_c_leaves_nobody_else_to_ask_for_automata() -> None:
 
     sys.setprofile(interrupt)
     try:
-        with pytest.raises(KeyboardInterrupt), optimised.optimised_by(lambda wanted: None):
+        with pytest.raises(KeyboardInterrupt), optimised.OptimisedBy(lambda wanted: None):
             pass
     finally:
         sys.setprofile(None)

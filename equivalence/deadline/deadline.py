@@ -1,8 +1,8 @@
 """Deadlines: when a computation has to be over, by the clock or by somebody's word.
 
 What: a `Deadline` is made where a computation begins and handed down through its phases. Python code calls
-`check` between steps; kernels, which run without the interpreter's lock, look at a cell of an array that
-`watched` sets to 1 from another thread (`stopping` makes one for kernels that have no such array).
+`check` between steps; kernels, which run without the interpreter's lock, look at its `cell`, which another
+thread sets to 1 (`stopping` names the phase that they belong to).
 When: one for each compilation; thread-safe.
 Limits: whoever computes has to look. What cannot look (code of other libraries) is estimated before it is
 called, or called in a process that can be ended.
@@ -18,7 +18,6 @@ import contextlib
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +45,9 @@ class Deadline:
         self._within = within
         if within is not None and within.ends is not None:
             self.ends = within.ends if self.ends is None else min(self.ends, within.ends)
-        self._cells: list[tuple[Any, int]] = []
+        self._cell: NDArray[np.int64] | None = None
         self._told: list[Callable[[], object]] = []  # called by `cancel`
         self._cancelled = self._interrupted = False
-        self._is_awaited = False
         if within is not None:
             within._tell(self.cancel)
 
@@ -110,9 +108,8 @@ class Deadline:
         """Let the computation end as soon as it looks."""
         with _lock:
             self._cancelled = True
-            cells, told = list(self._cells), list(self._told)
-        for array, place in cells:
-            array[place] = 1
+            told = list(self._told)
+        self.ring()
         for call in told:
             call()
 
@@ -123,17 +120,19 @@ class Deadline:
 
     def interruptible(self) -> contextlib.AbstractContextManager[None]:
         """While this lasts, Ctrl-C ends kernels of the main thread too, where that can be."""
-        return interrupts.watched(self.interrupt)
+        return interrupts.Watched(self.interrupt)
 
-    @contextlib.contextmanager
-    def part(self, share: float = 1.0) -> Iterator[Deadline]:
-        """While this lasts, a deadline for a share of the seconds that are left; cancelled with the whole."""
+    def part(self, share: float = 1.0) -> Deadline:
+        """A deadline for a share of the seconds that are left, cancelled with the whole; a ``with`` statement
+        closes it."""
         left = self.left
-        part = Deadline(None if left is None else share * left, within=self)
-        try:
-            yield part
-        finally:
-            part.close()
+        return Deadline(None if left is None else share * left, within=self)
+
+    def __enter__(self) -> Deadline:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     @contextlib.contextmanager
     def when_cancelled(self, call: Callable[[], object]) -> Iterator[None]:
@@ -144,38 +143,29 @@ class Deadline:
         finally:
             self._tell_not(call)
 
-    @contextlib.contextmanager
-    def watched(self, array: Any, place: int) -> Iterator[None]:
-        """While this lasts, ``array[place]`` becomes 1 as soon as the deadline is over."""
-        cell = (array, place)
-        try:
+    @property
+    def cell(self) -> NDArray[np.int64]:
+        """int64[1], which becomes 1 as soon as the deadline is over: what kernels look at."""
+        cell = self._cell
+        if cell is None:
             with _lock:
-                self._cells.append(cell)
-                awaited, self._is_awaited = self._is_awaited, True
-                if self.is_over:
-                    array[place] = 1
+                if (cell := self._cell) is None:
+                    cell = self._cell = np.zeros(1, np.int64)
             if self.ends is not None:
-                if awaited:
-                    alarm.look_after()
-                else:
-                    alarm.watch(self)
-            yield
-        finally:
-            with _lock:
-                self._cells = [one for one in self._cells if one is not cell]
+                alarm.watch(self)
+        elif self.ends is not None:
+            alarm.look_after()
+        if self.is_over:
+            cell[0] = 1
+        return cell
 
-    @contextlib.contextmanager
-    def stopping(self, phase: str) -> Iterator[Stop]:
-        """A phase: while it lasts, a cell for its kernels.
+    def stopping(self, phase: str) -> Stop:
+        """A phase, for a ``with`` statement: what its kernels look at.
 
         Raises:
             BudgetExceeded: there is no time for it, or it stopped; the message names the phase.
         """
-        self.check(phase)
-        stop = Stop(self, phase)
-        with self.watched(stop.cell, 0):
-            yield stop
-        stop.look()
+        return Stop(self, phase)
 
     def close(self) -> None:
         """Forget a part that is done with; a deadline that is no part needs no closing."""
@@ -196,10 +186,9 @@ class Deadline:
 
     def ring(self) -> None:
         """Tell all kernels that its time has come."""
-        with _lock:
-            cells = list(self._cells)
-        for array, place in cells:
-            array[place] = 1
+        cell = self._cell
+        if cell is not None:
+            cell[0] = 1
 
 
 class Stop:
@@ -210,8 +199,16 @@ class Stop:
     """
 
     def __init__(self, deadline: Deadline, phase: str) -> None:
-        self.cell: NDArray[np.int64] = np.zeros(1, np.int64)
+        self.cell = deadline.cell
         self._deadline, self._phase = deadline, phase
+
+    def __enter__(self) -> Stop:
+        self._deadline.check(self._phase)
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *others: object) -> None:
+        if error is None:
+            self.look()
 
     def look(self) -> None:
         """Go on with what a kernel gave, unless it may have stopped.

@@ -1,7 +1,7 @@
 """Ctrl-C while a kernel runs: the kernel ends, and `KeyboardInterrupt` is raised.
 
 What: Python calls handlers of signals in the main thread, between two of its own steps, and a kernel is one
-step of seconds. While `watched` lasts, a thread hears of the signal and calls what stops the kernels of the
+step of seconds. While `Watched` lasts, a thread hears of the signal and calls what stops the kernels of the
 main thread; as soon as they return, Python's own handler raises the exception.
 When: by `equivalence.deadline.deadline`, around a whole computation.
 Limits: only where Ctrl-C means `KeyboardInterrupt` (Python's default handler) and nobody else has asked for
@@ -20,7 +20,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from equivalence import forking
 
@@ -37,8 +37,7 @@ _thread: threading.Thread | None = None
 _reading = _writing = NOBODY  # a pipe of our own
 
 
-@contextlib.contextmanager
-def watched(call: Callable[[], object]) -> Iterator[None]:
+class Watched:
     """While this lasts, make a call in another thread when Ctrl-C is pressed.
 
     Args:
@@ -48,31 +47,36 @@ def watched(call: Callable[[], object]) -> Iterator[None]:
         KeyboardInterrupt: also where a kernel made a `SystemError` of it: compiled code that calls Python to
             return a tuple does not look whether it was interrupted there.
     """
-    try:
-        with _listening(call):
-            yield
-    except SystemError as error:
-        if _was_interrupted(error):
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._listening = False
+        self._wanted = call
+
+    def __enter__(self) -> None:
+        global _call, _owner
+        if not _is_possible() or not _is_heard():
+            return
+        self._listening = True
+        try:
+            with _lock:
+                _owner = _set(_writing)
+                _call = self._wanted
+            if _owner != NOBODY:
+                _give_back()
+        except BaseException:
+            self._end()
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._end()
+        if isinstance(error, SystemError) and _was_interrupted(error):
             raise KeyboardInterrupt from error
-        raise
 
-
-@contextlib.contextmanager
-def _listening(call: Callable[[], object]) -> Iterator[None]:
-    global _call, _owner
-    if not _is_possible() or not _is_heard():
-        yield
-        return
-    try:
-        with _lock:
-            _owner = _set(_writing)
-            _call = call
-        if _owner != NOBODY:
+    def _end(self) -> None:
+        global _call
+        if self._listening:
+            self._listening, _call = False, None
             _give_back()
-        yield
-    finally:
-        _call = None
-        _give_back()
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
@@ -84,8 +88,8 @@ def _was_interrupted(error: BaseException | None) -> bool:
 def _is_possible() -> bool:
     """Whether this thread, and this program, may listen."""
     return (
-        threading.current_thread() is threading.main_thread()
-        and _call is None  # of a computation within another one, the outer listens
+        _call is None  # of a computation within another one, the outer listens
+        and threading.current_thread() is threading.main_thread()
         and _handler_of(signal.SIGINT) is signal.default_int_handler
         and sys.platform != "win32"
     )

@@ -1,7 +1,7 @@
 """What XGrammar's optimiser makes of a grammar: its rules and their automata, read back from its text.
 
 What: `optimised` compiles a serialised grammar with XGrammar, over empty tokens, and reads the result;
-`optimised_by` lets somebody else do the compiling and writing, for as long as it lasts.
+`OptimisedBy` lets somebody else do the compiling and writing, for as long as it lasts.
 When: for automata that XGrammar makes itself: of patterns and tag dispatches (`equivalence.network.foreign`),
 and of whole grammars (`equivalence.classes.byte_strings.automata`).
 Limits: the serialised form repeats all automata once per rule, 70 ns and 20 bytes of memory for each byte of
@@ -10,9 +10,8 @@ it; one that would be larger than asked for is not written. XGrammar cannot be i
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -80,15 +79,22 @@ def _compiler(n_tokens: int) -> Any:
 _optimise: ContextVar[Optimise] = ContextVar("optimise", default=optimised_text)
 
 
-@contextlib.contextmanager
-def optimised_by(optimise: Optimise) -> Iterator[None]:
+class OptimisedBy:
     """While this lasts, in this thread, somebody else makes the texts; may raise a `HybridError`."""
-    before = _optimise.get()
-    try:
-        _optimise.set(optimise)  # inside, as Ctrl-C may come as soon as it is done
-        yield
-    finally:
-        _optimise.set(before)
+
+    def __init__(self, optimise: Optimise) -> None:
+        self._optimise = optimise
+
+    def __enter__(self) -> None:
+        self._before = _optimise.get()
+        try:
+            _optimise.set(self._optimise)
+        except BaseException:  # Ctrl-C, which may come as soon as it is set
+            _optimise.set(self._before)
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        _optimise.set(self._before)
 
 
 def optimised(wanted: Wanted) -> tuple[dict[str, Any], dict[str, Any]] | None:

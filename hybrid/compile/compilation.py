@@ -27,7 +27,7 @@ from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.layouts import written
-from equivalence.network.optimised import optimised_by
+from equivalence.network.optimised import OptimisedBy
 from equivalence.network.reading import ReadGrammar, read_as_far, read_grammar
 from equivalence.network.token_ids import ids_as_bytes
 from hybrid.api.compiled import (
@@ -249,7 +249,7 @@ class Compilation:
         budget = self.settings.budget
         began = time.perf_counter()
         try:
-            with optimised_by(self.guard.optimise(own)):
+            with OptimisedBy(self.guard.optimise(own)):
                 network = network_within(
                     read, self.vocabulary, "acceptance", budget.capacity, budget.states, own
                 )
@@ -292,7 +292,7 @@ class Compilation:
         """The explored classes and the network; or the reason why there are none."""
         budget = self.settings.budget
         try:
-            with optimised_by(self.guard.optimise(own)):
+            with OptimisedBy(self.guard.optimise(own)):
                 classes, network = classes_and_network(
                     grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own,
                     not self.settings.deterministic,
@@ -354,7 +354,7 @@ class Compilation:
                 with self._own_part(deadline) as own:
                     classes, _, unexplored = self._explored(serialized, own, deadline)
             if classes is None:
-                with self._own_part(deadline) as own, optimised_by(self.guard.optimise(own)):
+                with self._own_part(deadline) as own, OptimisedBy(self.guard.optimise(own)):
                     classes = byte_string_classes(
                         serialized,
                         self.vocabulary,

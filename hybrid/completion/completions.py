@@ -16,7 +16,7 @@ from equivalence.classes.byte_strings.features import features_of
 from equivalence.classes.classes import network_within
 from equivalence.deadline import Deadline
 from equivalence.network import Network
-from equivalence.network.optimised import optimised_by
+from equivalence.network.optimised import OptimisedBy
 from equivalence.network.reading import read_grammar
 from hybrid.compile.strategy import Budget
 from hybrid.completion.completion import Completion
@@ -98,7 +98,7 @@ class Completions:
                 f"the grammar has {features}, so bytes and stacks alone do not decide: its shortest "
                 "completion is not known; use masks without a limit of tokens"
             )
-        with optimised_by(Guard(self._budget).optimise(deadline)):
+        with OptimisedBy(Guard(self._budget).optimise(deadline)):
             return network_within(
                 read, self._vocabulary, "displacement", self._budget.capacity, self._budget.states, deadline
             )
