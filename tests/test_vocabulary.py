@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from equivalence.arrays.growing import records
 from equivalence.classes import compute_classes
 from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
@@ -429,7 +428,7 @@ def test_trie(tokens: list[bytes]) -> None:
     # the packed rows are the same nodes, children side by side
     numbers = {prefix: node for node, prefix in enumerate(prefixes)}
     assert len(trie.nodes) == len(prefixes) + 1
-    rows = records(trie.nodes, NODE)
+    rows = np.rec.fromarrays(trie.nodes.T, names=NODE.split())
     waiting, met = [(0, b"")], 0
     while waiting:
         row, prefix = waiting.pop()

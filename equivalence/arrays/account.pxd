@@ -4,6 +4,12 @@ cdef class Account:
     cdef readonly Py_ssize_t most
     cdef object stop
     cdef object excess
+    cdef Py_ssize_t[::1] integers
+    cdef Py_ssize_t n_integers
+    cdef int[::1] ints
+    cdef Py_ssize_t n_ints
 
     cdef int look(self) except -1 nogil
+    cdef Py_ssize_t[::1] new_integers(self, Py_ssize_t size)
+    cdef int[::1] new_ints(self, Py_ssize_t size)
     cpdef int claim(self, Py_ssize_t wanted, Py_ssize_t replaced=*) except -1

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.records import Records
+
 
 def bigger(array: Any, size: int, used: int | None = None) -> Any:
     """A copy with room for `size` rows.
@@ -23,6 +25,8 @@ def bigger(array: Any, size: int, used: int | None = None) -> Any:
         used: rows that are copied; ``None``: all.
     """
     old = array_of(array)
+    if isinstance(old, Records):
+        return old.longer(size, len(old) if used is None else used)
     used = len(old) if used is None else used
     larger = np.empty((size, *old.shape[1:]), old.dtype)
     larger[:used] = old[:used]
@@ -37,22 +41,11 @@ def array_of(view: Any) -> Any:
     if isinstance(view, np.ndarray):
         return view
     array = getattr(view, "base", None)
+    if isinstance(array, Records) and len(array) == len(view):
+        return array
     if isinstance(array, np.ndarray) and array.shape == view.shape and array.strides == view.strides:
         return array
     return np.asarray(view)
-
-
-def records(array: Any, fields: str) -> Any:
-    """The rows of a two-dimensional array as records, nothing being copied if it is contiguous.
-
-    A compiled class reads them as structs.
-
-    Args:
-        array: [n, number of fields].
-        fields: their names, with blanks between them.
-    """
-    array = np.ascontiguousarray(array)
-    return as_type(array, record_type(fields, array.dtype), len(array))
 
 
 def as_type(array: Any, kind: np.dtype[Any], size: int) -> Any:
@@ -67,25 +60,8 @@ def record_type(fields: str, number: Any = np.int64) -> np.dtype[Any]:
     return np.dtype((np.record, [(name, number) for name in fields.split()]))
 
 
-def new_records(size: int, fields: str, number: Any = np.int64) -> Any:
-    """Records of zeros."""
-    return np.zeros(size, record_type(fields, number))
-
-
-def empty_records(size: int, fields: str, number: Any = np.int64) -> Any:
-    """Records of anything: memory that is not written yet takes no page."""
-    return np.empty(size, record_type(fields, number))
-
-
 def filled(size: int, value: int, number: Any = np.int64) -> NDArray[Any]:
     """Numbers that are all the same: `numpy.full` takes 0.8 us, this one 0.4."""
     made = np.empty(size, number)
     made.fill(value)
     return made
-
-
-def absent_records(size: int, fields: str, number: Any = np.int64) -> Any:
-    """Records of which every number is -1."""
-    kind = record_type(fields, number)
-    numbers = filled(size * kind.itemsize // np.dtype(number).itemsize, -1, number)
-    return as_type(numbers, kind, size)

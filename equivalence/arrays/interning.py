@@ -77,13 +77,18 @@ class Interned:
         self.most = most
         self.account = account
         self.excess = excess
-        if account is not None:
+        if account is None:
+            self.table = np.empty(size, np.int32)
+            self.starts = np.empty(capacity + 2, np.int64)
+            self.pool = np.empty(width * capacity + 2, np.int64)
+        else:
             account.claim(4 * size + 8 * (capacity + 2) + 8 * (width * capacity + 2))
-        self.table = self.table_room = np.empty(size, np.int32)
+            self.table = account.new_ints(size)
+            self.starts = account.new_integers(capacity + 2)
+            self.pool = account.new_integers(width * capacity + 2)
+        self.table_room, self.starts_room = self.table, self.starts
         self.table[:] = -1
-        self.starts = self.starts_room = np.empty(capacity + 2, np.int64)
         self.starts[0] = 0
-        self.pool = np.empty(width * capacity + 2, np.int64)
         self.count = 0
         self.used = 0
 

@@ -22,13 +22,15 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.classes.symbols import Symbols
 from cython.cimports.equivalence.parser.space import Space
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records
+from equivalence.arrays.growing import bigger
+from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 
 built.check(__name__, EQUIMASK_SOURCE)
@@ -37,7 +39,7 @@ Integers = NDArray[np.int64]
 
 Row = cython.struct(tag=cython.Py_ssize_t, value=cython.Py_ssize_t)
 
-ROW = "tag value"
+ROW = Kind("tag value")
 
 FIRST_ITEMS = 1024
 """Items that there is room for at first."""
@@ -156,7 +158,7 @@ class Items:
         self.items = Interned(room, 2, most, self.account, outcomes.excess)
         self.leads = np.empty(space.n_classes, np.int64)
         self.lead_stamp = np.full(space.n_classes, -1, np.int64)
-        self.rows = new_records(FIRST_ROWS, ROW)
+        self.rows = zeros(ROW, FIRST_ROWS)
         self.n_rows = 0
         self.item_starts = np.empty(room + 1, np.int64)
         self.account.claim(self.own_bytes())

@@ -15,12 +15,16 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
-from equivalence.arrays.growing import records
+from equivalence.arrays.records import Kind
 
 built.check(__name__, EQUIMASK_SOURCE)
+
+EDGE, CALL = Kind("first last target"), Kind("callee back")
+COUNTED = Kind("start least relative most")
 
 
 @cython.final
@@ -55,7 +59,7 @@ class Automaton:
         self.final = np.ascontiguousarray(final).view(np.uint8)
         self.n_states = len(final)
         self.edge_starts = np.ascontiguousarray(edge_starts)
-        self.edges = records(edges, "first last target")
+        self.edges = of_array(np.ascontiguousarray(edges), EDGE)
         self.call_starts = np.ascontiguousarray(call_starts)
-        self.calls = records(calls, "callee back")
-        self.counted = records(counted, "start least relative most")
+        self.calls = of_array(np.ascontiguousarray(calls), CALL)
+        self.counted = of_array(np.ascontiguousarray(counted), COUNTED)

@@ -15,12 +15,13 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records
-from equivalence.parser.space import BY_STATE, FIRST_PORTS
+from equivalence.arrays.growing import bigger
+from equivalence.parser.space import BY_STATE, FIRST_PORTS, LINK
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -60,10 +61,10 @@ def copied(
     copy.steps = bigger(space.steps, configurations + 2, rows)
     copy.facts = bigger(space.facts, configurations + 2, rows)
     copy.behaviour = np.array(space.behaviour)
-    copy.by_state = new_records(space.n_states + 1, BY_STATE)
+    copy.by_state = zeros(BY_STATE, space.n_states + 1)
     for i in range(space.n_states):
         copy.by_state[i].rank = space.by_state[i].rank
-    copy.links = new_records(frames, "tail next")
+    copy.links = zeros(LINK, frames)
     copy.returning = np.empty(frames + 2, np.int64)
     copy.ports = np.empty(FIRST_PORTS, np.int64)
     copy.inside = np.empty(7, np.int64)

@@ -18,6 +18,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.libc.string import memset
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -61,12 +62,13 @@ def byte_tables_of(automaton: Automaton, rank: Integers, stop: Any = None) -> By
 
 def byte_classes(automaton: Automaton) -> tuple[Integers, Integers]:
     """Bytes that no edge tells apart: the class of each byte int64[256], and one byte of each class."""
-    begins: cython.uchar[::1] = np.zeros(257, np.uint8)
-    class_of_byte: cython.Py_ssize_t[::1] = np.zeros(256, np.int64)
-    example: cython.Py_ssize_t[::1] = np.zeros(256, np.int64)
+    begins = cython.declare(cython.uchar[257])
+    class_of_byte: cython.Py_ssize_t[::1] = np.empty(256, np.int64)
+    example: cython.Py_ssize_t[::1] = np.empty(256, np.int64)
     n: cython.Py_ssize_t = 0
-    begins[0] = 1
     with cython.nogil:
+        memset(cython.address(begins[0]), 0, 257)
+        begins[0] = 1
         for k in range(automaton.edges.shape[0]):
             begins[automaton.edges[k].first] = 1
             begins[automaton.edges[k].last + 1] = 1
@@ -114,7 +116,7 @@ def first_classes(
     """What each state can read next, and what it treats alike; see `ByteTables`.
 
     Args:
-        automaton: the states.
+        automaton: the states; the edges of each are sorted and do not overlap.
         class_of_byte: int64[256], of `byte_classes`.
         n_classes: how many classes there are.
         rank: int64[S], of `call_ranks`.
@@ -127,32 +129,32 @@ def first_classes(
     first: cython.uchar[:, ::1] = np.empty((n, n_classes), np.uint8)
     alike: cython.uchar[:, ::1] = np.empty((n, n_classes), np.uint8)
     order: cython.const[cython.Py_ssize_t][::1] = rank.argsort(kind="stable")  # callees first
-    # the rows at hand: what is written to them cannot change the views, so that loops are short
-    reads = cython.declare(cython.uchar[256])
-    same = cython.declare(cython.uchar[256])
-    target = cython.declare(cython.Py_ssize_t[256])
+    c: cython.Py_ssize_t
     with cython.nogil:
         for i in range(n):
             state = order[i]
             account.look()
-            for c in range(n_classes):
-                target[c] = -1
+            memset(cython.address(first[state, 0]), 0, n_classes)
+            memset(cython.address(alike[state, 0]), 1, n_classes)
+            alike[state, 0] = 0
+            behind: cython.Py_ssize_t = 0  # the class behind the edge before, and where that edge leads
+            target: cython.Py_ssize_t = -1
             for k in range(automaton.edge_starts[state], automaton.edge_starts[state + 1]):
                 low = class_of_byte[automaton.edges[k].first]
-                for c in range(low, class_of_byte[automaton.edges[k].last] + 1):
-                    target[c] = automaton.edges[k].target
-            for c in range(n_classes):
-                reads[c] = target[c] >= 0
-                same[c] = c > 0 and target[c] == target[c - 1]
+                high = class_of_byte[automaton.edges[k].last]
+                memset(cython.address(first[state, low]), 1, high + 1 - low)
+                if low > behind or target != automaton.edges[k].target:
+                    alike[state, low] = 0
+                if behind < low:
+                    alike[state, behind] = 0
+                behind, target = high + 1, automaton.edges[k].target
+            if 0 < behind < n_classes:
+                alike[state, behind] = 0
             for k in range(automaton.call_starts[state], automaton.call_starts[state + 1]):
                 begin = begin_of(automaton, k)
                 for c in range(n_classes):
-                    reads[c] |= first[begin, c]
-                    same[c] &= alike[begin, c]
-            for c in range(n_classes):
-                first[state, c] = reads[c]
-            for c in range(n_classes):
-                alike[state, c] = same[c]
+                    first[state, c] |= first[begin, c]
+                    alike[state, c] &= alike[begin, c]
     return np.asarray(first), np.asarray(alike)
 
 

@@ -16,19 +16,21 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import empty, zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.automaton import Automaton
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, empty_records, new_records
+from equivalence.arrays.growing import bigger
+from equivalence.arrays.records import Kind
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-FACTS = "loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports"
+FACTS = Kind("loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports")
 WIDTH = 6
 """Integers of a configuration that there is room for at first: a lone stack is four."""
 
-BYTE_CLASS = "byte word_0 word_1 word_2 word_3"
+BYTE_CLASS = Kind("byte word_0 word_1 word_2 word_3")
 
 
 @cython.cclass
@@ -74,11 +76,13 @@ class Configurations:
         account.claim((rows + 2) * (4 * self.n_classes + 64) + (2 * self.n_states + 41) * self.n_classes)
         self.configurations = Interned(rows, WIDTH, most, account, excess)
         self.steps = np.empty((rows + 2, self.n_classes), np.int32)
-        self.facts = empty_records(rows + 2, FACTS)
-        self.byte_classes = new_records(self.n_classes, BYTE_CLASS)
+        self.facts = empty(FACTS, rows + 2)
+        self.byte_classes = zeros(BYTE_CLASS, self.n_classes)
         self.fill_byte_classes(class_of_byte, example)
         self.behaviour = np.concatenate([first, alike, np.zeros((1, self.n_classes), np.uint8)])
-        self.configurations.add(np.array([-1, 0]))
+        begin = self.configurations.room(2)
+        self.configurations.pool[begin], self.configurations.pool[begin + 1] = -1, 0
+        self.configurations.intern(2)
         self.begin_row(0)
         self.facts[0].label = -1  # configuration 0: no stack at all
         self.facts[0].n_ports = 0

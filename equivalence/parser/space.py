@@ -24,8 +24,8 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.automaton import Automaton
@@ -34,12 +34,14 @@ from cython.cimports.equivalence.parser.frames import counting, relative_of, uni
 from cython.cimports.equivalence.parser.stacks import Stacks
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records
+from equivalence.arrays.growing import bigger
+from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-BY_STATE = "now now_stamp now_list next next_stamp next_list rank unused"  # a row is a cache line
+BY_STATE = Kind("now now_stamp now_list next next_stamp next_list rank unused")  # a row is a cache line
+LINK = Kind("tail next")
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
@@ -96,15 +98,14 @@ class Space(Configurations):
         )
         account.claim(24 * frames + 8 * FIRST_PORTS + 64 * (self.n_states + 1))
         self.stacks = Stacks(automaton, absorbing, frames, most_frames, account, excess)
-        by_state = new_records(self.n_states + 1, BY_STATE)
-        self.by_state = by_state
+        self.by_state = zeros(BY_STATE, self.n_states + 1)
         ranks: cython.const[cython.Py_ssize_t][::1] = rank
         for state in range(self.n_states):
             self.by_state[state].rank = ranks[state]
-        self.links = new_records(frames, "tail next")
-        self.returning = np.empty(frames + 2, np.int64)
-        self.ports = np.empty(FIRST_PORTS, np.int64)
-        self.inside = np.empty(8, np.int64)
+        self.links = zeros(LINK, frames)
+        self.returning = account.new_integers(frames + 2)
+        self.ports = account.new_integers(FIRST_PORTS)
+        self.inside = account.new_integers(8)
         self.n_links = 0
         self.stamp = 0
 

@@ -25,15 +25,19 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, filled, new_records
+from equivalence.arrays.growing import bigger, filled
+from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 
 built.check(__name__, EQUIMASK_SOURCE)
+
+FRAME = Kind("state count tail alone label")
 
 FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
@@ -88,14 +92,17 @@ class Stacks:
         while size < 2 * capacity:
             size *= 2
         account.claim(40 * capacity + 4 * size + 16 * (capacity + 2))
-        self.frames = new_records(capacity, "state count tail alone label")
-        self.table = np.empty(size, np.int32)
+        self.frames = zeros(FRAME, capacity)
+        self.table = account.new_ints(size)
         self.table[:] = -1
         self.n_frames = 1
         self.tails = Interned(capacity, 3, account=account)
-        self.label = np.zeros(capacity + 2, np.int64)
-        self.seen = np.zeros(capacity + 2, np.int64)
-        self.tails.add(np.zeros(1, np.int64))
+        self.label = account.new_integers(capacity + 2)
+        self.label[:] = 0
+        self.seen = account.new_integers(capacity + 2)
+        self.seen[:] = 0
+        self.tails.pool[self.tails.room(1)] = 0
+        self.tails.intern(1)
 
     # ---------------------------------------------------------------- finding and adding frames
 

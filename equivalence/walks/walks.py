@@ -18,6 +18,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import of_array, zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
@@ -25,13 +26,18 @@ from cython.cimports.equivalence.trie.nodes import Node
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import array_of, bigger, new_records, records
+from equivalence.arrays.growing import bigger
+from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 from equivalence.trie.nodes import NODE
 from equivalence.walks.blocks import find_blocks, united_firsts
 from equivalence.walks.outcomes import Rows, Walked, first_outcomes
 
 built.check(__name__, EQUIMASK_SOURCE)
+
+TRIE_NODE = Kind(NODE, np.int32)
+LEVEL, RETURN = Kind("configuration n_returns child end"), Kind("depth port")
+RANGE, EVENT = Kind("first end"), Kind("group outcome")
 
 Level = cython.struct(
     configuration=cython.Py_ssize_t,
@@ -113,14 +119,14 @@ class Walks:
             raise ValueError(f"nodes of shape {nodes.shape}, not [N + 1, 8]")
         self.space = space
         self.account = space.account
-        self.nodes = records(nodes, NODE)
+        self.nodes = of_array(nodes, TRIE_NODE)
         self.suffix_parent = suffix_parent
         self.group_suffix = group_suffix
         self.outcomes = outcomes
         self.displacement = displacement
         most_returns = 4 * longest + 64
-        self.levels = new_records(longest + 2, "configuration n_returns child end")
-        self.returns = new_records(most_returns, "depth port")
+        self.levels = zeros(LEVEL, longest + 2)
+        self.returns = zeros(RETURN, most_returns)
         self.pairs = np.empty(most_returns, np.int64)
         self.first = np.empty((0, space.n_classes), np.uint8)
         self.row = 0
@@ -153,7 +159,7 @@ class Walks:
         """The same walks into outcomes of their own, which are bounded, and paid for, alike."""
         known = self.outcomes
         outcomes = first_outcomes(min(64, known.most), known.most, known.account, known.excess)
-        nodes = array_of(self.nodes).view(np.int32).reshape(-1, 8)
+        nodes = np.frombuffer(self.nodes, np.int32).reshape(-1, 8)
         longest = self.levels.shape[0] - 2
         return Walks(
             self.space, nodes, self.suffix_parent, self.group_suffix, longest, outcomes, self.displacement
@@ -441,8 +447,8 @@ class Walks:
         """Let ranges and events be written into arrays int64[n, 2]."""
         self.range_rows = ranges
         self.event_rows = events
-        self.ranges = records(ranges, "first end")
-        self.events = records(events, "group outcome")
+        self.ranges = of_array(ranges, RANGE)
+        self.events = of_array(events, EVENT)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

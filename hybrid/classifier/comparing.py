@@ -17,6 +17,7 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.hybrid.classifier.summaries import Summaries
@@ -24,12 +25,12 @@ from cython.cimports.hybrid.classifier.walking import Walker
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import new_records
+from equivalence.arrays.records import Kind
 from equivalence.walks.kept.reads import Read
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-PAIR = "own other child end"
+PAIR = Kind("own other child end")
 
 ENDS = cython.declare(cython.Py_ssize_t, 8)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
@@ -165,7 +166,7 @@ class ComparingWalker(Walker):
         if self.levels is None:
             with cython.gil:
                 self.space.account.claim(32 * (self.longest + 2) + 24 * MOST_ENTERED)
-                self.levels = new_records(self.longest + 2, PAIR)
+                self.levels = zeros(PAIR, self.longest + 2)
                 self.gone = np.empty(2 * MOST_ENTERED, np.int64)
                 self.closed = np.empty(MOST_ENTERED, np.int64)
         self.set_follow(state)

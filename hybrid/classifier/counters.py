@@ -17,6 +17,7 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
@@ -55,12 +56,14 @@ class Counters:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.any = space.automaton.counted.shape[0] > 0
-        self.inside = np.zeros(8, np.int64)
+        account: Account = space.account
+        self.inside = account.new_integers(8)
+        self.inside[:] = 0
         size: cython.Py_ssize_t = 64 if self.any else 0  # none is asked for where there are no counters
-        space.account.claim(12 * size)
-        self.replaced = np.empty(size, np.int32)
-        self.reach = np.empty(size, np.int32)
-        self.loops = np.empty(size, np.int32)
+        account.claim(12 * size)
+        self.replaced = account.new_ints(size)
+        self.reach = account.new_ints(size)
+        self.loops = account.new_ints(size)
         self.replaced[:] = UNKNOWN
         self.reach[:] = ANY
         self.loops[:] = ANY

@@ -14,17 +14,22 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.summarising import Summariser
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, records
+from equivalence.arrays.growing import bigger
+from equivalence.arrays.records import Kind
 from equivalence.trie.nodes import NODE
 
 built.check(__name__, EQUIMASK_SOURCE)
+
+TRIE_NODE = Kind(NODE, np.int32)
 
 OTHERS = cython.declare(cython.Py_ssize_t, 9)
 
@@ -70,14 +75,15 @@ class Notes(Summariser):
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
         self.space = space
         self.known = known
-        self.trie = records(fixed.nodes, NODE)
+        self.trie = of_array(fixed.nodes, TRIE_NODE)
         self.fixed = fixed
         self.filters = False
         self.n_states = space.n_states
         self.longest = fixed.longest
-        space.account.claim(8 * FIRST_NODES)
-        self.pairs = np.empty(FIRST_NODES, np.int64)
-        self.ranges = np.empty(2 * FIRST_NODES, np.int64)
+        account: Account = space.account
+        account.claim(24 * FIRST_NODES)
+        self.pairs = account.new_integers(FIRST_NODES)
+        self.ranges = account.new_integers(2 * FIRST_NODES)
         self.n_ranges = 0
         most: cython.Py_ssize_t = 32 * known.n_words
         excess = f"walking a grammar needs more than {most} pieces of masks at a time"

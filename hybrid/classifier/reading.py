@@ -13,18 +13,21 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.records import absent, zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.classifier.summarising import Summariser
 
 from equivalence import built
-from equivalence.arrays.growing import absent_records, bigger, filled, new_records
+from equivalence.arrays.growing import bigger, filled
+from equivalence.arrays.records import Kind
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-READ = "pending tail mask unused"
-UNION = "first second mask unused"
-LEVEL = "pending tail next mask"
+READ = Kind("pending tail mask unused", np.int32)
+UNION = Kind("first second mask unused", np.int32)
+LEVEL = Kind("pending tail next mask")
 
 SEED = cython.declare(cython.Py_ssize_t, 11)
 
@@ -68,14 +71,16 @@ class Reader:
             size *= 2
         configurations: cython.Py_ssize_t = self.space.steps.shape[0]
         self.space.account.claim(16 * size + 16 * unions + 4 * configurations + 8 * self.known.n_words)
-        self.reads = absent_records(size, READ, np.int32)
+        self.reads = absent(READ, size)
         self.n_reads = 0
-        self.unions = new_records(unions, UNION, np.int32)
+        self.unions = zeros(UNION, unions)
         self.last_union = unions - 1
-        self.levels = new_records(64, LEVEL)
-        self.masks = np.empty(configurations, np.int32)
+        self.levels = zeros(LEVEL, 64)
+        account: Account = self.space.account
+        self.masks = account.new_ints(configurations)
         self.masks[:] = -1
-        self.row = np.zeros(self.known.n_words, np.int64)
+        self.row = account.new_integers(self.known.n_words)
+        self.row[:] = 0
 
     # ---------------------------------------------------------------- configurations
 
@@ -306,7 +311,7 @@ class Reader:
         """Twice the room for what was read."""
         old: Read[::1] = self.reads  # noqa: F821 - in `reading.pxd`
         self.space.account.claim(32 * old.shape[0], 16 * old.shape[0])
-        self.reads = absent_records(2 * old.shape[0], READ, np.int32)
+        self.reads = absent(READ, 2 * old.shape[0])
         with cython.nogil:
             for i in range(old.shape[0]):
                 if old[i].pending >= 0:

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.records import absent
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.classifier.steps import following, put, slot_of
 
 from equivalence import built
-from equivalence.arrays.growing import absent_records, array_of
+from equivalence.arrays.growing import array_of
+from equivalence.arrays.records import Kind
 
 built.check(__name__, EQUIMASK_SOURCE)
 
 
-STEP = "configuration token following unused"
+STEP = Kind("configuration token following unused", np.int32)
 
 
 @cython.final
@@ -39,7 +41,7 @@ class Steps:
     """
 
     def __init__(self) -> None:
-        self.table = absent_records(256, STEP, np.int32)
+        self.table = absent(STEP, 256)
         self.count = self.readers = 0
         self.former = []
 
@@ -82,7 +84,7 @@ class Steps:
         old = self.table
         if self.readers:
             self.former.append(array_of(old))
-        self.table = absent_records(2 * old.shape[0], STEP, np.int32)
+        self.table = absent(STEP, 2 * old.shape[0])
         for i in range(old.shape[0]):
             if old[i].configuration >= 0:
                 self.table[slot_of(self, old[i].configuration, old[i].token)] = old[i]

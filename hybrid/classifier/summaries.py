@@ -18,18 +18,19 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import absent
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import absent_records, new_records
+from equivalence.arrays.records import Kind
 
 built.check(__name__, EQUIMASK_SOURCE)
 
 Integers = NDArray[np.int64]
 
-FIRST = "mask pending"
-SUMMARY = "pending symbol mask below"  # 16 bytes: four to a cache line
+FIRST = Kind("mask pending", np.int32)
+SUMMARY = Kind("pending symbol mask below", np.int32)  # 16 bytes: four to a cache line
 
 SEED = cython.declare(cython.Py_ssize_t, 11)
 
@@ -71,8 +72,11 @@ class Summaries:
         self.pendings = Interned(pendings, width, account=self.account)
         self.masks = Interned(masks, n_words, account=self.account)
         self.units = Interned(64, 2, account=self.account)
-        self.pendings.add(np.zeros(0, np.int64))
-        self.masks.add(np.zeros(n_words, np.int64))
+        self.pendings.room(0)
+        self.pendings.intern(0)
+        begin = self.masks.room(n_words)
+        self.masks.pool[begin : begin + n_words] = 0
+        self.masks.intern(n_words)
 
     def _begin(self, n_states: int, n_words: int, account: Any, rows: int) -> None:
         """The arrays that are no interned lists, empty."""
@@ -85,8 +89,8 @@ class Summaries:
         while size < 2 * rows:
             size *= 2
         self.account.claim(8 * n_states + 16 * size)
-        self.first = absent_records(n_states, FIRST, np.int32)
-        self.rows = absent_records(size, SUMMARY, np.int32)
+        self.first = absent(FIRST, n_states)
+        self.rows = absent(SUMMARY, size)
 
     # ---------------------------------------------------------------- rows
 
@@ -141,7 +145,7 @@ class Summaries:
         """Twice the room for rows."""
         old: Summary[::1] = self.rows  # noqa: F821 - in `summaries.pxd`
         self.account.claim(32 * old.shape[0], 16 * old.shape[0])
-        self.rows = absent_records(2 * old.shape[0], SUMMARY, np.int32)
+        self.rows = absent(SUMMARY, 2 * old.shape[0])
         with cython.nogil:
             for i in range(old.shape[0]):
                 if old[i].pending >= 0:
@@ -229,9 +233,7 @@ def summaries_of(
     found: Summaries = Summaries.__new__(Summaries)
     found._begin(len(first), n_words, None, len(rows) if complete else max(1024, len(rows)))
     if len(first):
-        on_top = new_records(len(first), FIRST, np.int32)
-        on_top.view(np.ndarray).view(np.int32).reshape(-1, 2)[:] = first
-        found.first = on_top
+        np.frombuffer(found.first, np.int32).reshape(-1, 2)[:] = first
     values: cython.const[cython.Py_ssize_t][:, ::1] = np.ascontiguousarray(rows)
     for i in range(values.shape[0]):
         slot = found.slot(values[i, 0], values[i, 1])

@@ -16,19 +16,20 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.frames import unit_of
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.hybrid.classifier.summaries import Summaries
 
 from equivalence import built
-from equivalence.arrays.growing import records
+from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-NODE = "byte_class depth skip group"
-SUFFIX = "parent byte_class"
+NODE = Kind("byte_class depth skip group", np.int32)
+SUFFIX = Kind("parent byte_class", np.int32)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
@@ -58,8 +59,8 @@ class Summariser:
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
         self.space = space
         self.known = known
-        self.nodes = records(fixed.nodes, NODE)
-        self.suffixes = records(fixed.suffixes, SUFFIX)
+        self.nodes = of_array(fixed.nodes, NODE)
+        self.suffixes = of_array(fixed.suffixes, SUFFIX)
         self.whole = fixed.whole
         self.behind = fixed.behind
         self.n_groups = fixed.n_groups

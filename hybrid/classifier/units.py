@@ -17,6 +17,7 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.records import of_array, zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.trie.nodes import Node
@@ -24,14 +25,15 @@ from cython.cimports.hybrid.classifier.units import Level
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import new_records, records
+from equivalence.arrays.records import Kind
 from equivalence.trie.nodes import NODE
 from equivalence.walks.kept.reads import Read
 from equivalence.walks.kept.units import NEVER_READ, UnitReads
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-LEVEL = "node child end state completed worst"
+LEVEL = Kind("node child end state completed worst")
+TRIE_NODE = Kind(NODE, np.int32)
 
 ENDS = cython.declare(cython.Py_ssize_t, 8)
 
@@ -102,7 +104,7 @@ def unit_reads(
         longest: bytes of the longest token.
         after: as `unit_table` has it.
     """
-    nodes: cython.const[Node][::1] = records(trie, NODE)
+    nodes: cython.const[Node][::1] = of_array(trie, TRIE_NODE)
     n_nodes: cython.Py_ssize_t = nodes.shape[0] - 1
     begun_of_group = np.full(n_groups, NEVER, np.int16)
     begun: cython.short[::1] = begun_of_group
@@ -110,7 +112,7 @@ def unit_reads(
     completed: cython.short[::1] = completed_of_node
     worst_of_node = np.empty(n_nodes, np.int16)
     worst: cython.short[::1] = worst_of_node
-    levels = new_records(longest + 2, LEVEL)
+    levels = zeros(LEVEL, longest + 2)
     path: Level[::1] = levels
     d: cython.Py_ssize_t = 0
     path[0].node = path[0].state = path[0].completed = path[0].worst = 0
@@ -180,7 +182,7 @@ def read_units(
         The strings below that begin no more, as ranges of groups; and the nodes where enough are read, but
         for those below which all strings are read. None: to some node something else leads than one unit.
     """
-    nodes: cython.const[Node][::1] = records(trie, NODE)
+    nodes: cython.const[Node][::1] = of_array(trie, TRIE_NODE)
     begun: cython.const[cython.short][::1] = known.begun
     of_node: cython.const[cython.short][::1] = known.of_node
     n: cython.Py_ssize_t = 0

@@ -22,6 +22,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.prefetch import fetch
+from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.hybrid.classifier.contents import Contents
@@ -30,11 +31,13 @@ from cython.cimports.hybrid.classifier.noting import Notes
 from cython.cimports.hybrid.classifier.summaries import Summaries
 
 from equivalence import built
-from equivalence.arrays.growing import empty_records
+from equivalence.arrays.records import Kind
 from equivalence.walks.kept.reads import Read
 from hybrid.classifier.units import read_units, unit_reads, unit_table
 
 built.check(__name__, EQUIMASK_SOURCE)
+
+STEP = Kind("configuration child end has_ports")
 
 ENDS = cython.declare(cython.Py_ssize_t, 8)
 BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
@@ -81,7 +84,7 @@ class Walker(Notes):
         self.token_starts = fixed.token_starts
         self.tokens = fixed.tokens
         space.account.claim(32 * (self.longest + 2))
-        self.path = empty_records(self.longest + 2, "configuration child end has_ports")
+        self.path = empty(STEP, self.longest + 2)
         self.most_entered = ANY_LENGTH
         self.kept = fixed.kept
         self.few_nodes = fixed.kept.few_nodes

@@ -16,14 +16,16 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records
+from equivalence.arrays.growing import bigger
+from equivalence.arrays.records import Kind
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-PAIR = "first second found left"
+PAIR = Kind("first second found left", np.int32)
 
 ROW_BYTES = cython.declare(cython.Py_ssize_t, 24)
 """Of a pair: its row, and two places of the table."""
@@ -50,7 +52,7 @@ class Pairs:
     def __init__(self, capacity: cython.Py_ssize_t, account: Account) -> None:
         account.claim(ROW_BYTES * capacity)
         self.account = account
-        self.rows = new_records(capacity, PAIR, np.int32)
+        self.rows = zeros(PAIR, capacity)
         self.table = np.full(2 * capacity, -1, np.int32)
         self.count = 1
 

@@ -18,15 +18,18 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.lark.classes.rests import Split
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.equal_lists import lie_side_by_side
-from equivalence.arrays.growing import new_records
+from equivalence.arrays.records import Kind
 
 built.check(__name__, EQUIMASK_SOURCE)
+
+SPLIT = Kind("block kind rest number")
 
 
 @cython.final
@@ -115,7 +118,7 @@ class Rests:
         size: cython.Py_ssize_t = 16
         while size < 2 * most:
             size *= 2
-        self.splits = new_records(size, "block kind rest number")
+        self.splits = zeros(SPLIT, size)
         return 0
 
     def read(

@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import of_array, zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, new_records, records
+from equivalence.arrays.growing import bigger
+from equivalence.arrays.records import Kind
 from equivalence.walks.kept.filtering import Filter
 from equivalence.walks.kept.joining import Part
 from equivalence.walks.kept.naming import names_of
@@ -31,7 +33,7 @@ from equivalence.walks.outcomes import first_outcomes
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-PLACE = "range_begin range_end event_begin event_end"
+PLACE = Kind("range_begin range_end event_begin event_end")
 Place = cython.struct(
     range_begin=cython.Py_ssize_t,
     range_end=cython.Py_ssize_t,
@@ -125,7 +127,7 @@ class Generation:
         self.blocks = Interned(256, 2)
         self.outcomes = first_outcomes(256, UNLIMITED, None, "too many outcomes")
         self.masks = np.empty((256, 8), np.int64)
-        self.places = new_records(256, PLACE)
+        self.places = zeros(PLACE, 256)
         self.ranges = np.empty((1024, 2), np.int32)
         self.events = np.empty((1024, 2), np.int32)
         self.n_ranges = self.n_events = 0
@@ -258,7 +260,7 @@ class Generation:
         order: cython.Py_ssize_t[::1] = np.argsort(np.asarray(names)[part.blocks], kind="stable")
         blocks: cython.const[cython.Py_ssize_t][::1] = part.blocks
         places = np.stack([part.range_begins, part.range_ends, part.event_begins, part.event_ends], axis=1)
-        rows: cython.const[Place][::1] = records(places, PLACE)
+        rows: cython.const[Place][::1] = of_array(places, PLACE)
         with cython.nogil:
             for k in range(order.shape[0]):
                 i = order[k]
@@ -432,7 +434,7 @@ def restored(snapshot: Snapshot) -> Generation:
     kept.blocks = interned_of(np.arange(0, 2 * n + 1, 2), snapshot.blocks.ravel())
     kept.outcomes = interned_of(snapshot.outcome_starts, snapshot.outcome_cells)
     kept.masks = _with_room(snapshot.masks)
-    kept.places = records(_with_room(snapshot.places), PLACE)
+    kept.places = of_array(_with_room(snapshot.places), PLACE)
     kept.ranges = _with_room(snapshot.ranges)
     kept.events = _with_room(snapshot.events)
     kept.n_ranges = len(snapshot.ranges)

@@ -23,12 +23,13 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.automaton import Automaton
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import new_records
+from equivalence.arrays.records import Kind
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -40,7 +41,7 @@ component begins with the number of its states; what begins below -1 is no list 
 UNNAMED = cython.declare(cython.Py_ssize_t, -1)
 WAITING = cython.declare(cython.Py_ssize_t, -2)
 
-VISIT = "found low position component local"
+VISIT = Kind("found low position component local")
 Visit = cython.struct(
     found=cython.Py_ssize_t,
     low=cython.Py_ssize_t,
@@ -91,7 +92,7 @@ class _States:
         self.automaton = automaton
         self.lists = lists
         self.state_names = np.full(n, WAITING, np.int64)
-        self.visits = new_records(n, VISIT)
+        self.visits = zeros(VISIT, n)
         self.hashes = np.zeros((2, n), np.int64)
         self.path = np.empty(n + 1, np.int64)
         self.members = np.empty(n, np.int64)

@@ -1,0 +1,150 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Records: rows of named integers, in memory of their own, for compiled classes that read them as structs.
+
+What: a `Kind` says what the fields are; `empty`, `zeros` and `absent` make `Records` of a kind, `of_array`
+reads an array's rows as such.
+When: wherever a compiled class has a table of records: ``self.links: Link[::1] = zeros(LINK, 64)``.
+Limits: one dimension; the fields of one kind are integers of one size.
+
+To make an array of records and to look at it as structs takes numpy 1.6 us, as it spells the type's name out
+each time, and 0.35 us here: the tables of a grammar's first mask have a dozen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.cpython.buffer import (
+    PyBUF_SIMPLE,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.string import memcpy, memset
+
+from equivalence import built
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+
+@cython.final
+@cython.cclass
+class Kind:
+    """What the fields of a record are.
+
+    Args:
+        fields: their names, with blanks between them.
+        number: np.int64 or np.int32, the type of each.
+
+    Attributes:
+        fields: as given.
+        width, size: bytes of a number, and of a record.
+    """
+
+    def __init__(self, fields: str, number: Any = np.int64) -> None:
+        letter, width = {np.int64: ("q", 8), np.int32: ("i", 4)}[number]
+        names = fields.split()
+        self.fields = fields
+        self.width = width
+        self.size = width * len(names)
+        # as numpy would spell it; the names are for who looks at it as an array
+        self.format = "".join(["T{", *(f"{letter}:{name}:" for name in names), "}"]).encode()
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Records:
+    """Rows of one kind, as a buffer. Made by the functions below."""
+
+    def __cinit__(self) -> None:
+        self.start = cython.NULL
+
+    def __dealloc__(self) -> None:
+        if self.owner is None:
+            free(self.start)
+
+    def __len__(self) -> int:
+        """Rows."""
+        return self.count
+
+    def __getbuffer__(self, buffer: cython.pointer(Py_buffer), flags: cython.int) -> None:  # noqa: F821
+        if self.is_readonly and flags & PyBUF_WRITABLE:
+            raise BufferError("these records are of an array that is not to be written to")
+        buffer.buf = self.start
+        buffer.obj = self
+        buffer.len = self.count * self.stride
+        buffer.itemsize = self.stride
+        buffer.readonly = self.is_readonly
+        buffer.format = self.kind.format
+        buffer.ndim = 1
+        buffer.shape = cython.address(self.count)
+        buffer.strides = cython.address(self.stride)
+        buffer.suboffsets = cython.NULL
+        buffer.internal = cython.NULL
+
+    def longer(self, count: cython.Py_ssize_t, used: cython.Py_ssize_t) -> Records:
+        """A copy with room for `count` rows, of which the first `used` are those of here."""
+        if not 0 <= used <= min(count, self.count):
+            raise ValueError(f"{used} of {self.count} records do not fit into {count}")
+        made = empty(self.kind, count)
+        memcpy(made.start, self.start, used * self.stride)
+        return made
+
+
+@cython.cfunc
+def _records(kind: Kind, count: cython.Py_ssize_t, start: cython.p_char) -> Records:
+    if start == cython.NULL:
+        raise MemoryError
+    made: Records = Records.__new__(Records)
+    made.kind, made.start, made.count, made.stride = kind, start, count, kind.size
+    return made
+
+
+@cython.cfunc
+def empty(kind: Kind, count: cython.Py_ssize_t) -> Records:
+    """Records of anything: memory that is not written yet takes no page."""
+    return _records(kind, count, cython.cast(cython.p_char, malloc(max(count, 1) * kind.size)))
+
+
+@cython.cfunc
+def zeros(kind: Kind, count: cython.Py_ssize_t) -> Records:
+    """Records of zeros."""
+    return _records(kind, count, cython.cast(cython.p_char, calloc(max(count, 1), kind.size)))
+
+
+@cython.cfunc
+def absent(kind: Kind, count: cython.Py_ssize_t) -> Records:
+    """Records of which every number is -1."""
+    made = empty(kind, count)
+    memset(made.start, 0xFF, count * kind.size)
+    return made
+
+
+@cython.cfunc
+def of_array(array: object, kind: Kind) -> Records:
+    """The rows of an array as records, nothing being copied.
+
+    Args:
+        array: [n, number of fields], without gaps, of the kind's numbers; may be read-only.
+
+    Raises:
+        ValueError: it has not the bytes of records.
+    """
+    buffer = cython.declare(Py_buffer)  # noqa: F821
+    PyObject_GetBuffer(array, cython.address(buffer), PyBUF_SIMPLE)
+    start: cython.p_char = cython.cast(cython.p_char, buffer.buf)
+    length: cython.Py_ssize_t = buffer.len
+    is_readonly: cython.bint = buffer.readonly
+    PyBuffer_Release(cython.address(buffer))  # an array's memory stays where it is
+    if length % kind.size or (buffer.itemsize != kind.width and buffer.itemsize != kind.size):
+        raise ValueError(f"{length} bytes, {buffer.itemsize} a number, are no records of {kind.fields!r}")
+    made: Records = Records.__new__(Records)
+    made.kind, made.owner, made.start, made.is_readonly = kind, array, start, is_readonly
+    made.count, made.stride = length // kind.size, kind.size
+    return made
