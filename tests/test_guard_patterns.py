@@ -15,6 +15,8 @@ from functools import partial
 
 import pytest
 import xgrammar
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench.forked import in_a_fork
 from equivalence import BudgetExceeded, GrammarError, Vocabulary
@@ -22,7 +24,7 @@ from equivalence.network.reading import read_grammar
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.xgrammar.guard import worker
 from hybrid.xgrammar.guard.estimate import grammar_estimate, pattern_estimate, schema_estimate
-from hybrid.xgrammar.guard.patterns import pattern_size
+from hybrid.xgrammar.guard.patterns import pattern_size, size_bound
 
 AUTOMATA = [
     ("^(.{1,50}){1,50}x$", 0.09),
@@ -188,3 +190,25 @@ def test_hostile_patterns_end_in_time(strategy: str) -> None:
         wall, processor, outcome = found
         assert wall < SECONDS + LATE_SECONDS, (pattern, wall, outcome)
         assert processor < SECONDS + 2, (pattern, processor, outcome)
+
+
+PIECES = st.sampled_from(
+    [
+        *("a", "-", "\\d", "\\w", "\\S", "\\u00e9", "é", "[a-z]", '[^"]', "[a\\\\]", "[", "]"),
+        *("(", ")", "(?:", "|", "^", "$", "?", "*", "+"),
+        *("{3}", "{2,}", "{0,9}", "{,4}", "{128}", "{129}", "{3", "}", "{}"),
+    ]
+)
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.lists(PIECES, max_size=40).map("".join))
+def test_a_bound_is_no_less_than_the_size(pattern: str) -> None:
+    bound, size = size_bound(pattern), pattern_size(pattern)
+    if bound is not None:
+        assert size.states <= bound.states and size.skipped <= bound.skipped and not size.counted
+
+
+def test_ordinary_patterns_have_a_bound() -> None:
+    assert size_bound("^[0-9a-f]{8}-[0-9a-f]{4}$") is not None
+    assert size_bound("^([0-9a-f]{2}:){5}[0-9a-f]{2}$") is None

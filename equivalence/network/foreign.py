@@ -191,7 +191,9 @@ def _grammar(data: list[int], starts: list[int], rules: list[list[Any]]) -> dict
 @lru_cache(maxsize=256)
 def _context_free(expression_type: int, body: tuple[int, ...]) -> ForeignRule:
     sub = _grammar([expression_type, len(body), *body], [0], [serial.plain_rule("root", 0)])
-    pattern = "".join(chr(code) for code in body if 0 <= code < 0x110000)
+    # of a pattern, the first says whether it is of a JSON string
+    codes = body[1:] if expression_type == serial.PATTERN else body
+    pattern = "".join(chr(code) for code in codes if 0 <= code < 0x110000)
     return _read_back(sub, {}, pattern)
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from equivalence.network import serial
 from equivalence.network.reading import ReadGrammar
-from hybrid.xgrammar.guard.patterns import Size, pattern_size
+from hybrid.xgrammar.guard.patterns import Bound, Size, pattern_size, size_bound
 
 DEEP_BRACKETS = 1000
 """Nested brackets beyond which a recursion is taken for too deep: XGrammar 0.2.8 fell over at 100,000 groups
@@ -66,6 +66,9 @@ _DEEPER[list(b")]}")] = -1
 MOST_PATTERN = 5_000
 """Characters of a pattern, or of a schema's, beyond which their structure is not looked at: they are done in
 another process anyway."""
+
+SMALL_SECONDS = 0.05
+"""What a bound of the patterns of a schema may say; beyond, they are looked at."""
 
 WEIGHT_SECONDS = 1e-6
 """Of compiling a pattern, for each id and state that looks at it."""
@@ -129,11 +132,18 @@ def pattern_estimate(pattern: str) -> Estimate:
     if len(pattern) > MOST_PATTERN:
         seconds += 1e-7 * _squared_repeats(f'{pattern}"')
     else:
-        seconds += _automaton_seconds(pattern_size(pattern))
+        seconds += _small_seconds(pattern) or _automaton_seconds(pattern_size(pattern))
     return Estimate(seconds, bracket_depth(pattern) > DEEP_BRACKETS)
 
 
-def _automaton_seconds(size: Size) -> float:
+def _small_seconds(pattern: str) -> float:
+    """A bound of what making an automaton takes, where it is small; 0: the pattern has to be looked at."""
+    bound = size_bound(pattern)
+    seconds = 0.0 if bound is None else _automaton_seconds(bound)
+    return seconds if seconds < SMALL_SECONDS else 0.0
+
+
+def _automaton_seconds(size: Size | Bound) -> float:
     """Of making an automaton: 8 to 20 us a state, 80 to 150 ns for each two positions that may be skipped."""
     return 2e-5 * size.states + 1.5e-7 * size.skipped
 
@@ -142,7 +152,7 @@ def _patterns_seconds(schema: str) -> float:
     """Of the patterns among the strings of a schema: of all that might be some."""
     if len(schema) > 10 * MOST_PATTERN:
         return 1e-7 * _squared_repeats(schema)
-    seconds = 0.0
+    seconds = bounded = 0.0
     for text in filter(None, _STRINGS.findall(schema)):
         if "\\" in text:
             with contextlib.suppress(ValueError):  # XGrammar will refuse it
@@ -151,11 +161,13 @@ def _patterns_seconds(schema: str) -> float:
             continue
         if len(text) > MOST_PATTERN:
             seconds += 2e-8 * len(text) ** 2 + 1e-7 * _squared_repeats(f'{text}"')
+        elif (small := _small_seconds(text)) and small + bounded < SMALL_SECONDS:
+            bounded += small
         else:
             size = pattern_size(text)
             # the converter tries what is counted in the end: 60 ns for each two times, 15 for each two states
             seconds += _automaton_seconds(size) + 1e-7 * size.counted
-    return seconds
+    return seconds + bounded
 
 
 def _opened(text: str) -> int:
