@@ -14,7 +14,8 @@ import xgrammar
 from equivalence.network import serial
 from equivalence.network.expressions import endless_rule, types_among
 from equivalence.network.layouts import own_layout, written
-from equivalence.network.optimised import Wanted, optimised
+from equivalence.network.optimised import Wanted
+from equivalence.network.read_back import read_back
 from equivalence.network.reading import read_grammar
 
 DISPATCH = (
@@ -66,9 +67,9 @@ def test_what_is_said_of_expressions_without_lists() -> None:
     other = xgrammar.Grammar.from_ebnf('root ::= "x" one{2,3}\none ::= "1"')
     assert read_grammar(other).endless_rule == -1
     itself = np.array([serial.SEQUENCE, 1, 0])
-    assert endless_rule(itself, np.array([0]), [0]) == -1
+    assert endless_rule(itself, np.array([0]), np.array([0])) == -1
     with pytest.raises(IndexError):
-        endless_rule(itself, np.array([0]), [7])
+        endless_rule(itself, np.array([0]), np.array([7]))
 
 
 @pytest.mark.parametrize(
@@ -128,10 +129,9 @@ def test_types_of_edges() -> None:
     text = (
         'root ::= "a" one{3,200} one | Token(1) | ExcludeToken(2)\none ::= "(" root ")" | "b" one one | "c"'
     )
-    made = optimised(Wanted(written(serialized(text)), 4, 10**8))
+    made = read_back(Wanted(written(serialized(text)), 4, 10**8))
     assert made is not None
-    grammar, automata = made
-    edges = automata["edges"]["data_"]
+    grammar, edges = made.grammar, made.rows.tolist()
     types = {first for first, _, _ in edges if first < 0}
     assert {serial.EDGE_RULE, serial.EDGE_REPEAT, serial.EDGE_TOKENS, serial.EDGE_EXCLUDED} <= types
     assert min(types) >= serial.EDGE_EXCLUDED
@@ -139,6 +139,6 @@ def test_types_of_edges() -> None:
         if first == serial.EDGE_RULE:
             assert grammar[serial.RULES][detail][serial.NAME]
         elif first == serial.EDGE_REPEAT:
-            rule, least, most = automata[serial.EDGE_DETAILS][detail : detail + 3]
+            rule, least, most = made.details[detail : detail + 3]
             assert grammar[serial.RULES][rule][serial.NAME]
             assert 0 <= least <= most <= 200

@@ -428,7 +428,7 @@ def test_trie(tokens: list[bytes]) -> None:
     # the packed rows are the same nodes, children side by side
     numbers = {prefix: node for node, prefix in enumerate(prefixes)}
     assert len(trie.nodes) == len(prefixes) + 1
-    rows = np.rec.fromarrays(trie.nodes.T, names=NODE.split())
+    rows: Any = np.rec.fromarrays(list(trie.nodes.T), names=NODE.replace(" ", ","))  # type: ignore[call-overload]
     waiting, met = [(0, b"")], 0
     while waiting:
         row, prefix = waiting.pop()

@@ -25,6 +25,7 @@ for each rule, and steps 1, 2 and 5 ask for whole cycles of rules, or for all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ from equivalence.network.contexts import contexts_and_below
 from equivalence.network.foreign import ForeignRule, foreign_rule
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
 from equivalence.network.making import Making, unpacked
-from equivalence.network.reading import ReadGrammar, read_grammar
+from equivalence.network.reading import PlainRules, ReadGrammar, read_grammar
 from equivalence.network.token_ids import escaped_edges
 
 _FOREIGN = sum(1 << one for one in serial.FOREIGN_TYPES)
@@ -203,10 +204,9 @@ def build_network(
 
 
 def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadline, stop: Stop) -> Network:
-    rules, root = read.rules, read.root
+    root, bodies = read.root, read.bodies
     data, starts = read.data, read.starts
-    bodies = np.array([rule[serial.BODY] for rule in rules], np.int64)
-    n_rules = len(rules)
+    n_rules = len(bodies)
     edges: Integers | None = None
     n_states = 2 * n_rules
     if read.edges is not None:
@@ -223,7 +223,8 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
         n_rules = len(bodies)
     making = _making()
     is_left = making.begin(data, starts, bodies, root, max_states, edges, n_states, stop)
-    if read.printed is None:  # such rules are not printed so that they are read
+    rules = read.rules
+    if not isinstance(rules, PlainRules):
         _refuse_rule_features(rules, read.features, making.is_reached()[: len(rules)])
     if is_left:
         pairs, edges, rule_of_state, begins, ends, nullable = making.left_recursive()
@@ -262,17 +263,18 @@ def _add_foreign(
     new_data: list[int] = []
     new_starts: list[int] = []
     n_states = 2 * n_rules
-    tables = []
+    tables, owners, offsets = [], [], []
     for rule, entry in foreign.items():
         number = numbers[rule]
         for own, (rows, width) in zip(number, entry.automata, strict=False):
-            table = rows.copy()
-            for column in (0, 4):
-                inner = table[:, column] >= 2
-                table[:, column] += np.where(inner, n_states - 2, 2 * own)
-            called = (table[:, 1] == edge_types.CALL) & (table[:, 2] < 0)
-            table[called, 2] = np.array(number, np.int64)[-1 - table[called, 2]]
-            tables.append(table)
+            if len(number) > 1:
+                called = np.flatnonzero((rows[:, 1] == edge_types.CALL) & (rows[:, 2] < 0))
+                if len(called):
+                    rows = rows.copy()
+                    rows[called, 2] = np.array(number, np.int64)[-1 - rows[called, 2]]
+            tables.append(rows)
+            owners.append(2 * own)
+            offsets.append(n_states - 2)
             n_states += width - 2
             new_bodies[own] = -1
         for own, (unit, least, most) in zip(number[len(entry.automata) :], entry.repeats, strict=True):
@@ -280,12 +282,19 @@ def _add_foreign(
             new_starts.append(len(data) + len(new_data))
             new_data += [serial.REPEAT, 3, number[-1 - unit] if unit < 0 else unit, least, most]
     edges = np.concatenate(tables) if tables else np.zeros((0, 5), np.int64)
+    # states 0 and 1 of an automaton are those of its rule, all others come behind those of all rules
+    lengths = list(map(len, tables))
+    own_states, inner_states = np.repeat(owners, lengths), np.repeat(offsets, lengths)
+    for column in (0, 4):
+        edges[:, column] += np.where(edges[:, column] >= 2, inner_states, own_states)
     data = np.concatenate([data, np.array(new_data, np.int64)])
     starts = np.concatenate([starts, np.array(new_starts, np.int64)])
     return data, starts, new_bodies, edges, n_states
 
 
-def _refuse_rule_features(rules: list[Any], serialized: dict[str, Any], reachable: NDArray[np.uint8]) -> None:
+def _refuse_rule_features(
+    rules: Sequence[Any], serialized: dict[str, Any], reachable: NDArray[np.uint8]
+) -> None:
     for rule, is_reached in zip(rules, reachable.tolist(), strict=True):
         if not is_reached:
             continue

@@ -94,7 +94,7 @@ def _read_otherwise() -> str:
     return ""
 
 
-def refuse_repeats_in_repeats(data: Sequence[int], starts: Sequence[int], rules: list[Any]) -> None:
+def refuse_repeats_in_repeats(data: Sequence[int], starts: Sequence[int], rules: Sequence[Any]) -> None:
     """Refuse a grammar in which a rule that is nothing but a repeat is repeated.
 
     Raises:

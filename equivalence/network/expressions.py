@@ -55,18 +55,18 @@ def types_among(
 def endless_rule(
     data: cython.const[cython.Py_ssize_t][::1],
     starts: cython.const[cython.Py_ssize_t][::1],
-    bodies: list[int],
+    bodies: cython.const[cython.Py_ssize_t][::1],
 ) -> int:
     """A rule that is nothing but a repeat of itself, maybe by way of others (``p ::= p{2}``); -1: none is.
 
     Args:
         data, starts: as of `equivalence.network.reading.ReadGrammar`.
-        bodies: the expression of each rule.
+        bodies: int64, the expression of each rule.
 
     Raises:
         IndexError: an expression leads out of the arrays.
     """
-    n: cython.Py_ssize_t = len(bodies)
+    n: cython.Py_ssize_t = bodies.shape[0]
     number: cython.Py_ssize_t
     expression: cython.Py_ssize_t
     # the rule that each is nothing but, -1: it is more; whether it repeats that; the way that has met it

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import edge_types, serial
 from equivalence.network.layouts import written
-from equivalence.network.optimised import Wanted, optimised
+from equivalence.network.optimised import Wanted
+from equivalence.network.reached import reached_edges
+from equivalence.network.read_back import read_back
 from equivalence.network.reading import ReadGrammar
 
 MAX_SERIALIZED_BYTES = 32_000_000
@@ -120,7 +122,7 @@ def _tags(tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes,
         serial.TAGS, [*body, loop, add(serial.CHOICES, [add(serial.BYTES, one) for one in excluded])]
     )
     rules = [serial.plain_rule(name, stand_in) for name in names]
-    return _read_back(_grammar(data, starts, [*rules, serial.plain_rule("root", dispatch)]), names)
+    return _rule_of(_grammar(data, starts, [*rules, serial.plain_rule("root", dispatch)]), names)
 
 
 def _many_tags(
@@ -194,19 +196,17 @@ def _context_free(expression_type: int, body: tuple[int, ...]) -> ForeignRule:
     # of a pattern, the first says whether it is of a JSON string
     codes = body[1:] if expression_type == serial.PATTERN else body
     pattern = "".join(chr(code) for code in codes if 0 <= code < 0x110000)
-    return _read_back(sub, {}, pattern)
+    return _rule_of(sub, {}, pattern)
 
 
-def _read_back(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> ForeignRule:
-    made = optimised(Wanted(written(sub), 2, MAX_SERIALIZED_BYTES, pattern))
+def _rule_of(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> ForeignRule:
+    made = read_back(Wanted(written(sub), 2, MAX_SERIALIZED_BYTES, pattern))
     if made is None:
         raise UnsupportedGrammar(
             "a pattern whose repeats XGrammar unrolls into too many rules to read back; "
             "write the repeat in the grammar, or lower its bounds"
         )
-    grammar, complete = made
-    rows, pointers = complete["edges"]["data_"], complete["edges"]["indptr_"]
-    details, root = complete[serial.EDGE_DETAILS], grammar[serial.ROOT]
+    grammar, root = made.grammar, made.grammar[serial.ROOT]
     rules = [entry[serial.NAME] for entry in grammar[serial.RULES]]
     own = [root] + [number for number, name in enumerate(rules) if number != root and name not in names]
     code = {number: -1 - index for index, number in enumerate(own)}
@@ -214,30 +214,17 @@ def _read_back(sub: dict[str, Any], names: dict[str, int], pattern: str = "") ->
     repeats: dict[tuple[int, int, int], int] = {}
     automata = []
     for number in own:
-        entry = grammar[serial.AUTOMATA_OF_RULES][number][0]
-        _, begin_state, ends = entry[0], entry[1], entry[2]
-        state_of = {begin_state: 0}
-        queue = [begin_state]
-        found: list[list[int]] = []
-        for state in queue:
-            for low, high, target in rows[pointers[state] : pointers[state + 1]]:
-                if target not in state_of:
-                    state_of[target] = len(state_of) + 1  # 1 is the end
-                    queue.append(target)
-                source, destination = state_of[state], state_of[target]
-                if low >= 0:
-                    found.append([source, edge_types.BYTES, low, high, destination])
-                elif low == serial.EDGE_EMPTY:
-                    found.append([source, edge_types.EMPTY, 0, 0, destination])
-                elif low == serial.EDGE_RULE:
-                    found.append([source, edge_types.CALL, code[high], 0, destination])
-                elif low == serial.EDGE_REPEAT:
-                    unit, least, most = details[high : high + 3]
-                    key = (code[unit], least, most)
-                    index = repeats.setdefault(key, len(own) + len(repeats))
-                    found.append([source, edge_types.CALL, -1 - index, 0, destination])
-                else:
-                    raise UnsupportedGrammar(f"an automaton of XGrammar has an edge of type {low}")
-        found += [[state_of[state], edge_types.EMPTY, 0, 0, 1] for state in ends if state in state_of]
-        automata.append((np.array(found, np.int64).reshape(-1, 5), len(state_of) + 1))
+        _, begin, ends = grammar[serial.AUTOMATA_OF_RULES][number][0][:3]
+        edges, n_states = reached_edges(made.rows, made.starts, begin, np.array(ends, np.int64))
+        for place in np.flatnonzero(edges[:, 1] < 0).tolist():
+            kind, about = edges[place, 1:3].tolist()
+            if kind == serial.EDGE_RULE:
+                callee = code[about]
+            elif kind == serial.EDGE_REPEAT:
+                unit, least, most = made.details[about : about + 3]
+                callee = -1 - repeats.setdefault((code[unit], least, most), len(own) + len(repeats))
+            else:
+                raise UnsupportedGrammar(f"an automaton of XGrammar has an edge of type {kind}")
+            edges[place, 1:3] = edge_types.CALL, callee
+        automata.append((edges, n_states))
     return ForeignRule(tuple(automata), tuple(repeats))

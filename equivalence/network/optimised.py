@@ -1,11 +1,12 @@
-"""What XGrammar's optimiser makes of a grammar: its rules and their automata, read back from its text.
+"""What XGrammar's optimiser makes of a grammar: its rules and their automata, as a text.
 
-What: `optimised` compiles a serialised grammar with XGrammar, over empty tokens, and reads the result;
-`OptimisedBy` lets somebody else do the compiling and writing, for as long as it lasts.
+What: `optimised_text` compiles a serialised grammar with XGrammar, over empty tokens, and writes the result;
+`OptimisedBy` lets somebody else do that, for as long as it lasts. `equivalence.network.read_back` reads it.
 When: for automata that XGrammar makes itself: of patterns and tag dispatches (`equivalence.network.foreign`),
 and of whole grammars (`equivalence.classes.byte_strings.automata`).
 Limits: the serialised form repeats all automata once per rule, 70 ns and 20 bytes of memory for each byte of
-it; one that would be larger than asked for is not written. XGrammar cannot be interrupted.
+it; one that would be larger than asked for is not written. XGrammar cannot be interrupted. Nothing here needs
+numpy, which the guard's process does not import.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from equivalence.network.layouts import own_layout
 from equivalence.network.serial import AUTOMATA
 
 _BEFORE_AUTOMATA = f'"{AUTOMATA}":'
@@ -43,7 +43,8 @@ Optimise = Callable[[Wanted], str | None]
 
 
 def optimised_text(wanted: Wanted) -> str | None:
-    """JSON [grammar without its automata, automata that all rules share], or None: it would be too large."""
+    """Two lines of JSON, the grammar without its automata and the automata that all rules share; or None: it
+    would be too large."""
     import xgrammar
     from xgrammar.testing import _print_grammar_fsms
 
@@ -65,7 +66,7 @@ def automata_apart(text: str) -> str:
     _, end = json.JSONDecoder().raw_decode(text, begin)
     complete = text[begin:end]
     # every rule's entry repeats the whole automaton: drop the copies before parsing
-    return f"[{text.replace(complete, '0')},{complete}]"
+    return f"{text.replace(complete, '0')}\n{complete}"
 
 
 @lru_cache(maxsize=4)
@@ -97,10 +98,6 @@ class OptimisedBy:
         _optimise.set(self._before)
 
 
-def optimised(wanted: Wanted) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """XGrammar's optimised grammar in our layout, its automata apart; None: these are too large."""
-    text = _optimise.get()(wanted)
-    if text is None:
-        return None
-    grammar, complete = json.loads(text)
-    return own_layout(grammar), complete
+def asked_for(wanted: Wanted) -> str | None:
+    """As `optimised_text`, from whoever makes the texts now."""
+    return _optimise.get()(wanted)

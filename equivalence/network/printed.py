@@ -89,7 +89,7 @@ NONE = cython.declare(cython.Py_ssize_t, -1)
 
 def read_rules(
     text: bytes, has_caret: bool
-) -> tuple[list[str], list[int], NDArray[np.int64], NDArray[np.int64]] | None:
+) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
     """The rules of a printed grammar; None where they are not all of the form that is read here.
 
     Args:
@@ -149,10 +149,9 @@ class Printed:
         self.parts = np.empty(size // 2 + 16, np.int64)
         self.chosen = np.empty(size // 2 + 16, np.int64)
 
-    def rules(self) -> tuple[list[str], list[int], NDArray[np.int64], NDArray[np.int64]] | None:
+    def rules(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
         """As `read_rules`."""
         names: list = []
-        bodies: list = []
         end: cython.Py_ssize_t = len(self.text)
         rule: cython.Py_ssize_t
         while self.at < end:
@@ -164,6 +163,8 @@ class Printed:
             names.append(self.whole[begin : self.at].decode())
             while not self.takes(LINE_END):
                 self.at += 1
+        bodies = np.empty(len(names), np.int64)
+        body_of: cython.Py_ssize_t[::1] = bodies
         for rule in range(len(names)):
             self.at = self.begins[rule]
             body = NONE
@@ -171,7 +172,7 @@ class Printed:
                 body = self.pattern() if self.text[self.at] == LARGE_R else self.choices()
             if body == NONE or not (self.takes(LINE_END) or self.takes_all(AHEAD)):
                 return None
-            bodies.append(body)
+            body_of[rule] = body
         data, starts = np.asarray(self.data)[: self.n_data], np.asarray(self.starts)[: self.n_starts]
         return names, bodies, data, starts
 

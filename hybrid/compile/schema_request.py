@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from hybrid.compile.compilation import Compilation
     from hybrid.xgrammar.guard import Guard
 
-_MAY_LEAD = re.compile(r'(?<![^\\]["\[])\^|\\\]|\[\^\]')
-"""Finds schemas that may contain a character class that starts with a literal caret. Such a caret neither
-anchors a text nor negates the class. A class that contains or excludes a bracket counts, too, because the
-remaining range may start with a caret."""
+_LEADING = re.compile(r'\^(?<![^\\]["\[]\^)')
+"""Finds a caret that may start a character class and stand for itself: it neither anchors a text nor negates
+the class. The caret comes first, and what is before it second: to look behind at each character of a schema
+took 4% of the time to its first mask."""
 
 _MAY_BE_ZERO = re.compile(r"\\(?:u00[0-7]|u\{|[UxXcCoO0])")
 """Finds schemas that may spell a byte 0, or a part of such a spelling, by an escape of JSON or of regular
@@ -104,7 +104,7 @@ class JsonSchemaRequest(Converted):
             return None
         if "\\" in text and _MAY_BE_ZERO.search(text):
             return None
-        return read_printed(grammar, "^" in text and _MAY_LEAD.search(text) is not None)
+        return read_printed(grammar, "^" in text and _may_lead(text))
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         compiled = super().compiled(compilation, deadline)
@@ -189,6 +189,12 @@ class ExactSchemaRequest(Request):
     def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
         if self.strict and compiled.relaxed:
             raise GrammarError(describe(compiled.relaxed, is_own=True))
+
+
+def _may_lead(text: str) -> bool:
+    """Whether a schema may contain a character class that starts with a literal caret. A class that contains
+    or excludes a bracket counts, too, because the remaining range may start with a caret."""
+    return "\\]" in text or "[^]" in text or _LEADING.search(text) is not None
 
 
 def _own_reading(grammar: SchemaGrammar) -> ReadGrammar:

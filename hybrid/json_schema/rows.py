@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from equivalence import built
 from equivalence.network import edge_types, serial
 from equivalence.network.characters import CHARACTERS, as_bytes
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.reading import PlainRules, ReadGrammar
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -180,7 +180,7 @@ class Rows:
             data += (serial.REPEAT, 3, unit, least, -1 if most is None else most)
         features = {
             serial.VERSION_FIELD: serial.SERIALIZATION_VERSION,
-            serial.RULES: list(map(serial.plain_rule, self.names, bodies)),
+            serial.RULES: PlainRules(self.names, np.array(bodies, np.int64)),
             serial.ROOT: root, serial.MARKERS: [],
         }  # fmt: skip
         starts = np.arange(0, len(data), 5, dtype=np.int64)

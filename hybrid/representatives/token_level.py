@@ -17,6 +17,7 @@ import numpy as np
 from equivalence import GrammarError, TokenClasses, UnsupportedGrammar, Vocabulary
 from equivalence.classes.byte_strings import Features, renumber_tokens
 from equivalence.network import serial
+from equivalence.network.reading import PlainRules
 
 
 def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
@@ -45,7 +46,10 @@ def refuse_beyond_stacks(features: Features, serialized: dict[str, Any]) -> None
         raise UnsupportedGrammar(f"the grammar has {features}, so bytes and stacks alone do not decide")
     if features.captures:
         raise UnsupportedGrammar("the grammar has captures, which only an engine records")
-    if any(rule[serial.TEMPERATURE] is not None for rule in serialized[serial.RULES]):
+    rules = serialized[serial.RULES]
+    if isinstance(rules, PlainRules):
+        return
+    if any(rule[serial.TEMPERATURE] is not None for rule in rules):
         raise UnsupportedGrammar("the grammar sets temperatures, which only an engine reports")
 
 

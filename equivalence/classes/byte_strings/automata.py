@@ -21,7 +21,8 @@ from equivalence.classes.byte_strings.silent import silent_reach
 from equivalence.deadline import Deadline
 from equivalence.network import serial
 from equivalence.network.layouts import written
-from equivalence.network.optimised import Wanted, optimised
+from equivalence.network.optimised import Wanted
+from equivalence.network.read_back import Optimised, read_back
 
 MAX_SERIALIZED_BYTES = 64_000_000
 """No answer above: writing 50 MB takes 3 s and 850 MiB."""
@@ -64,9 +65,7 @@ def read_automata(serialized: dict[str, Any], deadline: Deadline | None = None) 
     deadline.check(PHASE)
     if found is None:
         return None
-    grammar, complete = found
-    rows = np.array(complete["edges"]["data_"], np.int64).reshape(-1, 3)
-    pointers = np.array(complete["edges"]["indptr_"], np.int64)
+    grammar, rows, pointers, details = found
     n_states = len(pointers) - 1
     if n_states > MAX_STATES or (rows[:, 0] < serial.EDGE_EXCLUDED).any():
         return None
@@ -75,7 +74,6 @@ def read_automata(serialized: dict[str, Any], deadline: Deadline | None = None) 
     ):  # then a rule would run as it is written
         return None
     source = np.repeat(np.arange(n_states), np.diff(pointers))
-    details = complete[serial.EDGE_DETAILS]
     n_rules = len(grammar[serial.RULES])
     start_of = np.full(n_rules, -1, np.int64)
     silent: list[tuple[int, int]] = []
@@ -117,13 +115,13 @@ def read_automata(serialized: dict[str, Any], deadline: Deadline | None = None) 
     return Automata(starts, byte_rows, reach, contradicting)
 
 
-def _compile(serialized: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """XGrammar's optimised grammar without its automata, and the automata that all rules share."""
+def _compile(serialized: dict[str, Any]) -> Optimised | None:
+    """XGrammar's optimised grammar, over the ids that it names."""
     named = find_features(serialized).named
     small = {token_id: index for index, token_id in enumerate(named)}
     text = written(renumber_tokens(serialized, small.__getitem__))
     # ids beyond the vocabulary end the process
-    return optimised(Wanted(text, len(named) + 2, MAX_SERIALIZED_BYTES))
+    return read_back(Wanted(text, len(named) + 2, MAX_SERIALIZED_BYTES))
 
 
 def _ambiguous_lazy(grammar: dict[str, Any], rows: NDArray[np.int64], pointers: NDArray[np.int64]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from equivalence.network import serial
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.reading import PlainRules, ReadGrammar
 from equivalence.network.serial import CAPTURE, IS_LAZY, MAX_CHARS, MAX_TOKENS
 
 
@@ -73,12 +73,13 @@ PLAIN = Features((), False, False, False, False, False, False, False)
 
 def is_plain(serialized: dict[str, Any], types: set[int]) -> bool:
     """Whether no rule, reachable or not, has such a construct, given the types of all expressions."""
+    rules = serialized[serial.RULES]
     return (
         types.isdisjoint(serial.TOKEN_TYPES)
         and not serialized.get(serial.MARKERS)
         and not any(
             rule[MAX_TOKENS] >= 0 or rule[MAX_CHARS] >= 0 or rule[CAPTURE] or rule[IS_LAZY]
-            for rule in serialized[serial.RULES]
+            for rule in (() if isinstance(rules, PlainRules) else rules)
         )
     )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,15 +73,18 @@ SMALL_SECONDS = 0.05
 WEIGHT_SECONDS = 1e-6
 """Of compiling a pattern, for each id and state that looks at it."""
 
-_STRINGS = re.compile(r'"(?:[^"\\{*+?]*"|([^"\\]*(?:\\.[^"\\]*)*)")', re.DOTALL)
-"""Strings; of those that may hold a quantifier, what is between the quotes."""
+_QUANTIFIERS = tuple(map(re.compile, (r"\*", r"\+", r"\?", r"\{(?=[\d,])", r"\\u00(?:2[aAbB]|3[fF])")))
+"""Quantifiers in a JSON text. Hardly any string has one, and to look at all strings took 5% of the time to a
+first mask. One expression for each, which begins with a character of its own: one for all is searched for
+eight times as slowly."""
+
+_REST = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
+"""From inside of a string to its end."""
 
 _REPEATS = re.compile(r'(?<!\\)"|(\)?)\{(?=\d|,\d)(\d{0,9}),?(\d{0,9})')
 
 _ESCAPED = re.compile(r"\\u00(24|2[89]|2[cC]|3[0-9]|4[1-9a-fA-F]|5[0-9aAbBdD]|6[1-9a-fA-F]|7[0-9aAbBdD])")
 """Escapes of letters, digits, brackets and "$", in which somebody may spell what is looked for here."""
-
-_QUANTIFIED = re.compile(r"[{*+?]")
 
 _STEPS = re.compile(r'"multipleOf"\s*:\s*(\d{1,9})')
 
@@ -153,12 +156,10 @@ def _patterns_seconds(schema: str) -> float:
     if len(schema) > 10 * MOST_PATTERN:
         return 1e-7 * _squared_repeats(schema)
     seconds = bounded = 0.0
-    for text in filter(None, _STRINGS.findall(schema)):
+    for text in _quantified(schema):
         if "\\" in text:
             with contextlib.suppress(ValueError):  # XGrammar will refuse it
                 text = json.loads(f'"{text}"', strict=False)
-        if not _QUANTIFIED.search(text):
-            continue
         if len(text) > MOST_PATTERN:
             seconds += 2e-8 * len(text) ** 2 + 1e-7 * _squared_repeats(f'{text}"')
         elif (small := _small_seconds(text)) and small + bounded < SMALL_SECONDS:
@@ -168,6 +169,29 @@ def _patterns_seconds(schema: str) -> float:
             # the converter tries what is counted in the end: 60 ns for each two times, 15 for each two states
             seconds += _automaton_seconds(size) + 1e-7 * size.counted
     return seconds + bounded
+
+
+def _quantified(schema: str) -> Iterator[str]:
+    """The strings of a JSON text that hold a quantifier, as they are written between their quotes."""
+    end = 0
+    for place in sorted(found.start() for one in _QUANTIFIERS for found in one.finditer(schema)):
+        if place < end:
+            continue
+        begin = schema.rfind('"', 0, place) + 1
+        while begin > 1 and _is_escaped(schema, begin - 1):
+            begin = schema.rfind('"', 0, begin - 1) + 1
+        rest = _REST.match(schema, begin)
+        assert rest is not None
+        end = rest.end()
+        yield rest[0]  # between two strings, where the plus is that of a number: no harm
+
+
+def _is_escaped(text: str, place: int) -> bool:
+    """Whether an odd number of backslashes comes before a place."""
+    before = place
+    while before and text[before - 1] == "\\":
+        before -= 1
+    return (place - before) % 2 == 1
 
 
 def _opened(text: str) -> int:

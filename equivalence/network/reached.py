@@ -1,0 +1,90 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""The part of an automaton that one of its states reaches, with states numbered anew.
+
+What: `reached_edges` follows the edges of one of XGrammar's automata, which all rules of a grammar share, and
+writes them as `equivalence.network.edges` has them.
+When: for each rule whose automaton XGrammar makes (`equivalence.network.foreign`).
+Limits: edges of other types than bytes and nothing keep XGrammar's type; the caller says what they mean.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.network import edge_types, serial
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
+BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
+NOTHING = cython.declare(cython.Py_ssize_t, serial.EDGE_EMPTY)
+
+
+def reached_edges(
+    rows: cython.const[cython.Py_ssize_t][:, ::1],
+    starts: cython.const[cython.Py_ssize_t][::1],
+    begin: cython.Py_ssize_t,
+    ends: cython.const[cython.Py_ssize_t][::1],
+) -> tuple[NDArray[np.int64], int]:
+    """The edges that lead on from a state.
+
+    Args:
+        rows: int64[E, 3]: bytes from one to another and where they lead; or a type below 0, what it is about,
+            and where it leads.
+        starts: int64[states + 1], where the edges of each state begin.
+        begin: the state.
+        ends: int64, states where the automaton may end.
+
+    Returns:
+        (int64[n, 5], rows (source, type, a, b, target): state 0 begins, and all that may end lead to state 1
+        by an edge that reads nothing; the number of states.)
+
+    Raises:
+        IndexError: a state that there is not.
+    """
+    n_states: cython.Py_ssize_t = starts.shape[0] - 1
+    number: cython.Py_ssize_t[::1] = np.full(max(n_states, 0), -1, np.int64)
+    queue: cython.Py_ssize_t[::1] = np.empty(max(n_states, 1), np.int64)
+    found = np.empty((rows.shape[0] + ends.shape[0], 5), np.int64)
+    edges: cython.Py_ssize_t[:, ::1] = found
+    if not 0 <= begin < n_states or starts[n_states] > rows.shape[0]:
+        raise IndexError("an automaton begins nowhere, or has fewer edges than it says")
+    number[begin] = 0
+    queue[0] = begin
+    reached: cython.Py_ssize_t = 1
+    n: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t = 0
+    while i < reached:
+        state = queue[i]
+        if starts[state] < 0 or starts[state + 1] > rows.shape[0]:
+            raise IndexError("an automaton has fewer edges than it says")
+        for k in range(starts[state], starts[state + 1]):
+            target = rows[k, 2]
+            if not 0 <= target < n_states:
+                raise IndexError("an automaton leads to a state that it has not")
+            if number[target] < 0:
+                number[target] = reached + 1  # 1 is the end
+                queue[reached] = target
+                reached += 1
+            edges[n, 0], edges[n, 4] = number[state], number[target]
+            if rows[k, 0] >= 0:
+                edges[n, 1], edges[n, 2], edges[n, 3] = BYTES, rows[k, 0], rows[k, 1]
+            elif rows[k, 0] == NOTHING:
+                edges[n, 1], edges[n, 2], edges[n, 3] = EMPTY, 0, 0
+            else:
+                edges[n, 1], edges[n, 2], edges[n, 3] = rows[k, 0], rows[k, 1], 0
+            n += 1
+        i += 1
+    for i in range(ends.shape[0]):
+        if not 0 <= ends[i] < n_states:
+            raise IndexError("an automaton ends in a state that it has not")
+        if number[ends[i]] >= 0:
+            edges[n, 0], edges[n, 1], edges[n, 2], edges[n, 3] = number[ends[i]], EMPTY, 0, 0
+            edges[n, 4] = 1
+            n += 1
+    return found[:n], reached + 1

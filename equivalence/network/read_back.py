@@ -1,0 +1,57 @@
+"""Reading back what XGrammar's optimiser makes of a grammar: its rules, and their automata as arrays.
+
+What: `read_back` asks for a grammar's text (`equivalence.network.optimised`) and reads it.
+When: for automata that XGrammar makes itself (`equivalence.network.foreign`), and for those of whole grammars
+(`equivalence.classes.byte_strings.automata`).
+Limits: the layouts of `equivalence.network.layouts`, `GrammarError` for others.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.network.integers import read_integers
+from equivalence.network.layouts import own_layout
+from equivalence.network.optimised import Wanted, asked_for
+from equivalence.network.serial import EDGE_DETAILS
+
+_BEFORE_EDGES = '{"edges":{"data_":[['
+
+
+class Optimised(NamedTuple):
+    """What XGrammar's optimiser makes of a grammar.
+
+    Attributes:
+        grammar: in our layout, without its automata.
+        rows: int64[E, 3], the edges of all automata: bytes from one to another and where they lead, or a type
+            (`equivalence.network.serial`), what it is about, and where it leads.
+        starts: int64[states + 1], where the edges of each state begin.
+        details: integers that edges refer to.
+    """
+
+    grammar: dict[str, Any]
+    rows: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    details: list[int]
+
+
+def read_back(wanted: Wanted) -> Optimised | None:
+    """XGrammar's optimised grammar; None: its automata are too large."""
+    text = asked_for(wanted)
+    if text is None:
+        return None
+    grammar, complete = text.split("\n")
+    rows = None
+    if complete.startswith(_BEFORE_EDGES):  # nearly all of the text is edges: compiled code reads them
+        begin, end = len(_BEFORE_EDGES), complete.index("]]")
+        rows, _ = read_integers(f"{complete[begin:end].replace('],[', ',')}]".encode(), 0)
+        complete = f"{complete[: begin - 1]}{complete[end + 1 :]}"
+    read = json.loads(complete)
+    if rows is None:
+        rows = np.array(read["edges"]["data_"], np.int64)
+    starts = np.array(read["edges"]["indptr_"], np.int64)
+    return Optimised(own_layout(json.loads(grammar)), rows.reshape(-1, 3), starts, read[EDGE_DETAILS])
