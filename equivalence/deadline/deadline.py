@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,14 +134,9 @@ class Deadline:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    @contextlib.contextmanager
-    def when_cancelled(self, call: Callable[[], object]) -> Iterator[None]:
+    def when_cancelled(self, call: Callable[[], object]) -> WhenCancelled:
         """While this lasts, `cancel` makes a call too, in its own thread; at once if it came before."""
-        try:
-            self._tell(call)
-            yield
-        finally:
-            self._tell_not(call)
+        return WhenCancelled(self, call)
 
     @property
     def cell(self) -> NDArray[np.int64]:
@@ -189,6 +184,23 @@ class Deadline:
         cell = self._cell
         if cell is not None:
             cell[0] = 1
+
+
+class WhenCancelled:
+    """What `Deadline.when_cancelled` gives to a ``with`` statement."""
+
+    def __init__(self, deadline: Deadline, call: Callable[[], object]) -> None:
+        self._deadline, self._call = deadline, call
+
+    def __enter__(self) -> None:
+        try:
+            self._deadline._tell(self._call)
+        except BaseException:  # Ctrl-C, which may come as soon as it is told
+            self._deadline._tell_not(self._call)
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        self._deadline._tell_not(self._call)
 
 
 class Stop:

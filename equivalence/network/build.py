@@ -43,8 +43,6 @@ from equivalence.network.making import Making, unpacked
 from equivalence.network.reading import PlainRules, ReadGrammar, read_grammar
 from equivalence.network.token_ids import escaped_edges
 
-_FOREIGN = sum(1 << one for one in serial.FOREIGN_TYPES)
-
 MOST_KEPT, MOST_KEPT_STATES = 4, 10_000
 """Tables that are kept for grammars to come, and states of the largest grammar that they were used for: some
 8 MB then, and 0.3 MB for the median JSON schema."""
@@ -211,10 +209,11 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
     n_states = 2 * n_rules
     if read.edges is not None:
         edges, n_states = read.edges, read.n_states
-    elif (is_foreign := (_FOREIGN >> data[starts[bodies]]) & 1).any():
+    elif not read.types.isdisjoint(serial.FOREIGN_TYPES):
+        is_foreign = np.isin(data[starts[bodies]], serial.FOREIGN_TYPES)
         used = reachable_rules(data, starts, bodies, root)
         foreign = {}
-        for rule in np.flatnonzero(is_foreign & used).tolist():
+        for rule in np.flatnonzero(is_foreign & (used != 0)).tolist():
             foreign[rule] = foreign_rule(read, rule)
             deadline.check(PHASE)  # each is compiled by XGrammar, which cannot be interrupted
         data, starts, bodies, edges, n_states = _add_foreign(foreign, data, starts, bodies)

@@ -74,8 +74,8 @@ class Store:
         self.fixed = fixed
         large: cython.bint = known is not None and known.complete and limit >= LARGE_LIMIT
         walked: cython.bint = isinstance(fixed, Walked)
-        frames: cython.Py_ssize_t = 8192 if large else 64 if walked else 4096
-        configurations: cython.Py_ssize_t = 4096 if large else 256 if walked else 1024
+        frames: cython.Py_ssize_t = 8192 if large else 32 if walked else 4096
+        configurations: cython.Py_ssize_t = 4096 if large else 32 if walked else 1024
         excess = (
             f"the classifier's tables have {{taken}} bytes and need more, allowed are {limit}; "
             "raise the budget's bytes, or use strategy='representatives'"

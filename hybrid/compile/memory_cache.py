@@ -9,8 +9,7 @@ Limits: errors are not cached. The bound covers the cache only: a grammar that i
 somebody uses it. The cache is freed with the last of its compilers.
 
 A classifier grows while matchers use it, which the cache does not notice. So it measures sizes again: that of
-    each
-grammar that is found, and with every call those of some others, in turn.
+each grammar that is found, and with every call those of some others, in turn.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class _UnderWay:
     """A grammar that is being compiled.
 
     Attributes:
-        future: the result or error.
+        future: the result or error; None as long as nobody waits for it.
         deadline: the deadline of the compilation. It has the seconds of the call that started it, and is
             cancelled when no call wants the grammar any more.
         asking: number of calls that want it.
@@ -45,19 +44,22 @@ class _UnderWay:
     """
 
     def __init__(self, seconds: float | None, among: dict[Any, _UnderWay], generation: int) -> None:
-        self.future: Future[CompiledGrammar] = Future()
+        self.future: Future[CompiledGrammar] | None = None
         self.deadline = Deadline(seconds)
         self.asking = 1
         self.among = among
         self.generation = generation
 
     def give(self, found: CompiledGrammar | BaseException) -> None:
-        """Set the result or error, unless that was done before."""
+        """Set the result or error, unless that was done before; nobody finds this any more."""
+        future = self.future
+        if future is None:
+            return
         with contextlib.suppress(InvalidStateError):
             if isinstance(found, BaseException):
-                self.future.set_exception(found)
+                future.set_exception(found)
             else:
-                self.future.set_result(found)
+                future.set_result(found)
 
 
 Count = Callable[[str], None]
@@ -132,6 +134,7 @@ class MemoryCache:
                     elif key in self._under_way:
                         under_way = self._under_way[key]
                         under_way.asking += 1
+                        under_way.future = under_way.future or Future()
                     else:
                         mine = self._under_way[key] = _UnderWay(asked.left, self._under_way, self._generation)
                 if known is not None:
@@ -181,6 +184,7 @@ class MemoryCache:
     def _wait(self, under_way: _UnderWay, asked: Deadline, count: Count) -> CompiledGrammar | None:
         """The result or error of an equal call; None if its thread was interrupted."""
         future = under_way.future
+        assert future is not None
         try:
             done = threading.Event()
             future.add_done_callback(lambda _: done.set())
