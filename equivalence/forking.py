@@ -10,8 +10,8 @@ Limits: a fork waits `WAIT_SECONDS` at most. What it does not get by then is beg
 Locks in the code of other libraries are theirs.
 
 Locks are taken in the order of `Order`: who holds one may wait for those of a later place, and for no other.
-A thread that holds one waits for none of the same place.
-Kernels hold a classifier's lock for milliseconds, and nobody holds a lock while a grammar is compiled.
+A thread that holds one waits for none of the same place. Kernels hold a classifier's lock for milliseconds,
+and nobody holds a lock while a grammar is compiled.
 """
 
 from __future__ import annotations

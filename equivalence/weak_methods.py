@@ -1,7 +1,7 @@
 """Methods of objects that may go: who keeps them keeps no object alive.
 
 What: `weak` is a method that is found again as long as its object lives; `WeakMethods` keeps several.
-When: for what forks, and the end of the program, have to call (`forking`, `hybrid.compile.leaving`).
+When: for what forks, and the end of the program, have to call (`forking`, `hybrid.compile.shutdown`).
 Limits: functions stay. `weakref.WeakMethod` would do, but its own callback finds its module's names gone when
 the program ends, and Python prints an "Exception ignored" for each object that was still alive.
 """

@@ -25,7 +25,7 @@ from equivalence.classes import classes, explore
 from equivalence.classes.byte_strings.classes import byte_string_classes
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
-from equivalence.parser.absorbing import absorbing_states
+from equivalence.parser.absorption import absorbing_states
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.request import RegexRequest
@@ -103,7 +103,7 @@ class Looks:
 
 
 def compiler_of(strategy: str, on_budget: Any = "raise", **options: Any) -> GrammarCompiler:
-    """One that finds classes when it compiles (``test_settling.py`` has those that do not)."""
+    """One that finds classes when it compiles (``test_deferred_classes.py`` has those that do not)."""
     options.setdefault("on_demand", strategy == "auto")
     return GrammarCompiler(VOCABULARY, strategy=strategy, on_budget=on_budget, cache_enabled=False, **options)
 

@@ -22,7 +22,7 @@ from bench.cases import Case
 from equivalence import Vocabulary
 from equivalence.classes.reference import ReferenceGrammar
 from equivalence.network import build_network
-from equivalence.parser.absorbing import absorbing_states
+from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from tests.classifiers import (

@@ -17,7 +17,7 @@ from equivalence.classes.explore import Capacity, Exploration, explore
 from equivalence.classes.partition import partition
 from equivalence.deadline import Deadline, Stop
 from equivalence.network import Network, build_network
-from equivalence.parser.absorbing import absorbing_states
+from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import byte_classes, byte_tables_of, call_ranks, first_classes
 from equivalence.parser.space import Space

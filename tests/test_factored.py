@@ -27,7 +27,7 @@ from equivalence.lark.classes.reference import (
     reachable,
     start,
 )
-from equivalence.lark.classes.rests import Rests
+from equivalence.lark.classes.residuals import Residuals
 from equivalence.lark.classes.sets import Sets
 from equivalence.lark.classes.walks import Sequences
 from tests.lark_machines import (
@@ -287,12 +287,12 @@ def stopped(deadline: Deadline) -> Account:
     return Account(stop)
 
 
-def some_rests(grammar: Built, account: Account) -> tuple[Rests, np.ndarray]:
+def some_rests(grammar: Built, account: Account) -> tuple[Residuals, np.ndarray]:
     """Of two tokens; and the only block of a lexer with one state."""
     trie = vocabulary_of([b"x", b"ix"]).trie
     texts = Sequences.of(list(grammar.lexer.sequences))
     family = np.zeros(len(grammar.lexer.step), np.int32)
-    return Rests(grammar.lexer, trie, *texts, family, account), np.zeros((len(family), 256), np.int32)
+    return Residuals(grammar.lexer, trie, *texts, family, account), np.zeros((len(family), 256), np.int32)
 
 
 @pytest.mark.kernels

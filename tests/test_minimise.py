@@ -1,7 +1,7 @@
 """Minimised summaries: the same masks, as few pending sets as refinement by hand finds, nothing left to find.
 
 What: laws over random grammars, against the summaries as they were built and a slow reference.
-When: after any change of `hybrid.classifier.ahead`, `minimise` or `summaries`.
+When: after any change of `hybrid.classifier.precomputation`, `minimise` or `summaries`.
 Limits: small vocabularies; masks over real ones are compared with XGrammar's in other files.
 """
 

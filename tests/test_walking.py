@@ -2,7 +2,7 @@
 
 What: masks of a walked classifier against the slow reference on random grammars; counters,
 whose counts walks forget; the change to classes, in the middle of a text.
-When: after any change of `hybrid.classifier.walking`, `counters`, `pieces` or `walked`.
+When: after any change of `hybrid.classifier.walker`, `counters`, `pieces` or `walked`.
 Limits: what walks share with classes is tested in ``test_classifier.py``.
 """
 
@@ -25,9 +25,9 @@ from equivalence.parser.automaton import Automaton
 from equivalence.walks.kept import KeptReads
 from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.classifier import Classifier, distinct_classes, fixed_tables
-from hybrid.classifier.noting import MOST_PIECES
-from hybrid.classifier.units import read_units, unit_reads, unit_table
-from hybrid.classifier.walked import walked_tables
+from hybrid.classifier.repeat_units import read_units, unit_reads, unit_table
+from hybrid.classifier.walk_output import MOST_PIECES
+from hybrid.classifier.walk_tables import walk_tables
 from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
@@ -38,7 +38,7 @@ LIMIT = 1 << 26
 
 def walked_of(grammar: Any, vocabulary: Vocabulary, limit: int = LIMIT) -> tuple[Classifier, Network]:
     network = build_network(grammar, token_bytes=vocabulary.trie.longest, max_states=4_000)
-    return Classifier(walked_tables(network, vocabulary), None, vocabulary, limit), network
+    return Classifier(walk_tables(network, vocabulary), None, vocabulary, limit), network
 
 
 def row_of(classifier: Classifier, config: int) -> list[int]:

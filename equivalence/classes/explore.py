@@ -27,7 +27,7 @@ from equivalence.classes.queries import find_queries
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.network import Network
-from equivalence.parser.absorbing import absorbing_states
+from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
 from equivalence.parser.space import Space

@@ -209,7 +209,7 @@ class Making:
         self.account = nobody
         self.builder.prepare(NOTHING, NOTHING, NOTHING, 0, nobody)
         self.calls.account = self.subsets.account = self.merging.account = nobody
-        self.merging.upwards.account = self.merging.refinement.account = nobody
+        self.merging.acyclic.account = self.merging.refinement.account = nobody
 
 
 NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)

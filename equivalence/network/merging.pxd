@@ -2,8 +2,8 @@ from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 from equivalence.network.deterministic cimport Call, Deterministic, Span
 from equivalence.network.graph cimport Graph
-from equivalence.network.refining cimport Refinement
-from equivalence.network.upwards cimport Upwards
+from equivalence.network.bisimulation cimport Refinement
+from equivalence.network.acyclic_merging cimport AcyclicMerging
 
 
 cdef Py_ssize_t put(Py_ssize_t[::1] to, Py_ssize_t at, const Py_ssize_t[::1] numbers, Py_ssize_t count) noexcept nogil
@@ -34,7 +34,7 @@ cdef class Merging:
     cdef Py_ssize_t n_bounds
     cdef Graph graph
     cdef Graph by_class
-    cdef Upwards upwards
+    cdef AcyclicMerging acyclic
     cdef Refinement refinement
     cdef Deterministic made
     cdef Interned known

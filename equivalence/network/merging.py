@@ -3,8 +3,8 @@
 """Merging states that read the same way, whatever rule they are in.
 
 What: `merge` makes the network of classes of states. States that do nothing but tail call a rule give way to
-its first state; the rest is the coarsest bisimulation: `equivalence.network.upwards`, then
-`equivalence.network.refining`. `minimise` is that alone.
+its first state; the rest is the coarsest bisimulation: `equivalence.network.acyclic_merging`, then
+`equivalence.network.bisimulation`. `minimise` is that alone.
 When: called by `equivalence.network.build` only, once per grammar.
 Limits: indices in the arrays are not checked: they are what `equivalence.network.subsets` has made.
 """
@@ -16,10 +16,10 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.acyclic_merging import AcyclicMerging
+from cython.cimports.equivalence.network.bisimulation import Refinement
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.graph import Graph
-from cython.cimports.equivalence.network.refining import Refinement
-from cython.cimports.equivalence.network.upwards import Upwards
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -94,7 +94,7 @@ class Merging:
         self.bounds = self.counted_cls = self.counted_cls_room = np.empty(0, np.int64)
         self.graph = Graph()
         self.by_class = Graph()
-        self.upwards = Upwards()
+        self.acyclic = AcyclicMerging()
         self.refinement = Refinement()
         self.made = Deterministic()
         self.known = Interned(16, 2)
@@ -293,9 +293,9 @@ class Merging:
         if self.all_counted > 0:
             self.number_bounds()
         self.make_graph()
-        self.upwards.prepare(self.graph, self.account)
-        self.upwards.merge(self.first[self.root])
-        self.graph.by_name(self.by_class, self.upwards.n_classes)
+        self.acyclic.prepare(self.graph, self.account)
+        self.acyclic.merge(self.first[self.root])
+        self.graph.by_name(self.by_class, self.acyclic.n_classes)
         self.refinement.prepare(self.by_class, self.account)
         self.refinement.refine()
         self.cls = self.graph.name

@@ -2,7 +2,7 @@ from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 from equivalence.network.closures cimport Closures
 from equivalence.network.deterministic cimport Deterministic
-from equivalence.network.ways cimport Ways
+from equivalence.network.transitions cimport Transitions
 
 cdef struct Called:
     Py_ssize_t rule
@@ -18,7 +18,7 @@ cdef class Subsets:
     cdef Py_ssize_t n_rules
     cdef Interned sets
     cdef Py_ssize_t members_seen
-    cdef Ways ways
+    cdef Transitions ways
     cdef Called[::1] called
     cdef Py_ssize_t n_called
     cdef Py_ssize_t[::1] call_head

@@ -21,7 +21,7 @@ from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edges import Ordered
-from cython.cimports.equivalence.network.ways import Ways
+from cython.cimports.equivalence.network.transitions import Transitions
 
 from equivalence import built
 from equivalence.arrays.growing import record_type
@@ -62,7 +62,7 @@ class Subsets:
 
     def __init__(self) -> None:
         self.sets = Interned(64, 4)
-        self.ways = Ways(512)
+        self.ways = Transitions(512)
         self.called = np.empty(1, CALLED)
         self.call_head = np.zeros(0, np.int64)
 

@@ -60,7 +60,7 @@ class Stacks:
     Args:
         automaton: what the states are of.
         absorbing: uint8[states], states of which two in a row are as good as one
-            (`equivalence.parser.absorbing`).
+            (`equivalence.parser.absorption`).
         capacity: frames that there is room for at first.
         most_frames: frames that there may be.
         account: what pays for growth.

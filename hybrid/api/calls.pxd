@@ -1,4 +1,4 @@
-from hybrid.classifier.meeting cimport Meeting
+from hybrid.classifier.computing_sequence cimport ComputingSequence
 
 
 cdef class Seen:
@@ -17,7 +17,7 @@ cdef class Seen:
 
 
 cdef class Calls(Seen):
-    cdef Meeting known
+    cdef ComputingSequence known
     cdef object bitmask
     cdef object follower
     cdef public object _compiled

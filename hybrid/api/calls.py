@@ -21,8 +21,8 @@ import cython
 import torch
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.api.calls import number_of
-from cython.cimports.hybrid.classifier.known import mask_of, take
-from cython.cimports.hybrid.classifier.meeting import Meeting
+from cython.cimports.hybrid.classifier.cached_sequence import mask_of, take
+from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.rows import copy_row, fetch_row
 
 from equivalence import built, forking
@@ -133,7 +133,7 @@ class Calls(Seen):
 
     @_follower.setter
     def _follower(self, follower: Any) -> None:
-        self.known = follower if isinstance(follower, Meeting) else None
+        self.known = follower if isinstance(follower, ComputingSequence) else None
         self.follower = follower
 
     def remember(self, bitmask: Any, rows: TensorRows | None) -> None:
@@ -204,7 +204,7 @@ class Calls(Seen):
             row = number_of(index)
             source = mask_of(self.known)
             if source == 0:
-                if not self.known.meet_mask():
+                if not self.known.compute_mask():
                     self._find_mask()
                 # Python ran: what is asked below is asked anew
                 source = mask_of(self.known) if self.known is not None and bitmask is self.bitmask else 0
@@ -230,7 +230,7 @@ class Calls(Seen):
             token = number_of(token_id)
             taken = take(self.known, token)
             if taken < 0 <= token:
-                taken = self.known.meet_step(token)
+                taken = self.known.compute_step(token)
             if taken >= 0:
                 return taken == 1
         return self._accept(token_id, debug_print)

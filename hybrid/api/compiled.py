@@ -32,7 +32,7 @@ from equivalence.classes.byte_strings import Features
 from equivalence.deadline import Deadline
 from equivalence.network.reading import read_as_far
 from hybrid.classifier.classifier import Classifier
-from hybrid.compile.settling import Settling
+from hybrid.compile.deferred_classes import DeferredClasses
 from hybrid.compile.strategy import Budget, check_budget
 from hybrid.completion import Completions
 from hybrid.explain import Wording
@@ -347,7 +347,7 @@ class OnWalks(CompiledGrammar):
     features: Features | None = field()
     classifier: Classifier = field()
     otherwise: Callable[[], CompiledGrammar] = field()
-    settling: Settling = field()
+    deferred: DeferredClasses = field()
 
     def settle(self, deadline: Deadline) -> TokenClasses:
         """The token classes. Computes them if necessary; from then on the classifier uses them.
@@ -355,24 +355,24 @@ class OnWalks(CompiledGrammar):
         Raises:
             BudgetExceeded: the classes exceed the budget, or the deadline is over.
         """
-        found = self.settling.settle(deadline)
+        found = self.deferred.settle(deadline)
         self.note(reason_of(found, self.vocabulary))
         return found
 
     @property  # type: ignore[misc]  # a field in the base class
     def classes(self) -> TokenClasses | None:
         try:
-            return self.settle(self.settling.deadline())
+            return self.settle(self.deferred.deadline())
         except BudgetExceeded:
             return None
 
     @property
     def known_classes(self) -> TokenClasses | None:
-        return self.settling.found
+        return self.deferred.found
 
     @property
     def memory_size_bytes(self) -> int:
-        return self.classifier.memory_size_bytes + self.settling.nbytes + self.completion_bytes
+        return self.classifier.memory_size_bytes + self.deferred.nbytes + self.completion_bytes
 
 
 Classified = (OnClassifier, OnWalks)

@@ -1,7 +1,7 @@
 """The parser stack classifier: masks from an automaton over stacks, without an engine at run time."""
 
-from hybrid.classifier.ahead import build_summaries
 from hybrid.classifier.classifier import Classifier, distinct_classes
+from hybrid.classifier.precomputation import build_summaries
 from hybrid.classifier.tables import fixed_tables
 
 __all__ = ["Classifier", "build_summaries", "distinct_classes", "fixed_tables"]

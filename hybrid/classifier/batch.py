@@ -16,7 +16,7 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.api.calls import Calls
-from cython.cimports.hybrid.classifier.known import Known, take
+from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, take
 from cython.cimports.hybrid.classifier.rows import Rows, address_of_words, copy_row, source_of
 
 from equivalence import built
@@ -69,7 +69,7 @@ def stage_classes(
         source: cython.Py_ssize_t = 0
         line: cython.Py_ssize_t = -1
         if calls.known is not None and not calls.known.ended:
-            known: Known = calls.known
+            known: CachedSequence = calls.known
             found = known.session.class_rows
             if found is not None:
                 rows: Rows = found

@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Building ahead: every pending set is read on every symbol that the network allows below it.
+"""The closure of the summaries: each pending set, read on each symbol that the network allows below it.
 
-What: `Builder` goes through the contexts of a network and what may lie below them, in a store's own tables;
-`run` does some of it, and goes on where it stopped.
-When: by `hybrid.classifier.ahead` for all of it at once, by `hybrid.classifier.completing` piece by piece,
-while matchers use the same tables between the pieces.
+What: `Builder` goes through the contexts of a network and the symbols that may lie below them, in a store's
+own tables. `run` does a part of the work, and continues where it stopped.
+When: `hybrid.classifier.precomputation` does all of it at once. `hybrid.classifier.completing` does it piece
+by piece, while matchers use the same tables in between.
 Limits: below sets allow more stacks than occur.
 """
 
@@ -19,7 +19,7 @@ from cython.cimports.equivalence.parser.frames import counting
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.hybrid.classifier.store import Store
 from cython.cimports.hybrid.classifier.summaries import Summaries
-from cython.cimports.hybrid.classifier.summarising import Summariser, told_apart_here
+from cython.cimports.hybrid.classifier.summariser import Summariser, told_apart_here
 
 from equivalence import built
 from equivalence.arrays.growing import bigger

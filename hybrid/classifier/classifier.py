@@ -33,7 +33,7 @@ from hybrid.classifier.steps import Steps
 from hybrid.classifier.store import NO_BYTE, Store
 from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
-from hybrid.classifier.walked import Walked
+from hybrid.classifier.walk_tables import WalkTables
 from hybrid.representatives.gather import Gather, members_by_class
 
 NEVER = sys.maxsize
@@ -104,7 +104,7 @@ class Classifier:
 
     Args:
         fixed: the grammar network and the representatives (`tables.fixed_tables`), or the vocabulary's trie
-            (`walked.walked_tables`).
+            (`walk_tables.walk_tables`).
         classes: the tokens of the classes of the same grammar, numbered as the representatives are
             (`distinct_classes`); ``None``: there are none, and masks are walked until there are.
         vocabulary: the vocabulary that the classes are of.
@@ -138,7 +138,7 @@ class Classifier:
     _kept_bytes = 0  # of Lark grammars, which keep nothing beside their sessions
 
     def __init__(
-        self, fixed: Fixed | Walked, classes: Members | None, vocabulary: Vocabulary, limit: int,
+        self, fixed: Fixed | WalkTables, classes: Members | None, vocabulary: Vocabulary, limit: int,
         known: Summaries | None = None, reachable: Reachable | None = None, met: Any = None,
     ) -> None:  # fmt: skip
         self._fixed = fixed

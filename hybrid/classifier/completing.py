@@ -1,18 +1,19 @@
-"""Completing a classifier that runs: what stacks have not asked for yet is found in its own tables.
+"""Completing a classifier in use: the states that no stack has asked for yet are found in its own tables.
 
-What: `Completing` does ahead of time, in small pieces and in the tables of the session that matchers are in,
-what `hybrid.classifier.ahead` does in tables of its own. No number changes its meaning, so that matchers
-keep their configurations, remembered steps and masks, and nothing has to be moved.
-When: a grammar that began on demand is promoted (`hybrid.compile.promotion`), in another thread or at once.
-Limits: it is given up where a bound is met, or a new session takes over meanwhile; what was found stays, as
-if stacks had asked for it.
+What: `Completing` does in small pieces, in the tables of the current session, what
+`hybrid.classifier.precomputation` does in separate tables. No number changes its meaning, so matchers keep
+their configurations, and steps and masks stay cached.
+When: if a grammar that began on demand is promoted (`hybrid.compile.promotion`), in another thread or at
+once.
+Limits: it gives up if a bound is reached, or if a new session takes over. What was found stays, as if stacks
+had asked for it.
 
-A piece is bounded by the number of states that it reads. Matchers wait for the classifier's lock at most as
-long as one piece takes (docs/strategies.md).
+A piece is bounded by the number of states that it reads. Matchers wait for the classifier's lock no longer
+than one piece takes (docs/strategies.md).
 
-Rejected: building in tables of its own and starting a new session from them. Matchers would bring their
-stacks over one by one (100 us each), and every step and row that was remembered would be found again, which
-costs the next documents more than the missing states do.
+Rejected: building in separate tables, and starting a new session with them. Matchers would have to move their
+stacks one by one (100 us each), and all cached steps and rows would be computed again, which costs the next
+documents more than the missing states do.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from equivalence.parser.frames import unit_of
 from hybrid.classifier.store import Store
-from hybrid.classifier.summarising import told_apart
+from hybrid.classifier.summariser import told_apart
 
 Rows = dict[tuple[int, int], int]
 Reads = dict[tuple[int, int], int]

@@ -18,8 +18,8 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.api.calls import Calls
+from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.lookup import Lookup
-from cython.cimports.hybrid.classifier.meeting import Meeting
 
 from equivalence import built
 from hybrid.api.calls import count_masks
@@ -119,7 +119,7 @@ def is_here(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint) 
     Raises:
         MatcherError: it has terminated.
     """
-    known: Meeting = calls.known
+    known: ComputingSequence = calls.known
     if known is None or known.rows.n_bytes != n_bytes or (with_drafts and known.ends_freely):
         return False
     if known.ended:
@@ -197,7 +197,7 @@ def fill_trees(
     i: cython.Py_ssize_t
     for i in range(trees):
         calls: Calls = matchers[i]
-        known: Meeting = calls.known
+        known: ComputingSequence = calls.known
         if known is None or known.rows.n_bytes != n_bytes or known.ends_freely:
             left.append(i)
             continue

@@ -1,9 +1,11 @@
-"""The follower of strategy "classifier": no engine, a few look-ups a token.
+"""The follower of strategy "classifier": no engine, a few look-ups for each token.
 
-What: what was met before is answered by `hybrid.classifier.known.Known`, without a lock, most of what is new
-by `hybrid.classifier.meeting.Meeting`. `ClassifierFollower` asks for the rest, and goes over to new tables.
-When: made by `hybrid.api.followers.follower_of`; one per sequence, different ones in any threads.
-Limits: where even empty tables do not do within the budget, or an id was read both ways
+What: `hybrid.classifier.cached_sequence.CachedSequence` answers from caches, without a lock, and
+`hybrid.classifier.computing_sequence.ComputingSequence` computes most of what is new. `ClassifierFollower`
+asks for the rest, and moves to new tables.
+When: made by `hybrid.api.followers.follower_of`; one for each sequence. Different followers may be used in
+different threads.
+Limits: if even empty tables exceed the budget, or an id was read both as text and as an id
 (`hybrid.classifier.token_ids`), `Outgrown` brings a follower of the fallback strategy that has read the same.
 """
 
@@ -19,7 +21,7 @@ from hybrid.api.arguments import whole_characters
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import Follower, Outgrown, text_of
 from hybrid.classifier.classifier import Session, forced_text
-from hybrid.classifier.meeting import Meeting
+from hybrid.classifier.computing_sequence import ComputingSequence
 from hybrid.classifier.pieces import PieceGather
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.token_ids import ReadBothWays
@@ -32,7 +34,7 @@ MOST_FORCED_BYTES = 1 << 16
 Answer = TypeVar("Answer")
 
 
-class ClassifierFollower(Meeting, Follower):
+class ClassifierFollower(ComputingSequence, Follower):
     """Follows one sequence by its classifier.
 
     Args:
@@ -47,7 +49,7 @@ class ClassifierFollower(Meeting, Follower):
     ) -> None:
         classifier = compiled.classifier
         assert classifier is not None
-        Meeting.__init__(self, compiled, classifier, stops)
+        ComputingSequence.__init__(self, compiled, classifier, stops)
         self._free_end = free_end
         self._temperature = temperature
         self.reset()
@@ -61,7 +63,7 @@ class ClassifierFollower(Meeting, Follower):
     def fork(self) -> ClassifierFollower:
         """See `Follower.fork`."""
         twin = ClassifierFollower.__new__(ClassifierFollower)
-        Meeting.__init__(twin, self.compiled, self.classifier, self.stops)
+        ComputingSequence.__init__(twin, self.compiled, self.classifier, self.stops)
         twin.__dict__.update(self.__dict__)
         twin.follow(self)
         return twin
@@ -76,7 +78,7 @@ class ClassifierFollower(Meeting, Follower):
                 longer than `Budget.mask_seconds`.
         """
         self.refuse_ended()
-        if self.knows_mask() or self.meets_mask():
+        if self.knows_mask() or self.computes_mask():
             return
         began = perf_counter()
         self._ask(self._note_mask)

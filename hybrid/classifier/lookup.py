@@ -19,7 +19,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.hybrid.classifier.meeting import Meeting
+from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.rows import (
     Rows,
     address_of_stops,
@@ -219,7 +219,7 @@ class Lookup:
         for i in range(n):
             if self.followers[i] is None:
                 continue
-            follower: Meeting = self.followers[i]
+            follower: ComputingSequence = self.followers[i]
             steps: Steps = follower.steps
             rows: Rows = follower.rows
             tables.append(steps)
@@ -381,7 +381,7 @@ class Lookup:
         look_ahead_steps(steps)
         is_found: cython.bint = False
         for one, config, token in steps:
-            asked: Meeting = one
+            asked: ComputingSequence = one
             if token >= 0 and following(asked.steps, config, token) < 0:
                 is_found |= asked.step_of(config, token) >= 0
             else:

@@ -5,7 +5,7 @@
 What: `NamedIds` finds the step of an id that may be read as text and as an id (`step`), and which ids can be
 read in a configuration beside texts, whose bits it puts into the row of a mask (`make_row`).
 When: where a classifier's grammar names ids (`hybrid.classifier.token_ids`); called by
-`hybrid.classifier.meeting`, with the classifier's lock held.
+`hybrid.classifier.computing_sequence`, with the classifier's lock held.
 Limits: one for each compiled grammar. What follows from the vocabulary alone is found once (`TextIds`).
 
 In Python the same took 3.5 us of each new token, 5 of each new mask, and 2.4 ms of each compilation.

@@ -1,5 +1,5 @@
 from equivalence.arrays.interning cimport Interned
-from hybrid.classifier.walking cimport Walker
+from hybrid.classifier.walker cimport Walker
 from hybrid.representatives.gather cimport Gather, mark_tokens
 
 

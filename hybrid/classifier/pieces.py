@@ -4,7 +4,7 @@
 
 What: walking notes what a state, or a pending set on a symbol, reads as one *piece*: ranges of groups of the
 trie. A mask is a set of pieces, and its row the union of their tokens.
-When: for the masks of a session that walks (`hybrid.classifier.walking`).
+When: for the masks of a session that walks (`hybrid.classifier.walker`).
 Limits: one for each session, with whose lock it is called; never forgotten.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.classifier.pieces import unite_row
 from cython.cimports.hybrid.classifier.rows import address_of_words
-from cython.cimports.hybrid.classifier.walking import Walker
+from cython.cimports.hybrid.classifier.walker import Walker
 from cython.cimports.hybrid.representatives.gather import Gather, mark_tokens
 from cython.cimports.libc.string import memset
 

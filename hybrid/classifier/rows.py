@@ -5,6 +5,7 @@
 What: `Rows` holds the masks over the vocabulary that a session has met under some stop ids. Configurations
 with the same mask of classes share one; each finds the address of its own by one look into an array.
 When: one for each session and set of stop ids; matchers copy known rows without any lock.
+
 A row that is nearly empty, or nearly another one, is kept as a *patch*: the words in which it differs. Of the
 masks of a JSON document nearly all are: a patch takes some hundred bytes where a row takes 16 KB of memory,
 which is new for each mask and may cost a page fault for each 4 KB.

@@ -1,8 +1,8 @@
 from equivalence.arrays.account cimport Account
 from equivalence.parser.space cimport Space
-from hybrid.classifier.reading cimport Reader
+from hybrid.classifier.reader cimport Reader
 from hybrid.classifier.summaries cimport Summaries
-from hybrid.classifier.summarising cimport Summariser
+from hybrid.classifier.summariser cimport Summariser
 
 
 cdef class Store:

@@ -21,15 +21,15 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
-from cython.cimports.hybrid.classifier.reading import Reader
+from cython.cimports.hybrid.classifier.reader import Reader
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.errors import BudgetExceeded
-from equivalence.parser.bringing import bring, copied
-from hybrid.classifier.reading import FEW_UNIONS, UNIONS
-from hybrid.classifier.walked import Walked
+from equivalence.parser.migration import bring, copied
+from hybrid.classifier.reader import FEW_UNIONS, UNIONS
+from hybrid.classifier.walk_tables import WalkTables
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -73,7 +73,7 @@ class Store:
     def __init__(self, fixed: Any, limit: cython.Py_ssize_t, known: Any = None, met: Any = None) -> None:
         self.fixed = fixed
         large: cython.bint = known is not None and known.complete and limit >= LARGE_LIMIT
-        walked: cython.bint = isinstance(fixed, Walked)
+        walked: cython.bint = isinstance(fixed, WalkTables)
         frames: cython.Py_ssize_t = 8192 if large else 32 if walked else 4096
         configurations: cython.Py_ssize_t = 4096 if large else 32 if walked else 1024
         excess = (

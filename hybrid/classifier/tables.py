@@ -18,13 +18,13 @@ from equivalence.arrays.uniting import unite_rows
 from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline, Stop
 from equivalence.network import Network
-from equivalence.parser.absorbing import absorbing_states
+from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
 from equivalence.trie.nodes import depth_first
 from equivalence.trie.suffixes import suffixes_of
 from equivalence.walks.follow import follow_of
-from hybrid.classifier.summarising import Summariser
+from hybrid.classifier.summariser import Summariser
 
 Integers = NDArray[np.int64]
 
@@ -42,7 +42,7 @@ class Fixed(NamedTuple):
         absorbing: uint8[S], likewise.
         behind: uint8[S + U, B]: classes of bytes that can follow once a symbol has been dropped.
         nodes: int32[N + 1, 4], suffixes: int32[M, 2], whole: int32[G]: the representatives, which are one for
-            each class of tokens, see `hybrid.classifier.summarising.Summariser`.
+            each class of tokens, see `hybrid.classifier.summariser.Summariser`.
         longest: bytes of the longest one.
         n_groups: classes.
         n_pairs: pairs of a class and a suffix that there may be.

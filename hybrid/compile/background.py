@@ -19,7 +19,7 @@ from functools import partial
 from equivalence import HybridError, forking
 from equivalence.deadline import Deadline
 from hybrid.api.compiled import CompiledGrammar
-from hybrid.compile import leaving
+from hybrid.compile import shutdown
 from hybrid.compile.request import Request
 
 Call = Callable[[Deadline], CompiledGrammar]
@@ -122,7 +122,7 @@ class Background:
         self._is_closed = False
         self._asked: weakref.WeakSet[CompileFuture] = weakref.WeakSet()
         forking.in_child(self._in_child)
-        leaving.at_exit(self._stop)
+        shutdown.at_exit(self._stop)
 
     def _in_child(self) -> None:
         """A forked process has none of the threads. The next call starts new ones."""

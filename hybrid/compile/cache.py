@@ -4,8 +4,7 @@ What: `DiskCache` implements the argument `cache_dir` of `GrammarCompiler`. Ther
 combination of a grammar, its options, the vocabulary and everything else that the result depends on.
 When: for short-lived processes, and for restarts of a server; see docs/caches.md.
 Limits: only grammars on strategy "classifier" are written (docs/artifacts.md). Each process compiles grammars
-on
-other strategies again. Digests detect damage, not malice: trust the folder as you trust the code.
+on other strategies again. Digests detect damage, not malice: trust the folder as you trust the code.
 
 An entry consists of 16 bytes of magic, the 32 bytes of its key, and an artefact with its own digest. The key
 is inside, so that a file with the wrong name is not used. Entries are written atomically and never changed,
@@ -68,7 +67,7 @@ processes write, too, and each may exceed the bound by that much."""
 
 CARRIED = {
     "reason", "vocabulary", "grammar", "classes", "features", "classifier", "otherwise", "timings", "schema",
-    "settling",
+    "deferred",
 }  # fmt: skip
 """The attributes of a compiled grammar that an artefact stores. A grammar with other attributes is not
 written, because it would come back without them."""

@@ -44,10 +44,10 @@ from hybrid.classifier.minimise import minimised
 from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.token_ids import IdClassifier
-from hybrid.classifier.walked import walked_tables
+from hybrid.classifier.walk_tables import walk_tables
+from hybrid.compile.deferred_classes import DeferredClasses
 from hybrid.compile.request import Parsed, Settings
 from hybrid.compile.rule import Choice, Measured, choose
-from hybrid.compile.settling import Settling
 from hybrid.compile.strategy import OWN_SHARE, Budget
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
@@ -254,7 +254,7 @@ class Compilation:
                     read, self.vocabulary, "acceptance", budget.capacity, budget.states, own
                 )
             built = time.perf_counter()
-            fixed = walked_tables(network, self.vocabulary, own)
+            fixed = walk_tables(network, self.vocabulary, own)
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self._refuse_to_fall_back(error, deadline)
             return str(error)
@@ -265,7 +265,7 @@ class Compilation:
             "finding classes first",
             vocabulary=self.vocabulary, grammar=grammar, timings=timings, mask_seconds=budget.mask_seconds,
             features=features, classifier=classifier, otherwise=self._otherwise(grammar),
-            settling=Settling(network, classifier, budget, ids),
+            deferred=DeferredClasses(network, classifier, budget, ids),
         )  # fmt: skip
 
     def _otherwise(self, grammar: xgrammar.Grammar | SchemaGrammar) -> Callable[[], CompiledGrammar]:

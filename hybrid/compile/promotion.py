@@ -1,8 +1,8 @@
 """Promotion: computing all states of a classifier that works on demand, while it is used.
 
 What: `promoted` completes one grammar now. `Promoter` watches the grammars of a compiler, and completes those
-for
-which `hybrid.compile.rule.choose_promotion` says so: in a background thread, or at once if they are static.
+for which `hybrid.compile.rule.choose_promotion` says so: in a background thread, or at once if they are
+static.
 When: called by `GrammarCompiler` and `CompiledGrammar.promote`.
 Limits: the budget bounds a promotion; a grammar that exceeds it stays on demand. Masks are the same before,
 during and after: states of the automaton are computed earlier, and nothing else changes.
@@ -36,7 +36,7 @@ from hybrid.api.compiled import Classified, CompiledGrammar, OnClassifier, OnWal
 from hybrid.classifier.classifier import NEVER
 from hybrid.classifier.completing import Completing
 from hybrid.classifier.reachable import Reachable, reachable_of
-from hybrid.compile import leaving
+from hybrid.compile import shutdown
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.rule import Use, choose_classes, choose_promotion, enough_entered
 from hybrid.compile.strategy import Budget
@@ -78,7 +78,7 @@ def promoted(compiled: CompiledGrammar, budget: Budget, why: str, deadline: Dead
     if classifier.is_complete:
         return True
     if isinstance(compiled, OnWalks):
-        compiled.settle(deadline or compiled.settling.deadline())
+        compiled.settle(deadline or compiled.deferred.deadline())
     work = _completing(compiled, budget)
     while work.piece():
         if deadline is not None:
@@ -152,7 +152,7 @@ class Promoter:
         self._is_closed = False
         self._hurry = threading.Event()
         forking.in_child(self._in_child)
-        leaving.at_exit(self._leave)
+        shutdown.at_exit(self._leave)
 
     def _in_child(self) -> None:
         """A forked process has no such thread. Its work is requested again when the grammar is used again."""

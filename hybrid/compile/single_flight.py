@@ -10,8 +10,7 @@ refused, or its strategy is not written, then all that waited compile at once. O
 nobody waits. If two processes compile the same grammar, that costs time and nothing else.
 
 The locks come from the package filelock, which torch requires: it has the same interface on Windows, and its
-    locks
-do not survive in a forked process.
+locks do not survive in a forked process.
 """
 
 from __future__ import annotations

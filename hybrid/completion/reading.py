@@ -18,7 +18,7 @@ from equivalence import Vocabulary
 from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline
 from equivalence.network import Network
-from equivalence.parser.absorbing import absorbing_states
+from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
 from equivalence.parser.frames import unit_of

@@ -15,7 +15,7 @@ from typing import Any
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.hybrid.classifier.known import Known
+from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence
 from cython.cimports.hybrid.classifier.steps import following
 from cython.cimports.hybrid.drafts.counts import Counts
 
@@ -34,7 +34,9 @@ TRIES = cython.declare(cython.Py_ssize_t, 3)
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def read_last(known: Known, made: cython.Py_ssize_t, last: cython.pointer(cython.Py_ssize_t)) -> cython.int:
+def read_last(
+    known: CachedSequence, made: cython.Py_ssize_t, last: cython.pointer(cython.Py_ssize_t)
+) -> cython.int:
     """Write the ids that were read before a step, the last one first; -1 before them, and before text."""
     n: cython.Py_ssize_t = 0
     while n < RECENT and made > 0:
@@ -51,7 +53,12 @@ def read_last(known: Known, made: cython.Py_ssize_t, last: cython.pointer(cython
 
 
 def learn(
-    counts: Counts, known: Known, new: cython.Py_ssize_t, begin: cython.Py_ssize_t, tops: dict, guide: object
+    counts: Counts,
+    known: CachedSequence,
+    new: cython.Py_ssize_t,
+    begin: cython.Py_ssize_t,
+    tops: dict,
+    guide: object,
 ) -> None:
     """Count the last steps of a sequence.
 
@@ -83,7 +90,7 @@ def learn(
 
 def chain(
     counts: Counts,
-    known: Known,
+    known: CachedSequence,
     tops: dict,
     guide: object,
     most: cython.Py_ssize_t,
@@ -144,12 +151,12 @@ def chain(
     return found
 
 
-def first_own(known: Known) -> int:
+def first_own(known: CachedSequence) -> int:
     """The first step before which the configuration is one of the session."""
     return known.brought
 
 
-def last_read(known: Known, most: cython.Py_ssize_t) -> list:
+def last_read(known: CachedSequence, most: cython.Py_ssize_t) -> list:
     """The last ids that were read, at most so many, in order; those behind the last text."""
     found: list = []
     at: cython.Py_ssize_t = known.made

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline
 from equivalence.lark.lexer.scanner import terminal_names
 from hybrid.explain.explanation import ANY_CASE, Expected
-from hybrid.explain.found import Found, Rest
+from hybrid.explain.located import Located, Rest
 from hybrid.explain.rules import TimeUp, Untold
 from hybrid.lark import LarkGrammar
 from hybrid.lark.tables import Fixed
@@ -180,7 +180,7 @@ class LarkReading:
             states.append(int(fixed.goto[states[-1], fixed.rule_origin[rule]]))
         return None
 
-    def found(self, deadline: Deadline) -> Found:
+    def found(self, deadline: Deadline) -> Located:
         """The terminals that may come next: started ones first, then literals, then others. There are no
         names of rules, because Lark's tables have none."""
         at, names = self._at[-1], self._names
@@ -226,12 +226,12 @@ class LarkReading:
                 rest: Rest = firsts if literal is None else literal.encode()
                 found.setdefault(self._described(terminal, 0), rest)
 
-    def _sorted(self, found: dict[Expected, Rest]) -> Found:
+    def _sorted(self, found: dict[Expected, Rest]) -> Located:
         order = {"literal": 0, "terminal": 1}
         expected = sorted(
             found, key=lambda one: (not one.read, order[one.kind], one.text.startswith(IGNORED))
         )
-        return Found(expected, found, (), NO_RULES)
+        return Located(expected, found, (), NO_RULES)
 
     def _taken(self, stack: tuple[int, ...]) -> list[int]:
         """The terminals that the parser accepts on a stack."""

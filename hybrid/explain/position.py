@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline
 from hybrid.explain.characters import spans
 from hybrid.explain.explanation import ANY_CASE, Expected, Explanation
-from hybrid.explain.found import Found
+from hybrid.explain.located import Located
 from hybrid.explain.pointer import pointer_of
 from hybrid.explain.words import Words
 
@@ -109,7 +109,7 @@ def _next_bytes(
     return frozenset(found)
 
 
-def _held(fork: Stands, found: Found, following: frozenset[int], deadline: Deadline) -> list[Expected]:
+def _held(fork: Stands, found: Located, following: frozenset[int], deadline: Deadline) -> list[Expected]:
     """The words that the matcher confirms, and the allowed bytes that none of them covers."""
     kept: list[Expected] = []
     covered: set[int] = set()

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 from equivalence.deadline import Deadline
 from hybrid.explain.characters import WHITE_SPACE, Ranges, first_bytes, notation
 from hybrid.explain.explanation import Expected
-from hybrid.explain.found import Found, Rest
+from hybrid.explain.located import Located, Rest
 from hybrid.explain.rules import BYTE, CALL, CLASS, EMPTY, LITERAL, REPEAT, Rules, TimeUp, Untold
 
 MOST_PLACES = 600_000
@@ -121,7 +121,7 @@ class Reading:
         if self._deadline.is_over:
             raise TimeUp
 
-    def found(self, deadline: Deadline) -> Found:
+    def found(self, deadline: Deadline) -> Located:
         """What may come next, without duplicates, keys and literals first; and the rules that contain the
         place.
 
@@ -154,7 +154,7 @@ class Reading:
         expected = sorted(
             rest, key=lambda one: (order.get(one.kind, 2), one.rules[0] in gaps, one.text == WHITE_SPACE)
         )
-        return Found(expected, rest, self._names_read())
+        return Located(expected, rest, self._names_read())
 
     def _names_read(self) -> tuple[str, ...]:
         """The names of the rules that contain the place, outermost first, as far as all places agree."""

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from equivalence import forking
 from equivalence.deadline import Deadline
-from hybrid.explain.found import Found
 from hybrid.explain.lark_reading import LarkReading, Lexing, Names, names_of
+from hybrid.explain.located import Located
 from hybrid.explain.reading import Reading
 from hybrid.explain.rules import Rules, TimeUp, Untold
 from hybrid.lark import LarkGrammar
@@ -106,26 +106,26 @@ class Words:
         self._text = b""
         self._why = ""
 
-    def at(self, text: bytes, deadline: Deadline) -> Found:
-        """The words for the end of a text that the grammar allows. `Found.cut_short` if the time ran out."""
+    def at(self, text: bytes, deadline: Deadline) -> Located:
+        """The words for the end of a text that the grammar allows; `Located.cut_short` if time ran out."""
         if not self._wording.has_names:
-            return Found([], {})
+            return Located([], {})
         if not text.startswith(self._why_text()):
             self._why = ""
         if not self._why:
             try:
                 return self._read(text, deadline)
             except TimeUp as why:
-                return Found([], {}, (), f"names of rules and literals: {why}", True)
+                return Located([], {}, (), f"names of rules and literals: {why}", True)
             except Untold as why:
                 self._why, self._text, self._reading = str(why), text, None
-        return Found([], {}, (), f"names of rules and literals: {self._why}")
+        return Located([], {}, (), f"names of rules and literals: {self._why}")
 
     def _why_text(self) -> bytes:
         """The text for which there are no words; texts that begin with it have none, either."""
         return self._text if self._why else b""
 
-    def _read(self, text: bytes, deadline: Deadline) -> Found:
+    def _read(self, text: bytes, deadline: Deadline) -> Located:
         if self._reading is None:
             self._reading, self._text = self._wording.reading(deadline), b""
         if not text.startswith(self._text):

@@ -7,8 +7,8 @@ grammar than it says: whoever made the file decides which tokens its masks allow
 
 Checked: types, shapes and ranges of all arrays; that edges are sorted and do not overlap; that no call leads
 back to its state before a byte is read (ranks); that a class has its representative (`class_runs`); that
-pending sets are sorted, distinct and hold suffixes of their own representative, as
-scratch arrays are sized by these.
+pending sets are sorted, distinct and hold suffixes of their own representative, as scratch arrays are sized
+by these.
 """
 
 from __future__ import annotations

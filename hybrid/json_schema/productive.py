@@ -6,8 +6,7 @@ When: once all nonterminals are built.
 
 The least fixpoint: a nonterminal holds a value if it has a scalar, or if one of its automata reaches an end
 over nonterminals that do. (The standard algorithm for productive symbols of a grammar, with a count of uses
-in place
-of rounds: Hopcroft, Motwani, Ullman: Introduction to Automata Theory, section 7.1.)
+in place of rounds: Hopcroft, Motwani, Ullman: Introduction to Automata Theory, section 7.1.)
 """
 
 from __future__ import annotations

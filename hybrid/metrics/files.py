@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from equivalence import forking
-from hybrid.compile import leaving
+from hybrid.compile import shutdown
 from hybrid.metrics.families import FAMILIES, Family, Sample, begin_to_look, look, samples
 
 SECONDS = 5.0
@@ -53,7 +53,7 @@ class Publisher:
         self.write()
         self._thread = threading.Thread(target=self._work, name="equimask-metrics", daemon=True)
         self._thread.start()
-        leaving.at_exit(self.close)
+        shutdown.at_exit(self.close)
 
     @property
     def is_closed(self) -> bool:

@@ -5,7 +5,7 @@
 What: a *pair* is [what the first byte emitted, the rest of the text, what is known of the stack]. Its
 *texts* are what was emitted, the rest's path, then one of the sequences of the rest's family: the token is
 allowed where the parser takes one of them.
-When: the second half of `equivalence.lark.classes.walks`, once `Rests` has read all blocks.
+When: the second half of `equivalence.lark.classes.walks`, once `Residuals` has read all blocks.
 Limits: states and classes are multiplied out; the caller counts them before, and the terminals of all texts
 too.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.equivalence.lark.classes.rests import Rests
+from cython.cimports.equivalence.lark.classes.residuals import Residuals
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -46,7 +46,7 @@ class Pairs:
         text_start: int64[texts + 1], the first terminal of each text.
     """
 
-    rests: Rests
+    rests: Residuals
     family_sequence: cython.const[cython.int][::1]
     family_start: cython.const[cython.Py_ssize_t][::1]
     known: Interned
@@ -58,7 +58,7 @@ class Pairs:
 
     def __init__(
         self,
-        rests: Rests,
+        rests: Residuals,
         family_sequence: NDArray[np.int32],
         family_start: NDArray[np.int64],
         account: Account,

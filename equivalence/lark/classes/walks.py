@@ -25,7 +25,7 @@ from equivalence.arrays.equal_lists import number_lists
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
 from equivalence.lark.classes.pairs import Pairs
-from equivalence.lark.classes.rests import Rests
+from equivalence.lark.classes.residuals import Residuals
 from equivalence.lark.lexer import LexerMachine
 from equivalence.trie import Trie
 
@@ -112,7 +112,7 @@ def _walk(
     # a number for each, and as much again for paths and rests, of which most are met often
     _within(max_bytes, 16 * room, f"{len(states)} states after a first byte times the tokens with that byte")
     account = Account(stop)
-    rests = Rests(lexer, trie, *sequences, family_of, account)
+    rests = Residuals(lexer, trie, *sequences, family_of, account)
     rests.read(states, of_byte)
     class_of_group, n_classes = rests.classes()
     _, examples = np.unique(class_of_group, return_index=True)

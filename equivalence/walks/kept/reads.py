@@ -2,7 +2,7 @@
 
 What: `KeptReads` holds, for a list of integers that says all that a state or a frame can do, the tokens that
 are read wholly on it, and the nodes of the trie at which it may be used up.
-When: by `hybrid.classifier.walking`, for walks that turned out to be long; one belongs to a `Vocabulary`.
+When: by `hybrid.classifier.walker`, for walks that turned out to be long; one belongs to a `Vocabulary`.
 Limits: bounded by bytes. Nothing is written to a file: it is found again in less time than a file is read.
 
 Each method is one look-up or one store in a dict, which the interpreter does at once: threads need no lock.
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from equivalence.walks.kept.units import UnitReads
 
 Key = tuple[bytes, bytes]
-"""What a state or a frame can do (`hybrid.classifier.contents`), and the nodes that are read on it."""
+"""What a state or a frame can do (`hybrid.classifier.canonical_form`), and the nodes that are read on it."""
 
 LIMIT_BYTES = 16 << 20
 """Bound by default: some 300 long walks over 128,000 ids."""

@@ -1,7 +1,7 @@
 """How many units of a counted rule the strings of a vocabulary begin, for all bounds at once.
 
 What: `UnitReads` holds these numbers.
-When: made and read by `hybrid.classifier.units`, kept by `equivalence.walks.kept.reads`.
+When: made and read by `hybrid.classifier.repeat_units`, kept by `equivalence.walks.kept.reads`.
 Limits: none of its own.
 """
 

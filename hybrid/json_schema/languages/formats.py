@@ -1,15 +1,14 @@
 """Formats as regular languages.
 
 What: `format_language` gives the automaton of a format, or None where the format is unknown, not regular or
-says
-nothing that can be told: such formats are annotations, as the specification has it.
+says nothing that can be told: such formats are annotations, as the specification has it.
 When: for `format` in a schema; each is made once in a process.
 Limits: leap seconds are written in UTC alone (the minute of another zone would take 1,440 states); years
 begin with 0001; host names have at most 3 labels of 63 characters, 5 of 49 or 12 of 20 (a total of 253 would
 take 30,000 states); mail addresses follow the grammar of RFC 5321, without its bounds on sizes unless a
 `maxLength` is beyond these, and under a bound of lengths neither they nor URIs have an IPv6 address;
-internationalised names are letters, digits and hyphens of any script.
-`regex` is not a regular language and is not asserted.
+internationalised names are letters, digits and hyphens of any script. `regex` is not a regular language and
+is not asserted.
 
 Sources: RFC 3339 (dates, times), its appendix A and ISO 8601 (durations), RFC 5321 and 6531 (mail), RFC 1123
 and 5890 (host names), RFC 2673 and 4291 (addresses), RFC 3986, 3987 and 6570 (URIs, IRIs, templates), RFC

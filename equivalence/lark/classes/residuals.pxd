@@ -1,0 +1,37 @@
+from equivalence.arrays.account cimport Account
+from equivalence.arrays.interning cimport Interned
+
+
+# A kind of tokens that a block parts: those with one rest get a number of their own.
+cdef struct Split:
+    Py_ssize_t block
+    Py_ssize_t kind
+    Py_ssize_t rest
+    Py_ssize_t number
+
+
+cdef class Residuals:
+    cdef const int[:, ::1] step
+    cdef const int[:, ::1] emitted
+    cdef const int[::1] sequence
+    cdef const Py_ssize_t[::1] sequence_start
+    cdef const int[::1] family
+    cdef int[:, ::1] nodes
+    cdef const int[::1] groups
+    cdef Py_ssize_t[::1] top
+    cdef readonly Interned paths
+    cdef readonly Interned rests
+    cdef Py_ssize_t[::1] starts
+    cdef int[::1] found
+    cdef Py_ssize_t[::1] kind
+    cdef Py_ssize_t kinds
+    cdef Split[::1] splits
+    cdef Py_ssize_t[::1] state
+    cdef Py_ssize_t[::1] path
+    cdef Account account
+
+    cdef int part_by_first_byte(self) except -1
+    cdef int read_block(self, Py_ssize_t block, Py_ssize_t state, Py_ssize_t root) except -1 nogil
+    cdef Py_ssize_t follow(self, Py_ssize_t byte, Py_ssize_t depth) except -2 nogil
+    cdef Py_ssize_t rest_of(self, Py_ssize_t depth) except -1 nogil
+    cdef void split(self, Py_ssize_t block, Py_ssize_t group, Py_ssize_t rest, Py_ssize_t last) noexcept nogil

@@ -1,0 +1,276 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""The residuals of lexer states: what they make of the tokens after each first byte.
+
+What: a *path* is a terminal sequence, numbered: path 0 is empty, any other is a path and one more terminal. A
+*rest* is what a lexer state makes of a text: a path, and the family of the state that the lexer is then in;
+-1 if the text is dead. A *block* is a lexer state after a first byte, with all tokens that begin with that
+byte. `Residuals` reads every block once.
+When: the first half of `equivalence.lark.classes.walks`. `equivalence.lark.classes.pairs` combines its
+results with the states before first bytes.
+Limits: one number for each block and token, which the caller counts before.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import zeros
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.lark.classes.residuals import Split
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.equal_lists import lie_side_by_side
+from equivalence.arrays.records import Kind
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+SPLIT = Kind("block kind rest number")
+
+
+@cython.final
+@cython.cclass
+class Residuals:
+    """The rests of all blocks, and tokens told apart by them.
+
+    Args:
+        lexer: an `equivalence.lark.lexer.LexerMachine`.
+        trie: of the vocabulary, whose groups are the distinct tokens.
+        sequence: int32, the terminals of all sequences that the lexer emits.
+        sequence_start: int64, where each begins.
+        family: int32[Q], a number per state, equal for states with equal continuations.
+        account: what stops.
+
+    Raises:
+        ValueError: arrays are not of one size, or a number is out of its range.
+
+    Attributes:
+        paths: as [path, terminal].
+        rests: as [path, family].
+        starts: int64[blocks + 1], where the rests of a block begin.
+        found: int32, one rest for each group below the block's byte.
+        kind: int64[groups], what tells groups apart: first their bytes, then what each block makes of them.
+        kinds: kinds that there have been; each new one gets the next number.
+    """
+
+    step: cython.const[cython.int][:, ::1]
+    emitted: cython.const[cython.int][:, ::1]
+    sequence: cython.const[cython.int][::1]
+    sequence_start: cython.const[cython.Py_ssize_t][::1]
+    family: cython.const[cython.int][::1]
+    nodes: cython.int[:, ::1]
+    groups: cython.const[cython.int][::1]
+    top: cython.Py_ssize_t[::1]
+    paths: Interned
+    rests: Interned
+    starts: cython.Py_ssize_t[::1]
+    found: cython.int[::1]
+    kind: cython.Py_ssize_t[::1]
+    kinds: cython.Py_ssize_t
+    splits: Split[::1]
+    state: cython.Py_ssize_t[::1]
+    path: cython.Py_ssize_t[::1]
+    account: Account
+
+    def __init__(
+        self,
+        lexer: object,
+        trie: object,
+        sequence: NDArray[np.int32],
+        sequence_start: NDArray[np.int64],
+        family: NDArray[np.int32],
+        account: Account,
+    ) -> None:
+        _check(lexer, sequence, sequence_start, family)
+        self.step, self.emitted = lexer.step, lexer.emitted
+        self.sequence, self.sequence_start, self.family = sequence, sequence_start, family
+        self.nodes = np.stack([trie.byte, trie.depth, trie.skip], axis=1).astype(np.int32)
+        self.groups = trie.group
+        self.account = account
+        self.paths, self.rests = Interned(1024, 2), Interned(4096, 2)
+        begin = self.paths.room(2)
+        self.paths.pool[begin], self.paths.pool[begin + 1] = -1, -1
+        self.paths.intern(2)
+        self.state = np.zeros(trie.longest + 2, np.int64)
+        self.path = np.zeros(trie.longest + 2, np.int64)
+        self.top = np.full(256, -1, np.int64)
+        self.kind = np.zeros(trie.n_groups, np.int64)
+        self.kinds = 1
+        self.part_by_first_byte()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def part_by_first_byte(self) -> cython.int:
+        """Find the node of each first byte, and tell tokens of different first bytes apart."""
+        node: cython.Py_ssize_t = 1
+        most: cython.Py_ssize_t = 1
+        while node < self.nodes.shape[0]:
+            self.top[self.nodes[node, 0]] = node
+            most = max(most, self.groups[self.nodes[node, 2]] - self.groups[node])
+            for group in range(self.groups[node], self.groups[self.nodes[node, 2]]):
+                self.kind[group] = self.kinds
+            self.kinds = self.kinds + 1
+            node = self.nodes[node, 2]
+        size: cython.Py_ssize_t = 16
+        while size < 2 * most:
+            size *= 2
+        self.splits = zeros(SPLIT, size)
+        return 0
+
+    def read(
+        self, states: cython.const[cython.Py_ssize_t][::1], first_bytes: cython.const[cython.Py_ssize_t][::1]
+    ) -> None:
+        """Read every token that begins with a byte, from the state that the lexer is in after that byte.
+
+        Args:
+            states: int64[blocks].
+            first_bytes: int64[blocks].
+
+        Raises:
+            ValueError: there is no such state, or no token begins with such a byte.
+            BudgetExceeded, KeyboardInterrupt: somebody said stop.
+        """
+        n: cython.Py_ssize_t = states.shape[0]
+        starts = np.zeros(n + 1, np.int64)
+        self.starts = starts
+        for block in range(n):
+            byte = first_bytes[block]
+            if not (0 <= byte < 256 and 0 <= states[block] < self.step.shape[0]) or self.top[byte] < 0:
+                raise ValueError(
+                    f"no token begins with the byte {byte}, or there is no state {states[block]}"
+                )
+            root = self.top[byte]
+            self.starts[block + 1] = self.starts[block] + self.groups[self.nodes[root, 2]] - self.groups[root]
+        self.found = np.full(starts[n], -1, np.int32)
+        with cython.nogil:
+            for block in range(n):
+                self.account.look()
+                self.read_block(block, states[block], self.top[first_bytes[block]])
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_block(
+        self, block: cython.Py_ssize_t, state: cython.Py_ssize_t, root: cython.Py_ssize_t
+    ) -> cython.int:
+        """Find the rests of a block, and tell apart the tokens for which they differ."""
+        first = self.groups[root]
+        last: cython.Py_ssize_t = self.nodes[root, 2]
+        size: cython.Py_ssize_t = 16
+        while size < 2 * (self.groups[last] - first):
+            size *= 2
+        begin = self.starts[block]
+        self.state[1] = state
+        self.path[1] = 0
+        node: cython.Py_ssize_t = root
+        while node < last:
+            depth: cython.Py_ssize_t = self.nodes[node, 1]
+            if node > root and self.follow(self.nodes[node, 0], depth) < 0:
+                node = self.nodes[node, 2]
+                continue
+            group = self.groups[node]
+            if self.groups[node + 1] > group:
+                rest = self.rest_of(depth)
+                self.found[begin + group - first] = cython.cast(cython.int, rest)
+                self.split(block, group, rest, size - 1)
+            node += 1
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-2, check=False)
+    def follow(self, byte: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Go on by a byte to a depth; the state there, -1 where the text is dead."""
+        before = self.state[depth - 1]
+        after = self.step[before, byte]
+        if after < 0:
+            return -1
+        self.state[depth] = after
+        at = self.path[depth - 1]
+        emitted = self.emitted[before, byte]
+        if emitted > 0:
+            for k in range(self.sequence_start[emitted], self.sequence_start[emitted + 1]):
+                begin = self.paths.room(2)
+                self.paths.pool[begin] = at
+                self.paths.pool[begin + 1] = self.sequence[k]
+                at = self.paths.intern(2)
+        self.path[depth] = at
+        return after
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def rest_of(self, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the rest of the text that was followed to a depth."""
+        begin = self.rests.room(2)
+        self.rests.pool[begin] = self.path[depth]
+        self.rests.pool[begin + 1] = self.family[self.state[depth]]
+        return self.rests.intern(2)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def split(
+        self,
+        block: cython.Py_ssize_t,
+        group: cython.Py_ssize_t,
+        rest: cython.Py_ssize_t,
+        last: cython.Py_ssize_t,
+    ) -> cython.void:
+        """Give a group the kind of the groups of its kind with its rest in this block.
+
+        The table is filled anew for each block, without being emptied: what is of another block is no entry.
+        """
+        kind = self.kind[group]
+        slot = mix(mix(2, kind), rest) & last
+        while self.splits[slot].block == block + 1:
+            if self.splits[slot].kind == kind and self.splits[slot].rest == rest:
+                self.kind[group] = self.splits[slot].number
+                return
+            slot = (slot + 1) & last
+        self.splits[slot].block = block + 1
+        self.splits[slot].kind = kind
+        self.splits[slot].rest = rest
+        self.splits[slot].number = self.kinds
+        self.kind[group] = self.kinds
+        self.kinds = self.kinds + 1
+
+    def classes(self) -> tuple[NDArray[np.int32], int]:
+        """The classes of groups, in order of the first group, and how many there are.
+
+        int32[groups], equal iff the rests of two groups are equal in all blocks.
+        """
+        n: cython.Py_ssize_t = self.kind.shape[0]
+        found = np.empty(n, np.int32)
+        class_of: cython.int[::1] = found
+        number: cython.int[::1] = np.full(self.kinds, -1, np.int32)
+        count: cython.int = 0
+        for group in range(n):
+            if number[self.kind[group]] < 0:
+                number[self.kind[group]] = count
+                count += 1
+            class_of[group] = number[self.kind[group]]
+        return found, count
+
+
+def _check(lexer, sequence, sequence_start, family):
+    """Refuse numbers that lead out of the tables."""
+    n_states = len(lexer.step)
+    if lexer.step.shape != (n_states, 256) or lexer.emitted.shape != (n_states, 256):
+        raise ValueError(f"a lexer with the shapes {lexer.step.shape} and {lexer.emitted.shape}")
+    if len(family) != n_states:
+        raise ValueError(f"{len(family)} families for {n_states} states")
+    if lexer.step.size and not -1 <= int(lexer.step.min()) <= int(lexer.step.max()) < n_states:
+        raise ValueError(f"a lexer of {n_states} states leads out of them")
+    emitted = lexer.emitted
+    if emitted.size and not 0 <= int(emitted.min()) <= int(emitted.max()) < len(sequence_start) - 1:
+        raise ValueError("a lexer emits an unknown sequence")
+    if not lie_side_by_side(sequence_start, len(sequence)):
+        raise ValueError("sequences do not lie side by side")

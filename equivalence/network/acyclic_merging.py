@@ -1,0 +1,164 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Merging the states that are on no cycle, from the leaves up, in one pass.
+
+What: `AcyclicMerging` gives equivalent states one class, once their successors have classes. In large
+schemas, six of seven states are merged here.
+When: the first step of `equivalence.network.merging`.
+Limits: states on cycles of two or more states stay apart. Only equivalent states get one class here; that all
+of them do is left to `equivalence.network.bisimulation`.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.graph import Graph
+
+from equivalence import built
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+SELF = cython.declare(cython.int, -2)  # in a key: the state itself, whose class is not known yet
+UNKNOWN = cython.declare(cython.int, 2)  # of `loops`: the class of a successor is not known
+
+
+@cython.final
+@cython.cclass
+class AcyclicMerging:
+    """A walk that gives states their classes behind all that they lead to.
+
+    Attributes:
+        graph: its names become the classes, -1 where the root does not lead.
+        account: tells when to stop.
+        n_classes: classes so far.
+        class_of_key: the class of each of the graph's keys.
+        path: states from the root to the one at hand.
+        cursor: one more than the successors of a state that were looked at; 0: it was not visited.
+    """
+
+    def __init__(self) -> None:
+        self.class_of_key = self.path = self.cursor = np.empty(0, np.int64)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(self, graph: Graph, account: Account) -> cython.int:
+        """Take another graph."""
+        n: cython.Py_ssize_t = graph.size
+        self.graph = graph
+        self.account = account
+        self.n_classes = 0
+        self.depth = 0
+        if n > self.path.shape[0]:
+            self.class_of_key = np.empty(3 * n, np.int64)  # a state with an edge to itself has two
+            self.path = np.empty(n + n // 2, np.int64)
+            self.cursor = np.empty(n + n // 2, np.int64)
+        graph.name[:] = -1
+        for s in range(n):
+            self.cursor[s] = 0
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def merge(self, root: cython.Py_ssize_t) -> cython.int:
+        """Give classes to all states that the root leads to.
+
+        Raises:
+            BudgetExceeded: it is too late.
+        """
+        with cython.nogil:
+            self.visit(root)
+            while self.depth > 0:
+                s = self.path[self.depth - 1]
+                successor = self.next_unvisited(s)
+                if successor >= 0:
+                    self.visit(successor)
+                else:
+                    self.account.look()
+                    self.depth -= 1
+                    self.settle(s)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def visit(self, s: cython.Py_ssize_t) -> cython.void:
+        """Lengthen the path by a state."""
+        self.path[self.depth] = s
+        self.depth += 1
+        self.cursor[s] = 1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def next_unvisited(self, s: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The next successor of a state that was not visited, -1: there is none."""
+        begin = self.graph.edge_starts[s]
+        n_edges = self.graph.edge_starts[s + 1] - begin
+        call_begin = self.graph.call_starts[s]
+        n = n_edges + 2 * (self.graph.call_starts[s + 1] - call_begin)
+        i = self.cursor[s] - 1
+        while i < n:
+            if i < n_edges:
+                t = self.graph.edges[begin + i].target
+            elif (i - n_edges) & 1:
+                t = self.graph.calls[call_begin + ((i - n_edges) >> 1)].back
+            else:
+                t = self.graph.calls[call_begin + ((i - n_edges) >> 1)].callee
+            i += 1
+            if self.cursor[t] == 0:
+                self.cursor[s] = i + 1
+                return t
+        self.cursor[s] = i + 1
+        return -1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def loops(self, s: cython.Py_ssize_t) -> cython.int:
+        """Whether a state leads to itself; `UNKNOWN` if the class of another successor is not known."""
+        found: cython.int = 0
+        for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
+            t = self.graph.edges[k].target
+            if t == s:
+                found = 1
+            elif self.graph.name[t] < 0:
+                return UNKNOWN
+        for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
+            callee = self.graph.calls[k].callee
+            back = self.graph.calls[k].back
+            if callee == s or back == s:
+                found = 1
+            if (callee != s and self.graph.name[callee] < 0) or (back != s and self.graph.name[back] < 0):
+                return UNKNOWN
+        return found
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def settle(self, s: cython.Py_ssize_t) -> cython.int:
+        """Give a state its class: that of a state that does the same, or a new one."""
+        loops = self.loops(s)
+        if loops != UNKNOWN:
+            length = self.graph.write_key(s, SELF if loops else -1)
+            known = self.graph.keys.count
+            key = self.graph.keys.intern(length)
+            if key < known:
+                self.graph.name[s] = self.class_of_key[key]
+                return 0
+            self.class_of_key[key] = self.n_classes
+        self.graph.name[s] = self.n_classes
+        self.n_classes += 1
+        if loops == 1:
+            # another state may lead here without being here: it does the same
+            length = self.graph.write_key(s, -1)
+            known = self.graph.keys.count
+            key = self.graph.keys.intern(length)
+            if key == known:
+                self.class_of_key[key] = self.graph.name[s]
+        return 0

@@ -1,0 +1,309 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""The coarsest bisimulation of a graph: states that do the same are in one block.
+
+What: `Refinement` starts with one block of all states, and splits blocks until the states of each block do
+the same.
+When: the second step of `equivalence.network.merging`, for the states that are left.
+Limits: indices are not checked.
+Source: partition refinement that processes all but the largest part (Hopcroft 1971; Paige and Tarjan 1987).
+
+Each round looks at the states that have a successor which moved to another block. All states of one block did
+the same before. Those that are not looked at still do; each of the others leads to a new block, which they do
+not. So a block is split into the states that are not looked at, and groups of the others by equal keys. The
+largest of these parts stays, so a state moves at most log n times.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.graph import Graph
+
+from equivalence import built
+from equivalence.arrays.growing import record_type
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+STATE = record_type("place turn")
+BLOCK = record_type("first count looked placed largest")
+GROUP = record_type("block count end")
+LOOKED = record_type("state group")
+
+
+@cython.final
+@cython.cclass
+class Refinement:
+    """Blocks of states, which fall into smaller ones.
+
+    Attributes:
+        graph: its names become the blocks.
+        account: tells when to stop.
+        leaders: the states that lead to each state by an edge, a call or a return.
+        members: the states, block by block.
+        states: where a state is among the members, and the round in which it is looked at next.
+        blocks: where a block's members begin, and how many there are; in a round also how many of them are
+            looked at, how many of those have been put to its front, and the largest of their groups; -1:
+            there are more that are not looked at.
+        n_blocks: how many there are.
+        queue: states that are looked at in this round, and the group of each.
+        groups: states of one block that are looked at and do the same: the block, how many, and where the
+            last of them is among the members.
+        moved: blocks that are new in this round.
+        table: of keys; a round uses as much as it needs, for it begins with an empty one.
+    """
+
+    def __init__(self) -> None:
+        self.leader_starts = self.leaders = self.members = self.moved = np.empty(0, np.int64)
+        self.states = np.empty(0, STATE)
+        self.blocks = np.empty(0, BLOCK)
+        self.queue = np.empty(0, LOOKED)
+        self.groups = np.empty(0, GROUP)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(self, graph: Graph, account: Account) -> cython.int:
+        """Take another graph."""
+        n: cython.Py_ssize_t = graph.size
+        n_leaders: cython.Py_ssize_t = graph.edges.shape[0] + 2 * graph.calls.shape[0]
+        self.graph = graph
+        self.account = account
+        if n > self.members.shape[0]:
+            room: cython.Py_ssize_t = n + n // 2
+            self.leader_starts = np.empty(room + 2, np.int64)
+            self.states = np.empty(room, STATE)
+            self.members = np.empty(room, np.int64)
+            self.blocks = np.empty(room, BLOCK)
+            self.queue = np.empty(room, LOOKED)
+            self.groups = np.empty(room, GROUP)
+            self.moved = np.empty(room, np.int64)
+        if n_leaders > self.leaders.shape[0]:
+            self.leaders = np.empty(n_leaders + n_leaders // 2, np.int64)
+        self.n_blocks = 0
+        self.n_queue = 0
+        self.n_groups = 0
+        self.n_moved = 0
+        self.round = 0
+        self.table = graph.keys.table
+        graph.name[:] = 0
+        for s in range(n + 2):
+            self.leader_starts[s] = 0
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def refine(self) -> cython.int:
+        """Split the blocks until the states of each do the same.
+
+        Raises:
+            BudgetExceeded: it is too late.
+        """
+        with cython.nogil:
+            self.find_leaders()
+            self.begin()
+            while self.n_queue > 0:
+                self.round += 1
+                self.forget_keys()
+                self.drop_alone()
+                self.group_queue()
+                self.choose_largest()
+                self.order_members()
+                self.n_moved = 0
+                self.split_rests()
+                self.split_groups()
+                self.name_moved()
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def find_leaders(self) -> cython.void:
+        """Who leads to each state: its row ends where the next one starts."""
+        n = self.graph.size
+        for k in range(self.graph.edges.shape[0]):
+            self.leader_starts[self.graph.edges[k].target + 2] += 1
+        for k in range(self.graph.calls.shape[0]):
+            self.leader_starts[self.graph.calls[k].callee + 2] += 1
+            self.leader_starts[self.graph.calls[k].back + 2] += 1
+        for s in range(n):
+            self.leader_starts[s + 2] += self.leader_starts[s + 1]
+        for s in range(n):
+            for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
+                t = self.graph.edges[k].target
+                self.leaders[self.leader_starts[t + 1]] = s
+                self.leader_starts[t + 1] += 1
+            for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
+                t = self.graph.calls[k].callee
+                self.leaders[self.leader_starts[t + 1]] = s
+                self.leader_starts[t + 1] += 1
+                t = self.graph.calls[k].back
+                self.leaders[self.leader_starts[t + 1]] = s
+                self.leader_starts[t + 1] += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def begin(self) -> cython.void:
+        """One block of all states, which are all to be looked at."""
+        n = self.graph.size
+        for s in range(n):
+            self.states[s].place = s
+            self.states[s].turn = 0
+            self.members[s] = s
+            self.queue[s].state = s
+        self.n_queue = n
+        self.add_block(0, n)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add_block(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.void:
+        """A new block, of members that were in another one."""
+        self.blocks[self.n_blocks].first = first
+        self.blocks[self.n_blocks].count = count
+        self.moved[self.n_moved] = self.n_blocks
+        self.n_moved += 1
+        self.n_blocks += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def forget_keys(self) -> cython.void:
+        """No key is known, and the table is as small as this round is."""
+        size: cython.Py_ssize_t = 16
+        while size < 2 * self.n_queue + 2:
+            size *= 2
+        for i in range(size):
+            self.table[i] = -1
+        self.graph.keys.table = self.table[:size]
+        self.graph.keys.count = 0
+        self.graph.keys.used = 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def drop_alone(self) -> cython.void:
+        """A state alone in its block stays there, whatever it does."""
+        kept: cython.Py_ssize_t = 0
+        for i in range(self.n_queue):
+            if self.blocks[self.graph.name[self.queue[i].state]].count > 1:
+                self.queue[kept].state = self.queue[i].state
+                kept += 1
+        self.n_queue = kept
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def group_queue(self) -> cython.int:
+        """The groups of the states that are looked at, by block and key."""
+        for i in range(self.n_queue):
+            self.account.look()
+            s = self.queue[i].state
+            b = self.graph.name[s]
+            length = self.graph.write_key(s, -1)
+            self.graph.keys.pool[self.graph.keys.used + length] = b
+            known = self.graph.keys.count
+            g = self.graph.keys.intern(length + 1)
+            self.queue[i].group = g
+            if g == known:
+                self.groups[g].block = b
+                self.groups[g].count = 0
+                self.blocks[b].looked = 0
+                self.blocks[b].placed = 0
+                self.blocks[b].largest = -1
+            self.groups[g].count += 1
+        self.n_groups = self.graph.keys.count
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def choose_largest(self) -> cython.void:
+        """Where each group will be among the members of its block, and the largest part of each block."""
+        for g in range(self.n_groups):
+            b = self.groups[g].block
+            self.groups[g].end = self.blocks[b].first + self.blocks[b].looked
+            self.blocks[b].looked += self.groups[g].count
+        for g in range(self.n_groups):
+            b = self.groups[g].block
+            largest = self.blocks[b].largest
+            count = (
+                self.blocks[b].count - self.blocks[b].looked if largest < 0 else self.groups[largest].count
+            )
+            if self.groups[g].count > count:
+                self.blocks[b].largest = g
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def order_members(self) -> cython.void:
+        """The states that are looked at go to the front of their block, then there group by group."""
+        for i in range(self.n_queue):
+            s = self.queue[i].state
+            b = self.graph.name[s]
+            at = self.blocks[b].first + self.blocks[b].placed
+            self.blocks[b].placed += 1
+            other = self.members[at]
+            self.members[self.states[s].place] = other
+            self.states[other].place = self.states[s].place
+            self.members[at] = s
+            self.states[s].place = at
+        for i in range(self.n_queue):
+            g = self.queue[i].group
+            at = self.groups[g].end
+            self.groups[g].end = at + 1
+            self.members[at] = self.queue[i].state
+            self.states[self.queue[i].state].place = at
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def split_rests(self) -> cython.void:
+        """The states of a block that are not looked at move, unless they are the largest part."""
+        for g in range(self.n_groups):
+            b = self.groups[g].block
+            looked = self.blocks[b].looked
+            if looked < 0:
+                continue  # dealt with at another group of it
+            rest = self.blocks[b].count - looked
+            if self.blocks[b].largest < 0:
+                self.blocks[b].first += looked
+                self.blocks[b].count = rest
+            elif rest > 0:
+                self.add_block(self.blocks[b].first + looked, rest)
+            self.blocks[b].looked = -1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def split_groups(self) -> cython.void:
+        """Each group moves, unless it is the largest part of its block."""
+        for g in range(self.n_groups):
+            b = self.groups[g].block
+            first = self.groups[g].end - self.groups[g].count
+            if self.blocks[b].largest == g:
+                self.blocks[b].first = first
+                self.blocks[b].count = self.groups[g].count
+            else:
+                self.add_block(first, self.groups[g].count)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def name_moved(self) -> cython.void:
+        """States that have moved get the names of their blocks; who leads to them is looked at next."""
+        self.n_queue = 0
+        for i in range(self.n_moved):
+            b = self.moved[i]
+            for at in range(self.blocks[b].first, self.blocks[b].first + self.blocks[b].count):
+                s = self.members[at]
+                self.graph.name[s] = b
+                for k in range(self.leader_starts[s], self.leader_starts[s + 1]):
+                    leader = self.leaders[k]
+                    if self.states[leader].turn != self.round:
+                        self.states[leader].turn = self.round
+                        self.queue[self.n_queue].state = leader
+                        self.n_queue += 1

@@ -1,0 +1,232 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Absorbing states: return states of which two in a row on a stack are equivalent to one.
+
+What: an absorbing state is final. Each state that it leads to is final only if all moves of the absorbing
+state are still possible there. So whatever the lower of two such frames can do, the upper one can do as well
+(docs/theory.md, section 4).
+When: once for each network, before exploring. `equivalence.parser.stacks` then pushes no second frame.
+Limits: it is always correct to call fewer states absorbing, so the search gives up if too many states or
+moves have to be compared.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.automaton import Automaton
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import filled
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+MOST_REACHED = cython.declare(cython.Py_ssize_t, 64)
+"""States looked at for each return state."""
+
+MOST_CLOSED = cython.declare(cython.Py_ssize_t, 16)
+"""States that a state and its tail calls may begin with."""
+
+MOST_COMPARED = cython.declare(cython.Py_ssize_t, 1 << 24)
+"""Pairs of moves compared for all return states, some 20 ms; the JSON grammar needs some hundred."""
+
+OWN = cython.declare(cython.Py_ssize_t, 0)
+OTHER = cython.declare(cython.Py_ssize_t, 1)
+
+
+def absorbing_states(automaton: Automaton) -> NDArray[np.uint8]:
+    """uint8[states]: 1 for those that absorb one another."""
+    absorbing: cython.uchar[::1] = np.zeros(automaton.n_states, np.uint8)
+    tried: cython.uchar[::1] = np.zeros(automaton.n_states, np.uint8)
+    search = Search(automaton)
+    with cython.nogil:
+        for call in range(automaton.calls.shape[0]):
+            state = automaton.calls[call].back
+            if state >= 0 and not tried[state] and automaton.final[state]:
+                tried[state] = 1
+                absorbing[state] = search.absorbs(state)
+    return np.asarray(absorbing)
+
+
+@cython.final
+@cython.cclass
+class Search:
+    """What has been looked at for the return state at hand.
+
+    Attributes:
+        closed: two sets of states: the state at hand (row `OWN`) or one that it leads to (row `OTHER`), with
+            the first states of its tail calls.
+        sizes: how many there are in each.
+        reached: what it leads to.
+        stamp: of each state, the last return state that led to it.
+        n_left: pairs of moves that may still be compared.
+    """
+
+    automaton: Automaton
+    closed: cython.Py_ssize_t[:, ::1]
+    sizes: cython.Py_ssize_t[::1]
+    reached: cython.Py_ssize_t[::1]
+    stamp: cython.Py_ssize_t[::1]
+    n_reached: cython.Py_ssize_t
+    n_left: cython.Py_ssize_t
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton = automaton
+        self.closed = np.empty((2, MOST_CLOSED), np.int64)
+        self.sizes = np.zeros(2, np.int64)
+        self.reached = np.empty(MOST_REACHED, np.int64)
+        self.stamp = filled(automaton.n_states, -1)
+        self.n_left = MOST_COMPARED
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def absorbs(self, state: cython.Py_ssize_t) -> cython.bint:
+        """Whether two of a final return state are as good as one."""
+        if not self.close(state, OWN):
+            return False
+        self.reached[0] = state
+        self.stamp[state] = state
+        self.n_reached = 1
+        i: cython.Py_ssize_t = 0
+        while i < self.n_reached:
+            if not self.close(self.reached[i], OTHER):
+                return False
+            if self.automaton.final[self.reached[i]] and not self.moves_are_kept():
+                return False
+            if not self.reach(state):
+                return False
+            i += 1
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def close(self, state: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.bint:
+        """Note a state and the first states of its tail calls, and of theirs; whether they are not too many,
+        and no counted rule is among them."""
+        self.closed[row, 0] = state
+        n: cython.Py_ssize_t = 1
+        i: cython.Py_ssize_t = 0
+        while i < n:
+            state = self.closed[row, i]
+            for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
+                callee = self.automaton.calls[k].callee
+                if self.automaton.calls[k].back >= 0:
+                    continue
+                if callee < 0 or n == MOST_CLOSED:
+                    return False
+                known: cython.bint = False
+                for j in range(n):
+                    known = known or self.closed[row, j] == callee
+                if not known:
+                    self.closed[row, n] = callee
+                    n += 1
+            i += 1
+        self.sizes[row] = n
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def moves_are_kept(self) -> cython.bint:
+        """Whether every own move is also one of the others, to the same target; no, where too many have to be
+        compared."""
+        self.n_left -= self.n_edges(OWN) * self.n_edges(OTHER) + self.n_calls(OWN) * self.n_calls(OTHER)
+        if self.n_left < 0:
+            return False
+        for i in range(self.sizes[OWN]):
+            state = self.closed[OWN, i]
+            for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
+                if not self.has_edge(k):
+                    return False
+            for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
+                # of a tail call, the callee is among the states
+                if self.automaton.calls[k].back >= 0 and not self.has_call(k):
+                    return False
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def n_edges(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Edges of all states of a row."""
+        n: cython.Py_ssize_t = 0
+        for i in range(self.sizes[row]):
+            state = self.closed[row, i]
+            n += self.automaton.edge_starts[state + 1] - self.automaton.edge_starts[state]
+        return n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def n_calls(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Calls of all states of a row."""
+        n: cython.Py_ssize_t = 0
+        for i in range(self.sizes[row]):
+            state = self.closed[row, i]
+            n += self.automaton.call_starts[state + 1] - self.automaton.call_starts[state]
+        return n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def has_edge(self, edge: cython.Py_ssize_t) -> cython.bint:
+        """Whether an edge of the others reads all that this one reads, to the same target."""
+        for j in range(self.sizes[OTHER]):
+            state = self.closed[OTHER, j]
+            for m in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
+                if (
+                    self.automaton.edges[m].first <= self.automaton.edges[edge].first
+                    and self.automaton.edges[edge].last <= self.automaton.edges[m].last
+                    and self.automaton.edges[m].target == self.automaton.edges[edge].target
+                ):
+                    return True
+        return False
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def has_call(self, call: cython.Py_ssize_t) -> cython.bint:
+        """Whether a call of the others is the same."""
+        for j in range(self.sizes[OTHER]):
+            state = self.closed[OTHER, j]
+            for m in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
+                if (
+                    self.automaton.calls[m].callee == self.automaton.calls[call].callee
+                    and self.automaton.calls[m].back == self.automaton.calls[call].back
+                ):
+                    return True
+        return False
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def reach(self, origin: cython.Py_ssize_t) -> cython.bint:
+        """List where the moves of the others lead; whether there is room."""
+        for j in range(self.sizes[OTHER]):
+            state = self.closed[OTHER, j]
+            for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
+                if not self.note(self.automaton.edges[k].target, origin):
+                    return False
+            for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
+                if not self.note(self.automaton.calls[k].back, origin):
+                    return False
+        return True
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def note(self, target: cython.Py_ssize_t, origin: cython.Py_ssize_t) -> cython.bint:
+        """List a state, unless it is none or listed; whether there is room."""
+        if target < 0 or self.stamp[target] == origin:
+            return True
+        self.stamp[target] = origin
+        if self.n_reached == MOST_REACHED:
+            return False
+        self.reached[self.n_reached] = target
+        self.n_reached += 1
+        return True

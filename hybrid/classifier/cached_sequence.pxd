@@ -1,0 +1,54 @@
+from hybrid.classifier.rows cimport Rows
+from hybrid.classifier.steps cimport Steps
+
+
+# What a known step and a known mask read comes first, so that it lies in few lines of memory.
+cdef class CachedSequence:
+    cdef readonly Py_ssize_t config
+    cdef Py_ssize_t first_stop
+    cdef Py_ssize_t last_stop
+    cdef readonly Steps steps
+    cdef readonly Rows rows
+    cdef readonly Py_ssize_t made
+    cdef readonly bint ended
+    cdef int[::1] history
+    cdef Py_ssize_t brought
+    cdef list texts
+    cdef readonly object session
+    cdef readonly tuple stops
+
+    cdef void make_room(self)
+
+
+from hybrid.classifier.rows cimport source_of
+from hybrid.classifier.steps cimport following
+
+
+cdef inline Py_ssize_t mask_of(CachedSequence known) noexcept:
+    return 0 if known.ended else source_of(known.rows, known.config)
+
+
+cdef inline void note(CachedSequence known, Py_ssize_t read, Py_ssize_t after) noexcept:
+    known.history[2 * known.made] = <int>known.config
+    known.history[2 * known.made + 1] = <int>read
+    known.made += 1
+    known.config = after
+
+
+cdef inline int take(CachedSequence known, Py_ssize_t token) noexcept:
+    if known.ended:
+        return 0
+    cdef Py_ssize_t i
+    if token < 0:
+        return -1
+    if known.first_stop <= token <= known.last_stop:
+        for i in range(known.rows.stops.shape[0]):
+            if known.rows.stops[i] == token:
+                return -1
+    cdef Py_ssize_t after = following(known.steps, known.config, token)
+    if after <= 0:
+        return <int>after
+    if 2 * known.made >= known.history.shape[0]:
+        return -1
+    note(known, token, after)
+    return 1

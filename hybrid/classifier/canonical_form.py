@@ -1,0 +1,145 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""The canonical form of a state: a list of integers that says what the state can do.
+
+What: `CanonicalForm.of` writes down the part of the automata that a state, or the frame of a counted rule,
+can reach: the states in the order in which they are found, whether they may return, their edges, and the
+rules that they call. States with equal lists read the same texts, in any grammar.
+When: for long walks, to find them among those of other grammars (`hybrid.classifier.walker`).
+Limits: there is none for parts of more than `MOST_STATES` states, which two grammars hardly share. Equivalent
+parts may have different forms; then both are walked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.automaton import Automaton
+
+from equivalence import built
+from equivalence.arrays.growing import bigger
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+MOST_STATES = cython.declare(cython.Py_ssize_t, 256)
+"""A string takes 20, all JSON 120."""
+
+FIRST_WORDS = 1024
+
+
+@cython.final
+@cython.cclass
+class CanonicalForm:
+    """Spells out the automata of one grammar.
+
+    Args:
+        automaton: the automata.
+
+    Attributes:
+        place: of each state its number in the list being written; -1: it does not occur.
+        order: the states of the list.
+        words: the list.
+    """
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton = automaton
+        self.place = np.empty(automaton.n_states, np.int32)
+        self.place[:] = -1
+        self.order = np.empty(MOST_STATES, np.int64)
+        self.words = np.empty(FIRST_WORDS, np.int64)
+
+    def of_state(self, state: cython.Py_ssize_t) -> Any:
+        """bytes: what a state can do over an unknown rest of the stack; None: it leads to too many states."""
+        self.begin()
+        self.put(self.number(state))
+        return self.spelled()
+
+    def of_unit(self, unit: cython.Py_ssize_t, count: cython.Py_ssize_t) -> Any:
+        """The same for the frame of a counted rule, so many units having been read: what matters is how many
+        are still to be read, and how many may be."""
+        self.begin()
+        counted = self.automaton.counted[unit]
+        self.put(-1)
+        self.put(max(counted.least - count, 0))
+        self.put(-1 if counted.most < 0 else counted.most - count)
+        self.put(self.number(counted.start))
+        return self.spelled()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def begin(self) -> cython.int:
+        self.n_states = 0
+        self.n_words = 0
+        self.is_too_large = False
+        return 0
+
+    @cython.cfunc
+    def spelled(self) -> object:
+        """What can be reached from the states that are numbered, behind what is written."""
+        i: cython.Py_ssize_t = 0
+        while i < self.n_states and not self.is_too_large:
+            self.put_state(self.order[i])
+            i += 1
+        for i in range(self.n_states):
+            self.place[self.order[i]] = -1
+        return None if self.is_too_large else np.asarray(self.words)[: self.n_words].tobytes()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put_state(self, state: cython.Py_ssize_t) -> cython.int:
+        """Write a state, its edges and its calls; how many there are of each comes first."""
+        automaton = self.automaton
+        self.put(automaton.final[state])
+        self.put(automaton.edge_starts[state + 1] - automaton.edge_starts[state])
+        self.put(automaton.call_starts[state + 1] - automaton.call_starts[state])
+        k: cython.Py_ssize_t
+        for k in range(automaton.edge_starts[state], automaton.edge_starts[state + 1]):
+            self.put(automaton.edges[k].first)
+            self.put(automaton.edges[k].last)
+            self.put(self.number(automaton.edges[k].target))
+        for k in range(automaton.call_starts[state], automaton.call_starts[state + 1]):
+            back = automaton.calls[k].back
+            self.put(-1 if back < 0 else self.number(back))
+            callee = automaton.calls[k].callee
+            if callee >= 0:
+                self.put(self.number(callee))
+            else:
+                self.put(-1)
+                self.put_unit(-1 - callee)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put_unit(self, unit: cython.Py_ssize_t) -> cython.int:
+        """Write a counted rule."""
+        self.put(self.automaton.counted[unit].least)
+        self.put(self.automaton.counted[unit].relative)
+        self.put(self.automaton.counted[unit].most)
+        self.put(self.number(self.automaton.counted[unit].start))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def number(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of a state in the list, which it gets if it has none."""
+        if self.place[state] < 0:
+            if self.n_states == MOST_STATES:
+                self.is_too_large = True
+                return 0
+            self.place[state] = cython.cast(cython.int, self.n_states)
+            self.order[self.n_states] = state
+            self.n_states += 1
+        return self.place[state]
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put(self, word: cython.Py_ssize_t) -> cython.int:
+        """Write one integer."""
+        if self.n_words == self.words.shape[0]:
+            self.words = bigger(self.words, 2 * self.n_words)
+        self.words[self.n_words] = word
+        self.n_words += 1
+        return 0

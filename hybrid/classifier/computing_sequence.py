@@ -1,0 +1,167 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""A sequence that computes what its session has not cached: new steps and new masks.
+
+What: on a cache miss, `ComputingSequence` asks the session's store for the step or the mask, with the
+classifier's lock held, and caches it. If the session is over, its tables are full, or an id is read as text
+and as an id at once, it says so and has changed nothing.
+When: the base class of `hybrid.classifier.follower.ClassifierFollower`, called by `hybrid.api.calls.Calls`.
+Limits: one call at a time for each sequence, like all calls of a matcher.
+
+Half of the steps and masks of a schema that is used once are new. In Python, through the methods of matcher,
+follower, classifier and session, each took 2 to 3 us longer.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, note
+from cython.cimports.hybrid.classifier.named_ids import NamedIds
+from cython.cimports.hybrid.classifier.rows import source_of
+from cython.cimports.hybrid.classifier.store import Store
+
+from equivalence import BudgetExceeded, built
+from hybrid.representatives.follower import check_time
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+
+@cython.cclass
+class ComputingSequence(CachedSequence):
+    """A place in a session, and who is asked for what is new there.
+
+    Args:
+        compiled: the compiled grammar.
+        classifier: its classifier.
+        stops: the ids that end the sequence.
+    """
+
+    def __init__(self, compiled: Any, classifier: Any, stops: tuple[int, ...]) -> None:
+        CachedSequence.__init__(self, stops)
+        self.compiled, self.classifier = compiled, classifier
+        self.tokens = compiled.vocabulary.tokens
+        self.ids: NamedIds | None = classifier.ids
+
+    def is_current(self, session: object) -> bool:
+        """Whether the classifier is in a session, and has room in it."""
+        return self.has_room(session)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def has_room(self, session: object) -> cython.bint:
+        """As `is_current`, for compiled code."""
+        return session is self.classifier.session and session.left > 0
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def compute_step(self, token: cython.Py_ssize_t) -> cython.int:
+        """Advance by a token whose step is not known: 1, 0 if it is not taken, -1 if it was not asked.
+
+        Args:
+            token: not negative.
+        """
+        if self.ended:
+            return -1
+        after = self.step_of(self.config, token)
+        if after <= 0:
+            return cython.cast(cython.int, after)
+        self.make_room()
+        note(self, token, after)
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def step_of(self, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Make a step of any configuration of the session known: the one after it, 0 if the token is not
+        taken, -1 if it was not asked.
+
+        Args:
+            token: not negative.
+        """
+        session = self.session
+        if token >= self.rows.gather.vocab_size or not self.has_room(session):
+            return -1
+        for i in range(self.rows.stops.shape[0]):
+            if self.rows.stops[i] == token:
+                return -1
+        if not self.tokens[token]:
+            return -1
+        after: cython.Py_ssize_t = 0
+        with self.classifier.lock:
+            try:
+                if self.ids is None:
+                    after = session.store.advance(config, token)
+                else:
+                    after = self.ids.step_of(session.store, config, token)
+                    if after < 0:
+                        return -1
+            except BudgetExceeded:
+                return -1
+            if self.steps.is_full:  # else a call less
+                session.remember(config, token, after)
+            else:
+                self.steps.add(config, token, after)
+        return after
+
+    def look_at_walks(self) -> None:
+        """Let the classifier be looked at if walks have become long; without the lock."""
+        self.look()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def look(self) -> cython.int:
+        """As `look_at_walks`, for compiled code."""
+        classifier = self.classifier
+        if classifier.gather is None and self.session.store.summariser.n_entered >= classifier.look_entered:
+            classifier.look_at_walks()
+        return 0
+
+    def computes_mask(self) -> bool:
+        """As `compute_mask`, which is called by compiled code."""
+        return self.compute_mask()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def compute_mask(self) -> cython.bint:
+        """Make the mask known; whether it is. Raises as `mask_at`."""
+        return not self.ended and self.mask_at(self.config)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def mask_at(self, config: cython.Py_ssize_t) -> cython.bint:
+        """Make the mask of any configuration of the session known; whether it is.
+
+        Raises:
+            BudgetExceeded: it took longer than `Budget.mask_seconds`.
+        """
+        session, classifier = self.session, self.classifier
+        if not self.has_room(session):
+            return False
+        began = perf_counter()
+        with classifier.lock:
+            try:
+                mask = session.store.class_mask(config)
+                if type(session.store) is not Store:
+                    classifier.note_mask(session, config, mask, self.rows)
+                elif self.ids is not None or not self.rows.shares(config, mask):
+                    store: Store = session.store
+                    before = self.rows.nbytes
+                    if self.ids is None:
+                        self.rows.make_of(config, mask, mask, store.known, None, None)
+                    else:
+                        self.ids.put_row(session.numbers, store, self.rows, config, mask)
+                    session.left -= self.rows.nbytes - before
+            except BudgetExceeded:
+                return False
+        self.look()
+        compiled = self.compiled
+        if compiled.awaited is not None:
+            compiled.first_mask_took(perf_counter() - began)
+        most = compiled.mask_seconds
+        if most is not None and perf_counter() - began > most:
+            check_time(began, most)
+        return source_of(self.rows, config) != 0

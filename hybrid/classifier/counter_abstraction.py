@@ -1,0 +1,203 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Counts far from their bounds: counts that the rest of a token cannot distinguish.
+
+What: for a configuration whose stacks have a counter's frame on top, `Counters` gives an equivalent one with
+a smaller count. Both read all texts of a bounded length alike, because far above the least count and far
+below the most one, the count does not matter.
+When: by walks over the vocabulary. A string of at most 2,048 characters is in another configuration after
+each of them, so that walks entered all 300,000 nodes of a trie: 6 ms for each length that a schema names.
+With abstract counts the configuration stays the same, and subtrees are skipped.
+Limits: only frames directly below a state, and one on each stack. Others stay as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.utf8 import utf8_step
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.frames import relative_of, unit_of
+from cython.cimports.equivalence.parser.space import Space
+from numpy.typing import NDArray
+
+from equivalence import built
+from equivalence.arrays.growing import filled
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+REJECT = cython.declare(cython.Py_ssize_t, 0)
+UNKNOWN = cython.declare(cython.int, -1)
+BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
+
+ANY = cython.declare(cython.int, 1 << 30)
+"""A reach that every token has."""
+
+
+@cython.cclass
+class Counters:
+    """What is known of configurations with counters.
+
+    Args:
+        space: whose configurations they are.
+
+    Attributes:
+        any: whether the grammar has counters at all.
+        replaced: of each configuration the one with smaller counts, or itself; -1: not known yet.
+        reach: bytes below which both read alike.
+        loops: bytes below which the configuration stays itself where the facts say that it does.
+        room: the reach in the making.
+        inside: scratch of `find_character_loop`, by state of the decoder of UTF-8.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.any = space.automaton.counted.shape[0] > 0
+        account: Account = space.account
+        self.inside = account.new_integers(8)
+        self.inside[:] = 0
+        size: cython.Py_ssize_t = 64 if self.any else 0  # none is asked for where there are no counters
+        account.claim(12 * size)
+        self.replaced = account.new_ints(size)
+        self.reach = account.new_ints(size)
+        self.loops = account.new_ints(size)
+        self.replaced[:] = UNKNOWN
+        self.reach[:] = ANY
+        self.loops[:] = ANY
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def far(self, configuration: cython.Py_ssize_t, height: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The configuration that reads all texts of at most `height` bytes as this one does."""
+        if configuration >= self.replaced.shape[0]:
+            with cython.gil:
+                self.grow()
+        if self.replaced[configuration] == UNKNOWN:
+            self.find(configuration)
+        return self.replaced[configuration] if height < self.reach[configuration] else configuration
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def find(self, configuration: cython.Py_ssize_t) -> cython.int:
+        """Find what replaces a configuration."""
+        self.room = ANY
+        changed: cython.bint = False
+        begin = self.space.configurations.starts[configuration]
+        length = self.space.configurations.starts[configuration + 1] - begin
+        at = self.space.configurations.room(length)
+        first: cython.Py_ssize_t = 2 + self.space.configurations.pool[begin + 1]
+        for k in range(length):
+            value = self.space.configurations.pool[begin + k]
+            if k > first and (k - first) & 1:
+                tail = self.told_apart(value)
+                if tail != value:
+                    changed = True
+                    value = tail
+            self.space.configurations.pool[at + k] = value
+        found = self.space.put(length) if changed else configuration
+        if found >= self.replaced.shape[0]:
+            with cython.gil:
+                self.grow()
+        self.replaced[configuration] = cython.cast(cython.int, found)
+        self.reach[configuration] = cython.cast(cython.int, self.room)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def told_apart(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The tail with the smaller count, or the tail itself; where it is another one, `room` is bounded.
+
+        Each unit has at least one byte. Until the end of a text of h bytes a count c is compared as c + 1 to
+        c + h: with the least count, to return, and the most, to go on.
+        """
+        where = self.space.stacks.tails.starts[tail]
+        if self.space.stacks.tails.starts[tail + 1] != where + 1:
+            return tail
+        frame = self.space.stacks.tails.pool[where]
+        if frame == 0 or self.space.stacks.frames[frame].state >= 0:
+            return tail
+        state = self.space.stacks.frames[frame].state
+        if relative_of(state):  # counted from an unknown number on
+            return tail
+        unit = unit_of(state)
+        count = self.space.stacks.frames[frame].count
+        least = self.space.automaton.counted[unit].least
+        most = self.space.automaton.counted[unit].most
+        fewer: cython.Py_ssize_t = 0
+        room: cython.Py_ssize_t = ANY
+        if count >= least:
+            fewer = least
+            if most >= 0:
+                room = most - count
+        else:
+            room = least - count
+        if fewer == count or room <= 1:
+            return tail
+        self.room = min(self.room, room)
+        return self.space.stacks.frame(state, fewer, self.space.stacks.frames[frame].tail)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def find_character_loop(self, configuration: cython.Py_ssize_t) -> cython.int:
+        """As `Space.find_character_loop`, where counts may be forgotten behind a character."""
+        self.space.facts[configuration].characters_known = 1
+        if self.space.loops_on_others(configuration):
+            self.space.facts[configuration].character_loop = BYTE_LOOP
+            return 0
+        reach: cython.Py_ssize_t = ANY
+        state: cython.Py_ssize_t
+        byte: cython.Py_ssize_t
+        n_read: cython.Py_ssize_t
+        for state in range(8):
+            self.inside[state] = -1
+        self.inside[0] = configuration
+        for n_read in range(4):
+            for state in range(8):
+                if self.inside[state] < 0 or (state == 0) != (n_read == 0):
+                    continue
+                if self.space.facts[self.inside[state]].label != 0:
+                    return 0
+                for byte in range(0x80, 0xF5):
+                    state_after = utf8_step(state, byte)
+                    if state_after < 0:
+                        continue
+                    following = self.space.after(self.inside[state], self.space.class_of_byte[byte])
+                    if following == REJECT:
+                        return 0
+                    known = self.inside[state_after]
+                    if known >= 0 and known != following:
+                        if state_after != 0 or self.far(following, 0) != configuration:
+                            return 0
+                        reach = min(reach, self.reach[following])
+                        following = configuration
+                    self.inside[state_after] = following
+        self.loops[configuration] = min(self.loops[configuration], reach)
+        self.space.facts[configuration].character_loop = 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow(self) -> cython.int:
+        """Room for as many configurations as the space has room for."""
+        old: cython.Py_ssize_t = self.replaced.shape[0]
+        size: cython.Py_ssize_t = max(self.space.steps.shape[0], 2 * old)
+        self.space.account.claim(12 * size, 12 * old)
+        self.replaced = _longer(self.replaced, size, UNKNOWN)
+        self.reach = _longer(self.reach, size, ANY)
+        self.loops = _longer(self.loops, size, ANY)
+        return 0
+
+
+def _longer(numbers: Any, size: int, value: int) -> NDArray[np.int32]:
+    """A copy with room for so many numbers, which are `value` where there were none."""
+    old = np.asarray(numbers)
+    longer = filled(size, value, np.int32)
+    longer[: len(old)] = old
+    return longer

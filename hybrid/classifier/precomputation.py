@@ -1,0 +1,49 @@
+"""Building a classifier ahead of time: all states that its automaton can reach.
+
+What: from each context of the network on, each pending set is read on each symbol that may lie below it, and
+what then remains is read in turn. This needs no stack, because the network's below sets say what may lie
+where.
+When: once for each grammar, after its classes: 1 ms for arithmetic, 4 for JSON, 44 for C++ (llama3).
+Limits: below sets allow more stacks than occur, so some states are never used. States that exceed the budget
+are computed on demand, to the same masks.
+"""
+
+from __future__ import annotations
+
+from equivalence.deadline import Deadline
+from equivalence.errors import BudgetExceeded
+from equivalence.network import Network
+from hybrid.classifier.building import Builder
+from hybrid.classifier.reachable import reachable_of
+from hybrid.classifier.store import Store
+from hybrid.classifier.summaries import Summaries
+from hybrid.classifier.tables import Fixed
+
+STATES = 256
+"""States that are read between two looks at the clock: some milliseconds."""
+
+
+def build_summaries(
+    fixed: Fixed, network: Network, *, limit: int, states: int, deadline: Deadline | None = None
+) -> tuple[Summaries, str]:
+    """All summaries that can be asked for, and why there are not all of them (empty if there are).
+
+    Args:
+        fixed: the tables of the same network.
+        network: the network.
+        limit: bytes of the tables.
+        states: summaries at most; some more may be there.
+        deadline: when to give up.
+    """
+    store = Store(fixed, limit)
+    deadline = deadline or Deadline()
+    builder = Builder(store, reachable_of(network))
+    try:
+        while builder.run(STATES, len(network.contexts)):
+            if store.known.n_known > states:
+                return store.known, f"more than {states} summaries"
+            if deadline.is_over:
+                return store.known, "more seconds than the budget has for it"
+    except BudgetExceeded:
+        return store.known, f"more than {limit} bytes"
+    return store.known, ""

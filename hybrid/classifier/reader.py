@@ -1,0 +1,340 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Reading a stack from the top: the classes that may come next on some stack of a configuration.
+
+What: the states on top name the classes that they read alone, and the pending sets that they leave. These are
+read on the frames below, and so on. What a pending set reads on the stacks of a tail is cached: stacks share
+their tails, and a step changes only a few frames.
+When: once for each configuration whose mask is needed (`hybrid.classifier.store`).
+Limits: nothing is forgotten; the account pays for growth.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.records import absent, zeros
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.summariser import Summariser
+
+from equivalence import built
+from equivalence.arrays.growing import bigger, filled
+from equivalence.arrays.records import Kind
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+READ = Kind("pending tail mask unused", np.int32)
+UNION = Kind("first second mask unused", np.int32)
+LEVEL = Kind("pending tail next mask")
+
+SEED = cython.declare(cython.Py_ssize_t, 11)
+
+UNIONS = 8192
+"""Places for unions of two masks, 128 KiB: what a document unites again and again fits a processor's
+cache."""
+
+FEW_UNIONS = 128
+"""The same where masks are walked: a first mask unites next to nothing, and new memory is dear."""
+
+
+@cython.final
+@cython.cclass
+class Reader:
+    """Reads the stacks of a space.
+
+    Args:
+        summariser: what reads on single states and frames.
+        reads: rows that there is room for at first.
+        unions: places for unions of two masks, a power of two.
+
+    Attributes:
+        reads: a hash table of (pending set, tail) with the mask of what the set reads on the tail's stacks.
+        n_reads: its rows in use.
+        unions: the unions of two masks, each pair having one place, which it takes from another pair.
+        levels: the sets being read, deeper ones later: which frame is next, and the mask so far.
+        masks: of each configuration twice the number of its mask, plus one if the text may end there; -1:
+            not known yet.
+        only, row: a mask in the making: its number, as long as it is that of one of its parts, then -1, and
+            its words.
+    """
+
+    def __init__(
+        self, summariser: Summariser, reads: cython.Py_ssize_t, unions: cython.Py_ssize_t = UNIONS
+    ) -> None:
+        self.summariser = summariser
+        self.space = summariser.space
+        self.known = summariser.known
+        size: cython.Py_ssize_t = 16
+        while size < reads:
+            size *= 2
+        configurations: cython.Py_ssize_t = self.space.steps.shape[0]
+        self.space.account.claim(16 * size + 16 * unions + 4 * configurations + 8 * self.known.n_words)
+        self.reads = absent(READ, size)
+        self.n_reads = 0
+        self.unions = zeros(UNION, unions)
+        self.last_union = unions - 1
+        self.levels = zeros(LEVEL, 64)
+        account: Account = self.space.account
+        self.masks = account.new_ints(configurations)
+        self.masks[:] = -1
+        self.row = account.new_integers(self.known.n_words)
+        self.row[:] = 0
+
+    # ---------------------------------------------------------------- configurations
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Twice the number of the mask of classes that some stack of a configuration can read, plus one if
+        the text so far is whole."""
+        if configuration < self.masks.shape[0] and self.masks[configuration] >= 0:
+            return self.masks[configuration]
+        return self.find(configuration)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def find(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Compute and note the mask of a configuration."""
+        begin = self.space.configurations.starts[configuration]
+        end = self.space.configurations.starts[configuration + 1]
+        begin += 2 + self.space.configurations.pool[begin + 1]
+        self.only = 0
+        for i in range(begin, end, 2):
+            state = self.space.configurations.pool[i]
+            if self.known.first[state].mask < 0:
+                self.summariser.read_on(state)
+            self.add(self.mask_on(state, self.space.configurations.pool[i + 1]))
+            self.add(self.known.first[state].mask)
+        mask = self.only
+        if mask < 0:
+            at = self.known.masks.room(self.known.n_words)
+            for w in range(self.known.n_words):
+                self.known.masks.pool[at + w] = self.row[w]
+            mask = self.known.masks.intern(self.known.n_words)
+        found = 2 * mask + (1 if self.space.facts[configuration].n_ports > 0 else 0)
+        if configuration >= self.masks.shape[0]:
+            with cython.gil:
+                self.grow_masks()
+        self.masks[configuration] = cython.cast(cython.int, found)
+        return found
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add(self, mask: cython.Py_ssize_t) -> cython.void:
+        """Unite the mask in the making with another one."""
+        if mask == 0 or mask == self.only:
+            return
+        if self.only == 0:
+            self.only = mask
+            return
+        if self.only > 0:
+            for w in range(self.row.shape[0]):
+                self.row[w] = 0
+            self.add_row(self.only)
+            self.only = -1
+        self.add_row(mask)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add_row(self, mask: cython.Py_ssize_t) -> cython.void:
+        """Unite the words of the mask in the making with those of another one."""
+        begin = self.known.masks.starts[mask]
+        for w in range(self.row.shape[0]):
+            self.row[w] |= self.known.masks.pool[begin + w]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def mask_on(self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The mask of what is pending after a state, on the stacks of the tail below it."""
+        pending: cython.Py_ssize_t = self.known.first[state].pending
+        if pending == 0 or tail == 0:
+            return 0
+        slot = self.slot(pending, tail)
+        return self.reads[slot].mask if self.reads[slot].pending >= 0 else self.read(pending, tail)
+
+    # ---------------------------------------------------------------- tails
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def slot(self, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The place of what a pending set reads on a tail, or the empty one that it would have."""
+        last: cython.Py_ssize_t = self.reads.shape[0] - 1
+        slot = mix(mix(SEED, pending), tail) & last
+        while self.reads[slot].pending >= 0:
+            if self.reads[slot].pending == pending and self.reads[slot].tail == tail:
+                break
+            slot = (slot + 1) & last
+        return slot
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read(self, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The mask of what a pending set reads on the stacks of a tail.
+
+        Tails lie strictly deeper each time, so this ends.
+        """
+        depth: cython.Py_ssize_t = 0
+        self.enter(0, pending, tail)
+        while True:
+            at = self.levels[depth].next
+            if at == self.space.stacks.tails.starts[self.levels[depth].tail + 1]:
+                self.note(depth)
+                mask = self.levels[depth].mask
+                if depth == 0:
+                    return mask
+                depth -= 1
+                self.levels[depth].mask = self.united(self.levels[depth].mask, mask)
+                continue
+            self.levels[depth].next = at + 1
+            frame = self.space.stacks.tails.pool[at]
+            if frame != 0:
+                depth = self.read_frame(depth, frame)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_frame(self, depth: cython.Py_ssize_t, frame: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Read the set of a level on one of its tail's frames; the level that is next."""
+        pending = self.levels[depth].pending
+        symbol = self.space.stacks.frames[frame].state
+        if symbol < 0:
+            symbol = self.summariser.symbol_of(symbol, self.space.stacks.frames[frame].count)
+        slot = self.known.slot(pending, symbol)
+        if self.known.rows[slot].pending < 0:
+            slot = self.summariser.read_below(pending, symbol)
+        mask: cython.Py_ssize_t = self.known.rows[slot].mask
+        left: cython.Py_ssize_t = self.known.rows[slot].below
+        if mask != 0:
+            self.levels[depth].mask = self.united(self.levels[depth].mask, mask)
+        deeper = self.space.stacks.frames[frame].tail
+        if left == 0 or deeper == 0:
+            return depth
+        slot = self.slot(left, deeper)
+        if self.reads[slot].pending < 0:
+            self.enter(depth + 1, left, deeper)
+            return depth + 1
+        self.levels[depth].mask = self.united(self.levels[depth].mask, self.reads[slot].mask)
+        return depth
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def enter(
+        self, depth: cython.Py_ssize_t, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t
+    ) -> cython.int:
+        """Begin to read a pending set on a tail."""
+        if depth == self.levels.shape[0]:
+            with cython.gil:
+                self.grow_levels()
+        self.levels[depth].pending = pending
+        self.levels[depth].tail = tail
+        self.levels[depth].next = self.space.stacks.tails.starts[tail]
+        self.levels[depth].mask = 0
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def note(self, depth: cython.Py_ssize_t) -> cython.int:
+        """Remember the mask that a level has come to."""
+        if 2 * self.n_reads >= self.reads.shape[0]:
+            with cython.gil:
+                self.grow_reads()
+        slot = self.slot(self.levels[depth].pending, self.levels[depth].tail)
+        self.reads[slot].tail = cython.cast(cython.int, self.levels[depth].tail)
+        self.reads[slot].mask = cython.cast(cython.int, self.levels[depth].mask)
+        self.reads[slot].pending = cython.cast(cython.int, self.levels[depth].pending)
+        self.n_reads += 1
+        return 0
+
+    # ---------------------------------------------------------------- unions
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def united(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the union of two masks.
+
+        Stacks that differ far below unite the same masks again: to look up a pair takes 5 ns, to unite and
+        intern 50 words 200.
+        """
+        if second == 0 or first == second:
+            return first
+        if first == 0:
+            return second
+        slot = mix(mix(SEED, first), second) & self.last_union
+        if self.unions[slot].first == first and self.unions[slot].second == second:
+            return self.unions[slot].mask
+        return self.unite(first, second, slot)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def unite(
+        self, first: cython.Py_ssize_t, second: cython.Py_ssize_t, slot: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Compute the union of two masks, and keep it in a place."""
+        at = self.known.masks.room(self.known.n_words)
+        one = self.known.masks.starts[first]
+        other = self.known.masks.starts[second]
+        for w in range(self.known.n_words):
+            self.known.masks.pool[at + w] = self.known.masks.pool[one + w] | self.known.masks.pool[other + w]
+        mask = self.known.masks.intern(self.known.n_words)
+        self.unions[slot].first = cython.cast(cython.int, first)
+        self.unions[slot].second = cython.cast(cython.int, second)
+        self.unions[slot].mask = cython.cast(cython.int, mask)
+        return mask
+
+    # ---------------------------------------------------------------- room
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_reads(self) -> cython.int:
+        """Twice the room for what was read."""
+        old: Read[::1] = self.reads  # noqa: F821 - in `reading.pxd`
+        self.space.account.claim(32 * old.shape[0], 16 * old.shape[0])
+        self.reads = absent(READ, 2 * old.shape[0])
+        with cython.nogil:
+            for i in range(old.shape[0]):
+                if old[i].pending >= 0:
+                    self.reads[self.slot(old[i].pending, old[i].tail)] = old[i]
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_levels(self) -> cython.int:
+        """Twice the room for levels."""
+        old: cython.Py_ssize_t = self.levels.shape[0]
+        self.space.account.claim(64 * old, 32 * old)
+        self.levels = bigger(self.levels, 2 * old)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_masks(self) -> cython.int:
+        """Room for the masks of as many configurations as the space has room for."""
+        old: cython.Py_ssize_t = self.masks.shape[0]
+        size: cython.Py_ssize_t = self.space.steps.shape[0]
+        self.space.account.claim(4 * size, 4 * old)
+        masks = filled(size, -1, np.int32)
+        masks[:old] = self.masks
+        self.masks = masks
+        return 0

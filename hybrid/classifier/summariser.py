@@ -1,0 +1,337 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Summaries: what the representatives do on a state, and pending suffixes on the symbol below it.
+
+What: `Summariser` reads every representative on a state over an unknown stack (`read_on`), or every pending
+suffix on a symbol (`read_below`). The result is a mask of the classes that are read completely, and a pending
+set of suffixes that are left when the known part of the stack is used up.
+When: when a stack first asks for it (`hybrid.classifier.reader`), or ahead of time
+(`hybrid.classifier.building`).
+Limits: if the account is exhausted, everything that was found is kept, so each call gets further.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.records import of_array
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.frames import unit_of
+from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.hybrid.classifier.summaries import Summaries
+
+from equivalence import built
+from equivalence.arrays.records import Kind
+from equivalence.errors import BudgetExceeded
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+NODE = Kind("byte_class depth skip group", np.int32)
+SUFFIX = Kind("parent byte_class", np.int32)
+
+REJECT = cython.declare(cython.Py_ssize_t, 0)
+
+FEW = cython.declare(cython.Py_ssize_t, 12)
+"""Pairs that are sorted by insertion."""
+
+
+@cython.cclass
+class Summariser:
+    """Reads the representatives of one grammar.
+
+    Args:
+        space: the stacks.
+        known: what is extended.
+        fixed: the representatives, and what may follow (`hybrid.classifier.tables.Fixed`).
+
+    Attributes:
+        nodes: the trie of the representatives, depth first, and a row behind it: the class of the byte into
+            a node, its depth, where its subtree ends, and its group, which is a class of tokens.
+        suffixes: the trie of the reversed representatives: what is left of a suffix once its first byte is
+            read, and the class of that byte. Number 0 is the empty one.
+        whole: of each class, the suffix that its representative is.
+        behind: uint8[S + counted rules, B]: classes of bytes that can follow once a symbol has been dropped.
+        longest: bytes of the longest representative.
+    """
+
+    def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
+        self.space = space
+        self.known = known
+        self.nodes = of_array(fixed.nodes, NODE)
+        self.suffixes = of_array(fixed.suffixes, SUFFIX)
+        self.whole = fixed.whole
+        self.behind = fixed.behind
+        self.n_groups = fixed.n_groups
+        self.n_states = space.n_states
+        self.longest = fixed.longest
+        pairs: cython.Py_ssize_t = max(fixed.n_pairs, 2)
+        space.account.claim(8 * pairs)
+        self.configurations = np.zeros(self.longest + 2, np.int64)
+        self.valid = np.zeros(self.longest + 2, np.int64)
+        self.popped = np.zeros(self.longest + 2, np.int64)
+        self.pairs = np.empty(pairs, np.int64)
+
+    # ---------------------------------------------------------------- on top
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_on(self, state: cython.Py_ssize_t) -> cython.int:
+        """Read every representative on a state over an unknown stack."""
+        one: cython.Py_ssize_t = 1  # a literal would be an int to C, and bit 31 its sign
+        end: cython.Py_ssize_t = self.nodes.shape[0] - 1
+        self.configurations[0] = self.space.context(state, -1)
+        self.valid[0] = 0
+        mask_at = self.empty_mask()
+        n: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t = 1
+        while i < end:
+            depth: cython.Py_ssize_t = self.nodes[i].depth
+            above = self.configurations[depth - 1]
+            pops = self.valid[depth - 1]
+            following: cython.Py_ssize_t = REJECT
+            if above != REJECT:
+                byte_class: cython.Py_ssize_t = self.nodes[i].byte_class
+                # what lies below a state that may be dropped at once is in the configuration by itself
+                if depth > 1 and self.space.facts[above].n_ports > 0 and self.behind[state, byte_class]:
+                    self.popped[pops] = depth - 1
+                    pops += 1
+                following = self.space.steps[above, byte_class]
+                if following < 0:
+                    following = self.space.step(above, byte_class)
+            if following == REJECT and pops == 0:
+                i = self.nodes[i].skip
+                continue
+            self.configurations[depth] = following
+            self.valid[depth] = pops
+            group: cython.Py_ssize_t = self.nodes[i].group
+            i += 1
+            if self.nodes[i].group == group:
+                continue
+            if following != REJECT:
+                self.known.masks.pool[mask_at + (group >> 5)] |= one << (group & 31)
+            else:
+                n = self.note_pending(n, group, pops)
+        mask = self.known.masks.intern(self.known.n_words)
+        self.sort_pairs(0, n)
+        pending = self.pending_set(n)
+        self.known.first[state].mask = cython.cast(cython.int, mask)
+        self.known.first[state].pending = cython.cast(cython.int, pending)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def note_pending(
+        self, n: cython.Py_ssize_t, group: cython.Py_ssize_t, pops: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Note what is left of a class's representative where the stack was used up, behind n pairs; how
+        many there are."""
+        suffix: cython.Py_ssize_t = self.whole[group]
+        at: cython.Py_ssize_t = 0
+        p: cython.Py_ssize_t
+        for p in range(pops):
+            while at < self.popped[p]:
+                suffix = self.suffixes[suffix].parent
+                at += 1
+            self.pairs[n] = suffix * self.n_groups + group
+            n += 1
+        return n
+
+    # ---------------------------------------------------------------- below
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def symbol_of(self, state: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of what lies on the stack: a state, or behind them a counter frame."""
+        if state >= 0:
+            return state
+        unit = unit_of(state)
+        least = self.space.automaton.counted[unit].least
+        most = self.space.automaton.counted[unit].most
+        at = self.known.units.room(2)
+        self.known.units.pool[at] = unit
+        self.known.units.pool[at + 1] = told_apart_here(count, least, most, self.longest + 1)
+        return self.n_states + self.known.units.intern(2)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def summary(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The place in `known.rows` of what a pending set reads on a symbol."""
+        slot = self.known.slot(pending, symbol)
+        return slot if self.known.rows[slot].pending >= 0 else self.read_below(pending, symbol)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Read a pending set on a symbol over an unknown stack; the place in `known.rows` of what it
+        reads.
+
+        Raises:
+            BudgetExceeded: there is no room; or (an error of ours, which must not become a wrong mask) the
+                automaton is complete.
+        """
+        if self.known.complete:
+            with cython.gil:
+                raise BudgetExceeded("a stack asks for a summary that was not built, though all should be")
+        one: cython.Py_ssize_t = 1
+        own = symbol
+        if symbol >= self.n_states:
+            own = self.n_states + self.known.units.pool[self.known.units.starts[symbol - self.n_states]]
+        begin = self.begin_on(symbol)
+        mask_at = self.empty_mask()
+        n: cython.Py_ssize_t = 0
+        i = self.known.pendings.starts[pending]
+        end = self.known.pendings.starts[pending + 1]
+        while i < end:
+            suffix = self.known.pendings.pool[i] // self.n_groups
+            following = begin
+            rest = suffix
+            pops: cython.Py_ssize_t = 0
+            while rest != 0 and following != REJECT:
+                byte_class: cython.Py_ssize_t = self.suffixes[rest].byte_class
+                if self.space.facts[following].n_ports > 0 and self.behind[own, byte_class]:
+                    self.popped[pops] = rest
+                    pops += 1
+                after: cython.Py_ssize_t = self.space.steps[following, byte_class]
+                if after < 0:
+                    after = self.space.step(following, byte_class)
+                following = after
+                rest = self.suffixes[rest].parent
+            first = suffix * self.n_groups
+            while i < end and self.known.pendings.pool[i] < first + self.n_groups:
+                group = self.known.pendings.pool[i] - first
+                if following != REJECT:
+                    self.known.masks.pool[mask_at + (group >> 5)] |= one << (group & 31)
+                else:
+                    for p in range(pops):
+                        self.pairs[n] = self.popped[p] * self.n_groups + group
+                        n += 1
+                i += 1
+        self.sort_pairs(0, n)
+        n = self.distinct_pairs(n, mask_at)
+        mask = self.known.masks.intern(self.known.n_words)
+        below = self.pending_set(n)
+        return self.known.add(pending, symbol, mask, below)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def begin_on(self, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The configuration of a symbol on an unknown stack."""
+        if symbol < self.n_states:
+            return self.space.context(symbol, -1)
+        at = self.known.units.starts[symbol - self.n_states]
+        return self.space.after_unit(self.known.units.pool[at], self.known.units.pool[at + 1])
+
+    # ---------------------------------------------------------------- sets
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def empty_mask(self) -> cython.Py_ssize_t:
+        """Write the empty mask to where a new one goes; where that is in the pool of masks."""
+        at = self.known.masks.room(self.known.n_words)
+        for w in range(self.known.n_words):
+            self.known.masks.pool[at + w] = 0
+        return at
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def distinct_pairs(self, n: cython.Py_ssize_t, mask_at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Leave out doubles of the sorted pairs, and those of classes that are read anyway; how many
+        stay."""
+        length: cython.Py_ssize_t = 0
+        suffix: cython.Py_ssize_t = 0
+        first: cython.Py_ssize_t = 0
+        for k in range(n):
+            pair = self.pairs[k]
+            if pair >= first + self.n_groups:
+                suffix = pair // self.n_groups
+                first = suffix * self.n_groups
+            group = pair - first
+            if (self.known.masks.pool[mask_at + (group >> 5)] >> (group & 31)) & 1 == 0:
+                if length == 0 or self.pairs[length - 1] != pair:
+                    self.pairs[length] = pair
+                    length += 1
+        return length
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def pending_set(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the pending set of the first pairs."""
+        at = self.known.pendings.room(n)
+        for i in range(n):
+            self.known.pendings.pool[at + i] = self.pairs[i]
+        return self.known.pendings.intern(n)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def sort_pairs(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.void:
+        """Sort ``pairs[low:high]``: quicksort with the median of three; the larger part is a loop."""
+        i: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        while high - low > FEW:
+            middle = (low + high) >> 1
+            first = self.pairs[low]
+            pivot = self.pairs[middle]
+            last = self.pairs[high - 1]
+            pivot = max(min(first, pivot), min(max(first, pivot), last))
+            i = low
+            k = high - 1
+            while i <= k:
+                while self.pairs[i] < pivot:
+                    i += 1
+                while self.pairs[k] > pivot:
+                    k -= 1
+                if i <= k:
+                    value = self.pairs[i]
+                    self.pairs[i] = self.pairs[k]
+                    self.pairs[k] = value
+                    i += 1
+                    k -= 1
+            if k + 1 - low < high - i:
+                self.sort_pairs(low, k + 1)
+                low = i
+            else:
+                self.sort_pairs(i, high)
+                high = k + 1
+        for i in range(low + 1, high):
+            value = self.pairs[i]
+            k = i
+            while k > low and self.pairs[k - 1] > value:
+                self.pairs[k] = self.pairs[k - 1]
+                k -= 1
+            self.pairs[k] = value
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def told_apart_here(
+    count: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t, reach: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """As `told_apart`."""
+    if count + reach < least:
+        return 0
+    if count >= least and (most < 0 or count + reach < most):
+        return least
+    return count
+
+
+def told_apart(
+    count: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t, reach: cython.Py_ssize_t
+) -> int:
+    """A count that no token tells from this one, a token being shorter than `reach`: far from both bounds it
+    does not matter."""
+    return told_apart_here(count, least, most, reach)

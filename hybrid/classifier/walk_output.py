@@ -1,0 +1,289 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""What a walk over the trie produces: the tokens that are read, and the pending nodes.
+
+What: `WalkOutput` collects ranges of groups, which become a piece of a mask, and pending nodes, where the
+known part of a stack is used up, which become a pending set. It knows which bytes can follow below the known
+part, and leaves out nodes that cannot go on.
+When: the base class of `hybrid.classifier.walker.Walker`.
+Limits: one walk at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import of_array
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.hybrid.classifier.summaries import Summaries
+from cython.cimports.hybrid.classifier.summariser import Summariser
+
+from equivalence import built
+from equivalence.arrays.growing import bigger
+from equivalence.arrays.records import Kind
+from equivalence.trie.nodes import NODE
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+TRIE_NODE = Kind(NODE, np.int32)
+
+OTHERS = cython.declare(cython.Py_ssize_t, 9)
+
+MOST_PIECES, FEW_PIECES = 2048, 512
+"""Pieces of one session, and of one of a grammar with no more states than that. Among documents of 480 real
+JSON schemas half need 26 and none more than 340; each bit is written and compared with each mask."""
+
+FIRST_PIECES, FIRST_WIDTH = 64, 16
+"""Pieces that there is room for at first, and numbers of each: most are kept walks, or few ranges."""
+
+FIRST_NODES = 256
+"""Pending nodes of one state that there is room for at first."""
+
+MANY_NODES = cython.declare(cython.Py_ssize_t, 20_000)
+"""Nodes that are entered before it is found out what may follow: 1 ms. Most JSON schemas never enter so many
+before their classes are found, and would wait 0.2 ms for it; it saves a quarter of C-like documents."""
+
+ALL_BYTES = cython.declare(cython.Py_ssize_t, -1)
+
+
+@cython.cclass
+class WalkOutput(Summariser):
+    """The output of one walk after the other.
+
+    Args:
+        space: the stacks.
+        known: what is extended; its masks have a bit for each piece, in words of 64 bits.
+        fixed: the trie, and what may follow (`hybrid.classifier.walk_tables.WalkTables`), which is not asked
+            for before walks have entered so many nodes that it pays.
+
+    Attributes:
+        trie: its nodes, a node's children side by side (`equivalence.trie.Trie.nodes`).
+        filters: whether it is known what may follow anywhere.
+        is_any: whether every byte can follow, as far as is known.
+        followers: uint8[B], the classes of bytes that can follow below the known part, unless any byte can.
+        follow_0 to follow_3, follow_others: the ASCII bytes among them, as four words of 32 bits, and whether
+            there are others.
+        pairs: pending nodes in the making.
+        ranges: the groups that are read, first, end, first, end ...; or -1 - the number of a kept walk alone.
+        n_entered: nodes entered so far, as a measure of work.
+    """
+
+    def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
+        self.space = space
+        self.known = known
+        self.trie = of_array(fixed.nodes, TRIE_NODE)
+        self.fixed = fixed
+        self.filters = False
+        self.n_states = space.n_states
+        self.longest = fixed.longest
+        account: Account = space.account
+        account.claim(24 * FIRST_NODES)
+        self.pairs = account.new_integers(FIRST_NODES)
+        self.ranges = account.new_integers(2 * FIRST_NODES)
+        self.n_ranges = 0
+        most: cython.Py_ssize_t = 32 * known.n_words
+        excess = f"walking a grammar needs more than {most} pieces of masks at a time"
+        self.pieces = Interned(FIRST_PIECES, FIRST_WIDTH, most, space.account, excess)
+        self.n_entered = 0
+        self.followers = np.zeros(space.n_classes, np.uint8)
+
+    # ---------------------------------------------------------------- what is read
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def allow(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """Note groups that are read."""
+        n = self.n_ranges
+        if n > 0 and self.ranges[n - 1] == first:
+            self.ranges[n - 1] = end
+            return 0
+        if n + 2 > self.ranges.shape[0]:
+            with cython.gil:
+                self.grow_ranges()
+        self.ranges[n] = first
+        self.ranges[n + 1] = end
+        self.n_ranges = n + 2
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_ranges(self) -> cython.int:
+        """Twice the room for ranges."""
+        old: cython.Py_ssize_t = self.ranges.shape[0]
+        self.space.account.claim(16 * old, 8 * old)
+        self.ranges = bigger(self.ranges, 2 * old)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def mask_of_ranges(self) -> cython.Py_ssize_t:
+        """The number of the mask of one piece: the groups that were noted."""
+        one: cython.Py_ssize_t = 1
+        if self.n_ranges == 0:
+            return 0
+        at = self.pieces.room(self.n_ranges)
+        for k in range(self.n_ranges):
+            self.pieces.pool[at + k] = self.ranges[k]
+        piece = self.pieces.intern(self.n_ranges)
+        at = self.empty_mask()
+        self.known.masks.pool[at + (piece >> 5)] = one << (piece & 31)
+        return self.known.masks.intern(self.known.n_words)
+
+    # ---------------------------------------------------------------- what may follow
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def set_follow(self, own: cython.Py_ssize_t) -> cython.int:
+        """Take the bytes that can follow below a state, or a counted rule; or all, as long as walks have not
+        entered many nodes."""
+        if not self.filters:
+            if self.n_entered < MANY_NODES:
+                self.follow_all()
+                return 0
+            with cython.gil:
+                self.behind = self.fixed.behind()
+            self.filters = True
+        self.follow_none()
+        for c in range(self.space.n_classes):
+            if self.behind[own, c]:
+                self.followers[c] = 1
+        self.count_followers()
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def follow_unit(self, unit: cython.Py_ssize_t) -> cython.void:
+        """Take the bytes that can follow a counted rule, wherever it is called, if nothing more is known."""
+        if self.filters:
+            return
+        self.follow_none()
+        for k in range(self.space.automaton.calls.shape[0]):
+            if self.space.automaton.calls[k].callee != -1 - unit:
+                continue
+            back: cython.Py_ssize_t = self.space.automaton.calls[k].back
+            if back < 0 or self.space.automaton.final[back]:  # what is below the caller follows
+                self.follow_all()
+                return
+            for c in range(self.space.n_classes):
+                self.followers[c] |= self.space.behaviour[back, c]
+        self.count_followers()
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def follow_all(self) -> cython.void:
+        """Let any byte follow."""
+        self.is_any = True
+        self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = ALL_BYTES
+        self.follow_others = True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def follow_none(self) -> cython.void:
+        """Let no byte follow."""
+        self.is_any = False
+        self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = 0
+        self.follow_others = False
+        for c in range(self.space.n_classes):
+            self.followers[c] = 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def count_followers(self) -> cython.void:
+        """Bring the words up to date with the classes."""
+        for c in range(self.space.n_classes):
+            if self.followers[c]:
+                self.follow_0 |= self.space.byte_classes[c].word_0
+                self.follow_1 |= self.space.byte_classes[c].word_1
+                self.follow_2 |= self.space.byte_classes[c].word_2
+                self.follow_3 |= self.space.byte_classes[c].word_3
+        for byte in range(0x80, 0x100):
+            if self.followers[self.space.class_of_byte[byte]]:
+                self.follow_others = True
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def may_follow(self, i: cython.Py_ssize_t) -> cython.bint:
+        """Can any byte that occurs below a node follow below the known part?"""
+        return (self.follow_others and self.trie[i].bits >> OTHERS & 1) or (
+            (self.trie[i].below_0 & self.follow_0)
+            | (self.trie[i].below_1 & self.follow_1)
+            | (self.trie[i].below_2 & self.follow_2)
+            | (self.trie[i].below_3 & self.follow_3)
+        ) != 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def may_be_next(self, i: cython.Py_ssize_t) -> cython.bint:
+        """Can the byte into any child of a node follow below the known part, some byte being unable to?"""
+        for child in range(self.trie[i].child, self.trie[i + 1].child):
+            if self.followers[self.space.class_of_byte[self.trie[child].bits & 255]]:
+                return True
+        return False
+
+    # ---------------------------------------------------------------- what is pending
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def note_node(self, node: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Note a pending node behind n of them; how many there are."""
+        if n == self.pairs.shape[0]:
+            with cython.gil:
+                self.grow_pairs()
+        self.pairs[n] = node
+        return n + 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_pairs(self) -> cython.int:
+        """Twice the room for pending nodes."""
+        old: cython.Py_ssize_t = self.pairs.shape[0]
+        self.space.account.claim(16 * old, 8 * old)
+        self.pairs = bigger(self.pairs, 2 * old)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def in_order(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Sort the nodes and leave out doubles; how many stay."""
+        self.sort_pairs(0, n)
+        length: cython.Py_ssize_t = 0
+        for k in range(n):
+            if length == 0 or self.pairs[length - 1] != self.pairs[k]:
+                self.pairs[length] = self.pairs[k]
+                length += 1
+        return length
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def that_may_follow(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Of n pending nodes leave out those below which nothing is that can follow; how many stay."""
+        if self.is_any:
+            return n
+        length: cython.Py_ssize_t = 0
+        for k in range(n):
+            if self.may_follow(self.pairs[k]) and self.may_be_next(self.pairs[k]):
+                self.pairs[length] = self.pairs[k]
+                length += 1
+        return length

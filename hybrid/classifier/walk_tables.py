@@ -1,0 +1,97 @@
+"""The constant tables of walks: the automata, what may follow, and the vocabulary's trie.
+
+What: `walk_tables` makes `WalkTables` from a network and a vocabulary, as `hybrid.classifier.tables` makes
+`Fixed` from a network and representatives. No part takes longer for a larger vocabulary.
+When: once for each grammar whose first masks are walked.
+Limits: it validates nothing. Networks and tries are validated where they are made or read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence import BudgetExceeded, Vocabulary
+from equivalence.deadline import Deadline
+from equivalence.network import Network
+from equivalence.parser.absorption import absorbing_states
+from equivalence.parser.automaton import Automaton
+from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
+from equivalence.walks.kept import KeptReads
+from hybrid.classifier.delta_walker import DeltaWalker
+from hybrid.classifier.tables import PHASE, automaton_of, behind_of
+from hybrid.classifier.walk_output import FEW_PIECES, MOST_PIECES
+
+Integers = NDArray[np.int64]
+
+BEHIND_SECONDS = 0.25
+"""What finding out what may follow may take, in the middle of a mask: 0.2 ms for the median JSON schema."""
+
+
+class WalkTables(NamedTuple):
+    """What does not change. Names that `hybrid.classifier.tables.Fixed` has mean the same.
+
+    Attributes:
+        automaton: the automata of `net`.
+        network: that all of this follows from.
+        nodes, height: of the vocabulary's trie (`equivalence.trie.Trie`).
+        token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
+        kept: what other grammars read of the vocabulary.
+    """
+
+    net: tuple[NDArray[Any], ...]
+    automaton: Automaton
+    byte_tables: ByteTables
+    rank: Integers
+    absorbing: NDArray[np.uint8]
+    network: Network
+    nodes: NDArray[np.int32]
+    height: NDArray[np.int32]
+    token_starts: Integers
+    tokens: NDArray[np.int32]
+    kept: KeptReads
+    longest: int
+    data: NDArray[np.uint8]
+    offsets: Integers
+    start: int
+    start_final: bool
+
+    @property
+    def n_words(self) -> int:
+        """Words of 32 bits of a mask of pieces."""
+        return (FEW_PIECES if self.network.n_states <= FEW_PIECES else MOST_PIECES) // 32
+
+    def behind(self) -> NDArray[np.uint8]:
+        """As of `Fixed`, found now; where that would take too long, all bytes may follow everywhere: walks
+        enter more then, and find the same masks."""
+        try:
+            with Deadline(BEHIND_SECONDS).stopping(PHASE) as stop:
+                self.network.finish(Deadline(BEHIND_SECONDS))
+                return behind_of(self.network, self.byte_tables, stop)
+        except BudgetExceeded:
+            n_symbols = self.network.n_states + len(self.net[5])
+            return np.ones((n_symbols, len(self.byte_tables.example)), np.uint8)
+
+    def summariser(self, space: Any, known: Any) -> Any:
+        """What walks the vocabulary, a `hybrid.classifier.walker.Walker`."""
+        return DeltaWalker(space, known, self)
+
+
+def walk_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | None = None) -> WalkTables:
+    """The fixed tables of a grammar whose masks are walked.
+
+    Raises:
+        BudgetExceeded: it is too late.
+    """
+    net, automaton = automaton_of(network)
+    with (deadline or Deadline()).stopping(PHASE) as stop:
+        rank = call_ranks(automaton)
+        byte_tables = byte_tables_of(automaton, rank, stop)
+    trie, order = vocabulary.trie, vocabulary.byte_order
+    return WalkTables(
+        net, automaton, byte_tables, rank, absorbing_states(automaton), network, trie.nodes, trie.height,
+        order.token_starts, order.tokens, vocabulary.kept_reads, trie.longest, *vocabulary.flat,
+        network.start, network.start_final,
+    )  # fmt: skip

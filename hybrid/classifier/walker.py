@@ -1,0 +1,488 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Walks: reading the vocabulary's trie on a state, and pending nodes on the symbol below it.
+
+What: a `Walker` does what a `Summariser` does, without classes. Its masks have a bit for each piece of the
+vocabulary. Its pending sets are sets of nodes of the trie, whose subtrees are read on the symbol below.
+When: for the first masks of a grammar, before it has been used often enough for classes to pay off. A walk
+that turns out to be long is shared with other grammars, because its result depends on what the state can do
+(`hybrid.classifier.canonical_form`), and not on the grammar.
+Limits: those of `Summariser`. It trusts the nodes, which `equivalence.trie` made or checked, and the tokens
+of its groups.
+
+If a configuration stays the same in a whole subtree, the subtree is taken at once, as in walks of an
+exploration. Of the 300,000 nodes of a vocabulary of 128,000 tokens, a walk on a string enters some thousands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.prefetch import fetch
+from cython.cimports.equivalence.arrays.records import empty
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.hybrid.classifier.canonical_form import CanonicalForm
+from cython.cimports.hybrid.classifier.counter_abstraction import Counters
+from cython.cimports.hybrid.classifier.summaries import Summaries
+from cython.cimports.hybrid.classifier.walk_output import WalkOutput
+
+from equivalence import built
+from equivalence.arrays.records import Kind
+from equivalence.walks.kept.reads import Read
+from hybrid.classifier.repeat_units import read_units, unit_reads, unit_table
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+STEP = Kind("configuration child end has_ports")
+
+ENDS = cython.declare(cython.Py_ssize_t, 8)
+BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
+OTHERS = cython.declare(cython.Py_ssize_t, 9)
+REJECT = cython.declare(cython.Py_ssize_t, 0)
+
+WIDE_BYTES = cython.declare(cython.Py_ssize_t, 10)
+WIDE_NODES = cython.declare(cython.Py_ssize_t, 64)
+"""Bytes that a state can read, and nodes that are read on a symbol, from which on a walk is probably long: a
+digit is the least of what mostly is."""
+
+TOO_LONG = cython.declare(cython.Py_ssize_t, -2)
+"""What a walk finds that has entered so many."""
+
+ANY_LENGTH = cython.declare(cython.Py_ssize_t, 1 << 62)
+
+
+@cython.cclass
+class Walker(WalkOutput):
+    """Reads the tokens of a vocabulary.
+
+    Args:
+        space: the stacks.
+        known: what is extended.
+        fixed: the trie, and what may follow (`hybrid.classifier.walk_tables.WalkTables`).
+
+    Attributes:
+        token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
+        path: of each depth below the node at which a walk begins, the configuration, the child that is next,
+            where the children end, and whether the stack may be used up there.
+        most_entered: how many may be until a walk is too long.
+        kept: what other grammars' states and frames read (`equivalence.walks.kept.reads`).
+        contents: names what is looked for there; None as long as nothing was.
+        reads, number_of_read: the kept walks that this one has taken, and the number of each.
+        key: of the long walk under way.
+        unit_tables: what the units of counted rules do, by the state that each begins with.
+        mask: that was found last.
+    """
+
+    def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
+        WalkOutput.__init__(self, space, known, fixed)
+        self.height = fixed.height
+        self.counters = Counters(space)
+        self.token_starts = fixed.token_starts
+        self.tokens = fixed.tokens
+        space.account.claim(32 * (self.longest + 2))
+        self.path = empty(STEP, self.longest + 2)
+        self.most_entered = ANY_LENGTH
+        self.kept = fixed.kept
+        self.few_nodes = fixed.kept.few_nodes
+        self.wide_bytes = min(WIDE_BYTES, self.few_nodes + 1)
+        self.mask = 0
+        self.contents = None
+        self.reads: list[Read] = []
+        self.number_of_read: dict[Read, int] = {}
+        self.key: Any = None
+        self.unit_tables: dict[int, Any] = {}
+
+    # ---------------------------------------------------------------- on a state, and below
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_on(self, state: cython.Py_ssize_t) -> cython.int:
+        """As of `Summariser`: what lies below a state that may be dropped at once is in the configuration by
+        itself."""
+        pending = self.read_from(-1, state, state, self.space.context(state, -1))
+        self.known.first[state].mask = cython.cast(cython.int, self.mask)
+        self.known.first[state].pending = cython.cast(cython.int, pending)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """As of `Summariser`."""
+        own = symbol
+        if symbol >= self.n_states:
+            own = self.n_states + self.known.units.pool[self.known.units.starts[symbol - self.n_states]]
+        below = self.read_from(pending, symbol, own, self.begin_on(symbol))
+        return self.known.add(pending, symbol, self.mask, below)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_from(
+        self,
+        pending: cython.Py_ssize_t,
+        symbol: cython.Py_ssize_t,
+        own: cython.Py_ssize_t,
+        begin: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Read what is below the nodes of a pending set, or with -1 the whole trie, from a configuration on.
+
+        Args:
+            symbol: what the configuration is of.
+            own: the row of `behind` for what may follow below it.
+
+        Returns:
+            the number of the pending set that is left; `mask` has the number of the mask.
+        """
+        self.set_follow(own)
+        n: cython.Py_ssize_t = -1
+        is_new: cython.bint = self.is_wide(pending, symbol)
+        if is_new:
+            with cython.gil:
+                n = self.recall(pending, symbol)
+        if n >= 0:
+            n = self.that_may_follow(n)
+        else:
+            self.most_entered = self.n_entered + self.few_nodes
+            n = self.walk_from(pending, begin)
+            n = self.read_long(pending, symbol, own, begin, is_new) if n == TOO_LONG else self.in_order(n)
+        self.mask = self.mask_of_ranges()
+        return self.pending_set(n)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def walk_from(self, pending: cython.Py_ssize_t, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The walks of `read_from`; how many pending nodes are noted, or `TOO_LONG`."""
+        self.n_ranges = 0
+        if pending < 0:
+            return self.walk(0, begin, 0)
+        may_return: cython.bint = self.space.facts[begin].n_ports > 0
+        n: cython.Py_ssize_t = 0
+        for i in range(self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]):
+            node = self.known.pendings.pool[i]
+            if may_return and self.may_follow(node):
+                n = self.note_node(node, n)
+            n = self.walk(node, begin, n)
+            if n == TOO_LONG:
+                break
+        return n
+
+    # ---------------------------------------------------------------- long walks
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_wide(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.bint:
+        """Whether a walk is probably long: it is looked for before it is begun, which takes 5 us and saves 50
+        where it is found."""
+        if pending >= 0:
+            return self.known.pendings.starts[pending + 1] - self.known.pendings.starts[pending] >= WIDE_NODES
+        if symbol >= self.n_states:
+            return False
+        n: cython.Py_ssize_t = 0
+        for byte in range(256):
+            n += self.space.behaviour[symbol, self.space.class_of_byte[byte]] != 0
+        return n >= self.wide_bytes
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_long(
+        self,
+        pending: cython.Py_ssize_t,
+        symbol: cython.Py_ssize_t,
+        own: cython.Py_ssize_t,
+        begin: cython.Py_ssize_t,
+        is_new: cython.bint,
+    ) -> cython.Py_ssize_t:
+        """As `read_from`, taken from what is kept unless it is known to be new, or walked whatever may follow
+        below, and kept; how many pending nodes there are."""
+        n: cython.Py_ssize_t = -1
+        if not is_new:
+            with cython.gil:
+                n = self.recall(pending, symbol)
+        if n < 0 and symbol >= self.n_states:
+            with cython.gil:
+                n = self.recall_units(pending, symbol)
+            if n >= 0:
+                self.follow_unit(self.known.units.pool[self.known.units.starts[symbol - self.n_states]])
+        if n < 0:
+            self.follow_all()
+            self.most_entered = ANY_LENGTH
+            n = self.in_order(self.walk_from(pending, begin))
+            with cython.gil:
+                self.keep(n)
+            self.set_follow(own)
+        return self.that_may_follow(n)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def recall(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Take what is kept of a walk: its ranges and pending nodes; how many nodes there are, -1 where
+        nothing is kept."""
+        if self.contents is None:
+            self.contents = CanonicalForm(self.space.automaton)
+        if symbol < self.n_states:
+            content = self.contents.of_state(symbol)
+        else:
+            at = self.known.units.starts[symbol - self.n_states]
+            content = self.contents.of_unit(self.known.units.pool[at], self.known.units.pool[at + 1])
+        self.key = None
+        if content is None:
+            return -1
+        nodes = b""
+        if pending >= 0:
+            first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
+            nodes = np.asarray(self.known.pendings.pool)[first:end].tobytes()
+        self.key = (content, nodes)
+        read = self.kept.find(self.key)
+        if read is None:
+            return -1
+        return self.taken(read)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def recall_units(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The same for the frame of a counted rule, from how many units strings begin, which is kept for all
+        counts; -1 where units are not such that it can be."""
+        at = self.known.units.starts[symbol - self.n_states]
+        counted = self.space.automaton.counted[self.known.units.pool[at]]
+        begun = self.known.units.pool[at + 1] + 1  # one has been read where the frame is on top
+        most: cython.Py_ssize_t = ANY_LENGTH if counted.most < 0 else counted.most - begun
+        if counted.start not in self.unit_tables:
+            self.unit_tables[counted.start] = unit_table(self.space.automaton, counted.start)
+        table = self.unit_tables[counted.start]
+        if table is None or self.longest >= 1 << 15:
+            return -1
+        key = (table.tobytes(), b"")
+        found = self.kept.find(key)
+        if found is None:
+            n_groups = self.token_starts.shape[0] - 1
+            found = unit_reads(self.fixed.nodes, n_groups, self.longest, table)
+            self.kept.keep(key, found)
+        first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
+        nodes = np.asarray(self.known.pendings.pool)[first:end]
+        read = read_units(found, self.fixed.nodes, nodes, counted.least - begun, most)
+        return -1 if read is None else self.taken(read)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def taken(self, read: Any) -> cython.Py_ssize_t:
+        """Take a kept walk: its pending nodes, and itself for its ranges; how many nodes there are."""
+        self.take(read)
+        found: cython.const[cython.Py_ssize_t][::1] = read.nodes
+        while self.pairs.shape[0] < found.shape[0]:
+            self.grow_pairs()
+        k: cython.Py_ssize_t
+        for k in range(found.shape[0]):
+            self.pairs[k] = found[k]
+        return found.shape[0]
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def take(self, read: Any) -> cython.int:
+        """Let a kept walk stand for its ranges, which are thousands where it is long."""
+        number = self.number_of_read.get(read)
+        if number is None:
+            number = self.number_of_read[read] = len(self.reads)
+            self.reads.append(read)
+        self.n_ranges = 1 if len(read.ranges) else 0
+        self.ranges[0] = -1 - cython.cast(cython.Py_ssize_t, number)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def keep(self, n: cython.Py_ssize_t) -> cython.int:
+        """Keep what a walk has found, with n pending nodes, for other grammars."""
+        if self.key is not None:
+            ranges = np.array(np.asarray(self.ranges)[: self.n_ranges])
+            read = Read(ranges, np.array(np.asarray(self.pairs)[:n]))
+            self.kept.keep(self.key, read)
+            self.take(read)
+        return 0
+
+    # ---------------------------------------------------------------- the walk
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def walk(
+        self,
+        node: cython.Py_ssize_t,
+        configuration: cython.Py_ssize_t,
+        n: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Read all that is below a node from a configuration on; how many pending nodes are noted, of which
+        there were n; or `TOO_LONG`."""
+        if self.counters.any:
+            configuration = self.counters.far(configuration, self.height[node])
+        if self.stays_below(node, configuration):
+            first = self.trie[node].group + (self.trie[node].bits >> ENDS & 1)
+            if first < self.trie[node].group_end:
+                self.allow(first, self.trie[node].group_end)
+            return n
+        self.path[0].configuration = configuration
+        self.path[0].has_ports = self.space.facts[configuration].n_ports > 0
+        self.path[1].child = self.trie[node].child
+        self.path[1].end = self.trie[node + 1].child
+        d: cython.Py_ssize_t = 1
+        while d > 0:
+            i = self.path[d].child
+            last = self.path[d].end
+            i = self.pass_over(i, last, self.path[d - 1].configuration)
+            if i == last:
+                d -= 1
+                continue
+            self.path[d].child = i + 1
+            if self.enter(i, d):
+                if self.n_entered > self.most_entered:
+                    return TOO_LONG
+                if self.path[d].has_ports and self.may_follow(i):
+                    n = self.note_node(i, n)
+                d += 1
+                self.path[d].child = self.trie[i].child
+                self.path[d].end = self.trie[i + 1].child
+        return n
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def pass_over(
+        self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, above: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The first child from i on that has to be entered: most are rejected, or go on in a loop that holds
+        all below them."""
+        while i < last:
+            byte = self.trie[i].bits & 255
+            c = self.space.class_of_byte[byte]
+            following: cython.Py_ssize_t = self.space.steps[above, c]
+            if following == REJECT:
+                c += 1
+                while c < self.space.n_classes and self.space.steps[above, c] == REJECT:
+                    c += 1
+                if c == self.space.n_classes:
+                    return last
+                i = self.child_from(i + 1, last, self.space.byte_classes[c].byte)
+                continue
+            if self.counters.any and following > 0 and following != above:
+                following = self.counters.far(following, self.height[i])
+            if following != above or byte >= 0x80 or not self.stays_below(i, above):
+                break
+            self.allow(self.trie[i].group, self.trie[i].group_end)
+            i += 1
+        return i
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def child_from(
+        self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, byte: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The first child from i on whose byte is not below one; `last` if there is none.
+
+        Children are in the order of their bytes, and so are classes of bytes: after white space a document
+        goes on with a quote, where a node has 200 children.
+        """
+        while i < last and self.trie[i].bits & 255 < byte:
+            step: cython.Py_ssize_t = 1
+            while i + step < last and self.trie[i + step].bits & 255 < byte:
+                i += step
+                step *= 2
+            i += 1
+        return i
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def enter(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.bint:
+        """Read the byte into a node at depth d; whether its children are next."""
+        byte = self.trie[i].bits & 255
+        c = self.space.class_of_byte[byte]
+        configuration: cython.Py_ssize_t = self.space.steps[self.path[d - 1].configuration, c]
+        if configuration < 0:
+            configuration = self.space.step(self.path[d - 1].configuration, c)
+        if configuration == REJECT:
+            return False
+        # half of what it takes to find a child is waiting for its line of memory
+        fetch(cython.cast(cython.Py_ssize_t, cython.address(self.trie[self.trie[i].child])))
+        self.n_entered += 1
+        self.path[d].configuration = configuration
+        if self.counters.any:
+            self.forget_counts(i, d)
+            configuration = self.path[d].configuration
+        self.path[d].has_ports = self.space.facts[configuration].n_ports > 0
+        self.learn(byte, d)
+        if self.stays_below(i, configuration):
+            self.allow(self.trie[i].group, self.trie[i].group_end)
+            return False
+        if self.trie[i].bits >> ENDS & 1:
+            self.allow(self.trie[i].group, self.trie[i].group + 1)
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def forget_counts(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
+        """Let what was read at depth d go on with smaller counts, if no text below the node tells."""
+        exact = self.path[d].configuration
+        configuration = self.counters.far(exact, self.height[i])
+        if configuration != exact:
+            self.path[d].configuration = configuration
+            if configuration == self.path[d - 1].configuration:
+                reach = self.counters.reach[exact]
+                if reach < self.counters.loops[configuration]:
+                    self.counters.loops[configuration] = reach
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def learn(self, byte: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
+        """Note that the configuration at depth d stays itself, where it does; see `walks.Walks.learn`."""
+        configuration = self.path[d].configuration
+        if configuration == self.path[d - 1].configuration:
+            c = self.space.class_of_byte[byte]
+            self.space.facts[configuration].loop_0 |= self.space.byte_classes[c].word_0
+            self.space.facts[configuration].loop_1 |= self.space.byte_classes[c].word_1
+            self.space.facts[configuration].loop_2 |= self.space.byte_classes[c].word_2
+            self.space.facts[configuration].loop_3 |= self.space.byte_classes[c].word_3
+        if byte >= 0x80 and not self.space.facts[configuration].characters_known:
+            if (
+                configuration == self.path[d - 1].configuration
+                or configuration == self.path[max(d - 2, 0)].configuration
+                or configuration == self.path[max(d - 3, 0)].configuration
+            ):
+                if self.counters.any:
+                    self.counters.find_character_loop(configuration)
+                else:
+                    self.space.find_character_loop(configuration)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def stays_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
+        """Is a configuration known to stay itself on all that occurs below a node? All tokens there are
+        allowed then, and what is left of them on other stacks does not matter."""
+        if self.counters.any and configuration < self.counters.loops.shape[0]:
+            if self.height[i] >= self.counters.loops[configuration]:
+                return False
+        others = self.trie[i].bits >> OTHERS
+        loop = self.space.facts[configuration].character_loop
+        if others & 1 and loop != BYTE_LOOP and not (loop and others & 2):
+            return False
+        return (
+            (self.trie[i].below_0 & ~self.space.facts[configuration].loop_0)
+            | (self.trie[i].below_1 & ~self.space.facts[configuration].loop_1)
+            | (self.trie[i].below_2 & ~self.space.facts[configuration].loop_2)
+            | (self.trie[i].below_3 & ~self.space.facts[configuration].loop_3)
+        ) == 0

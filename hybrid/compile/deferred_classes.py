@@ -1,0 +1,92 @@
+"""Deferred classes: computing the token classes of a grammar whose first masks came from walks.
+
+What: `DeferredClasses` keeps the grammar's network, and computes the classes from it when they are needed.
+From then on the classifier uses them, and matchers move their state over. Masks are the same before and
+after.
+When: `hybrid.compile.promotion` starts it when walks have cost as much as the classes would
+(`hybrid.compile.rule`). Asking a compiled grammar for its classes starts it, too.
+Limits: if the classes exceed the budget, masks come from walks for good.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from equivalence import BudgetExceeded, TokenClasses, forking
+from equivalence.classes.classes import classes_of_network
+from equivalence.deadline import Deadline
+from equivalence.network import Network
+from hybrid.classifier import Classifier, distinct_classes, fixed_tables
+from hybrid.classifier.named_ids import NamedIds
+from hybrid.classifier.reachable import reachable_of
+from hybrid.compile.strategy import Budget
+
+
+class DeferredClasses:
+    """The classes of one grammar, computed at most once. Thread-safe.
+
+    Args:
+        network: the network that the classifier's walks use.
+        classifier: the classifier, which walks until there are classes.
+        budget: bounds of the computation.
+        ids: the token ids that the grammar names; None if it names none.
+
+    Attributes:
+        found: the classes; None until they are computed.
+    """
+
+    def __init__(
+        self, network: Network, classifier: Classifier, budget: Budget, ids: NamedIds | None = None
+    ) -> None:
+        self.found: TokenClasses | None = None
+        self._network: Network | None = network
+        self._classifier = classifier
+        self._budget = budget
+        self._ids = ids
+        self._refusal = ""
+        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+
+    def deadline(self) -> Deadline:
+        """The deadline of a computation that starts now."""
+        return Deadline(self._budget.seconds)
+
+    def settle(self, deadline: Deadline) -> TokenClasses:
+        """The classes. Computes them if necessary.
+
+        Raises:
+            BudgetExceeded: the classes exceed the budget, or the deadline is over.
+        """
+        if self.found is not None:
+            return self.found
+        with self._lock:
+            if self.found is None:
+                self.found = self._find(deadline)
+                self._network = None
+            return self.found
+
+    def _find(self, deadline: Deadline) -> TokenClasses:
+        network, classifier = self._network, self._classifier
+        if network is None:
+            raise BudgetExceeded(self._refusal)
+        vocabulary = classifier.vocabulary
+        try:
+            classes = classes_of_network(
+                network, vocabulary, "acceptance", self._budget.capacity, deadline
+            )  # fmt: skip
+            texts, grouped = distinct_classes(classes, vocabulary)
+            fixed = fixed_tables(network, texts, *vocabulary.flat, deadline, classes.met)
+            reachable = reachable_of(network)
+        except BudgetExceeded as error:
+            if not deadline.is_over:  # another attempt would fail, too
+                self._network, self._refusal = None, str(error)
+            raise
+        with classifier.lock:
+            classifier.take_classes(fixed, grouped, reachable)
+        return classes.settled() if self._ids is None else self._ids.refined(classes, vocabulary)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, without the classifier."""
+        size = 0 if self.found is None else self.found.nbytes
+        network = self._network
+        return size if network is None else size + network.nbytes

@@ -1,0 +1,39 @@
+"""Stopping background threads at the end of the program.
+
+What: the methods registered by `at_exit` are called when the main thread ends, before Python waits for the
+other threads. Handlers of `atexit` would come too late: they are called after Python has waited.
+When: used by everything that computes in the background.
+Limits: Python has no public function for this moment. If the one that `concurrent.futures` uses is missing,
+Python waits until the computations end by themselves.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures.thread  # noqa: F401 - it waits for its threads after our calls, as it is listed before
+import contextlib
+import threading
+from collections.abc import Callable
+
+from equivalence.weak_methods import WeakMethods
+
+_calls = WeakMethods()
+
+
+def at_exit(call: Callable[[], object]) -> None:
+    """Register a method that is called when the program ends.
+
+    Args:
+        call: a method. Its object may be freed before. It should return quickly.
+    """
+    _calls.add(call)
+
+
+def _leave() -> None:
+    for call in _calls.alive():
+        with contextlib.suppress(Exception):  # nobody is left to handle an error
+            call()
+
+
+_register = getattr(threading, "_register_atexit", None)
+if _register is not None:
+    _register(_leave)

@@ -1,0 +1,244 @@
+"""Classes that follow: first masks are walked, classes come with use, and nobody can tell by the masks.
+
+What: which compilers walk; masks before, while and after classes take over, of live matchers, forks and what
+is rolled back; who asks for classes; what exceeds the budget; when the background finds them.
+When: after any change of `hybrid.compile.deferred_classes`, of promotion, or of how classifiers change
+sessions.
+Limits: that walked masks are right is tested in ``test_walking.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from equivalence import BudgetExceeded, Vocabulary
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid.api.compiled import OnClassifier, OnWalks
+from hybrid.compile.rule import BEGINNING, ENTERED_A_STATE, LAST_LOOK, Use, choose_classes
+from tests.classifiers import mask_of
+from tests.promotions import NESTED, is_complete, promotions, use
+from tests.test_artifact import SCHEMA, VOCABULARY
+
+
+def walked(**options: Any) -> tuple[GrammarCompiler, OnWalks]:
+    compiler = GrammarCompiler(VOCABULARY, **options)
+    compiled = compiler.compile_grammar(NESTED)
+    assert isinstance(compiled, OnWalks) and compiled.known_classes is None
+    return compiler, compiled
+
+
+def by_classes() -> CompiledGrammar:
+    return GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(NESTED)
+
+
+# --- Who walks ------------------------------------------------------------------------------------------
+
+
+def test_auto_walks_first_and_says_so() -> None:
+    _, compiled = walked()
+    assert compiled.strategy == "classifier" and "masks come from a walk" in compiled.reason
+    assert compiled.engine is None and compiled.gather is None and compiled.classifier.is_walked
+    assert set(compiled.timings) == {"parse", "serialize", "network", "classifier", "total"}
+    assert 0 < compiled.memory_size_bytes < 8 << 20
+    assert "classes" not in repr(compiled) and compiled.known_classes is None, "to look is not to ask"
+    assert use(compiled) == use(by_classes())
+    assert compiled.classifier.is_walked
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"strategy": "classifier"}, {"on_demand": True}, {"deterministic": True}],
+    ids=str,
+)
+def test_who_does_not_walk(options: dict[str, Any]) -> None:
+    compiled = GrammarCompiler(VOCABULARY, **options).compile_grammar(NESTED)
+    assert isinstance(compiled, OnClassifier) and "token classes stand for" in compiled.reason
+
+
+def test_with_a_folder_classes_follow_at_once_and_are_written(tmp_path: Path) -> None:
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+    compiled = compiler.compile_grammar(NESTED)
+    assert isinstance(compiled, OnWalks)
+    before = use(compiled)
+    compiler.settle()
+    assert not compiled.classifier.is_walked and compiled.known_classes is not None
+    assert use(compiled) == before
+    again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+    loaded = again.compile_grammar(NESTED)
+    assert isinstance(loaded, OnClassifier) and again.stats()["disk"]["hits"] == 1
+    assert use(loaded) == before
+
+
+def test_what_nobody_uses_any_more_is_written_by_close(tmp_path: Path) -> None:
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, cache_enabled=False)
+    texts = [f"[{letter}]+" for letter in "abcdefgh"]
+    for text in texts:
+        compiler.compile_regex(text)
+    compiler.close()
+    assert compiler.stats()["disk"]["writes"] == len(texts)
+    again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+    for text in texts:
+        assert isinstance(again.compile_regex(text), OnClassifier)
+
+
+# --- Who asks for classes -------------------------------------------------------------------------------
+
+
+def test_classes_are_found_when_they_are_asked_for(tmp_path: Path) -> None:
+    _, compiled = walked()
+    matcher = GrammarMatcher(compiled)
+    assert matcher.accept_string("([1")
+    wanted = by_classes()
+    assert wanted.classes is not None
+    classes = compiled.classes
+    assert classes is not None and classes.class_of_token.tolist() == wanted.classes.class_of_token.tolist()
+    assert compiled.classes is classes and not compiled.classifier.is_walked
+    assert f"{classes.n_classes} token classes stand for" in compiled.reason
+    assert compiled.reason.count("token classes") == 1
+    assert matcher.accept_string("2])") and matcher.is_completed()
+    compiled.save(tmp_path / "saved")
+    loaded = CompiledGrammar.load(tmp_path / "saved", VOCABULARY)
+    assert use(loaded) == use(compiled) == use(wanted)
+
+
+def test_saving_promoting_and_static_ask_too(tmp_path: Path) -> None:
+    _, compiled = walked()
+    compiled.save(tmp_path / "saved")
+    assert compiled.known_classes is not None
+    _, compiled = walked()
+    assert compiled.promote() and is_complete(compiled)
+    compiler = GrammarCompiler(VOCABULARY)
+    assert is_complete(compiler.compile_grammar(NESTED, static=True)) and promotions(compiler) == (1, 0, 0)
+
+
+def test_matchers_go_on_with_classes_in_the_middle_of_a_text() -> None:
+    """Known rows, new rows, forks, and what is rolled back to before the change."""
+    reference = GrammarMatcher(by_classes())
+    text = "([12](){}((([345])))"
+    for at in range(len(text) + 1):
+        _, compiled = walked()
+        matcher = GrammarMatcher(compiled)
+        wanted = []
+        reference.reset()
+        for place, letter in enumerate(text):
+            if place == at:
+                twin = matcher.fork()
+                assert compiled.classes is not None
+                assert mask_of(twin, VOCABULARY.size) == mask_of(reference, VOCABULARY.size)
+            wanted.append(mask_of(reference, VOCABULARY.size))
+            assert mask_of(matcher, VOCABULARY.size) == wanted[-1], (at, place)
+            assert matcher.accept_string(letter) == reference.accept_string(letter)
+        for place in reversed(range(len(text))):
+            matcher.rollback(1)
+            assert mask_of(matcher, VOCABULARY.size) == wanted[place], (at, place)
+
+
+def test_threads_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, compiled = walked()
+    found: list[Any] = []
+    begin = threading.Barrier(6)
+
+    def ask() -> None:
+        begin.wait(30)
+        found.append(compiled.classes)
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    masks = use(compiled)
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        assert use(compiled) == masks
+    for thread in threads:
+        thread.join()
+    assert len({id(one) for one in found}) == 1 and found[0] is not None
+    assert compiled.classifier.session.serial == 1
+
+
+def test_classes_beyond_the_budget_leave_walks() -> None:
+    """The network fits, the exploration does not: nothing but the classes is missing."""
+    text = 'root ::= e\ne ::= e "+" e | "(" e ")" | [a-z]{1,30} | "[" [0-9]{2,60} "]" | "{" e "}" e'
+    compiled = GrammarCompiler(VOCABULARY, budget=Budget(bytes=1 << 19)).compile_grammar(text)
+    assert isinstance(compiled, OnWalks) and compiled.classes is None
+    assert compiled.classifier.is_walked and compiled.classless == 0
+    with pytest.raises(BudgetExceeded, match="bytes"):
+        compiled.settle(compiled.deferred.deadline())
+    with pytest.raises(BudgetExceeded):
+        compiled.promote()
+    roomy = GrammarMatcher(GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(text))
+    matcher = GrammarMatcher(compiled)
+    for letter in "(ab+[0123]":
+        assert mask_of(matcher, VOCABULARY.size) == mask_of(roomy, VOCABULARY.size)
+        assert matcher.accept_string(letter) and roomy.accept_string(letter)
+
+
+# --- In the background ----------------------------------------------------------------------------------
+
+
+def test_the_rule() -> None:
+    cost = ENTERED_A_STATE * (10 + BEGINNING)
+    assert not choose_classes(Use(1, states=10)).now
+    assert choose_classes(Use(1, states=10, entered=cost)).now
+    assert not choose_classes(Use(1, states=11, entered=cost)).now
+    asked, at = [], 1
+    while at:
+        asked.append(at)
+        at = choose_classes(Use(at)).ask_at
+    assert asked[:4] == [1, 2, 4, 8] and asked[-1] == LAST_LOOK
+
+
+def test_classes_come_once_walks_have_taken_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hybrid.compile.rule.ENTERED_A_STATE", 0)
+    compiler, compiled = walked()
+    masks = use(compiled)
+    for _ in range(3):
+        assert use(compiled) == masks
+        compiler._promoter.wait()
+    assert compiled.known_classes is not None and not compiled.classifier.is_walked
+    assert not is_complete(compiled) and "token classes stand for" in compiled.reason
+    assert use(compiled) == masks
+
+
+def test_long_walks_bring_classes_in_the_middle_of_a_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units of units, counted: nearly every node of the trie is another configuration."""
+    monkeypatch.setattr("hybrid.compile.rule.ENTERED_A_STATE", 5)
+    words = sorted({bytes(word) for size in (1, 2, 3) for word in itertools.product(b"abcdef", repeat=size)})
+    vocabulary = Vocabulary.from_bytes([*words, b""], stop_token_ids=len(words))
+    text = "root ::= ((([a-z]{1,7}){1,9}){1,11}){1,13}"
+    compiler = GrammarCompiler(vocabulary)
+    compiled = compiler.compile_grammar(text)
+    assert isinstance(compiled, OnWalks)
+    other = GrammarMatcher(GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(text))
+    matcher, rng = GrammarMatcher(compiled), random.Random(1)
+    for _ in range(400):
+        mask = mask_of(matcher, vocabulary.size)
+        assert mask == mask_of(other, vocabulary.size)
+        token = rng.choice(mask[:6])
+        assert matcher.accept_token(token) and other.accept_token(token)
+        compiler._promoter.wait()
+        if not compiled.classifier.is_walked:
+            break
+    else:
+        pytest.fail("walks stay")
+    assert compiled.classifier.served == 1
+
+
+def test_a_closed_compiler_leaves_walks_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hybrid.compile.rule.ENTERED_A_STATE", 0)
+    compiler, compiled = walked()
+    compiler.close()
+    masks = [use(compiled) for _ in range(6)]
+    assert all(one == masks[0] for one in masks) and compiled.classifier.is_walked
+
+
+def test_json_schemas_walk_too() -> None:
+    compiled = GrammarCompiler(VOCABULARY).compile_json_schema(SCHEMA)
+    other = GrammarCompiler(VOCABULARY, strategy="classifier").compile_json_schema(SCHEMA)
+    assert isinstance(compiled, OnWalks) and compiled.schema is not None
+    for seed in range(5):
+        assert use(compiled, seed, 80) == use(other, seed, 80)
