@@ -2,8 +2,23 @@
 
 What: a `State` is a row with its matcher. A `Generation` has the states of one batch of prompts, and finds
 those from which the rows of a call can be reached.
-When: used by `adapters.transformers`, whose docstring says what is prompt and what was generated.
+When: used by `adapters.transformers`.
 Limits: it knows only ids and matchers, neither scores nor a framework.
+
+**Prompt or generated text?** `generate` does not say where the prompt ends. With ``prompt_length=n`` the
+prompt is the first n columns, including padding, and nothing is guessed. Without it, the processor relies on
+one fact: to choose a token, a loop must first ask for the scores before it. So within one generation every
+row is *reachable*: it is the prompt, or a row seen before, or such a row with one more token. A call counts
+
+- as the *start* of a generation, with all of its tokens as prompt, if it equals the current prompt; if it has
+  other rows or other beginnings than the current prompt; or if some row is not reachable, and either the rows
+  are longer than one step could make them, or one of them is not a text of the grammar. It is also a start if
+  the rows are not longer than in the call before, and one ends with a token that was masked out (no loop goes
+  back to such a token);
+- as a *step* if every row is reachable. So a chat that continues (prompt, answer, and two or more tokens) is
+  a new generation. But a new prompt that repeats exactly what has just been generated, perhaps with one more
+  allowed token, continues the old generation: call `reset` before it, or pass ``prompt_length``;
+- as an *error* (`HistoryError`) if both are possible, so that nothing goes wrong unnoticed.
 """
 
 from __future__ import annotations

@@ -1,36 +1,15 @@
 """A `LogitsProcessor` that makes `model.generate` of transformers write texts of a grammar.
 
 What: `GrammarLogitsProcessor` finds the matcher for each row by comparing the row's tokens with the rows that
-it
-has masked before. So it follows everything that a decoding loop does with rows: greedy search and sampling,
-    beam
-search (which reorders and duplicates rows), assisted decoding and prompt lookup (rows get shorter after a
-rejected draft, and the assistant calls the same object), a second `generate`, another batch size.
+it has masked before. So it follows everything that a decoding loop does with rows: greedy search and
+sampling, beam search (which reorders and duplicates rows), assisted decoding and prompt lookup (rows get
+shorter after a rejected draft, and the assistant calls the same object), a second `generate`, another batch
+size. `adapters.generations` says how prompts are told from generated text.
 When: pass ``logits_processor=[GrammarLogitsProcessor(schema, tokenizer)]`` to `generate`, or pass a compiled
 grammar instead of schema and tokenizer. You may reuse the object. `is_complete` says which rows of the result
 are complete; with ``max_new_tokens`` all of them are (docs/completion.md).
 Limits: one `generate` at a time. For continuous batching use `adapters.continuous_batching`. An assistant
 model with another tokenizer is refused as soon as its calls and those of the model are seen to alternate.
-
-**Prompt or generated text?** `generate` does not say where the prompt ends. With ``prompt_length=n`` the
-prompt is
-the first n columns, including padding, and nothing is guessed. Without it, the processor relies on one fact:
-    to
-choose a token, a loop must first ask for the scores before it. So within one generation every row is
-*reachable*: it is the prompt, or a row seen before, or such a row with one more token. A call counts
-
-- as the *start* of a generation, with all of its tokens as prompt, if it equals the current prompt; if it has
-other
-  rows or other beginnings than the current prompt; or if some row is not reachable, and either the rows are
-  longer than one step could make them, or one of them is not a text of the grammar. It is also a start if the
-  rows are not longer than in the call before, and one ends with a token that was masked out (no loop goes
-  back to such a token);
-- as a *step* if every row is reachable. So a chat that continues (prompt, answer, and two or more tokens) is
-a new
-  generation. But a new prompt that repeats exactly what has just been generated, perhaps with one more
-  allowed
-  token, continues the old generation: call `reset` before it, or pass ``prompt_length``;
-- as an *error* (`HistoryError`) if both are possible, so that nothing goes wrong unnoticed.
 
 A step costs one comparison and one copy of the rows (two vector operations), and one matcher step for each
 new token.
@@ -50,31 +29,24 @@ import transformers
 from adapters.generations import Generation, Ids, State
 from adapters.grammars import compiled_grammars
 from adapters.opportunistic import Sampling, first_choices, only, sampling_from, second_choices
-from equivalence.arguments import integer, integer_from, shown
-from equivalence.errors import (
-    ArgumentError,
-    BatchError,
-    BudgetExceeded,
-    HybridError,
-    MatcherError,
-    VocabularyError,
-)
+from adapters.score_rows import (
+    HistoryError,
+    NoAllowedToken,
+    RejectedToken,
+    bitmask_row,
+    check_call,
+    expected,
+    no_token,
+    text_of,
+    unpack,
+)  # fmt: skip
+from equivalence.arguments import integer, integer_from
+from equivalence.errors import ArgumentError, BatchError, MatcherError, VocabularyError
 from hybrid import GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
 from hybrid.api.arguments import stop_ids
 from hybrid.healing import HealingMatcher
 
-
-class NoAllowedToken(HybridError, RuntimeError):
-    """No token is allowed by both the grammar and the other logits processors."""
-
-
-class RejectedToken(HybridError, RuntimeError):
-    """A row was continued with a token that the grammar does not allow."""
-
-
-class HistoryError(HybridError, RuntimeError):
-    """The rows may be a step of the generation or a new prompt, and it is impossible to tell; or they are
-    neither."""
+__all__ = ["GrammarLogitsProcessor", "HistoryError", "NoAllowedToken", "RejectedToken"]
 
 
 class GrammarLogitsProcessor(transformers.LogitsProcessor):
@@ -158,7 +130,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         self._vocabulary = self._grammars[0].vocabulary
         self._override = stop_ids(override_stop_tokens, self._vocabulary.size)
         stops = self._vocabulary.stop_token_ids if self._override is None else self._override
-        self._stop_row = _bitmask_row(stops, self._vocabulary.size)
+        self._stop_row = bitmask_row(stops, self._vocabulary.size)
         # No mask allows these unless the grammar may end, so if one is rejected, `generate` has padded the
         # row.
         self._padding = {*stops, *self._vocabulary.special_token_ids}
@@ -196,7 +168,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Return masked scores in a new tensor, because prompt lookup passes the same tensor repeatedly."""
         try:
-            _check_call(input_ids, scores)
+            check_call(input_ids, scores)
             if scores.shape[-1] < self._vocabulary.size:
                 raise VocabularyError(
                     f"the scores have {scores.shape[-1]} columns, the grammar's vocabulary has "
@@ -305,7 +277,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return generation.rows
 
     def _seek(self, host: Ids) -> Generation:
-        """The generation to which the rows belong, by the rule in the module's docstring, moved to these
+        """The generation to which the rows belong, by the rule of `adapters.generations`, moved to these
         rows."""
         now, (count, length) = self._generation, host.shape
         if now is None:
@@ -465,7 +437,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             return
         raise RejectedToken(
             f"row {row}: token {token} ({self._text([token])}) at position {position} after the prompt is "
-            f"not allowed by the grammar after {self._text(state.generated[:position])}{_expected(state)}. "
+            f"not allowed by the grammar after {self._text(state.generated[:position])}{expected(state)}. "
             + (
                 "It was masked out, so it was chosen later: by another logits processor; as padding of a row "
                 "that another criterion ended (pass pad_token_id); or by drafts that are not masked (pass "
@@ -501,14 +473,15 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         if scores.device.type in ("cpu", "cuda"):
             apply_token_bitmask_inplace(masked, bitmask.to(scores.device, non_blocking=True), vocab_size=size)
         else:  # XGrammar has no kernel there
-            masked[:, :size].masked_fill_(~_unpack(bitmask, size).to(scores.device), -torch.inf)
+            masked[:, :size].masked_fill_(~unpack(bitmask, size).to(scores.device), -torch.inf)
         masked[:, size:] = -torch.inf
         # This waits for the device, so the next call may overwrite the pinned bitmask.
         for index, empty in enumerate((masked.amax(dim=-1) == -torch.inf).tolist()):
             if empty and rows[index].ended:
                 masked[index] = scores[index]  # the choice for this row is ignored
             elif empty:
-                raise self._no_token(index, rows[index], _unpack(bitmask[index], size))
+                ids = torch.nonzero(unpack(bitmask[index], size)).flatten().tolist()
+                raise no_token(index, rows[index], ids, self._vocabulary)
         if self._sampling is not None:
             refused = [index for index in live if index not in chosen]
             masked = only(masked, second_choices(refused, scores, masked, self._sampling))
@@ -525,65 +498,5 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 pass  # the row has a token that was masked out, such as a draft that will be rejected
         state.matcher.fill_next_token_bitmask(bitmask, index)
 
-    def _no_token(self, row: int, state: State, allowed: torch.Tensor) -> NoAllowedToken:
-        ids = torch.nonzero(allowed).flatten().tolist()
-        some = ", ".join([f"{token} ({self._text([token])})" for token in ids[:8]] + ["..."] * (len(ids) > 8))
-        return NoAllowedToken(
-            f"row {row}: no token is left after {len(state.generated)} generated tokens, "
-            f"{self._text(state.generated)}. "
-            + (
-                f"The grammar allows {len(ids)}: {some}; another logits processor set all of them to -inf. "
-                "Relax min_new_tokens, min_length, suppress_tokens, bad_words_ids or no_repeat_ngram_size"
-                if ids
-                else "The grammar requires text with which no token of the vocabulary begins"
-            )
-        )
-
     def _text(self, tokens: Iterable[int]) -> str:
-        """The last bytes of some tokens, for messages."""
-        known = self._vocabulary.tokens
-        text = b"".join(known[token] for token in tokens if 0 <= token < len(known))
-        return repr(text) if len(text) <= 60 else f"...{text[-60:]!r}"
-
-
-def _expected(state: State) -> str:
-    """What the grammar expects where a row was refused, for messages. Empty if that takes too long, or if the
-    row is still inside of a healed prefix."""
-    explain = getattr(state.matcher, "explain", None)  # a healing matcher has none
-    if explain is None:
-        return ""
-    try:
-        return f"; {explain().sentence}"
-    except BudgetExceeded:
-        return ""
-
-
-def _check_call(input_ids: Any, scores: Any) -> None:
-    """Raise an error unless the arguments are rows of ids, with a row of scores for each."""
-    for name, given in (("input_ids", input_ids), ("scores", scores)):
-        if not isinstance(given, torch.Tensor) or given.ndim != 2:
-            kind = shown(given) if not isinstance(given, torch.Tensor) else f"of shape {tuple(given.shape)}"
-            raise ArgumentError(f"{name} is {kind}, allowed is a tensor of two dimensions")
-    is_ids = input_ids.dtype in (torch.int64, torch.int32) or not input_ids.numel()
-    if not is_ids or not scores.is_floating_point():
-        raise ArgumentError(
-            f"input_ids are {input_ids.dtype}, scores {scores.dtype}, allowed are int64 or int32, and floats"
-        )
-    if len(input_ids) != len(scores):
-        raise BatchError(
-            f"there are {len(input_ids)} rows of input_ids and {len(scores)} of scores, allowed is one each"
-        )
-
-
-def _bitmask_row(ids: Iterable[int], size: int) -> torch.Tensor:
-    """A row of a bitmask with the bits of ``ids`` set; with all bits set if there are no ids."""
-    chosen = [token for token in ids if 0 <= token < size]
-    bits = np.zeros(-(-size // 32) * 32, np.uint8) if chosen else np.ones(-(-size // 32) * 32, np.uint8)
-    bits[chosen] = 1
-    return torch.from_numpy(np.packbits(bits, bitorder="little").view(np.int32).copy())
-
-
-def _unpack(bitmask: torch.Tensor, size: int) -> torch.Tensor:
-    """The bits of a bitmask as booleans, one per id."""
-    bits = (bitmask.unsqueeze(-1) >> torch.arange(32, dtype=torch.int32)) & 1
-    return bits.flatten(-2)[..., :size].bool()
+        return text_of(tokens, self._vocabulary)

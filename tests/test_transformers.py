@@ -15,6 +15,7 @@ import torch
 from transformers import T5Config, T5ForConditionalGeneration
 
 from adapters import transformers as adapter
+from adapters.score_rows import bitmask_row, unpack
 from adapters.transformers import GrammarLogitsProcessor, NoAllowedToken, RejectedToken
 from equivalence.errors import BatchError, HybridError, VocabularyError
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
@@ -304,9 +305,9 @@ def test_dtypes_and_strides(dtype):
 
 def test_bits_of_a_row():
     for chosen in ([], [0, 31, 32, 69]):
-        row = adapter._bitmask_row(chosen, 70)
+        row = bitmask_row(chosen, 70)
         assert row.shape == (3,)
-        assert torch.nonzero(adapter._unpack(row, 70)).flatten().tolist() == (chosen or list(range(70)))
+        assert torch.nonzero(unpack(row, 70)).flatten().tolist() == (chosen or list(range(70)))
 
 
 def test_not_for_continuous_batching():

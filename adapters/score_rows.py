@@ -1,0 +1,98 @@
+"""Rows of ids and scores: their checks, rows of bitmasks, and the errors about them.
+
+What: `check_call` validates what a decoding loop passes; `bitmask_row` and `unpack` go from ids to bits and
+back; `text_of` and `expected` are the parts of messages that quote a row.
+When: by `adapters.transformers`.
+Limits: plain functions without state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from adapters.generations import State
+from equivalence import Vocabulary
+from equivalence.arguments import shown
+from equivalence.errors import ArgumentError, BatchError, BudgetExceeded, HybridError
+
+
+class NoAllowedToken(HybridError, RuntimeError):
+    """No token is allowed by both the grammar and the other logits processors."""
+
+
+class RejectedToken(HybridError, RuntimeError):
+    """A row was continued with a token that the grammar does not allow."""
+
+
+class HistoryError(HybridError, RuntimeError):
+    """The rows may be a step of the generation or a new prompt, and it is impossible to tell; or they are
+    neither."""
+
+
+def text_of(tokens: Iterable[int], vocabulary: Vocabulary) -> str:
+    """The last bytes of some tokens, for messages."""
+    known = vocabulary.tokens
+    text = b"".join(known[token] for token in tokens if 0 <= token < len(known))
+    return repr(text) if len(text) <= 60 else f"...{text[-60:]!r}"
+
+
+def expected(state: State) -> str:
+    """What the grammar expects where a row was refused, for messages. Empty if that takes too long, or if the
+    row is still inside of a healed prefix."""
+    explain = getattr(state.matcher, "explain", None)  # a healing matcher has none
+    if explain is None:
+        return ""
+    try:
+        return f"; {explain().sentence}"
+    except BudgetExceeded:
+        return ""
+
+
+def no_token(row: int, state: State, ids: list[int], vocabulary: Vocabulary) -> NoAllowedToken:
+    """The error of a row for which no token is left, of the ids that the grammar allows."""
+    some = [f"{token} ({text_of([token], vocabulary)})" for token in ids[:8]] + ["..."] * (len(ids) > 8)
+    why = (
+        f"The grammar allows {len(ids)}: {', '.join(some)}; another logits processor set all of them to "
+        "-inf. Relax min_new_tokens, min_length, suppress_tokens, bad_words_ids or no_repeat_ngram_size"
+        if ids
+        else "The grammar requires text with which no token of the vocabulary begins"
+    )
+    return NoAllowedToken(
+        f"row {row}: no token is left after {len(state.generated)} generated tokens, "
+        f"{text_of(state.generated, vocabulary)}. {why}"
+    )
+
+
+def check_call(input_ids: Any, scores: Any) -> None:
+    """Raise an error unless the arguments are rows of ids, with a row of scores for each."""
+    for name, given in (("input_ids", input_ids), ("scores", scores)):
+        if not isinstance(given, torch.Tensor) or given.ndim != 2:
+            kind = shown(given) if not isinstance(given, torch.Tensor) else f"of shape {tuple(given.shape)}"
+            raise ArgumentError(f"{name} is {kind}, allowed is a tensor of two dimensions")
+    is_ids = input_ids.dtype in (torch.int64, torch.int32) or not input_ids.numel()
+    if not is_ids or not scores.is_floating_point():
+        raise ArgumentError(
+            f"input_ids are {input_ids.dtype}, scores {scores.dtype}, allowed are int64 or int32, and floats"
+        )
+    if len(input_ids) != len(scores):
+        raise BatchError(
+            f"there are {len(input_ids)} rows of input_ids and {len(scores)} of scores, allowed is one each"
+        )
+
+
+def bitmask_row(ids: Iterable[int], size: int) -> torch.Tensor:
+    """A row of a bitmask with the bits of ``ids`` set; with all bits set if there are no ids."""
+    chosen = [token for token in ids if 0 <= token < size]
+    bits = np.zeros(-(-size // 32) * 32, np.uint8) if chosen else np.ones(-(-size // 32) * 32, np.uint8)
+    bits[chosen] = 1
+    return torch.from_numpy(np.packbits(bits, bitorder="little").view(np.int32).copy())
+
+
+def unpack(bitmask: torch.Tensor, size: int) -> torch.Tensor:
+    """The bits of a bitmask as booleans, one per id."""
+    bits = (bitmask.unsqueeze(-1) >> torch.arange(32, dtype=torch.int32)) & 1
+    return bits.flatten(-2)[..., :size].bool()
