@@ -14,16 +14,15 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Literal, NoReturn
 
 import xgrammar
 
 from equivalence import ArgumentError, HybridError, Vocabulary
 from equivalence.arguments import flag, integer_from
-from equivalence.weak_methods import WeakMethods
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.statistics import OF_PROCESS, Statistics
+from hybrid.compile import bytes_held
 from hybrid.compile.background import Background, CompileFuture
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
@@ -59,26 +58,6 @@ NO_BOUND = -1
 """The value of `max_whitespace_cnt` that allows white space of any length."""
 
 logger = logging.getLogger("hybrid")
-
-_alive = WeakMethods()  # `GrammarCompiler._caches` of each
-
-
-def bytes_held() -> dict[str, int]:
-    """Bytes of the compiled grammars that this process keeps: in "memory", with the bound "memory_limit", and
-    on "disk", in all folders when they were last listed."""
-    caches: list[Any] = [call() for call in _alive.alive()]
-    memories = {id(memory): memory for memory, _ in caches}
-    folders: dict[Any, int] = {}
-    for _, disk in caches:
-        if (
-            disk is not None
-        ):  # a cache that has written to the folder counts more than one that only listed it
-            folders[disk.folder] = max(disk.size_bytes, folders.get(disk.folder, 0))
-    return {
-        "memory": sum(memory.size_bytes for memory in memories.values()),
-        "memory_limit": sum(memory.limit_bytes for memory in memories.values()),
-        "disk": sum(folders.values()),
-    }
 
 
 class GrammarCompiler:
@@ -205,7 +184,7 @@ class GrammarCompiler:
             self._statistics,
         )
         self._background = Background(threads, self._compilation.begin, self._pipeline.run)
-        _alive.add(self._caches)
+        bytes_held.add(self._caches)
 
     def _caches(self) -> tuple[MemoryCache, DiskCache | None]:
         return self._memory, self._disk
@@ -459,12 +438,7 @@ class GrammarCompiler:
     def __enter__(self) -> GrammarCompiler:
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
