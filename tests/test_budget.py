@@ -254,7 +254,7 @@ def test_what_stands_in_has_the_memory_to_itself(
         alive.append(sum(one() is not None for one in arrays))
         return coarse(*arguments, **options)
 
-    monkeypatch.setattr("hybrid.compile.compilation.byte_string_classes", counting)
+    monkeypatch.setattr("hybrid.compile.engine_strategies.byte_string_classes", counting)
     assert compiler_of("auto", "engine").compile_grammar(RECURSIVE).strategy != "classifier"
     assert alive == [0]
 
@@ -280,7 +280,7 @@ def test_nothing_is_explored_twice(ends: Any, wanted: int, monkeypatch: pytest.M
     def refusing(*_: Any) -> Any:
         raise BudgetExceeded("no tables")
 
-    monkeypatch.setattr("hybrid.compile.compilation.classes_and_network", counting)
+    monkeypatch.setattr("hybrid.compile.engine_strategies.classes_and_network", counting)
     monkeypatch.setattr(Compilation, "_build_classifier", refusing)
     compiled = compiler_of("auto", "engine").compile_grammar(RECURSIVE)
     assert compiled.strategy in ("representatives", "engine") and len(explored) == wanted

@@ -272,7 +272,7 @@ def test_an_unknown_serialisation_is_not_read(monkeypatch: pytest.MonkeyPatch) -
         "hybrid.compile.compilation.refuse_endless_rules", lambda serialized: pytest.fail("was read")
     )
     monkeypatch.setattr(
-        "hybrid.compile.compilation.find_features", lambda serialized: pytest.fail("was read")
+        "hybrid.compile.engine_strategies.find_features", lambda serialized: pytest.fail("was read")
     )
     compiled = GrammarCompiler(VOCABULARY).compile_grammar('root ::= "ab"')
     assert compiled.strategy == "engine"

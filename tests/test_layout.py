@@ -72,7 +72,7 @@ READ_BY_LOWER_ROOMS = {
     "hybrid.api.calls": "the compiled part of calls, which knows followers of strategies",
     "hybrid.api.follower": "the class that the followers of strategies derive from",
     "hybrid.api.statistics": "counters that compiling adds to",
-    "hybrid.compile.compilation": "a loaded file whose strategy is built anew",
+    "hybrid.compile.engine_strategies": "a loaded file whose strategy is built anew",
     "hybrid.compile.strategy": "the names of strategies, and a budget",
     "hybrid.lark.construction": "what the guard's process runs on a Lark grammar",
     "hybrid.lark.packing": "the form in which that process answers",
@@ -84,7 +84,7 @@ WHERE_CALLED = {
     ("hybrid.api.compiled", "hybrid.compile.promotion"): "it looks for a better one of itself",
     ("hybrid.compile.cache", "hybrid"): "the version, which is part of a cache's keys",
     ("hybrid.compile.parallel", "hybrid.api.compiler"): "a worker makes a compiler of its own",
-    ("hybrid.files.files", "hybrid.compile.compilation"): "a loaded file whose strategy is built anew",
+    ("hybrid.files.files", "hybrid.compile.engine_strategies"): "a loaded file whose strategy is built anew",
 }
 """Imports inside of functions that would close a circle at the top of their modules."""
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,23 +17,19 @@ import numpy as np
 import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
-from equivalence.classes.byte_strings import Features, find_features
-from equivalence.classes.byte_strings.classes import byte_string_classes
+from equivalence.classes.byte_strings import Features
 from equivalence.classes.byte_strings.features import features_of
-from equivalence.classes.classes import TokenClasses, classes_and_network, network_within
+from equivalence.classes.classes import TokenClasses, network_within
 from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
-from equivalence.network.layouts import written
 from equivalence.network.optimised import OptimisedBy
-from equivalence.network.reading import ReadGrammar, read_as_far, read_grammar
+from equivalence.network.reading import ReadGrammar, read_as_far
 from equivalence.network.token_ids import ids_as_bytes
 from hybrid.api.compiled import (
     CompiledGrammar,
     OnClassifier,
-    OnEngine,
     OnLark,
-    OnRepresentatives,
     OnWalks,
     reason_of,
 )
@@ -46,27 +40,21 @@ from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walk_tables import walk_tables
 from hybrid.compile.deferred_classes import DeferredClasses
+from hybrid.compile.engine_strategies import EngineStrategies, as_changed, choice_of, without_classifier
 from hybrid.compile.request import Parsed, Settings
-from hybrid.compile.rule import Choice, Measured, choose
-from hybrid.compile.strategy import OWN_SHARE, Budget
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
 from hybrid.lark import fixed_tables as lark_tables
-from hybrid.representatives.engines import Engines
-from hybrid.representatives.gather import Gather
-from hybrid.representatives.handover import Rival
 from hybrid.representatives.token_level import (
     refuse_beyond_stacks,
-    refuse_captured_representatives,
-    refuse_missing_bytes,
     refuse_unknown_ids,
 )
 from hybrid.xgrammar.guard import Guard
 from hybrid.xgrammar.messages import shortened
-from hybrid.xgrammar.sanitize import classes_as_rules, refuse_endless_rules, shield_root, without_lookahead
+from hybrid.xgrammar.sanitize import refuse_endless_rules, shield_root
 
 
-class Compilation:
+class Compilation(EngineStrategies):
     """The compilations of one compiler.
 
     Args:
@@ -76,20 +64,9 @@ class Compilation:
     """
 
     def __init__(self, vocabulary: Vocabulary, settings: Settings, guard: Guard | None = None) -> None:
-        self.vocabulary = vocabulary
-        self.settings = settings
-        self.guard = Guard(settings.budget) if guard is None else guard
-        self._engines = Engines(vocabulary, settings.n_jobs, self.guard)
+        super().__init__(vocabulary, settings, guard)
         self.on_phase: Callable[[str], None] = _nothing
         """Called with the name of each phase, "classes" or "summaries", when a classifier is built."""
-
-    def begin(self) -> Deadline:
-        """The deadline of a compile call that starts now. Deadlines of compile calls are made only here."""
-        if self.settings.strategy != "engine":
-            self.vocabulary.byte_order  # noqa: B018 - made once for a vocabulary, so not within a deadline
-            if not self.settings.deterministic:
-                self.vocabulary.kept_walks.load()  # the same holds for this file
-        return Deadline(self.settings.budget.seconds)
 
     def parse(self, request: Parsed, deadline: Deadline) -> tuple[xgrammar.Grammar, float]:
         """Parse or convert a grammar with XGrammar; return it with the seconds that this took.
@@ -148,8 +125,8 @@ class Compilation:
         serialized, grammar = read.whole(), in_xgrammar(grammar)
         changed = shield_root(serialized)
         if self.settings.strategy == "engine":
-            safe = _as_changed(grammar, serialized, changed)
-            return self._on_engine(grammar, safe, "asked for by strategy='engine'", timings, deadline)
+            safe = as_changed(grammar, serialized, changed)
+            return self.on_engine(grammar, safe, "asked for by strategy='engine'", timings, deadline)
         return self.on_classes(grammar, serialized, changed, features, timings, deadline)
 
     def _unread(
@@ -158,7 +135,7 @@ class Compilation:
         """Let XGrammar run a grammar that we cannot read."""
         if self.settings.strategy == "representatives":
             raise error
-        return self._on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
+        return self.on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
 
     def on_lark(self, grammar: LarkGrammar, deadline: Deadline) -> CompiledGrammar:
         """Build the classifier of a Lark grammar. No other strategy can run it."""
@@ -190,7 +167,7 @@ class Compilation:
         classes = classifier = None
         refused = unexplored = ""
         given, ids = read, None
-        with self._own_part(deadline) as own:
+        with self.own_part(deadline) as own:
             try:
                 self.on_phase("classes")
                 refuse_beyond_stacks(features, read.features)
@@ -203,7 +180,7 @@ class Compilation:
                         return walked
                     classes, network, unexplored = None, None, walked
                 else:
-                    classes, network, unexplored = self._explored(read, own, deadline)
+                    classes, network, unexplored = self.explored(read, own, deadline)
                 if classes is None or network is None:
                     refused = unexplored
                 else:
@@ -211,7 +188,7 @@ class Compilation:
                     self.on_phase("summaries")
                     classifier, cause = self._build_classifier(network, classes, ids, own, deadline)
             except (UnsupportedGrammar, BudgetExceeded) as error:
-                self._refuse_to_fall_back(error, deadline)
+                self.refuse_to_fall_back(error, deadline)
                 refused = str(error)
         if classifier is None or classes is None:  # the memory used so far has been freed
             serialized = given.whole()
@@ -256,7 +233,7 @@ class Compilation:
             built = time.perf_counter()
             fixed = walk_tables(network, self.vocabulary, own)
         except (UnsupportedGrammar, BudgetExceeded) as error:
-            self._refuse_to_fall_back(error, deadline)
+            self.refuse_to_fall_back(error, deadline)
             return str(error)
         classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
         timings |= {"network": built - began, "classifier": time.perf_counter() - built}
@@ -276,32 +253,6 @@ class Compilation:
             settings.deterministic,
         )  # fmt: skip
 
-    def _own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
-        """The deadline of our own part, which leaves time for another strategy if one may follow."""
-        stands_in = self.settings.on_budget == "engine" and self.settings.strategy != "representatives"
-        return deadline.part(OWN_SHARE if stands_in else 1.0)
-
-    def _refuse_to_fall_back(self, error: Exception, deadline: Deadline) -> None:
-        """Raise an error again if no other strategy may follow it."""
-        if isinstance(error, BudgetExceeded) and (self.settings.on_budget == "raise" or deadline.is_over):
-            raise error
-
-    def _explored(
-        self, grammar: ReadGrammar | dict[str, Any], own: Deadline, deadline: Deadline
-    ) -> tuple[TokenClasses | None, Network | None, str]:
-        """The explored classes and the network; or the reason why there are none."""
-        budget = self.settings.budget
-        try:
-            with OptimisedBy(self.guard.optimise(own)):
-                classes, network = classes_and_network(
-                    grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own,
-                    not self.settings.deterministic,
-                )  # fmt: skip
-        except (UnsupportedGrammar, BudgetExceeded) as error:
-            self._refuse_to_fall_back(error, deadline)
-            return None, None, str(error)
-        return classes, network, ""
-
     def _build_classifier(
         self, network: Network, classes: TokenClasses, ids: NamedIds | None, own: Deadline,
         deadline: Deadline,
@@ -314,7 +265,7 @@ class Compilation:
         found: Met | None = classes.met
         fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, found)
         if self.settings.on_demand or self.settings.strategy == "auto":
-            why = "asked for" if self.settings.on_demand else _choice(True, classes, self.vocabulary).reason
+            why = "asked for" if self.settings.on_demand else choice_of(True, classes, self.vocabulary).reason
             reachable = reachable_of(network)
             # counters are bounded by a token's length there, and by the text's here
             same = np.array_equal(network.automaton[5], fixed.net[5])
@@ -324,142 +275,10 @@ class Compilation:
             fixed, network, limit=limit // 4, states=4 * self.settings.budget.states, deadline=own
         )
         if cause:
-            self._refuse_to_fall_back(BudgetExceeded(f"the classifier's states: {cause}"), deadline)
+            self.refuse_to_fall_back(BudgetExceeded(f"the classifier's states: {cause}"), deadline)
         elif not own.is_over:  # minimising is optional
             known = minimised(known)
         return _kind(ids)(fixed, grouped, self.vocabulary, limit, known), cause
-
-    def on_classes(
-        self,
-        grammar: xgrammar.Grammar,
-        serialized: dict[str, Any],
-        changed: bool,
-        features: Features,
-        timings: dict[str, float],
-        deadline: Deadline,
-        cause: str = "",
-        classes: TokenClasses | None = None,
-        unexplored: str = "",
-    ) -> CompiledGrammar:
-        """Compile a grammar on representatives, or else on the engine.
-
-        Args:
-            classes: the token classes, if they are known.
-            unexplored: why exploring cannot give classes, if that is known.
-        """
-        refused = ""
-        try:
-            refuse_captured_representatives(features)
-            if classes is None and not unexplored and not features.beyond_stacks:
-                with self._own_part(deadline) as own:
-                    classes, _, unexplored = self._explored(serialized, own, deadline)
-            if classes is None:
-                with self._own_part(deadline) as own, OptimisedBy(self.guard.optimise(own)):
-                    classes = byte_string_classes(
-                        serialized,
-                        self.vocabulary,
-                        features=features,
-                        cause=unexplored,
-                        deadline=own,
-                    )
-            refuse_missing_bytes(features, self.vocabulary, classes)
-            classes = _with_trial(serialized, features, classes)
-            refused = (
-                "" if self.settings.strategy == "representatives" else _too_many(classes, self.vocabulary)
-            )
-        except (UnsupportedGrammar, BudgetExceeded) as error:
-            self._refuse_to_fall_back(error, deadline)
-            if self.settings.strategy == "representatives":
-                raise
-            refused = str(error)
-        if refused or classes is None:
-            safe = _as_changed(grammar, serialized, changed)
-            reason = f"no token classes: {refused}" + (f"; {cause}" if cause else "")
-            return self._on_engine(grammar, safe, reason, timings, deadline)
-        timings.update(classes.seconds)
-        changed = without_lookahead(serialized) or changed
-        if _may_change(features, classes):
-            changed = classes_as_rules(serialized) or changed
-        return self._on_representatives(
-            grammar, serialized, changed, features, classes.settled(), timings, cause, deadline
-        )
-
-    def _on_engine(
-        self,
-        grammar: xgrammar.Grammar,
-        safe: xgrammar.Grammar,
-        reason: str,
-        timings: dict[str, float],
-        deadline: Deadline,
-    ) -> CompiledGrammar:
-        began = time.perf_counter()
-        # it is written for the estimate, and for the process that tries it
-        deadline.check("writing the grammar for XGrammar's compiler", 2 * timings.get("serialize", 0.0))
-        engine = self._engines.whole(safe, deadline)
-        timings["compile"] = time.perf_counter() - began
-        return OnEngine(
-            reason=reason, vocabulary=self.vocabulary, grammar=grammar, engine=engine, timings=timings,
-            mask_seconds=self.settings.budget.mask_seconds,
-        )  # fmt: skip
-
-    def _on_representatives(
-        self,
-        grammar: xgrammar.Grammar,
-        serialized: dict[str, Any],
-        changed: bool,
-        features: Features,
-        classes: TokenClasses,
-        timings: dict[str, float],
-        cause: str,
-        deadline: Deadline,
-    ) -> CompiledGrammar:
-        deadline.check("the gather")
-        began = time.perf_counter()
-        gather = Gather(classes, self.vocabulary.size)
-        gathered = time.perf_counter()
-        tokens, stop, in_ids, with_ids = self._engines.representatives(serialized, features, classes)
-        safe = _as_changed(grammar, in_ids, changed or with_ids)
-        engine = self._engines.over(tokens, stop, safe, deadline)
-        timings["gather"] = gathered - began
-        reason = reason_of(classes, self.vocabulary) + (f"; {cause}" if cause else "")
-        timings["compile"] = time.perf_counter() - gathered
-        # with explored classes, masks are computed from fewer tokens than plain XGrammar's
-        lonely = self.settings.deterministic or features.max_tokens or classes.method == "explored"
-        tried = classes.trial or classes.trial_after
-        rival = None if lonely or tried else self._rival(grammar, serialized)
-        return OnRepresentatives(
-            reason=reason, vocabulary=self.vocabulary, grammar=grammar, engine=engine, engine_stop=stop,
-            classes=classes, gather=gather, features=features, timings=timings, rival=rival,
-            mask_seconds=self.settings.budget.mask_seconds,
-        )  # fmt: skip
-
-    def _rival(self, grammar: xgrammar.Grammar, serialized: dict[str, Any]) -> Rival:
-        """XGrammar over the whole vocabulary, in case it turns out to be faster. Its masks are exact, too."""
-        price = partial(self.guard.compile_seconds, grammar, self.vocabulary.size)
-        return Rival(price, partial(self._trusted, grammar, serialized))
-
-    def _trusted(self, grammar: xgrammar.Grammar, serialized: dict[str, Any]) -> CompiledGrammar:
-        safe = _as_changed(grammar, serialized, True)
-        return OnEngine(
-            reason="faster than representatives", vocabulary=self.vocabulary, grammar=grammar,
-            engine=self._engines.trusted(safe, self.begin()),
-            mask_seconds=self.settings.budget.mask_seconds,
-        )  # fmt: skip
-
-
-def without_classifier(
-    grammar: xgrammar.Grammar | SchemaGrammar,
-    vocabulary: Vocabulary,
-    budget: Budget,
-    n_jobs: int = 1,
-    deterministic: bool = False,
-) -> CompiledGrammar:
-    """Compile a grammar on representatives or the engine, for matchers that a classifier cannot serve."""
-    serialized, grammar = read_grammar(grammar).whole(), in_xgrammar(grammar)
-    features = find_features(serialized)
-    compilation = Compilation(vocabulary, Settings("auto", budget, n_jobs, deterministic=deterministic))
-    deadline = compilation.begin()
-    return compilation.on_classes(grammar, serialized, shield_root(serialized), features, {}, deadline)
 
 
 def _kind(ids: NamedIds | None) -> Callable[..., Classifier]:
@@ -467,47 +286,5 @@ def _kind(ids: NamedIds | None) -> Callable[..., Classifier]:
     return Classifier if ids is None else partial(IdClassifier, ids)
 
 
-def _may_change(features: Features, classes: TokenClasses) -> bool:
-    """Whether rules may be added to a grammar so that XGrammar's masks can be trusted.
-
-    If masks depend on more than bytes and stacks, added rules could change what is counted and what a lazy
-    rule is. They could also do harm if a token is read as an id and as text at once.
-    """
-    return not features.beyond_stacks or (features.only_edges and not classes.trial_after)
-
-
-def _with_trial(serialized: dict[str, Any], features: Features, classes: TokenClasses) -> TokenClasses:
-    """The classes, marked for trial if the grammar would need additional rules but may not get them."""
-    if classes.trial or _may_change(features, classes):
-        return classes
-    lists = (serial.DATA, serial.STARTS, serial.RULES)
-    needed = classes_as_rules({name: list(serialized[name]) for name in lists})
-    return replace(classes, trial=True) if needed else classes
-
-
 def _nothing(phase: str) -> None:
     """The default of `Compilation.on_phase`."""
-
-
-def _choice(stacks_decide: bool, classes: TokenClasses, vocabulary: Vocabulary) -> Choice:
-    """The choice of "auto" for a grammar with these classes."""
-    text = vocabulary.size - len(vocabulary.special_token_ids)
-    explored = classes.method == "explored"
-    tried = classes.trial or bool(classes.trial_after)
-    return choose(Measured(stacks_decide, explored, classes.n_classes, text, tried))
-
-
-def _too_many(classes: TokenClasses, vocabulary: Vocabulary) -> str:
-    """Why the classes are not used: there are hardly fewer than tokens, so they cost more than they save."""
-    choice = _choice(False, classes, vocabulary)
-    return "" if choice.strategy != "engine" else f"{classes.cause}; {classes.method}: {choice.reason}"
-
-
-def _as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
-    """The grammar itself, or a new one made from its changed serialised form.
-
-    Data that XGrammar's compiler may have added is removed, because it does not fit the changed rules.
-    """
-    if not changed:
-        return grammar
-    return xgrammar.Grammar.deserialize_json(written({**serialized, **serial.NOT_COMPILED}))

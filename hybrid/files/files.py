@@ -30,7 +30,7 @@ from hybrid.api.compiled import CompiledGrammar, OnClassifier, OnLark
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.summaries import Summaries, summaries_of
 from hybrid.classifier.tables import Fixed, assembled
-from hybrid.compile.compilation import without_classifier
+from hybrid.compile.engine_strategies import without_classifier
 from hybrid.compile.strategy import Budget
 from hybrid.files import checks, class_runs, grammar_text, lark_files
 from hybrid.files.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
