@@ -38,7 +38,8 @@ OTHER = cython.declare(cython.Py_ssize_t, 1)
 
 def absorbing_states(automaton: Automaton) -> NDArray[np.uint8]:
     """uint8[states]: 1 for those that absorb one another."""
-    absorbing: cython.uchar[::1] = np.zeros(automaton.n_states, np.uint8)
+    found = np.zeros(automaton.n_states, np.uint8)
+    absorbing: cython.uchar[::1] = found
     tried: cython.uchar[::1] = np.zeros(automaton.n_states, np.uint8)
     search = Search(automaton)
     with cython.nogil:
@@ -47,7 +48,7 @@ def absorbing_states(automaton: Automaton) -> NDArray[np.uint8]:
             if state >= 0 and not tried[state] and automaton.final[state]:
                 tried[state] = 1
                 absorbing[state] = search.absorbs(state)
-    return np.asarray(absorbing)
+    return found
 
 
 @cython.final

@@ -63,8 +63,10 @@ def byte_tables_of(automaton: Automaton, rank: Integers, stop: Any = None) -> By
 def byte_classes(automaton: Automaton) -> tuple[Integers, Integers]:
     """Bytes that no edge tells apart: the class of each byte int64[256], and one byte of each class."""
     begins = cython.declare(cython.uchar[257])
-    class_of_byte: cython.Py_ssize_t[::1] = np.empty(256, np.int64)
-    example: cython.Py_ssize_t[::1] = np.empty(256, np.int64)
+    # arrays are returned, not views of views: those would live as long, and the garbage collector visits them
+    classes, examples = np.empty(256, np.int64), np.empty(256, np.int64)
+    class_of_byte: cython.Py_ssize_t[::1] = classes
+    example: cython.Py_ssize_t[::1] = examples
     n: cython.Py_ssize_t = 0
     with cython.nogil:
         memset(cython.address(begins[0]), 0, 257)
@@ -77,13 +79,14 @@ def byte_classes(automaton: Automaton) -> tuple[Integers, Integers]:
                 example[n] = byte
                 n += 1
             class_of_byte[byte] = n - 1
-    return np.asarray(class_of_byte), np.array(example[:n])
+    return classes, examples[:n].copy()
 
 
 def call_ranks(automaton: Automaton) -> Integers:
     """int64[S]: 0 without calls, else more than the rank of every state that a call begins with."""
     n: cython.Py_ssize_t = automaton.n_states
-    rank: cython.Py_ssize_t[::1] = np.zeros(n, np.int64)
+    ranks = np.zeros(n, np.int64)
+    rank: cython.Py_ssize_t[::1] = ranks
     at: cython.Py_ssize_t[::1] = np.array(automaton.call_starts[:n])  # calls looked at of each state
     path: cython.Py_ssize_t[::1] = np.empty(n, np.int64)
     depth: cython.Py_ssize_t
@@ -103,7 +106,7 @@ def call_ranks(automaton: Automaton) -> Integers:
                     continue
                 rank[state] = max(rank[state], rank[begin] + 1)
                 at[state] += 1
-    return np.asarray(rank)
+    return ranks
 
 
 def first_classes(
@@ -126,8 +129,9 @@ def first_classes(
         BudgetExceeded: it did.
     """
     n: cython.Py_ssize_t = automaton.n_states
-    first: cython.uchar[:, ::1] = np.empty((n, n_classes), np.uint8)
-    alike: cython.uchar[:, ::1] = np.empty((n, n_classes), np.uint8)
+    firsts, all_alike = np.empty((n, n_classes), np.uint8), np.empty((n, n_classes), np.uint8)
+    first: cython.uchar[:, ::1] = firsts
+    alike: cython.uchar[:, ::1] = all_alike
     order: cython.const[cython.Py_ssize_t][::1] = rank.argsort(kind="stable")  # callees first
     c: cython.Py_ssize_t
     with cython.nogil:
@@ -155,7 +159,7 @@ def first_classes(
                 for c in range(n_classes):
                     first[state, c] |= first[begin, c]
                     alike[state, c] &= alike[begin, c]
-    return np.asarray(first), np.asarray(alike)
+    return firsts, all_alike
 
 
 @cython.cfunc

@@ -29,7 +29,9 @@ cdef class Configurations:
     cdef Facts[::1] facts
     cdef const Py_ssize_t[::1] class_of_byte
     cdef ByteClass[::1] byte_classes
-    cdef unsigned char[:, ::1] behaviour
+    cdef const unsigned char[:, ::1] first
+    cdef const unsigned char[:, ::1] alike
+    cdef unsigned char[::1] same
     cdef readonly Py_ssize_t n_states
     cdef readonly Py_ssize_t n_classes
     cdef readonly Account account

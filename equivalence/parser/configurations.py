@@ -54,8 +54,8 @@ class Configurations:
             is known; its label and number of ports.
         byte_classes: of each class a byte, and its ASCII bytes as four words of 32 bits, signed as those of
             the trie.
-        behaviour: uint8[2 S + 1, B]: which classes a state can read; then which it treats like the one
-            before; then a scratch row.
+        first, alike: as given, which classes a state can read, and which it treats like the one before.
+        same: uint8[B], scratch: the classes that several states treat like the one before.
     """
 
     def __init__(
@@ -79,7 +79,8 @@ class Configurations:
         self.facts = empty(FACTS, rows + 2)
         self.byte_classes = zeros(BYTE_CLASS, self.n_classes)
         self.fill_byte_classes(class_of_byte, example)
-        self.behaviour = np.concatenate([first, alike, np.zeros((1, self.n_classes), np.uint8)])
+        self.first, self.alike = first, alike
+        self.same = np.empty(self.n_classes, np.uint8)
         begin = self.configurations.room(2)
         self.configurations.pool[begin], self.configurations.pool[begin + 1] = -1, 0
         self.configurations.intern(2)
@@ -135,7 +136,7 @@ class Configurations:
         for i in range(at + 2 + self.configurations.pool[at + 1], at + length, 2):
             state = self.configurations.pool[i]
             for c in range(self.n_classes):  # -1 is not known yet, 0 is REJECT
-                self.steps[configuration, c] |= -cython.cast(cython.int, self.behaviour[state, c])
+                self.steps[configuration, c] |= -cython.cast(cython.int, self.first[state, c])
         self.facts[configuration].label = self.configurations.pool[at]
         self.facts[configuration].n_ports = self.configurations.pool[at + 1]
         return configuration
@@ -203,21 +204,20 @@ class Configurations:
         those beside it are known: the bytes of literals mostly stand alone."""
         low = byte_class
         high = byte_class + 1
-        same = 2 * self.n_states
         c: cython.Py_ssize_t
         i: cython.Py_ssize_t
         if (low > 0 and self.steps[configuration, low - 1] < 0) or (
             high < self.n_classes and self.steps[configuration, high] < 0
         ):
             for c in range(self.n_classes):
-                self.behaviour[same, c] = 1
+                self.same[c] = 1
             for i in range(begin, end, 2):
-                state = self.n_states + self.configurations.pool[i]
+                state = self.configurations.pool[i]
                 for c in range(self.n_classes):
-                    self.behaviour[same, c] &= self.behaviour[state, c]
-            while low > 0 and self.behaviour[same, low]:
+                    self.same[c] &= self.alike[state, c]
+            while low > 0 and self.same[low]:
                 low -= 1
-            while high < self.n_classes and self.behaviour[same, high]:
+            while high < self.n_classes and self.same[high]:
                 high += 1
         for c in range(low, high):
             self.steps[configuration, c] = cython.cast(cython.int, following)
@@ -257,7 +257,7 @@ class Configurations:
                     callee = self.automaton.calls[i].callee
                     if callee < 0:
                         callee = self.automaton.counted[-1 - callee].start
-                    if self.behaviour[callee, other] or self.behaviour[callee, byte_class]:
+                    if self.first[callee, other] or self.first[callee, byte_class]:
                         alike = False
                 if alike:
                     self.steps[configuration, other] = cython.cast(cython.int, following)

@@ -60,7 +60,8 @@ def copied(
     copy.configurations = lists.fill(*space.configurations.lists())
     copy.steps = bigger(space.steps, configurations + 2, rows)
     copy.facts = bigger(space.facts, configurations + 2, rows)
-    copy.behaviour = np.array(space.behaviour)
+    copy.first, copy.alike = space.first, space.alike
+    copy.same = np.empty(space.n_classes, np.uint8)
     copy.by_state = zeros(BY_STATE, space.n_states + 1)
     for i in range(space.n_states):
         copy.by_state[i].rank = space.by_state[i].rank

@@ -244,7 +244,7 @@ class Space(Configurations):
         i: cython.Py_ssize_t
         for i in range(begin, end, 2):
             state = self.configurations.pool[i]
-            if self.behaviour[state, byte_class]:
+            if self.first[state, byte_class]:
                 before = n
                 n = self.add_now(state, self.configurations.pool[i + 1], n)
                 self.sort_in(state, before, n)
@@ -280,7 +280,7 @@ class Space(Configurations):
         for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
             callee = self.automaton.calls[k].callee
             start = callee if callee >= 0 else self.automaton.counted[-1 - callee].start
-            if not self.behaviour[start, byte_class]:
+            if not self.first[start, byte_class]:
                 continue
             top = tail
             if self.automaton.calls[k].back >= 0:

@@ -127,8 +127,8 @@ class Rows:
         self.stops = np.array(stops, np.int64)
         if any(not 0 <= stop < gather.vocab_size for stop in stops):
             raise ValueError(f"the stop ids are {tuple(stops)}, the vocabulary has {gather.vocab_size} ids")
-        self.of_configuration = np.zeros(64, np.int64)
-        self.of_mask = np.zeros(64, np.int64)
+        both: cython.Py_ssize_t[::1] = np.zeros(128, np.int64)
+        self.of_configuration, self.of_mask = both[:64], both[64:]
         self.rows = []
         self.bases = []
         self.n_configurations = self.readers = 0

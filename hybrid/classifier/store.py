@@ -295,7 +295,7 @@ class Store:
                 continue
             byte_class = self.space.class_of_byte[byte]
             for i in range(begin, end, 2):
-                if self.space.behaviour[self.space.configurations.pool[i], byte_class]:
+                if self.space.first[self.space.configurations.pool[i], byte_class]:
                     if found != none:
                         return none
                     found = byte

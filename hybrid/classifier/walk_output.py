@@ -175,7 +175,7 @@ class WalkOutput(Summariser):
                 self.follow_all()
                 return
             for c in range(self.space.n_classes):
-                self.followers[c] |= self.space.behaviour[back, c]
+                self.followers[c] |= self.space.first[back, c]
         self.count_followers()
 
     @cython.cfunc

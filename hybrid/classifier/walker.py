@@ -186,7 +186,7 @@ class Walker(WalkOutput):
             return False
         n: cython.Py_ssize_t = 0
         for byte in range(256):
-            n += self.space.behaviour[symbol, self.space.class_of_byte[byte]] != 0
+            n += self.space.first[symbol, self.space.class_of_byte[byte]] != 0
         return n >= self.wide_bytes
 
     @cython.cfunc
