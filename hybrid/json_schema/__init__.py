@@ -1,6 +1,7 @@
-"""JSON Schema, exactly: from a schema to a grammar of the texts whose values are valid under it.
+"""Exact JSON Schema: from a schema to a grammar of the JSON texts that are valid under it.
 
-`grammar_of_schema` is the way in. docs/json-schema.md says what is guaranteed; docs/theory.md how it works.
+The entry point is `grammar_of_schema`. docs/json-schema.md says what is guaranteed, docs/theory.md how it
+works.
 """
 
 from hybrid.json_schema.errors import SchemaRefused

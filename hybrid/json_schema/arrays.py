@@ -1,12 +1,13 @@
 """Arrays: an automaton over the items.
 
-What: `build_array` makes the automaton of a nonterminal's arrays: a state is a formula of what is still to
-come, an item of a nonterminal leads to the next. Where all that is left to ask is one kind of item and how
-many, the state is *counted* instead: so many items of one nonterminal, and no state for each.
+What: `build_array` makes the automaton of a nonterminal's arrays. A state is a formula about the items that
+are still to come; an edge reads one item and leads to the next state. If the formula only asks for a number
+of items of one kind, the state is *counted*: it stores the nonterminal and the number instead of having a
+state for each item.
 When: once for each nonterminal that has arrays.
-Limits: `Bounds.states`. Under `uniqueItems`, items of a few values are told apart by states; others are
-remembered (`places.py`), and the array is refused where it might then have no end. `conditional.py` makes
-those whose items have to be unique on conditions.
+Limits: `Bounds.states`. Under `uniqueItems`, states distinguish the items if these have few values. Other
+items are remembered while a text is read (`places.py`); the array is refused if a text could then be
+impossible to end. `conditional.py` makes the arrays whose items must be unique only under conditions.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ Edge = tuple[Any, int]
 """A nonterminal and the state that one of its values leads to."""
 
 MOST_UNIQUE = 8
-"""Values that `uniqueItems` is decided by states for: two to this power of them at most."""
+"""`uniqueItems` is decided by states if items have at most this many values; the states number two to this
+power."""
 
 
 class Counted(NamedTuple):
-    """From here on so many items of one nonterminal.
+    """From this state on, a number of items of one nonterminal.
 
     Attributes:
         value: the nonterminal.
-        least, most: how many; most is None where there is no end.
+        least, most: how many items; most is None if there is no upper bound.
     """
 
     value: Any
@@ -44,20 +46,22 @@ class Counted(NamedTuple):
 
 
 class ArrayAutomaton:
-    """The automaton of arrays; state 0 is where they begin.
+    """The automaton of a nonterminal's arrays; state 0 is the start.
 
     Attributes:
         accepting: for each state, whether the array may end.
         edges: for each state, its edges.
-        counted: for each state, what is counted from there on, or None; the edges of such a state lead to one
-            from which enough items have come.
-        is_unique: whether no two items may be equal, which its states do not tell; None where they tell it.
-        is_conditional: whether that hangs on other things (`conditional.py`).
-        repeats: for each state of such an array, the one that takes over once two items were equal, or -1.
-        is_marked: whether commas and brackets tell once two items were equal (`marks.py`), so that it can
-            stand where other arrays may not have equal items.
+        counted: for each state, the count that the rest of the array must satisfy, or None. The edges of a
+            counted state lead to a state where enough items have been read.
+        is_unique: whether no two items may be equal although the states do not enforce it; None if the
+            states enforce it.
+        is_conditional: whether uniqueness depends on other conditions (`conditional.py`).
+        repeats: only in conditional arrays: for each state, the state that replaces it once two items were
+            equal, or -1.
+        is_marked: whether commas and brackets show that two items were equal (`marks.py`). Then the array may
+            stand where other arrays must have unique items.
         is_growing: whether it is being built.
-        is_live: for each state, whether an end can be reached; set by `productive.py`.
+        is_live: for each state, whether an end can be reached from it; set by `productive.py`.
     """
 
     def __init__(self) -> None:
@@ -72,7 +76,7 @@ class ArrayAutomaton:
         self.is_live: list[bool] = []
 
     def steps(self, state: int) -> Iterator[tuple[Any, int]]:
-        """Pairs (nonterminal, state) that lead on from a state."""
+        """Pairs (nonterminal, target state) of the edges of a state."""
         yield from self.edges[state]
         if self.is_conditional and state:
             for value, target in self.edges[state]:
@@ -80,14 +84,15 @@ class ArrayAutomaton:
                     yield value, self.repeats[target]
 
     def add_state(self) -> None:
-        """A state that leads nowhere."""
+        """Add a state without edges."""
         self.accepting.append(False)
         self.edges.append([])
         self.counted.append(None)
         self.repeats.append(-1)
 
     def again(self, state: int) -> int:
-        """The state that takes over where two items were equal, of arrays that are marked; -1: none."""
+        """In marked arrays, the state that replaces this one once two items were equal; -1 if there is
+        none."""
         return self.repeats[state] if self.is_conditional else state
 
 
@@ -128,7 +133,7 @@ def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:
             automaton.counted[number] = counted
             automaton.accepting[number] = not counted.least
             if counted.least:
-                # for `steps`: some value has to be there
+                # for `steps`: some value must exist
                 after = state(_with_counts(formulas, formula))
                 automaton.edges[number] = [(counted.value, after)]
             continue
@@ -139,7 +144,7 @@ def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:
 
 
 def _counted(nonterminals: Nonterminals, formula: Formula) -> Counted | None:
-    """The formula as a count of items of one nonterminal, if it is one."""
+    """If the formula only counts items of one nonterminal, that count; otherwise None."""
     formulas = nonterminals.formulas
     value, least, most = formulas.true, 0, None
     for part in formula.args if formula.op == "and" else (formula,):
@@ -153,12 +158,12 @@ def _counted(nonterminals: Nonterminals, formula: Formula) -> Counted | None:
         elif part is not formulas.true:
             return None
     if value is formulas.false or (most is not None and most < max(least, 1)):
-        return None  # nothing, or nothing but the empty array: as a plain state
+        return None  # nothing, or only the empty array: a plain state does it
     return Counted(nonterminals.of(value), least, most)
 
 
 def _with_counts(formulas: Formulas, formula: Formula) -> Formula:
-    """A counted formula once enough items came: what `steps` needs to see that an end is reached."""
+    """A counted formula after enough items: `steps` needs it to see that an end can be reached."""
     return formulas.conjunction(
         part
         for part in (formula.args if formula.op == "and" else (formula,))
@@ -167,14 +172,18 @@ def _with_counts(formulas: Formulas, formula: Formula) -> Formula:
 
 
 def _without_unique(nonterminals: Nonterminals, formula: Formula) -> tuple[Formula, bool | None]:
-    """The formula with `uniqueItems` as counts of the few values that items may have, or without it; and
-    whether items have to be remembered. Where items have to be unique on conditions alone, the formula is
-    as it was."""
+    """Take `uniqueItems` out of a formula.
+
+    Returns:
+        The formula, with `uniqueItems` replaced by counts of the few values that items may have, or
+        removed; and whether items must be remembered. If items must be unique only under conditions, the
+        formula is unchanged.
+    """
     formulas = nonterminals.formulas
     unique = formulas.atom("unique")
     two = {atom: formulas.true for atom in formula.atoms if atom.args[0] == "count" and atom.args[1] <= 2}
     if formulas.substitute(formula, two) is formulas.false:
-        return formulas.substitute(formula, {unique: formulas.true}), None  # no two items can come
+        return formulas.substitute(formula, {unique: formulas.true}), None  # there is at most one item
     if unique not in formula.atoms:
         return formula, False
     values = _few_values(nonterminals, formula)
@@ -188,11 +197,11 @@ def _without_unique(nonterminals: Nonterminals, formula: Formula) -> tuple[Formu
 
 
 def bound_unique(array: ArrayAutomaton, n_values: int | None) -> None:
-    """End an array of unique items where no other value is left.
+    """End an array of unique items when no other value is left.
 
     Args:
-        array: whose items are remembered.
-        n_values: how many values its items have; None: as many as anybody asks for.
+        array: an array whose items are remembered.
+        n_values: how many values its items have; None: more than an array ever needs.
     """
     counted = array.counted[0]
     if n_values is None or counted is None:
@@ -204,7 +213,7 @@ def bound_unique(array: ArrayAutomaton, n_values: int | None) -> None:
 
 
 def _few_values(nonterminals: Nonterminals, formula: Formula) -> list[Any] | None:
-    """All values that items may have, if a conjunct says that they are scalars among a few."""
+    """All values that items may have, if a conjunct restricts them to a few scalars; otherwise None."""
     for part in formula.args if formula.op == "and" else (formula,):
         if part.op == "atom" and part.args[0] == "items" and not part.args[1]:
             values = nonterminals.of(part.args[2]).few_scalars

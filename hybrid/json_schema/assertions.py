@@ -1,11 +1,12 @@
 # cython: language_level=3, wraparound=True
-"""From keywords to formulas: what a subschema says of a value of each type.
+"""From keywords to formulas: what a subschema requires of a value of each type.
 
-What: `Assertions.formula` turns a subschema into a formula, one atom for each location; `expand` says for one
-JSON type what that means, in the atoms of `hybrid.json_schema.atoms`. `allOf`, siblings of `$ref`, `not`,
-`if` and `dependentSchemas` are operators of formulas and need no care elsewhere.
-When: for each nonterminal and type; results are kept.
-Limits: a reference that leads to itself without passing a key or an item is refused.
+What: `Assertions.formula` turns a subschema into a formula with one atom for each location. `expand` turns
+such a formula into its meaning for one JSON type, in the atoms of `hybrid.json_schema.atoms`. `allOf`,
+keywords beside `$ref`, `not`, `if` and `dependentSchemas` become operators of formulas and need no special
+handling elsewhere.
+When: for each nonterminal and type; results are cached.
+Limits: a reference that leads back to itself without passing a key or an item is refused.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Assertions:
     """The formulas of one schema.
 
     Attributes:
-        formulas, locations, strings: as given.
-        sets: its property sets.
+        formulas, locations, strings: the arguments.
+        sets: the property sets of the schema.
     """
 
     def __init__(self, formulas: Formulas, locations: Locations, strings: Strings) -> None:
@@ -57,12 +58,12 @@ class Assertions:
         return self._of(self.locations.at(schema, resolver, "", False))
 
     def formula(self, location: Location, schema: Any, *path: Any) -> Formula:
-        """The formula of a subschema of a location, to which a path of keywords, keys and indices leads."""
+        """The formula of a subschema. `path` leads to it from the location: keywords, keys and indices."""
         is_negated = location.is_negated or path[0] in NEGATING
         return self._of(self.locations.at(schema, location.resolver, (location, path), is_negated))
 
     def referred(self, location: Location, keyword: str) -> Formula:
-        """The formula of what a reference of a location leads to."""
+        """The formula of the subschema that a reference of a location leads to."""
         key = location.number, keyword, location.is_negated
         found = self._referred.get(key)
         if found is None:
@@ -74,18 +75,18 @@ class Assertions:
         return found
 
     def constant(self, value: Any) -> Formula:
-        """The formula of one value alone."""
+        """The formula that only one value satisfies."""
         return self._of(self.locations.constant(value))
 
     def by_type(self, formula: Formula) -> list[Formula]:
-        """What a formula of locations says of the values of each type, in the order of `TYPES`."""
+        """The meaning of a formula of locations for each type, in the order of `TYPES`."""
         if formula.op == "atom":
             location = self.locations.all[formula.args[1]]
             named = location.schema.get("type")
             if isinstance(named, str) and not self._is_alone(location):
                 found = [self.formulas.false] * len(TYPES)
                 kind = "number" if named == "integer" else named
-                if kind in TYPES:  # else it is refused below
+                if kind in TYPES:  # other names are refused below
                     found[TYPES.index(kind)] = self.expand(formula, kind)
                     return found
         return [self.expand(formula, kind) for kind in TYPES]
@@ -96,7 +97,7 @@ class Assertions:
         return self.formulas.atom("location", location.number)
 
     def expand(self, formula: Formula, kind: str) -> Formula:
-        """What a formula of locations says of values of one type."""
+        """The meaning of a formula of locations for values of one type."""
         if not formula.atoms:
             return formula
         if formula.op == "atom":
@@ -112,7 +113,7 @@ class Assertions:
         location = self.locations.all[number]
         named = location.schema.get("type")
         if isinstance(named, str) and named != kind and named in TYPES and not self._is_alone(location):
-            return self.formulas.false  # what most subschemas say of most types
+            return self.formulas.false  # true of most subschemas and most types
         if key in self._under_way:
             raise location.refused("$ref", "leads to itself without passing a key or an item", "invalid")
         self._under_way.add(key)
@@ -130,11 +131,11 @@ class Assertions:
         return found
 
     def _is_alone(self, location: Location) -> bool:
-        """Whether a reference is all that is read of a location."""
+        """Whether the location has a reference, and all other keywords of it are ignored."""
         return "$ref" in location.schema and self.locations.dialect.ref_alone
 
     def _clauses(self, location: Location, kind: str) -> Iterator[Formula]:
-        """What the keywords of a location say of values of a type: first what costs least to find."""
+        """What the keywords of a location require of values of a type, cheapest keywords first."""
         schema, formulas = location.schema, self.formulas
         alone = self._is_alone(location)
         if "type" in schema and not alone:
@@ -169,7 +170,7 @@ class Assertions:
             yield from self._object(location)
 
     def _inner(self, location: Location, kind: str, schema: Any, *path: Any) -> Formula:
-        """What a subschema in place says of a type."""
+        """What a subschema that applies to the same value requires of a type."""
         return self.expand(self.formula(location, schema, *path), kind)
 
     def _type(self, location: Location, kind: str) -> Formula:

@@ -1,27 +1,27 @@
-"""What formulas about one JSON value are made of, type by type.
+"""The atoms of formulas about one JSON value, for each type.
 
-What: the kinds of atoms, and `PropertySet`, what a schema says of the values of an object's keys.
-When: `hybrid.json_schema.assertions` makes atoms of keywords; `objects.py`, `arrays.py`, `strings.py` and
-`numbers.py` read values against them.
+What: the kinds of atoms, and `PropertySet`: what a schema requires of the values of an object's keys.
+When: `hybrid.json_schema.assertions` makes atoms from keywords; `objects.py`, `arrays.py`, `strings.py` and
+`numbers.py` turn them into automata.
 
 An atom's content begins with its kind:
 
-- of a value of any type: ``("location", n)``: it is valid under subschema n;
-- of a boolean: ``("true",)``: it is true;
-- of a number: as `hybrid.json_schema.languages.numbers` has them: ``("integer",)``, ``("ge", x)``,
+- for a value of any type: ``("location", n)``: the value is valid under subschema n;
+- for a boolean: ``("true",)``: it is true;
+- for a number, the atoms of `hybrid.json_schema.languages.numbers`: ``("integer",)``, ``("ge", x)``,
   ``("gt", x)``, ``("multiple", x)``, ``("among", {x, ...})``;
-- of a string: ``("language", source)``: it is in a regular language; ``("longer", n)``: it has at least n
+- for a string: ``("language", source)``: it is in a regular language; ``("longer", n)``: it has at least n
   characters;
-- of an object, of what is still to come of it: ``("has", key)``: this key comes; ``("count", n)``: at least
-  n keys come; ``("names", f)``: all keys that come satisfy a formula of strings; ``("properties", s)``: the
-  values of all keys that come are as `PropertySet` s asks;
-- of an array, of what is still to come of it: ``("items", (f, ...), g)``: the first items satisfy these
-  formulas, the others g; ``("contains", f, n)``: at least n items satisfy f; ``("count", n)``: at least n
-  items come; ``("unique",)``: no two items are equal.
+- for the rest of an object: ``("has", key)``: it has this key; ``("count", n)``: it has at least n keys;
+  ``("names", f)``: all its keys satisfy a formula of strings; ``("properties", s)``: the values of all its
+  keys satisfy `PropertySet` s;
+- for the rest of an array: ``("items", (f, ...), g)``: the first items satisfy these formulas, the others g;
+  ``("contains", f, n)``: at least n items satisfy f; ``("count", n)``: it has at least n items;
+  ``("unique",)``: no two items are equal.
 
 Objects and arrays are read by Brzozowski derivatives of such formulas (Brzozowski: Derivatives of Regular
-Expressions, 1964): an atom says what is still to come, and a key or an item turns it into what is to come
-after it.
+Expressions, 1964): an atom describes the rest of the value, and a key or an item turns it into an atom
+about what is left after that.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 
 class PropertySet:
-    """What `properties`, `patternProperties` and `additionalProperties` of one subschema say; one object for
-    each content (see `PropertySets`).
+    """What `properties`, `patternProperties` and `additionalProperties` of one subschema require. Equal
+    sets are one object (see `PropertySets`).
 
     Attributes:
-        names: formula of the value of each declared key that has not gone by.
-        patterns: (formula of strings, formula of the value) of each pattern.
-        rest: formula of the value of keys that none of these names.
-        number: among all.
+        names: for each declared key that may still come, the formula of its value.
+        patterns: for each pattern, (formula of strings, formula of the value).
+        rest: the formula of the values of all other keys.
+        number: its number among all property sets.
     """
 
     __slots__ = ("_after", "names", "number", "patterns", "rest")
@@ -56,7 +56,7 @@ class PropertySet:
 
 
 class PropertySets:
-    """All property sets of a schema, equal ones once."""
+    """The property sets of a schema. Equal ones are made once."""
 
     def __init__(self, formulas: Formulas) -> None:
         self._formulas = formulas
@@ -65,7 +65,7 @@ class PropertySets:
     def atom(
         self, names: Mapping[str, Formula], patterns: tuple[tuple[Formula, Formula], ...], rest: Formula
     ) -> Formula:
-        """The atom of a property set; true where it says nothing."""
+        """The atom of a property set, or true if the set requires nothing."""
         true = self._formulas.true
         if rest is true and all(f is true for f in names.values()) and all(f is true for _, f in patterns):
             return true
@@ -80,8 +80,8 @@ class PropertySets:
         return self._formulas.atom("properties", found)
 
     def after(self, atom: Formula, name: str) -> Formula:
-        """The atom once a declared key has gone by or was passed over: it is forgotten, so that alternatives
-        with equal futures meet (62,531 states against 88,135 on 322 hard schemas)."""
+        """The atom after a declared key was read or passed over. The key is forgotten, so that alternatives
+        with equal futures become one (62,531 states instead of 88,135 on 322 hard schemas)."""
         found: PropertySet = atom.args[1]
         if name not in found.names:
             return atom
@@ -93,7 +93,7 @@ class PropertySets:
 
 
 def items_atom(formulas: Formulas, prefix: tuple[Formula, ...], rest: Formula) -> Formula:
-    """The atom of items: true where it says nothing."""
+    """The atom for items, or true if it requires nothing."""
     end = len(prefix)
     while end and prefix[end - 1] is rest:
         end -= 1
@@ -103,5 +103,5 @@ def items_atom(formulas: Formulas, prefix: tuple[Formula, ...], rest: Formula) -
 
 
 def count_atom(formulas: Formulas, least: int) -> Formula:
-    """At least so many keys or items come."""
+    """The atom for at least this many more keys or items."""
     return formulas.atom("count", least) if least > 0 else formulas.true

@@ -1,10 +1,11 @@
-"""Texts behind which an item always has more values left than came before.
+"""Beginnings of items that can always be completed to a new value.
 
-What: `beginnings_of` finds for the items of an array which begun strings and numbers these are. Where a
-begun item is one of them, nobody has to look for a value that is new.
+What: `beginnings_of` finds, for the items of an array, the unfinished strings and numbers that can be
+completed to more values than an array can contain. After such a beginning, nobody has to search for a value
+that is new.
 When: for arrays under `uniqueItems`.
-Limits: strings by their length alone, numbers where all items have the same; arrays, objects and constants
-never. What is not said here is found by trying (`hybrid.remembering.novelty`).
+Limits: strings are judged by their length alone; numbers only if all items have the same ones; arrays,
+objects and constants never count. Other beginnings are tried (`hybrid.remembering.novelty`).
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ if TYPE_CHECKING:
     from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
 
 ENDLESS = 1 << 40
-"""The length of strings that nothing bounds."""
+"""The length of strings without an upper bound."""
 
 _BOUND = 20_000
-"""States of the numbers of an item that are looked at."""
+"""At most this many states of the numbers of an item are examined."""
 
 NUMBER = frozenset("-0123456789")
 
 
 class Beginnings(NamedTuple):
-    """Begun items that may become more values than came before.
+    """Beginnings of items that can be completed to more values than came before.
 
     Attributes:
-        length: strings that are shorter may.
-        numbers: the numbers, each written in one way; None: not told.
-        ending: states of them from which few are left.
+        length: strings shorter than this can.
+        numbers: the language of numbers, with one spelling for each; None: unknown.
+        ending: its states from which only finitely many numbers can be reached.
     """
 
     length: int
@@ -42,14 +43,15 @@ class Beginnings(NamedTuple):
     ending: frozenset[int]
 
     def has(self, text: str) -> bool:
-        """Whether an item that begins like this is one.
+        """Whether a beginning is one of these.
 
         Args:
-            text: the beginning, without white space; of a string with the quotation mark, and not ended.
+            text: the beginning, without white space; a string has its opening quotation mark and is
+                unfinished.
         """
         if text[0] == '"':
             return len(text) <= self.length
-        # Zero has endlessly many spellings: what is behind `0e` was zero before.
+        # Zero has infinitely many spellings: a text that continues `0e` is zero again.
         if self.numbers is None or text[0] not in NUMBER or not text.strip("-0."):
             return False
         state = 0
@@ -61,7 +63,7 @@ class Beginnings(NamedTuple):
 
 
 def beginnings_of(nonterminals: Nonterminals, values: list[Nonterminal]) -> Beginnings | None:
-    """Those of items, of which each is one of some nonterminals; None: all beginnings are."""
+    """The beginnings for items that may each be in one of some nonterminals; None: all beginnings count."""
     with_strings = [one for one in values if one.strings.op != "false"]
     length = min((_length(nonterminals, one) for one in with_strings), default=0)
     if len(with_strings) == len(values) and length == ENDLESS and not any(map(_has_others, values)):
@@ -95,4 +97,4 @@ def _length_of(piece: Piece) -> int:
         return ENDLESS if is_endless(piece.prefix) else 0
     if piece.most is None:
         return ENDLESS
-    return piece.most if piece.characters is ANY_CHARACTER else 0  # any of a million follows
+    return piece.most if piece.characters is ANY_CHARACTER else 0  # any of a million characters may follow

@@ -1,10 +1,10 @@
-"""Arrays whose items have to be unique on conditions.
+"""Arrays whose items must be unique only under conditions.
 
-What: `build_conditional` makes the automaton of arrays of a formula in which ``("unique",)`` is still to be
-decided: each state has another that takes over once two items were equal (`marks.py`). `check_conditional`
-refuses those in which a text might have no end.
-When: for arrays under `uniqueItems` below `not`, or in one branch of others.
-Limits: an array is refused where it might have to repeat an item at once, or where unique items may run out.
+What: `build_conditional` makes the automaton of arrays for a formula that contains ``("unique",)``
+undecided. Each state has a second one that replaces it once two items were equal (`marks.py`).
+`check_conditional` refuses arrays in which a text might be impossible to end.
+When: for `uniqueItems` below `not`, or in one of several branches.
+Limits: an array is refused if it might have to repeat an item at once, or might run out of unique items.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def build_conditional(nonterminals: Nonterminals, automaton: ArrayAutomaton, start: Formula) -> None:
-    """Make the automaton of a formula of arrays; state 0 is one that no item leads to.
+    """Make the automaton of a formula of arrays; no edge leads to state 0.
 
     Raises:
         SchemaRefused: it exceeds a bound.
@@ -58,10 +58,10 @@ def build_conditional(nonterminals: Nonterminals, automaton: ArrayAutomaton, sta
 
 
 def check_conditional(nonterminals: Nonterminals, counts: Counts) -> None:
-    """Refuse arrays that might have no end once some values came.
+    """Refuse arrays that might be impossible to end after some values.
 
     Raises:
-        SchemaRefused: there is one.
+        SchemaRefused: there is such an array.
     """
     for one in nonterminals.all:
         array = one.array
@@ -75,14 +75,14 @@ def check_conditional(nonterminals: Nonterminals, counts: Counts) -> None:
 
 
 def _always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
-    """Whether each state that leads to an end does so whatever items came, by new ones or by one that came
-    for sure."""
+    """Whether an end can be reached from each live state whatever items came: by new items, or by an item
+    that certainly came before."""
     live, repeats = array.is_live, array.repeats
     states = [state for state in range(len(live)) if live[state]]
     for state in states:
         for value, target in array.edges[state]:
             if value.is_productive and not live[target] and repeats[target] >= 0 and live[repeats[target]]:
-                return False  # an item that did not come before would be the end of it
+                return False  # only an item that did not come before could end it
     ends = [live[s] and (array.accepting[s] or repeats[s] == s) for s in range(len(live))]
     has_changed = True
     while has_changed:
@@ -106,7 +106,7 @@ def _can_end(array: ArrayAutomaton, state: int, ends: list[bool], counts: Counts
 
 
 def _has_come(array: ArrayAutomaton, state: int, value: Nonterminal) -> bool:
-    """Whether an item of a nonterminal came on every way to a state."""
+    """Whether every path to a state reads an item of a nonterminal."""
     met, todo = {0}, [0]
     while todo:
         for other, target in array.edges[todo.pop()]:

@@ -1,9 +1,10 @@
 """How many values a nonterminal has.
 
-What: `Counts` counts the values of nonterminals up to `MOST_COUNTED`; `always_ends` says where an array of
-unique items cannot run out of them.
-When: for items under `uniqueItems`: where they run out, the array ends.
-Limits: values of undeclared keys count as endless. Alternatives of one item are disjoint, and count apart.
+What: `Counts` counts the values of nonterminals up to `MOST_COUNTED`; `always_ends` says whether an array
+of unique items can always be ended before it runs out of values.
+When: for items under `uniqueItems`: when all values are used, the array must end.
+Limits: undeclared keys count as infinitely many values. The alternatives of one item are disjoint and are
+counted separately.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
 
 MOST_COUNTED = 10_000
-"""Values from which on there are as many as anybody asks for."""
+"""From this number on, there are as many values as an array ever needs."""
 
 _BOUND = 200_000
 """States of a language of canonical numbers."""
@@ -30,7 +31,7 @@ _BOUND = 200_000
 
 @lru_cache(maxsize=1)
 def canonical_numbers() -> Automaton:
-    """One text for each number that has a finite decimal fraction."""
+    """Exactly one text for each number that has a finite decimal expansion."""
     fraction = "\\.[0-9]*[1-9]"
     found = pattern(f"^(?:-?[1-9][0-9]*(?:{fraction})?|0|-?0{fraction})$", _BOUND)
     assert found is not None
@@ -38,7 +39,7 @@ def canonical_numbers() -> Automaton:
 
 
 class Counts:
-    """The numbers of values of one schema's nonterminals; None: more than `MOST_COUNTED`."""
+    """For each nonterminal of one schema, its number of values; None: more than `MOST_COUNTED`."""
 
     def __init__(self, nonterminals: Nonterminals) -> None:
         self._nonterminals = nonterminals
@@ -49,7 +50,7 @@ class Counts:
         """The number of a nonterminal's values."""
         if one in self._known:
             return self._known[one]
-        if one in self._asked:  # it recurs: values of any depth, or none at all
+        if one in self._asked:  # it is recursive: values of any depth, or no value at all
             return None
         self._asked.add(one)
         parts = [int(one.null) + len(one.booleans), self._numbers(one), self._strings(one)]
@@ -62,7 +63,8 @@ class Counts:
         return found
 
     def scalars(self, one: Nonterminal) -> frozenset[tuple[str, Any]] | None:
-        """The values of a nonterminal, each with its kind; None: it has others than scalars, or too many."""
+        """The values of a nonterminal, each with its type; None: some are not scalars, or there are too
+        many."""
         if one.array is not None or one.object is not None:
             return None
         numbers, strings = self._number_texts(one), self._string_texts(one)
@@ -121,7 +123,7 @@ class Counts:
                     break
             return total
         if any(target <= state for _, target in automaton.edges[state]):
-            return None  # it may go round
+            return None  # it may contain a cycle
         parts: list[int | None] = [int(automaton.accepting[state])]
         for value, target in automaton.edges[state]:
             parts.append(_product(self.of(value), self._array(automaton, target)))
@@ -158,12 +160,12 @@ def _product(one: int | None, other: int | None) -> int | None:
 
 
 def always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
-    """Whether an array of unique items can always be ended, whatever came before: from each state by items
-    of which there are endlessly many, or one that cannot have come before.
+    """Whether an array of unique items can always be ended, whatever came before: from each state there is
+    a way to an end by items that have infinitely many values, or that cannot have come before.
 
     Args:
-        array: whose items are remembered, with `is_live`.
-        counts: of the schema.
+        array: an array whose items are remembered, with `is_live` set.
+        counts: the counts of the schema.
     """
     n = len(array.accepting)
     sources: list[list[int]] = [[] for _ in range(n)]

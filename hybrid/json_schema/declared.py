@@ -1,10 +1,11 @@
-"""Which keys a location declares, in which order, and whether it says what others hold.
+"""The keys that a location declares, their order, and whether other keys and items are restricted.
 
-What: `Declarations.of` unites a location with all subschemas in place (`$ref`, `allOf`, `anyOf`, `then` ...).
-From it come the canonical order of keys (that of first declaration) and, with `strict_mode`, the closing of
-objects and arrays that say nothing of other keys and items.
+What: `Declarations.of` merges the declarations of a location and of all subschemas that apply to the same
+value (`$ref`, `allOf`, `anyOf`, `then` ...). They give the canonical order of keys (the order of first
+declaration), and with `strict_mode` they decide which objects and arrays are closed to other keys and
+items.
 When: once for each location.
-Limits: the union does not ask which branches hold; `unevaluatedProperties` does (`evaluated.py`).
+Limits: the union ignores which branches hold; `unevaluatedProperties` does not (`evaluated.py`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ class Declared(NamedTuple):
 
     Attributes:
         names: declared keys, in the order of first declaration.
-        mentioned: keys that are asked for, by `required` and the like.
-        patterns: formulas of declared keys.
+        mentioned: keys that are only required, by `required` and similar keywords.
+        patterns: the formulas of `patternProperties`, about keys.
         declares_keys: whether any subschema has `properties` or `patternProperties`.
-        opens_keys: whether any says what other keys hold.
-        prefix: items declared one by one.
-        opens_items: whether any says what other items are.
+        opens_keys: whether any subschema says something about other keys.
+        prefix: number of items that are declared one by one.
+        opens_items: whether any subschema says something about other items.
     """
 
     names: tuple[str, ...] = ()
@@ -40,7 +41,7 @@ class Declared(NamedTuple):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Declared keys, then those that are only asked for: the canonical order."""
+        """Declared keys, then keys that are only required: the canonical order."""
         return self.names if not self.mentioned else tuple(dict.fromkeys((*self.names, *self.mentioned)))
 
 
@@ -59,8 +60,8 @@ class Declarations:
         return _united(self._location(number) for number in numbers)
 
     def place(self, formula: Formula, keyword: str) -> str:
-        """The pointer of the first location of a formula, or in place of one, that has a keyword; or the
-        first.
+        """The pointer of the first location that has a keyword, among those of a formula and those that
+        apply to the same value; if none has it, of the first location.
         """
         first = ""
         for atom in sorted(formula.atoms, key=lambda one: one.number):
@@ -82,7 +83,8 @@ class Declarations:
         return found
 
     def _walk(self, location: Location, met: set[int]) -> Iterator[Declared]:
-        """The declarations of a location and of all in place, in the order of the text."""
+        """The declarations of a location and of all that apply to the same value, in the order of the
+        text."""
         if location.number in met:
             return
         met.add(location.number)
@@ -138,7 +140,7 @@ _WITH_KEYS = frozenset(
 
 
 def _keys_of(keyword: str, value: Any) -> Declared:
-    """The keys that a keyword names; what asks for others comes before them."""
+    """The keys that a keyword names. A key that requires others comes before them."""
     names: dict[str, None] = {}
     if keyword == "properties" and isinstance(value, dict):
         return Declared(names=tuple(value))

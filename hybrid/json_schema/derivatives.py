@@ -1,9 +1,9 @@
-"""What one item makes of a formula of arrays.
+"""The derivative of a formula of arrays by one item.
 
-What: `after_item` says what becomes of each atom (`hybrid.json_schema.atoms`) once an item has come,
-`may_end` whether nothing more has to.
+What: `after_item` says what each atom (`hybrid.json_schema.atoms`) becomes after one item, `may_end`
+whether the array may end.
 When: for each state of an array (`arrays.py`, `conditional.py`).
-Limits: whether items are equal is not told here.
+Limits: it does not see whether items are equal.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from hybrid.json_schema.splitting import Condition
 
 
 def may_end(formulas: Formulas, formula: Formula) -> bool:
-    """Whether a formula of what is to come allows that nothing comes."""
+    """Whether a formula about the rest of an array is satisfied by an empty rest."""
     values = {atom: formulas.constant(atom.args[0] in ("items", "unique")) for atom in formula.atoms}
     return formulas.substitute(formula, values) is formulas.true
 
 
 def after_item(formulas: Formulas, formula: Formula) -> tuple[dict[Formula, Formula], list[Condition]]:
-    """What one item makes of each atom."""
+    """What each atom becomes after one item: always, or depending on conditions on the item."""
     decided: dict[Formula, Formula] = {}
     conditions: list[Condition] = []
     for atom in sorted(formula.atoms, key=lambda one: one.number):

@@ -1,10 +1,11 @@
-"""Drafts of JSON Schema, and what they differ in.
+"""The drafts of JSON Schema and their differences.
 
-What: `Dialect` says which keywords a draft knows and how it reads them; `dialect_of` finds a schema's.
+What: `Dialect` says which keywords a draft knows and how it reads them; `dialect_of` finds the dialect of a
+schema.
 When: once for each schema.
-Limits: drafts 4, 6, 7, 2019-09 and 2020-12, and metaschemas of the last two that list vocabularies. A schema
-that names none is read as 2020-12, or as 2019-09 where it lists schemas in `items`, which 2020-12 does not
-allow.
+Limits: drafts 4, 6, 7, 2019-09 and 2020-12, and metaschemas of the last two that list vocabularies. A
+schema that names no draft is read as 2020-12, or as 2019-09 if some `items` in it is a list of schemas,
+which 2020-12 forbids.
 """
 
 from __future__ import annotations
@@ -56,22 +57,22 @@ _DRAFT_2019 = (_DRAFT_7 - {"dependencies"}) | {
 _DRAFT_2020 = (_DRAFT_2019 - {"additionalItems", "$recursiveRef"}) | {"prefixItems", "$dynamicRef"}
 
 READ_BESIDE = frozenset(("then", "else", "minContains", "maxContains"))
-"""Keywords that say nothing by themselves, but with the one that they stand beside."""
-
+"""Keywords that mean nothing alone: they modify the keyword given here."""
+"""Keywords that have no meaning alone, only beside another keyword."""
 
 @dataclass(frozen=True)
 class Dialect:
     """A draft.
 
     Attributes:
-        name: as people call it.
+        name: its usual name.
         keywords: those that decide whether an instance is valid.
-        uri: that `referencing` knows it by.
-        id_keyword: names a subschema.
-        ref_alone: whether what stands beside `$ref` is not read.
-        boolean_exclusive: whether `exclusiveMinimum` says how `minimum` is meant.
-        unread: keywords that are not read though the draft knows them.
-        is_custom: whether a metaschema's own list of vocabularies says what is read.
+        uri: its URI in `referencing`.
+        id_keyword: the keyword that gives a subschema its address.
+        ref_alone: whether keywords beside `$ref` are ignored.
+        boolean_exclusive: whether `exclusiveMinimum` is a boolean that modifies `minimum`.
+        unread: keywords that are ignored although the draft has them.
+        is_custom: whether a custom metaschema's list of vocabularies decides which keywords are read.
     """
 
     name: str
@@ -103,7 +104,7 @@ DIALECTS = {
     "2019-09": Dialect("2019-09", _DRAFT_2019, "https://json-schema.org/draft/2019-09/schema"),
     "2020-12": Dialect("2020-12", _DRAFT_2020, "https://json-schema.org/draft/2020-12/schema"),
 }
-"""By the part of their URI that tells them apart."""
+"""The drafts, by the part of their URI that identifies them."""
 
 ALL_KEYWORDS = frozenset(("$schema", *READ_BESIDE)).union(*(one.keywords for one in DIALECTS.values()))
 """The keywords of all drafts that decide whether an instance is valid, and the one that names the draft."""
@@ -134,7 +135,7 @@ VOCABULARIES = {
 
 
 def draft_named(named: Any) -> Dialect | None:
-    """The draft that a `$schema` names; None: it names something else, or a draft before 4."""
+    """The draft that a `$schema` names; None: it names something else, or a draft before draft 4."""
     found = _DRAFT_OF_URI.search(named) if isinstance(named, str) else None
     return None if found is None else DIALECTS.get(found[1] or "2020-12")
 
@@ -142,15 +143,15 @@ def draft_named(named: Any) -> Dialect | None:
 def dialect_of(
     schema: Any, metaschema_of: Callable[[str], Any] | None = None, formats: bool = True
 ) -> Dialect:
-    """The draft that a schema is to be read by.
+    """The draft by which a schema must be read.
 
     Args:
-        schema: it.
-        metaschema_of: gives the document of an address, or None: one with `$vocabulary` says what is read.
-        formats: assert formats, also where the draft says that they are annotations.
+        schema: the schema.
+        metaschema_of: returns the document at an address, or None; its `$vocabulary` decides what is read.
+        formats: assert formats even if the draft says that they are annotations.
 
     Raises:
-        SchemaRefused: it names a draft before 4, or a metaschema that is not known.
+        SchemaRefused: it names a draft before draft 4, or an unknown metaschema.
     """
     named = schema.get("$schema") if isinstance(schema, dict) else None
     if not isinstance(named, str):
@@ -164,7 +165,7 @@ def dialect_of(
 
 
 def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: bool) -> Dialect:
-    """The dialect of a metaschema that is no draft's own."""
+    """The dialect of a metaschema that does not belong to a draft."""
 
     def refused(why: str) -> SchemaRefused:
         return SchemaRefused("unsupported", "$schema", "", why)
@@ -195,7 +196,8 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
 
 
 def objects_in(schema: Any) -> Iterator[dict[str, Any]]:
-    """All objects of a schema at any depth, in no order; instances in `enum` and the like among them."""
+    """All objects in a schema at any depth, in no particular order, including instances in `enum` and the
+    like."""
     todo = [schema]
     while todo:
         one = todo.pop()
@@ -207,8 +209,8 @@ def objects_in(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _lists_items(schema: Any) -> bool:
-    """Whether some `items` is a list; instances in `enum` and the like are looked into too: no harm is
-    done.
+    """Whether some `items` is a list. Instances in `enum` and the like are searched, too; that does no
+    harm.
     """
     return any(
         isinstance(one.get("items"), list) and "prefixItems" not in one and all(map(_is_schema, one["items"]))

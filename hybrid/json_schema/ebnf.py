@@ -1,9 +1,10 @@
 """The rules of a grammar as EBNF text, for XGrammar.
 
-What: `ebnf_of` writes each state as a rule that reads something and goes on with the next state's.
-When: for the strategies that run in XGrammar, and as oracle: masks of the classifier are compared with
-XGrammar's over this text.
-Limits: a rule for each state, so that texts of large schemas are long.
+What: `ebnf_of` writes each state as a rule that reads something and continues with the rule of the next
+state.
+When: for the strategies that run in XGrammar, and for tests: XGrammar's masks for this text are compared
+with those of the classifier.
+Limits: there is a rule for each state, so the text of a large schema is long.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _SURROGATES = (0xD800, 0xDFFF)
 
 
 def ebnf_of(rows: Rows, root: int) -> str:
-    """The text of a grammar whose first rule is named root."""
+    """The text of a grammar; its first rule is named root."""
     edges: dict[int, list[tuple[int, int, int, int]]] = {}
     for source, kind, a, b, target in rows.table().tolist():
         edges.setdefault(source, []).append((kind, a, b, target))
@@ -69,7 +70,7 @@ def _state(state: int) -> str:
 
 
 def _characters(low: int, high: int, is_byte: bool) -> str:
-    """A class of characters; surrogates are left out."""
+    """A character class, without surrogates."""
     first, last = _SURROGATES
     parts = [(low, min(high, first - 1)), (max(low, last + 1), high)] if not is_byte else [(low, high)]
     if low > last or high < first:

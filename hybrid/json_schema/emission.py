@@ -1,13 +1,13 @@
 # cython: language_level=3, wraparound=True
 """From nonterminals to the rules of a grammar of JSON texts.
 
-What: `emit` writes the automata of all nonterminals that the first one leads to: objects and arrays here,
-scalars by an `Emitter` (`emitter.py`).
-When: once all nonterminals are built and what is dead is known.
-Limits: only what is live is written, so that no text leads into a dead end.
+What: `emit` writes the automata of all nonterminals that can be reached from the first: objects and arrays
+here, scalars by an `Emitter` (`emitter.py`).
+When: after all nonterminals are built and it is known which states are dead.
+Limits: only live states are written, so that no text leads into a dead end.
 
-Everything is deterministic, but for values whose nonterminals begin alike: these are told apart by calls,
-which the parser follows side by side.
+Everything is deterministic except values whose nonterminals begin alike: these are separate calls, which
+the parser follows in parallel.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 
 def emit(nonterminals: Nonterminals, start: Nonterminal, layout: Layout) -> tuple[Rows, int]:
-    """The rules of all values of a nonterminal, and the rule that texts begin with."""
+    """The rules for all values of a nonterminal, and the number of the start rule."""
     emitter = Emitter(nonterminals, layout)
     root = emitter.value(start, 0)
     for one, depth, rule in emitter.unwritten():
@@ -69,7 +69,7 @@ class ObjectWriter:
         self._keys_below.finish()
 
     def _last(self, state: int) -> int:
-        """The state once all declared keys are passed over, or -1 where that cannot be."""
+        """The state after all remaining declared keys are passed over, or -1 if that is impossible."""
         automaton = self._automaton
         while state >= 0 and automaton.is_live[state] and automaton.position[state] < len(automaton.names):
             state = automaton.skipped[state]
@@ -87,7 +87,7 @@ class ObjectWriter:
         return [(value, target) for value, target in edges if live[target] and value.is_productive]
 
     def _extras(self, state: int) -> list[tuple[int, list[Edge]]]:
-        """Classes of undeclared keys that may come, with their edges."""
+        """Classes of undeclared keys that may come, each with its edges."""
         last = self._last(state)
         if last < 0:
             return []
@@ -114,7 +114,7 @@ class ObjectWriter:
         return self._tree(state) is not NO_KEYS or bool(self._extras(state))
 
     def _keys(self, state: int) -> int:
-        """The state of the text behind the opening quote of a key."""
+        """The state of the grammar after the opening quote of a key."""
         found = self._opened.get(state)
         if found is not None:
             return found
@@ -134,20 +134,20 @@ class ObjectWriter:
         return found
 
     def _key_ends(self, state: int, key: int) -> None:
-        """What follows the last letter of a declared key, which is read in a state of the object."""
+        """Write what follows the last character of a declared key that is read in a state of the object."""
         behind = self._rows.state()
         self._rows.byte(state, '"', behind)
         self._value(behind, self._live(self._automaton.edges[key]))
 
     def _value(self, behind: int, edges: list[Edge]) -> None:
-        """What follows a key: the colon, and a value that leads on."""
+        """Write what follows a key: the colon, and each value with the state after it."""
         start = self._emitter.colon(behind)
         for value, target in edges:
             rule = self._emitter.value(value, self._depth + 1)
             self._rows.call(start, rule, self._after(target))
 
     def _after(self, state: int) -> int:
-        """The state of the text behind a value."""
+        """The state of the grammar after a value."""
         found = self._behind.get(state)
         if found is not None:
             return found
@@ -206,7 +206,7 @@ class ArrayWriter:
         ]
 
     def _count(self, state: int, counted: Counted) -> None:
-        """So many items more, each behind a comma, then the closing bracket."""
+        """Write the remaining counted items, each after a comma, then the closing bracket."""
         emitter, rows, is_marked = self._emitter, self._rows, self._automaton.is_marked
         value, least, most = counted
         if most == 0:
@@ -223,7 +223,7 @@ class ArrayWriter:
             self._close_at(emitter.blanks(after))
 
     def _after(self, state: int) -> int:
-        """The state of the text behind an item."""
+        """The state of the grammar after an item."""
         found = self._behind.get(state)
         if found is not None:
             return found
@@ -242,7 +242,7 @@ class ArrayWriter:
         return found
 
     def _go_on(self, at: int, state: int, comma: str, close: str) -> None:
-        """What may follow an item: the end, or other items."""
+        """Write what may follow an item: the end, or more items."""
         rows, automaton = self._rows, self._automaton
         edges = self._live(state)
         if automaton.accepting[state]:
@@ -253,7 +253,7 @@ class ArrayWriter:
                 rows.call(before, self._emitter.value(value, self._depth + 1), self._after(target))
 
     def _close_at(self, at: int) -> None:
-        """The closing bracket, or the mark that stands for it, behind white space."""
+        """Write optional white space, then the closing bracket or its mark."""
         self._byte_at(at, "]")
         if self._automaton.is_marked:
             self._byte_at(at, marks.CLOSE)
@@ -263,7 +263,7 @@ class ArrayWriter:
         self._rows.byte(self._emitter.literal(at, line), close, self._end)
 
     def _separated(self, at: int, comma: str) -> int:
-        """The state behind a comma, or its mark, where white space before it has been read."""
+        """The state after a comma or its mark; the white space before it was read already."""
         emitter, layout = self._emitter, self._emitter.layout
         if layout.is_free:
             return emitter.blanks(emitter.literal(at, comma))

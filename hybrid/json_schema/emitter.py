@@ -1,10 +1,11 @@
 # cython: language_level=3, wraparound=True
-"""Rules of JSON texts: those of strings, numbers and keys, and what stands between values.
+"""Rules of JSON texts for strings, numbers and keys, and what stands between values.
 
-What: an `Emitter` has the rules of one grammar in the making (`rows.py`). It writes scalars and keys, spelled
-by `hybrid.json_schema.languages.spelling`, and commas, colons and white space by the `Layout`.
+What: an `Emitter` holds the rules of a grammar that is being written (`rows.py`). It writes scalars and
+keys, spelled by `hybrid.json_schema.languages.spelling`, and commas, colons and white space according to
+the `Layout`.
 When: for `hybrid.json_schema.emission`, which adds objects and arrays.
-Limits: rules are told apart by what they read: equal strings are one rule.
+Limits: rules are identified by what they read: equal strings share one rule.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ from hybrid.json_schema.texts import TreeWriter
 built.check(__name__, EQUIMASK_SOURCE)
 
 _FEW_BLANKS = 8
-"""Bounds of white space up to which each blank has a state; beyond, a counter."""
+"""A bound of white space up to this has a state for each blank; beyond it, a counter is used."""
 _DEEPEST = 64
-"""Levels of an indented text; more are refused."""
+"""The deepest level of an indented text; deeper schemas are refused."""
 
 
 class Emitter:
-    """The rules of one grammar in the making.
+    """The rules of one grammar that is being written.
 
     Args:
-        nonterminals: whose values are written.
+        nonterminals: the nonterminals whose values are written.
         layout: what stands between values.
 
     Attributes:
-        rows: what is written.
+        rows: the rules written so far.
     """
 
     def __init__(self, nonterminals: Nonterminals, layout: Layout) -> None:
@@ -51,10 +52,10 @@ class Emitter:
         self._nonterminals = nonterminals
         self._rules: dict[object, int] = {}
         self._todo: list[tuple[Nonterminal, int, int]] = []
-        self._n_counted = 0  # states of strings whose lengths are counted by states
+        self._n_counted = 0  # states of strings that have a state for each length
 
     def unwritten(self) -> Iterator[tuple[Nonterminal, int, int]]:
-        """Nonterminals with the depth and the rule of their values, as long as some rule is not written."""
+        """Yield each nonterminal with its depth and the rule of its values, until all rules are written."""
         while self._todo:
             self._nonterminals.check()
             yield self._todo.pop()
@@ -77,7 +78,7 @@ class Emitter:
         return rule
 
     def _scalar_alone(self, one: Nonterminal) -> int | None:
-        """The rule of a nonterminal that holds strings, or numbers, and nothing else."""
+        """The rule of a nonterminal that has only strings or only numbers; None for others."""
         false = self._nonterminals.formulas.false
         if one.null or one.booleans or one.arrays is not false or one.objects is not false:
             return None
@@ -126,7 +127,7 @@ class Emitter:
         return rule
 
     def _listed(self, texts: frozenset[str]) -> int:
-        """The rule of some strings that a schema lists."""
+        """The rule of strings that a schema lists."""
         rule = self._rules.get(texts)
         if rule is None:
             rows = self.rows
@@ -162,7 +163,7 @@ class Emitter:
         rows.byte(after, '"', end)
 
     def _counted(self, piece: Piece, source: int, end: int) -> None:
-        """Edges that read the texts of a piece that has a state for each length: each character is a call."""
+        """Edges that read the texts of a piece with a state for each length; each character is a call."""
         strings = self._nonterminals.strings
         grid = strings.grid(piece)
         self._n_counted += grid.n_states
@@ -203,7 +204,7 @@ class Emitter:
                 rows.empty(first + state, end)
 
     def _wide(self, ranges: Ranges) -> int:
-        """The rule of one character that is not printable ASCII, in every spelling."""
+        """The rule of one character that is not printable ASCII, in all spellings."""
         key = "wide", ranges
         rule = self._rules.get(key)
         if rule is None:
@@ -212,7 +213,7 @@ class Emitter:
         return rule
 
     def _character(self, characters: Automaton, free: bool) -> int:
-        """The rule of one character out of a set."""
+        """The rule of one character of a set."""
         key = "character", characters
         rule = self._rules.get(key)
         if rule is None:
@@ -230,7 +231,7 @@ class Emitter:
     def repeated_items(
         self, value: Nonterminal, depth: int, least: int, most: int | None, is_marked: bool
     ) -> int:
-        """The rule of so many items, each behind a comma, or the mark that stands for it."""
+        """The rule of a number of items, each after a comma or its mark."""
         key = "item", value, depth if self.layout.has_depth else 0, is_marked
         unit = self._rules.get(key)
         if unit is None:
@@ -241,7 +242,7 @@ class Emitter:
         return self._repeated(unit, least, most)
 
     def key(self, language: Automaton) -> int:
-        """The rule of the keys of a class, with the closing quote."""
+        """The rule of the keys of a class, including the closing quote."""
         key = "key", language
         rule = self._rules.get(key)
         if rule is None:
@@ -250,14 +251,14 @@ class Emitter:
         return rule
 
     def blanks(self, state: int) -> int:
-        """The state behind optional white space."""
+        """The state after optional white space."""
         rows, layout = self.rows, self.layout
         if not layout.is_free:
             return state
         if layout.most_blanks is None:
             loop = rows.state() if state < 0 else state
             if state < 0:
-                rows.empty(state, loop)  # a rule's own begin is entered by calls alone
+                rows.empty(state, loop)  # only calls may enter the start of a rule
             for low, high in BLANKS:
                 rows.characters(loop, low, high, loop)
             return loop
@@ -283,7 +284,7 @@ class Emitter:
         return rule
 
     def literal(self, state: int, text: str) -> int:
-        """The state behind a text."""
+        """The state after a literal text."""
         if not text:
             return state
         after = self.rows.state()
@@ -291,14 +292,14 @@ class Emitter:
         return after
 
     def comma(self, state: int, depth: int, comma: str = ",") -> int:
-        """The state behind a comma between parts of a depth, or its mark, and what stands around it."""
+        """The state after a comma or its mark, with the white space around it, at a depth."""
         layout = self.layout
         if layout.is_free:
             return self.blanks(self.literal(self.blanks(state), comma))
         return self.literal(state, layout.comma.replace(",", comma) + layout.line(depth))
 
     def colon(self, state: int) -> int:
-        """The state behind the colon of a key."""
+        """The state after the colon that follows a key."""
         if self.layout.is_free:
             return self.blanks(self.literal(self.blanks(state), ":"))
         return self.literal(state, self.layout.colon)

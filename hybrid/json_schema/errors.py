@@ -1,8 +1,8 @@
-"""Why a schema is refused: the keyword, where it stands, and the way out.
+"""Why a schema is refused: the keyword, its place, and the way out.
 
 What: `SchemaRefused`, which every module of `hybrid.json_schema` raises.
-When: for what is beyond the bounds, not supported, invalid, or satisfied by nothing. Nothing is left out of a
-schema without a word: it is refused, or relaxed by name on request.
+When: a schema exceeds the bounds, uses something unsupported, is invalid, or has no valid instance. Nothing
+is left out of a schema silently: it is refused, or relaxed on request, and then the keywords are named.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class SchemaRefused(GrammarError):
         kind: "unsupported" (a keyword, or a use of it, that is not implemented), "bounds" (its automaton
             would be too large), "invalid" (the schema itself is wrong) or "unsatisfiable" (no instance is
             valid).
-        keyword: the keyword; "" where no single one is to blame.
+        keyword: the keyword; "" if no single keyword is the cause.
         pointer: the JSON pointer of the subschema that has it.
-        fault: what is wrong, without the ways out, which are those of a program and not of its users.
+        fault: what is wrong, without the ways out, which are meant for programmers, not for their users.
     """
 
     def __init__(self, kind: Kind, keyword: str, pointer: str, why: str) -> None:

@@ -1,10 +1,10 @@
-"""`unevaluatedProperties` and `unevaluatedItems`: what the subschemas in place have looked at.
+"""`unevaluatedProperties` and `unevaluatedItems`: which keys and items other subschemas have evaluated.
 
-What: `Evaluated` lists the ways in which a location's subschemas in place (`allOf`, `anyOf`, `$ref`, `then`
-...) can hold, each with the keys or items that they evaluate then. The keyword becomes a disjunction over
-these ways: one holds, and what it has not evaluated is as the keyword asks.
+What: `Evaluated` lists the ways in which the subschemas that apply to the same value (`allOf`, `anyOf`,
+`$ref`, `then` ...) can hold, each with the keys or items that are evaluated then. The keyword becomes a
+disjunction over these ways: one of them holds, and what it has not evaluated satisfies the keyword.
 When: for locations that have one of the two keywords.
-Limits: at most `MOST_WAYS` ways; ways that evaluate the same are one, so that branches which name no key cost
+Limits: at most `MOST_WAYS` ways. Ways that evaluate the same are merged, so branches that name no key cost
 nothing.
 
 See JSON Schema 2020-12, core, section 11, and validation of annotations in section 7.7.1.
@@ -26,7 +26,7 @@ MOST_WAYS = 256
 
 
 class Keys(NamedTuple):
-    """What was evaluated of an object: names, formulas of names, or everything."""
+    """Which keys of an object were evaluated: names, keys that satisfy formulas, or all."""
 
     names: tuple[str, ...] = ()
     patterns: tuple[Formula, ...] = ()
@@ -39,7 +39,7 @@ class Keys(NamedTuple):
 
 
 class Items(NamedTuple):
-    """What was evaluated of an array: so many at its begin, those that satisfy formulas, or everything."""
+    """Which items of an array were evaluated: the first ones, those that satisfy formulas, or all."""
 
     prefix: int = 0
     contained: tuple[Formula, ...] = ()
@@ -52,11 +52,11 @@ class Items(NamedTuple):
 
 
 Ways = dict[Any, Formula]
-"""What is evaluated, and the formula under which it is."""
+"""What is evaluated, and the formula under which that is so."""
 
 
 class Evaluated:
-    """The ways of one schema's locations."""
+    """The ways in which the locations of one schema can hold."""
 
     def __init__(self, assertions: Assertions) -> None:
         self._of = assertions
@@ -64,7 +64,8 @@ class Evaluated:
         self._under_way: set[tuple[int, str]] = set()
 
     def unevaluated_properties(self, location: Location) -> Formula:
-        """What `unevaluatedProperties` of a location asks of an object that is valid besides."""
+        """What `unevaluatedProperties` of a location requires of an object that satisfies all other
+        keywords."""
         asked = self._of.formula(location, location.schema["unevaluatedProperties"], "unevaluatedProperties")
         true = self._formulas.true
         found = []
@@ -77,7 +78,7 @@ class Evaluated:
         return self._formulas.disjunction(found)
 
     def unevaluated_items(self, location: Location) -> Formula:
-        """What `unevaluatedItems` of a location asks of an array that is valid besides."""
+        """What `unevaluatedItems` of a location requires of an array that satisfies all other keywords."""
         asked = self._of.formula(location, location.schema["unevaluatedItems"], "unevaluatedItems")
         true = self._formulas.true
         found = []
@@ -90,10 +91,10 @@ class Evaluated:
         return self._formulas.disjunction(found)
 
     def _ways(self, location: Location, kind: str, keyword: str = "") -> Ways:
-        """The ways in which a location holds; the formulas suppose that it does.
+        """The ways in which a location can hold. Their formulas assume that it does hold.
 
         Args:
-            keyword: the one that asks, which does not count for itself.
+            keyword: the keyword that is being read; its own evaluation does not count.
         """
         key = location.number, kind
         if key in self._under_way:
@@ -126,7 +127,7 @@ class Evaluated:
         return {one: self._formulas.disjunction(parts) for one, parts in found.items()}
 
     def _in_place(self, location: Location, kind: str, nothing: Any) -> Iterator[Ways]:
-        """The ways of each subschema in place."""
+        """The ways of each subschema that applies to the same value."""
         schema, of, formulas = location.schema, self._of, self._formulas
         keywords = of.locations.dialect.keywords
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
@@ -158,7 +159,7 @@ class Evaluated:
         return self._either(of.expand(condition, kind), then, sides[1])
 
     def _perhaps(self, formula: Formula, kind: str, nothing: Any) -> Ways:
-        """The ways of a subschema that may hold or not."""
+        """The ways of a subschema that may or may not hold."""
         ways = self._of_formula(formula, kind, nothing)
         if set(ways) == {nothing}:
             return {nothing: self._formulas.true}
@@ -202,7 +203,7 @@ class Evaluated:
 
 
 def _united(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What is in either, in a canonical order."""
+    """What is in at least one of the two, in a canonical order."""
     if not other or one == other:
         return one
     if not one:
