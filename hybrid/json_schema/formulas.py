@@ -2,17 +2,17 @@
 # mypy: ignore-errors
 """Boolean formulas, hash-consed and simplified.
 
-What: `Formulas` makes formulas of atoms, `and`, `or`, `not` and *exactly one*; equal formulas are one object,
-so that they are compared and looked up by identity. Values of the schema, of an object that is read halfway,
-of a string: all that is still to be decided is such a formula.
+What: `Formulas` makes formulas of atoms, `and`, `or`, `not` and *exactly one*. Equal formulas are one
+object, so they are compared and looked up by identity. Such a formula describes everything that is
+undecided: a value of the schema, an object that is half read, a string.
 When: everywhere in `hybrid.json_schema`; one table for each schema that is compiled.
-Limits: simplification is not canonical: two formulas that mean the same may be two objects. That costs
+Limits: simplification is not canonical: two formulas with the same meaning may be two objects. That costs
 states, never correctness.
 
-*Exactly one* is an operator of its own: written with the others, `oneOf` of n branches has n * n parts.
-Unit propagation (a literal of a conjunction decides that literal in the other parts, and the dual for `or`)
-is what keeps the formulas of real schemas small. (Davis, Putnam: A Computing Procedure for Quantification
-Theory, 1960, rule I.)
+*Exactly one* is an operator of its own: if it were written with the others, a `oneOf` of n branches would
+have n * n parts. Unit propagation keeps the formulas of real schemas small: a literal of a conjunction
+decides that literal in the other parts, and the dual holds for `or`. (Davis, Putnam: A Computing Procedure
+for Quantification Theory, 1960, rule I.)
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 @cython.cclass
 class Formula:
-    """A formula; made by `Formulas` alone.
+    """A formula. Only `Formulas` makes them.
 
     Attributes:
         op: "true", "false", "atom", "not", "and", "or" or "one".
-        args: the parts; of an atom, its content.
-        number: numbers formulas of one table in the order in which they were made.
+        args: the parts; for an atom, its content.
+        number: its number in the table, in order of creation.
         atoms: all atoms in it.
     """
 
@@ -79,7 +79,7 @@ class Formulas:
         return self.true if value else self.false
 
     def atom(self, *content: Any) -> Formula:
-        """The atom of a content, which is hashable."""
+        """The atom with a content, which must be hashable."""
         return self._make("atom", content)
 
     def negation(self, formula: Formula) -> Formula:
@@ -91,18 +91,18 @@ class Formulas:
         return self._make("not", (formula,))
 
     def conjunction(self, parts: Iterable[Formula]) -> Formula:
-        """All of the parts."""
+        """The formula that holds if all parts do."""
         return self._join("and", parts, self.false, self.true)
 
     def disjunction(self, parts: Iterable[Formula]) -> Formula:
-        """At least one of the parts."""
+        """The formula that holds if at least one part does."""
         return self._join("or", parts, self.true, self.false)
 
     def exactly_one(self, parts: Iterable[Formula]) -> Formula:
-        """Exactly one of the parts."""
+        """The formula that holds if exactly one part does."""
         rest: list = [one for one in parts if one is not self.false]
         if self.true in rest:
-            rest.remove(self.true)  # one of them; where there is another, nothing satisfies all
+            rest.remove(self.true)  # this is the one; if another part is true, the formula is false
             return self.conjunction([self.negation(one) for one in rest])
         if len(rest) < 2:
             return rest[0] if rest else self.false
@@ -111,7 +111,7 @@ class Formulas:
         return self._make("one", _sorted(rest))
 
     def _join(self, op: str, parts: Iterable[Formula], zero: Formula, one: Formula) -> Formula:
-        """`and` or `or`: `zero` decides it, `one` says nothing."""
+        """`and` or `or`. A part that is `zero` decides the result; a part that is `one` does not matter."""
         part: Formula
         found: dict = {}
         todo: list = list(parts)
@@ -136,7 +136,8 @@ class Formulas:
         return self._make(op, tuple(found[number] for number in sorted(found)))
 
     def _literals(self, found: dict, zero: Formula, one: Formula) -> dict:
-        """What the literals among the parts decide of their atoms; None where two of them contradict."""
+        """The values that the literals among the parts give to their atoms; None if two contradict each
+        other."""
         part: Formula
         inner: Formula
         literals: dict = {}
@@ -152,7 +153,7 @@ class Formulas:
         return literals
 
     def _propagate(self, op: str, found: dict, literals: dict, one: Formula) -> bool:
-        """Decide the literals in the other parts; whether anything changed."""
+        """Replace the literals in the other parts by their values. Return whether anything changed."""
         part: Formula
         inner: Formula
         decided: Formula
@@ -173,7 +174,7 @@ class Formulas:
         return changed
 
     def substitute(self, formula: Formula, values: dict) -> Formula:
-        """The formula with other formulas in place of some atoms."""
+        """The formula with some atoms replaced by other formulas."""
         if formula.atoms.isdisjoint(values):
             return formula
         return self._substituted(formula, values, {})
@@ -190,13 +191,14 @@ class Formulas:
         return found
 
     def chosen(self, formula: Formula, true: frozenset, false: dict, known: dict, done: dict) -> Formula:
-        """The formula with some atoms true, and others false.
+        """The formula with some atoms set to true and others to false.
 
         Args:
-            false: all atoms that are decided, those in `true` among them, to the constant.
-            known: what parts become where all of these are false, by part; written, so that a choice which
-                concerns few parts is cheap.
-            done: what other parts become, by part; written. For one choice.
+            true: the atoms that are true.
+            false: maps every atom that is decided, including those in `true`, to the constant false.
+            known: cache of each part's result if all of these atoms are false. It is updated, so that a
+                choice that concerns few parts is cheap.
+            done: cache of the results of other parts, for this choice only. It is updated.
         """
         if formula.atoms.isdisjoint(true):
             found = known.get(formula)
@@ -212,7 +214,7 @@ class Formulas:
         return found
 
     def apply(self, op: str, parts: list) -> Formula:
-        """An operator on parts."""
+        """Apply an operator to parts."""
         if op == "not":
             return self.negation(parts[0])
         if op == "and":
@@ -221,7 +223,7 @@ class Formulas:
 
 
 def decide(formula: Formula, value: Callable[[tuple[Any, ...]], bool]) -> bool:
-    """The truth of a formula, given that of each atom's content."""
+    """The truth of a formula, where `value` gives the truth of each atom's content."""
     op, args = formula.op, formula.args
     if op == "atom":
         return value(args)
@@ -237,13 +239,13 @@ def decide(formula: Formula, value: Callable[[tuple[Any, ...]], bool]) -> bool:
 
 
 def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool:
-    """Whether one atom's value plainly decides a formula: False also where that is not seen at once.
+    """Whether one atom's value obviously decides a formula. False if that cannot be seen at once.
 
-    Nothing is made: substituting each of n atoms to see it was half of the time of hard schemas.
+    It makes no formulas: substituting each of n atoms to see it took half of the time of hard schemas.
 
     Args:
-        value: of the atom.
-        outcome: of the formula.
+        value: the value of the atom.
+        outcome: the value of the formula that is asked for.
     """
     if formula is atom:
         return value is outcome

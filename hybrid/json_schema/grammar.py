@@ -1,9 +1,9 @@
-"""A schema as a grammar: what compilers, matchers and tests take from this package.
+"""From a schema to its grammar: the interface of this package for compilers, matchers and tests.
 
-What: `grammar_of_schema` goes the whole way from a schema to a `SchemaGrammar`.
+What: `grammar_of_schema` turns a schema into a `SchemaGrammar`.
 When: for each compile call with ``semantics="json-schema"``.
-Limits: what cannot be exact within the bounds is refused by name (`SchemaRefused`), or left out by name on
-request.
+Limits: a schema that cannot be exact within the bounds is refused, naming the keyword (`SchemaRefused`); on
+request, the keyword is left out and named instead.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from hybrid.json_schema.strings import Strings
 Convert = Callable[[str], xgrammar.Grammar]
 
 MOST_LEFT_OUT = 16
-"""Keywords that are left out of a schema on request, at most."""
+"""At most this many keywords of a schema are left out on request."""
 
 
 class LeftOut(NamedTuple):
     """A keyword that was left out on request.
 
     Attributes:
-        pointer: where it stands.
-        keyword: it.
+        pointer: the place of the keyword.
+        keyword: the keyword.
         why: why it could not be kept.
     """
 
@@ -61,15 +61,15 @@ class LeftOut(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What a schema becomes on its way to a grammar.
+    """The intermediate results on the way from a schema to a grammar.
 
     Attributes:
-        nonterminals: sets of values that it distinguishes.
-        start: that of the whole text.
+        nonterminals: the sets of values that the grammar distinguishes.
+        start: the nonterminal of the whole text.
         rows: the rules of the grammar.
-        root: the rule that texts begin with.
-        places: where items or keys have to be remembered, as the grammar lets them repeat; None: nowhere.
-        not_asserted: places of formats that are known and no regular languages.
+        root: the start rule.
+        places: where items or keys must be remembered because the grammar lets them repeat; None: nowhere.
+        not_asserted: places of formats that are known but are not regular languages.
     """
 
     nonterminals: Nonterminals
@@ -85,8 +85,8 @@ class SchemaGrammar:
 
     Attributes:
         left_out: keywords that were left out on request, and formats that are not asserted.
-        places: where items or keys have to be remembered, as the grammar lets them repeat; None: nowhere.
-        convert: makes XGrammar's grammar of the text.
+        places: where items or keys must be remembered because the grammar lets them repeat; None: nowhere.
+        convert: turns the text of the grammar into XGrammar's grammar.
     """
 
     def __init__(self, made: Made, again: Callable[[], Made], left_out: tuple[LeftOut, ...]) -> None:
@@ -98,21 +98,21 @@ class SchemaGrammar:
 
     @property
     def whole(self) -> Made:
-        """What the grammar was made of; made again, once it was forgotten."""
+        """What the grammar was made of. If it was forgotten, it is made again."""
         made = self._made
         return self._again() if made is None else made
 
     def forget(self) -> None:
-        """Let go of all that can be made of the schema again, and is, where somebody asks for it.
+        """Release everything that can be made from the schema again when somebody asks for it.
 
-        Of 300 schemas it was 240,000 objects, and Python's collection of garbage took 148 ms in place of 11.
+        For 300 schemas this was 240,000 objects, and Python's garbage collection took 148 ms instead of 11.
         """
         self._made = None
         self.__dict__.pop("read", None)
 
     @cached_property
     def read(self) -> ReadGrammar:
-        """The grammar as `equivalence.network` reads it; its whole form is that of `xgrammar`."""
+        """The grammar in the form that `equivalence.network` reads; `xgrammar` is its complete form."""
         whole = self.whole
         return whole.rows.reading(whole.root)._replace(printed=self)
 
@@ -124,7 +124,7 @@ class SchemaGrammar:
 
     @cached_property
     def xgrammar(self) -> xgrammar.Grammar:
-        """The grammar as XGrammar's."""
+        """The grammar as XGrammar's object."""
         return self.convert(self.ebnf)
 
     def serialize_json(self) -> str:
@@ -133,13 +133,13 @@ class SchemaGrammar:
 
     @cached_property
     def instances(self) -> Instances:
-        """Decides parsed instances, and writes them as the grammar wants them."""
+        """An object that decides whether parsed values are valid, and writes them as the grammar requires."""
         whole = self.whole
         return Instances(whole.nonterminals, whole.start)
 
 
 def in_xgrammar(grammar: xgrammar.Grammar | SchemaGrammar) -> xgrammar.Grammar:
-    """A grammar as XGrammar has it."""
+    """A grammar as XGrammar's object."""
     return grammar.xgrammar if isinstance(grammar, SchemaGrammar) else grammar
 
 
@@ -157,18 +157,18 @@ def grammar_of_schema(
     """The grammar of a schema.
 
     Args:
-        schema: JSON text, or what it says.
-        options: XGrammar's options of schemas.
-        bounds: how large the grammar may become; None: as `Bounds` has it.
+        schema: JSON text, or the parsed schema.
+        options: XGrammar's options for schemas.
+        bounds: how large the grammar may become; None: the defaults of `Bounds`.
         deadline: when to give up.
-        relax: leave out what cannot be kept, by name, in place of refusing the schema.
-        convert: makes XGrammar's grammar of the text, where that is asked for; XGrammar itself if None.
-        assert_formats: read `format` as an assertion; else it is an annotation.
-        documents: that references may lead to; None: none.
+        relax: leave out keywords that cannot be kept, and name them, instead of refusing the schema.
+        convert: turns text into XGrammar's grammar if that is needed; None: XGrammar itself does it.
+        assert_formats: treat `format` as an assertion, not as an annotation.
+        documents: other documents that references may lead to; None: none.
 
     Raises:
-        SchemaRefused: the schema is invalid, satisfied by nothing, or needs what is not there.
-        BudgetExceeded: it is too late.
+        SchemaRefused: the schema is invalid, no value satisfies it, or it needs something that is not
+        supported. BudgetExceeded: the deadline has passed.
     """
     options, bounds = options or {}, bounds or Bounds()
     layout = layout_of(options)
@@ -196,7 +196,7 @@ def grammar_of_schema(
             continue
         why = "is no regular language; it is an annotation"
         formats = (LeftOut(pointer, "format", why) for pointer in dict.fromkeys(made.not_asserted))
-        # it was made in time, and takes as long again
+        # it was made in time, and making it again takes the same time
         found = SchemaGrammar(made, partial(make, Deadline()), (*left_out, *formats))
         if convert is not None:
             found.convert = convert
@@ -206,7 +206,7 @@ def grammar_of_schema(
 def _dialect(
     schema: Any, documents: Documents | None, assert_formats: bool, names: frozenset[tuple[str, str]]
 ) -> Dialect:
-    """What a schema is read by; as if it named nothing, where `$schema` was left out."""
+    """The dialect of a schema. If `$schema` was left out, the schema is treated as if it named none."""
     if ("", "$schema") in names:
         schema = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
     return dialect_of(schema, None if documents is None else documents.contents, assert_formats)
@@ -216,7 +216,7 @@ def canonical(schema: Any, instance: Any) -> Any:
     """An instance with its keys in the order in which the grammar of a schema writes them.
 
     Returns:
-        The instance in that order; as it was, where the schema does not allow it.
+        The instance in that order. If the schema does not allow the instance, it is unchanged.
 
     Raises:
         SchemaRefused: the schema has no grammar.
@@ -226,7 +226,7 @@ def canonical(schema: Any, instance: Any) -> Any:
 
 
 def _ordered(instance: Any, like: Any) -> Any:
-    """An instance with its keys in the order of an equal one; its scalars stay as they are."""
+    """An instance with its keys in the order of an equal instance; its scalars are unchanged."""
     if isinstance(instance, dict):
         return {name: _ordered(instance[name], inner) for name, inner in like.items()}
     if isinstance(instance, list):
@@ -235,7 +235,7 @@ def _ordered(instance: Any, like: Any) -> Any:
 
 
 def read_schema(text: str) -> Any:
-    """A schema out of its text.
+    """Parse the text of a schema.
 
     Raises:
         SchemaRefused: it is not JSON.
@@ -257,7 +257,7 @@ def _attempt(
         formulas = Formulas()
         strings = Strings(formulas, bounds.language_states)
         assertions = Assertions(formulas, locations, strings)
-        numbers = Numbers(4 * bounds.language_states)  # their states are small
+        numbers = Numbers(4 * bounds.language_states)  # states of numbers are small
         nonterminals = Nonterminals(assertions, numbers, bounds, deadline, strict)
         start = nonterminals.of(assertions.root())
         is_whole = False
@@ -281,7 +281,7 @@ def _attempt(
 
 
 def _bound_unique(nonterminals: Nonterminals, counts: Counts) -> None:
-    """End arrays of unique items where their values run out, if these are all of one kind."""
+    """End arrays of unique items when their values run out, if all items are of one kind."""
     for one in nonterminals.all:
         if one.array is not None and one.array.is_unique:
             counted = one.array.counted[0]
@@ -289,7 +289,7 @@ def _bound_unique(nonterminals: Nonterminals, counts: Counts) -> None:
 
 
 def _check_unique(nonterminals: Nonterminals, counts: Counts) -> None:
-    """Refuse arrays of unique items of several kinds that might have no end once some values came."""
+    """Refuse arrays of unique items of several kinds that might be impossible to end after some values."""
     for one in nonterminals.all:
         array = one.array
         if array is None or not array.is_unique or array.counted[0] is not None or not one.is_productive:
@@ -300,7 +300,7 @@ def _check_unique(nonterminals: Nonterminals, counts: Counts) -> None:
 
 
 def _refuse_negated(locations: Locations, names: frozenset[tuple[str, str]]) -> None:
-    """Refuse to leave out a keyword where that would forbid valid instances."""
+    """Refuse to leave out a keyword if that would forbid valid instances."""
     gone = dict(names)
     for location in locations.all:
         if location.is_negated and location.pointer in gone:

@@ -1,9 +1,9 @@
-"""Instances: whether a parsed value is in the grammar, and how its text is written.
+"""Instances: whether the grammar allows a parsed value, and how it writes it.
 
-What: `Instances.text` writes a value with its keys in canonical order, numbers spelled as the grammar wants
-them; None where the value is not valid.
-When: for tests and benchmarks, and for those who want a model's example in the grammar's own form.
-Limits: numbers are read as `float` unless given as `int` or `Decimal`.
+What: `Instances.text` writes a value with its keys in canonical order and its numbers spelled as the
+grammar requires; None if the value is not valid.
+When: for tests and benchmarks, and to show a model an example in the exact form of the grammar.
+Limits: numbers are treated as `float` unless they are `int` or `Decimal`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from hybrid.json_schema.objects import ObjectAutomaton
 
 
 def key_of(value: Any) -> Any:
-    """What equal values, and no others, have in common: 1 and 1.0 are equal, 1 and true are not, and objects
-    with the same keys in another order are."""
+    """A key that is the same for equal JSON values and different for others. 1 and 1.0 are equal, 1 and
+    true are not; objects are equal if they have the same keys and values in any order."""
     if isinstance(value, bool) or value is None:
         return value, "constant"
     if isinstance(value, float):
@@ -31,7 +31,7 @@ def key_of(value: Any) -> Any:
         return Fraction(value)
     if isinstance(value, list):
         return "array", tuple(map(key_of, value))
-    if isinstance(value, tuple):  # a number that its reader has made comparable
+    if isinstance(value, tuple):  # a number that is already in comparable form
         return value
     if isinstance(value, dict):
         return "object", frozenset((name, key_of(inner)) for name, inner in value.items())
@@ -39,13 +39,13 @@ def key_of(value: Any) -> Any:
 
 
 class Instances:
-    """The values of one grammar."""
+    """The values that one grammar allows."""
 
     def __init__(self, nonterminals: Nonterminals, start: Nonterminal) -> None:
         self._nonterminals, self._start = nonterminals, start
 
     def text(self, value: Any) -> str | None:
-        """The text of a value, without white space; None where it is not in the grammar."""
+        """The text of a value, without white space; None if the grammar does not allow it."""
         return self._text(value, self._start)
 
     def _text(self, value: Any, one: Nonterminal) -> str | None:
@@ -65,7 +65,8 @@ class Instances:
         return None if one.object is None else self._object(value, one.object)
 
     def _number(self, value: Any, one: Nonterminal) -> str | None:
-        """As Python writes it, or if that is no text of the grammar without exponent or fraction."""
+        """The number as Python writes it; if the grammar does not have that text, without exponent or
+        fraction."""
         texts = self._nonterminals.numbers.texts(one.numbers)
         exact = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
         for text in (json.dumps(value) if not isinstance(value, Decimal) else str(value), text_of(exact)):

@@ -1,9 +1,10 @@
-"""Declared keys as a radix tree, one version for each state of an object.
+"""Declared keys as a radix tree, with one version for each state of an object.
 
-What: `KeyTree` maps the next characters of a key to the state in which the key is read. A state's tree is
-that of the state behind a key that is passed over, with this key added: only the nodes along the key are new.
+What: `KeyTree` maps the next characters of a key to the state in which the key is read. The tree of a state
+is the tree of the state after the next key is passed over, with that key added; only the nodes along the
+key are new.
 When: while an object is written (`hybrid.json_schema.emission`).
-Limits: a tree is never changed.
+Limits: trees are immutable.
 
 (Morrison: PATRICIA, JACM 1968: a chain of characters without a branch is one label.)
 """
@@ -15,11 +16,11 @@ from os.path import commonprefix
 
 
 class Branch:
-    """An edge of a tree; made anew where its label or its tree is another.
+    """An edge of a tree. A change of its label or its subtree makes a new edge.
 
     Attributes:
         label: the characters that it reads, at least one.
-        below: the tree behind them.
+        below: the subtree after them.
     """
 
     __slots__ = ("below", "label")
@@ -29,11 +30,11 @@ class Branch:
 
 
 class KeyTree:
-    """A node.
+    """A node of the tree.
 
     Attributes:
-        branches: by the first character of their labels.
-        state: of the object, in which the key that ends here is read; -1 where none does.
+        branches: the branches, by the first character of their labels.
+        state: the state of the object in which the key that ends here is read; -1 if no key ends here.
     """
 
     __slots__ = ("branches", "state")
@@ -42,8 +43,8 @@ class KeyTree:
         self.branches, self.state = branches, state
 
     def with_key(self, key: str, state: int) -> KeyTree:
-        """The tree with one key more."""
-        path: list[tuple[KeyTree, str]] = []  # nodes that are passed, with the label behind each
+        """A copy of the tree with one more key."""
+        path: list[tuple[KeyTree, str]] = []  # visited nodes, each with the label after it
         node, rest = self, key
         while rest:
             branch = node.branches.get(rest[0])

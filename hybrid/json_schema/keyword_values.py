@@ -1,8 +1,8 @@
-"""The values of keywords, checked: numbers, counts, lists, objects.
+"""Checked values of keywords: numbers, counts, lists, objects.
 
-What: functions that give what a keyword holds, or the error that says what is allowed.
-When: wherever a keyword is read.
-Limits: only what is read is checked; a schema is not validated against its metaschema.
+What: functions that return what a keyword holds, or raise an error that says what is allowed.
+When: whenever a keyword is read.
+Limits: only keywords that are read are checked; the schema is not validated against its metaschema.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 from hybrid.json_schema.locations import Location
 
 _LARGEST_EXPONENT = 400
-"""Numbers beyond 1e400 or within 1e-400 of 0 are refused: their digits would be states."""
+"""Numbers beyond 1e400, or closer to 0 than 1e-400, are refused: each digit would need a state."""
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value of JSON is a number."""
+    """Whether a JSON value is a number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def decimal(value: int | float) -> Fraction:
-    """A number of a schema as the decimal that stands there."""
+    """A number of a schema, as the decimal that is written there."""
     return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
 
 
@@ -37,7 +37,7 @@ def decimal_of(location: Location, keyword: str) -> Fraction:
 
 
 def count_of(location: Location, keyword: str) -> int:
-    """A keyword's count of things."""
+    """The non-negative integer that a keyword holds."""
     value = location.schema[keyword]
     if not is_number(value) or value < 0 or value != int(value):
         raise location.refused(keyword, f"is {value!r}, allowed are whole numbers from 0 on", "invalid")
@@ -53,7 +53,7 @@ def list_of(location: Location, keyword: str) -> list[Any]:
 
 
 def dict_of(location: Location, keyword: str) -> dict[str, Any]:
-    """A keyword's object; an empty one where it is missing."""
+    """The object that a keyword holds; empty if the keyword is missing."""
     value = location.schema.get(keyword, {})
     if not isinstance(value, dict):
         raise location.refused(keyword, "is no object", "invalid")
@@ -61,10 +61,10 @@ def dict_of(location: Location, keyword: str) -> dict[str, Any]:
 
 
 def names_of(location: Location, keyword: str) -> list[str]:
-    """A keyword's list of keys; an empty one where it is missing."""
+    """The list of keys that a keyword holds; empty if the keyword is missing."""
     value = location.schema.get(keyword, [])
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         if isinstance(value, bool) and location.schema.get("$schema") is None:
-            return []  # draft 3's flag, which says nothing since
+            return []  # a flag of draft 3, which means nothing in later drafts
         raise location.refused(keyword, "is no list of keys", "invalid")
     return value

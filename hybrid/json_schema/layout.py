@@ -1,9 +1,9 @@
-"""White space and separators: XGrammar's options, with their meaning.
+"""White space and separators, as XGrammar's options define them.
 
-What: `Layout` is what stands between the parts of a JSON text.
-When: made of the options of a compile call; `hybrid.json_schema.emission` asks it.
-Limits: an indentation is part of the text, so each depth has rules of its own: a schema that leads to itself
-is refused with `indent`.
+What: `Layout` describes what stands between the parts of a JSON text.
+When: made from the options of a compile call; `hybrid.json_schema.emission` uses it.
+Limits: an indentation is part of the text, so each depth has its own rules. A recursive schema is therefore
+refused with `indent`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from equivalence.errors import GrammarError
 
 MOST_WHITE_SPACE = 128
-"""Characters in one run of white space, where nobody says how many: a line break and twelve levels of eight
-spaces are 97."""
+"""The default bound of characters in one run of white space. A line break and twelve levels of eight spaces
+are 97."""
 
 BLANKS = ((9, 10), (13, 13), (32, 32))
-"""JSON's white space, as ranges of bytes."""
+"""JSON's white space, as byte ranges."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Layout:
     """What stands between the parts of a text.
 
     Attributes:
-        is_free: whether any white space may stand where JSON allows it; else the others say what stands
-            there.
-        most_blanks: bound on one run of white space; None where there is none.
-        indent: spaces a level; None where all is on one line.
-        comma, colon: separators.
+        is_free: whether any white space may stand where JSON allows it; otherwise the other attributes say
+            what stands there.
+        most_blanks: bound on the length of one run of white space; None: unbounded.
+        indent: spaces for each level; None: everything is on one line.
+        comma, colon: the separators.
     """
 
     is_free: bool = True
@@ -42,11 +42,11 @@ class Layout:
 
     @property
     def has_depth(self) -> bool:
-        """Whether the text depends on how deep a value stands."""
+        """Whether the text of a value depends on its depth."""
         return not self.is_free and self.indent is not None
 
     def line(self, depth: int) -> str:
-        """What comes before a part of a depth, where lines are broken."""
+        """If lines are broken, the line break and indentation before a part at a depth."""
         return "\n" + " " * (depth * (self.indent or 0)) if self.has_depth else ""
 
 
@@ -54,7 +54,7 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
     """The layout that XGrammar's options ask for.
 
     Raises:
-        GrammarError: a value that is not allowed.
+        GrammarError: an option has a value that is not allowed.
     """
     if options.get("any_order"):
         raise GrammarError(

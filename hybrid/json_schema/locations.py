@@ -1,7 +1,7 @@
-"""Subschemas: where everything stands, and what `$ref` leads to.
+"""Subschemas: the place of each, and where `$ref` leads.
 
-What: `Location` is one subschema with what its references are resolved against; `Locations` gives every
-distinct one a number, so that equal subschemas are expanded once.
+What: `Location` is one subschema with the base of its references; `Locations` gives each distinct one a
+number, so that equal subschemas are expanded once.
 When: while a schema is compiled. `hybrid.json_schema.references` resolves references.
 Limits: nothing is fetched: a reference to a document that was not given is refused by name.
 """
@@ -17,7 +17,7 @@ from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.references import Documents, OtherDraft, References, Scope
 
 NEGATING = frozenset(("not", "oneOf", "if", "contains", "propertyNames", "dependencies"))
-"""Keywords below which a subschema that accepts more may make the whole accept less."""
+"""Keywords that negate: if a subschema below one accepts more, the whole schema may accept less."""
 
 
 Way = Any
@@ -28,14 +28,14 @@ class Location:
     """A subschema.
 
     Args:
-        way: where it stands, by the first way that led there: a JSON pointer, or the location above it and
-            the keywords, keys and indices that lead on from there.
+        way: its place, by the first path that led there: a JSON pointer, or the location above it and the
+            keywords, keys and indices that lead on from there.
 
     Attributes:
-        schema: it.
-        resolver: of `referencing`, for references in it; None: the schema has none.
-        number: among all `Locations`.
-        is_negated: whether some way that led here passes a keyword of `NEGATING`.
+        schema: the subschema.
+        resolver: the resolver of `referencing` for references in it; None: the schema has no references.
+        number: its number among all `Locations`.
+        is_negated: whether some path to it passes a keyword of `NEGATING`.
     """
 
     def __init__(self, schema: dict[str, Any], resolver: Any, way: Way, number: int) -> None:
@@ -45,11 +45,11 @@ class Location:
 
     @cached_property
     def pointer(self) -> str:
-        """Where it stands, as a JSON pointer; for messages, so made when it is asked for."""
+        """Its place as a JSON pointer; only messages need it, so it is made on demand."""
         return pointer_of(self._way)
 
     def refused(self, keyword: str, why: str, kind: Any = "unsupported") -> SchemaRefused:
-        """The error for a keyword that stands here."""
+        """The error for a keyword of this location."""
         return SchemaRefused(kind, keyword, self.pointer, why)
 
 
@@ -57,15 +57,15 @@ class Locations:
     """The subschemas of one schema.
 
     Args:
-        schema: all of it.
-        dialect: that it is read by.
-        left_out: (pointer, keyword) of what is not to be read.
-        documents: that references may lead to; None: none.
+        schema: the whole schema.
+        dialect: the dialect by which it is read.
+        left_out: (pointer, keyword) of each keyword to ignore.
+        documents: other documents that references may lead to; None: none.
 
     Attributes:
-        dialect: as given.
-        all: by number.
-        references: what references lead to.
+        dialect: the argument.
+        all: the locations, by number.
+        references: the resolver of all references.
     """
 
     def __init__(
@@ -82,11 +82,12 @@ class Locations:
         self._schema = schema
 
     def root(self) -> tuple[Any, Any]:
-        """The schema, and the resolver of its references."""
+        """The whole schema, and the resolver of its references."""
         return self._schema, self.references.root
 
     def at(self, schema: Any, resolver: Any, way: Way, is_negated: bool) -> Location | bool:
-        """The location of a subschema, or whether one that asserts nothing allows everything."""
+        """The location of a subschema. If it asserts nothing: True (it allows everything) or False
+        (nothing)."""
         if schema is True or schema is False:
             return bool(schema)
         if not isinstance(schema, dict):
@@ -98,7 +99,7 @@ class Locations:
             location = known[2]
         else:
             location = self._found(schema, resolver, way)
-            self._by_identity[key] = schema, resolver, location  # kept alive, so that ids stay theirs
+            self._by_identity[key] = schema, resolver, location  # keeps the objects alive, so ids stay valid
         if location is None:
             return True
         if is_negated:
@@ -126,7 +127,7 @@ class Locations:
         base = "" if resolver is None else resolver._base_uri
         scope = self.references.scope(resolver)
         try:
-            content = marshal.dumps(schema, 2)  # by content and order; a sixth of the time of JSON text
+            content = marshal.dumps(schema, 2)  # equal only with equal order; 6 times as fast as JSON text
         except ValueError as error:
             raise SchemaRefused("bounds", "", pointer_of(way), "is nested too deeply") from error
         key = base, scope, content
@@ -137,11 +138,11 @@ class Locations:
         return self.all[number]
 
     def constant(self, value: Any) -> Location | bool:
-        """The location of a subschema that allows one value alone."""
+        """The location of a subschema that allows only one value."""
         return self.at({"enum": [value]}, None, "", False)
 
     def referred(self, location: Location, keyword: str) -> tuple[Any, Any]:
-        """What a reference of a location leads to: a subschema and its resolver."""
+        """The subschema that a reference of a location leads to, and its resolver."""
         name = location.schema[keyword]
         if not isinstance(name, str):
             raise location.refused(keyword, f"is {_shown(name)}, allowed is text", "invalid")
@@ -160,7 +161,7 @@ class Locations:
 
 
 def pointer_of(way: Way) -> str:
-    """A way as a JSON pointer."""
+    """The JSON pointer of a way."""
     if isinstance(way, str):
         return way
     above, path = way

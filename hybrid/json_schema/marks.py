@@ -1,10 +1,11 @@
-"""Commas and closing brackets of arrays in which an item has come again.
+"""Marks: commas and closing brackets of arrays in which an item was repeated.
 
-What: where it hangs on other things whether items may be equal (`not`, or one branch of a `oneOf`), the
-grammar has marks in place of the commas and the closing bracket that follow once two items are equal:
-characters that no JSON text has. Who follows a text writes them (`hybrid.remembering`), and so states tell.
+What: sometimes it depends on other parts of a value whether items may be equal (`not`, or one branch of a
+`oneOf`). Then the grammar has marks instead of the commas and the closing bracket that follow once two
+items are equal. Marks are characters that no JSON text contains. Whoever follows a text
+(`hybrid.remembering`) replaces the characters by marks, so that states know whether items were equal.
 When: for arrays at places where some must have unique items and others need not (`places.py`).
-Limits: a grammar with marks is no grammar of texts by itself.
+Limits: a grammar with marks does not describe texts by itself.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ COMMA, CLOSE = "\x03", "\x02"
 _FROM, _TO = b"\x03\x02", b",]"
 
 MARKED = {to: mark for mark, to in zip(_FROM, _TO, strict=True)}
-"""The mark that stands for a byte once an item has come again."""
+"""For each byte, the mark that replaces it once an item was repeated."""
 
 BYTES = frozenset(_FROM)
 """The marks, as bytes."""
@@ -23,5 +24,5 @@ _BACK = bytes.maketrans(_FROM, _TO)
 
 
 def unmarked(text: bytes) -> bytes:
-    """A text with commas and brackets for marks."""
+    """A text with its marks replaced by commas and brackets."""
     return text.translate(_BACK)

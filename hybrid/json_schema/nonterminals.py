@@ -1,17 +1,17 @@
 # cython: language_level=3, wraparound=True
 """Nonterminals: sets of JSON values that the grammar of a schema distinguishes.
 
-What: a `Nonterminal` is a canonical Boolean formula of subschemas, expanded type by type; `Nonterminals.of`
-finds the one of a formula, so that recursion through `$ref` ends. Its objects and arrays are automata over
-nonterminals, made when they are needed (`objects.py`, `arrays.py`).
+What: a `Nonterminal` is a canonical Boolean formula of subschemas, expanded for each type.
+`Nonterminals.of` finds the nonterminal of a formula, so that recursion through `$ref` ends. Its objects and
+arrays are automata over nonterminals, made on demand (`objects.py`, `arrays.py`).
 When: one collection for each schema that is compiled.
-Limits: `Bounds`. Whether a nonterminal is empty is only known for sure once all are built (`productive.py`);
-before that `may_hold` answers what is certain.
+Limits: `Bounds`. Whether a nonterminal is empty is only certain after all are built (`productive.py`);
+before that, `may_hold` returns False only if it is certain.
 
 A schema is an alternating tree automaton: subschemas in conjunction, disjunction and negation. This is its
-subset construction, done lazily: equal formulas are one nonterminal, and so are formulas that say the same of
-every type. (Attouche et al.: Witness Generation for JSON Schema, VLDB 2022, bring the same to a normal form,
-which is exponential more often.)
+subset construction, done lazily: equal formulas are one nonterminal, and so are formulas that mean the same
+for every type. (Attouche et al.: Witness Generation for JSON Schema, VLDB 2022, bring such formulas to a
+normal form, which is exponential more often.)
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from hybrid.json_schema.arrays import Edge
 
 _DEEPEST = 20
-"""Verdicts that wait for one another, at most: each takes some 15 frames of Python's stack."""
+"""At most this many verdicts wait for one another: each takes about 15 frames of Python's stack."""
 
 PHASE = "the schema's grammar"
-"""What errors call all of this."""
+"""The name of this computation in errors."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Bounds:
     Attributes:
         nonterminals: of a schema.
         states: of one object or array.
-        minterms: sets that the values of one key or item are split into.
-        language_states: states of the automaton of one string or number language.
-        key_classes: classes of undeclared keys that an object tells apart.
+        minterms: cases into which the values of one key or item are split.
+        language_states: of the automaton of one language of strings or numbers.
+        key_classes: classes of undeclared keys that one object distinguishes.
     """
 
     nonterminals: int = 20_000
@@ -69,14 +69,14 @@ class Nonterminal:
     """A set of JSON values.
 
     Attributes:
-        number: among all.
+        number: its number among all nonterminals.
         null: whether null is in it.
         booleans: the booleans in it.
-        numbers, strings, arrays, objects: formulas of the values of these types; false where there are none.
+        numbers, strings, arrays, objects: formulas of its values of these types; false if there are none.
         names: declared keys of its objects, in canonical order.
-        formula: of locations, by which it was found first.
-        object, array: their automata, once they are built; None where there are none.
-        is_productive: whether any value is in it, once that is known.
+        formula: the formula of locations by which it was first found.
+        object, array: their automata, once they are built; None if it has no such values.
+        is_productive: whether it contains any value, once that is known.
     """
 
     __slots__ = (
@@ -96,16 +96,16 @@ class Nonterminal:
         self.array: ArrayAutomaton | None = None
         self.is_productive = False
         self.is_asked = False
-        self.verdict: bool | None = None  # what `may_hold` found out; None: nothing yet
+        self.verdict: bool | None = None  # the result of `may_hold`; None: not known yet
 
     @property
     def holds_scalar(self) -> bool:
-        """Whether null, a boolean, a number or a string is in it."""
+        """Whether it contains null, a boolean, a number or a string."""
         return self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"
 
     @property
     def few_scalars(self) -> list[Any] | None:
-        """All values in it, where these are scalars that formulas list; None otherwise."""
+        """All its values, if they are scalars that formulas list; otherwise None."""
         if self.arrays.op != "false" or self.objects.op != "false":
             return None
         values: list[Any] = [None] * self.null + list(self.booleans)
@@ -120,7 +120,7 @@ class Nonterminal:
 
     @property
     def listed(self) -> frozenset[tuple[str, Any]] | None:
-        """The same by type and exact value, so that 1, 1.0 and true are what they are in JSON."""
+        """`few_scalars` as pairs of type and exact value, so that 1, 1.0 and true compare as in JSON."""
         if self.arrays.op != "false" or self.objects.op != "false":
             return None
         found: list[tuple[str, Any]] = [("null", None)] * self.null
@@ -140,7 +140,7 @@ class Nonterminal:
 
     @property
     def automata(self) -> Iterator[ObjectAutomaton | ArrayAutomaton]:
-        """Those of its objects and arrays that are built."""
+        """The automata of its objects and arrays, as far as they are built."""
         if self.object is not None:
             yield self.object
         if self.array is not None:
@@ -148,7 +148,7 @@ class Nonterminal:
 
 
 def _takes(formula: Formula, value: bool) -> bool:
-    """Whether a formula of booleans holds for one."""
+    """Whether a formula of booleans holds for a boolean."""
     return decide(formula, lambda atom: value)
 
 
@@ -156,9 +156,9 @@ class Nonterminals:
     """The nonterminals of one schema.
 
     Attributes:
-        all: those made so far.
-        assertions, numbers, bounds: as given.
-        strings: string languages.
+        all: the nonterminals made so far.
+        assertions, numbers, bounds: the arguments.
+        strings: the string languages of the schema.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Nonterminals:
         self._by_formula: dict[Formula, Nonterminal] = {}
         self._by_content: dict[object, Nonterminal] = {}
         self._todo: list[Nonterminal] = []
-        self._depth = 0  # of verdicts that wait for others
+        self._depth = 0  # number of verdicts that wait for others
 
     def of(self, formula: Formula) -> Nonterminal:
         """The nonterminal of a formula of locations."""
@@ -187,24 +187,24 @@ class Nonterminals:
         return found
 
     def build_all(self) -> None:
-        """Build the objects and arrays of all nonterminals, those found on the way too."""
+        """Build the objects and arrays of all nonterminals, including those found on the way."""
         while self._todo:
             self._build(self._todo.pop())
 
     def rebuild_object(self, one: Nonterminal) -> None:
-        """Let the objects of a nonterminal be built again by `build_all`, with the keys that it has now."""
+        """Make `build_all` build the objects of a nonterminal again, with the keys that it has now."""
         one.object = None
         self._todo.append(one)
 
     def placed(self, error: SchemaRefused, formula: Formula) -> SchemaRefused:
-        """An error that says where it belongs, if it does not yet: to the locations of a formula."""
+        """The error with a place. If it has none yet, it gets the place of a formula's locations."""
         if error.pointer:
             return error
         pointer = self._declarations.place(formula, error.keyword)
         return SchemaRefused(error.kind, error.keyword, pointer, error.why)
 
     def check(self) -> None:
-        """Raise `BudgetExceeded` where it is too late."""
+        """Raise `BudgetExceeded` if the deadline has passed."""
         self._deadline.check(PHASE)
 
     def _find(self, formula: Formula) -> Nonterminal:
@@ -252,9 +252,8 @@ class Nonterminals:
             raise SchemaRefused("bounds", "pattern", "", f"and its like need {error}") from error
 
     def _closed(self, array: Formula, object_: Formula, declared: Declared) -> tuple[Formula, Formula]:
-        """Objects and arrays that name keys or items, closed unless something in place says what others
-        are.
-        """
+        """Objects and arrays that declare keys or items, closed to others, unless a subschema that applies
+        to the same value says something about the others."""
         formulas, true = self.formulas, self.formulas.true
         if declared.declares_keys and not declared.opens_keys and object_ is not formulas.false:
             names = dict.fromkeys(declared.keys, true)
@@ -267,20 +266,20 @@ class Nonterminals:
         return array, object_
 
     def may_hold(self, formula: Formula) -> bool:
-        """Whether a formula's nonterminal may hold a value: False only where it certainly holds none."""
+        """Whether a formula's nonterminal may contain a value. False only if it certainly contains none."""
         if not formula.atoms:
             return formula is self.formulas.true
         return self._verdict(self.of(formula)) is not False
 
     def _verdict(self, nonterminal: Nonterminal) -> bool | None:
-        """Whether it holds a value; None where that hangs on nonterminals under construction."""
+        """Whether it contains a value; None if that depends on nonterminals under construction."""
         if nonterminal.verdict is not None:
             return nonterminal.verdict
         if nonterminal.is_asked or self._depth >= _DEEPEST:
             return None
         if any(automaton.is_growing for automaton in nonterminal.automata):
             return None
-        nonterminal.is_asked = True  # what hangs on itself is left to the end
+        nonterminal.is_asked = True  # a verdict that depends on itself is left to `productive.py`
         self._depth += 1
         try:
             self._build(nonterminal)
@@ -325,5 +324,5 @@ class Nonterminals:
             raise self.placed(error, nonterminal.formula) from error
 
     def edges(self, pairs: list[tuple[Formula, int]]) -> list[Edge]:
-        """Pairs of a formula and a state as pairs of a nonterminal and a state."""
+        """Turn pairs (formula, state) into pairs (nonterminal, state)."""
         return [(self.of(formula), target) for formula, target in pairs]

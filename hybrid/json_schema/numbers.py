@@ -1,10 +1,10 @@
-"""Numbers: from formulas to the texts that are written.
+"""Numbers: from formulas to the texts that the grammar allows.
 
 What: `Numbers` finds the texts of a formula of numbers.
 When: for values of type number.
-Limits: numbers are exact decimals: 0.1 is a tenth, whatever a reader makes of it. Where a schema bounds them
-they are written without exponent (`hybrid.json_schema.languages.numbers`). Where divisors would need too many
-states, the values are listed if they are few, and integers are written without a fraction.
+Limits: numbers are exact decimals: 0.1 is a tenth, whatever a parser makes of it. Numbers that a schema
+bounds are written without exponent (`hybrid.json_schema.languages.numbers`). If divisors would need too
+many states, the values are listed if they are few, and integers are written without a fraction.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
 from hybrid.json_schema.languages.until import TooLarge
 
 MOST_LISTED = 20_000
-"""Multiples between two bounds that are looked at one by one."""
+"""At most this many multiples between two bounds are examined one by one."""
 
 
 class Numbers:
     """The number languages of one schema.
 
     Args:
-        bound: states of an automaton at most.
+        bound: most states of an automaton.
     """
 
     def __init__(self, bound: int) -> None:
@@ -68,7 +68,7 @@ def _accept(formula: Formula, places: dict[Any, int]) -> Callable[[tuple[bool, .
 
 
 def common_step(formula: Formula) -> Fraction | None:
-    """A number of which all that satisfy a formula are multiples; None: none is found."""
+    """A number such that all numbers that satisfy a formula are multiples of it; None: none was found."""
     steps = {atom: step for atom in formula.atoms if (step := _step(atom)) is not None}
     needed = [step for atom, step in steps.items() if not _may_hold(formula, {atom})]
     if needed:
@@ -80,19 +80,20 @@ def common_step(formula: Formula) -> Fraction | None:
 
 
 def _step(atom: Formula) -> Fraction | None:
-    """The divisor that an atom names."""
+    """The divisor that an atom requires."""
     if atom.args[0] == "integer":
         return Fraction(1)
     return Fraction(atom.args[1]) if atom.args[0] == "multiple" else None
 
 
 def _may_hold(formula: Formula, false: set[Formula]) -> bool:
-    """Whether a formula may hold where some atoms do not, and the others as they like (each time anew)."""
+    """Whether a formula can hold if some atoms are false and the others are free (each occurrence
+    separately)."""
     return _outcomes(formula, false)[0]
 
 
 def _outcomes(formula: Formula, false: set[Formula]) -> tuple[bool, bool]:
-    """Whether a formula may be true, and false."""
+    """Whether a formula can be true, and whether it can be false."""
     op, args = formula.op, formula.args
     if op == "atom":
         return formula not in false, True
@@ -109,7 +110,7 @@ def _outcomes(formula: Formula, false: set[Formula]) -> tuple[bool, bool]:
 
 
 def _between(formula: Formula, step: Fraction) -> list[Fraction] | None:
-    """The multiples of a number between the bounds of a formula; None: there are many, or no end of them."""
+    """The multiples of a number between the bounds of a formula; None: there are many, or infinitely many."""
     low: Fraction | None = None
     high: Fraction | None = None
     for part in formula.args if formula.op == "and" else (formula,):
